@@ -1,0 +1,314 @@
+"""Every error that leaves wasmrt, in families by whose fault it is.
+
+WasmrtError                     code, hint, retryable
+├─ ConfigurationError           yours: a setting, a capability file
+│  └─ CapabilityFileError       .problems: every mistake, each with its JSON path
+├─ ComponentError               the component's: bytes, layer, world, imports
+├─ CapabilityDeniedError        .decision: reason, rule, hint
+├─ InstallError                 a source, a name, a grant that is missing
+├─ SecretError                  a credential that is missing, expired or unreadable
+├─ LeakError                    a secret seen where it must not be
+├─ ToolError                    .kind .usage .logs .decisions: what one call ended with
+│  ├─ InvalidParametersError
+│  ├─ GuestError                the tool itself said no
+│  ├─ TrapError                 the guest broke
+│  ├─ LimitError                .limit .used .setting
+│  │  └─ FuelExhaustedError · DeadlineExceededError · MemoryLimitError · OutputLimitError · BudgetExceededError
+│  ├─ NotAuthorizedError · RateLimitedError · ExternalServiceError
+│  └─ CancelledError · RuntimeClosedError
+└─ InternalError                ours: please report it
+
+A raw ValueError, wasmtime.* or httpx.* that escapes is a bug.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from wasmrt.model import Decision, LogEntry, Usage
+
+
+class WasmrtError(Exception):
+    """Root of every error raised by wasmrt.
+
+    `code` is stable and machine-readable, `hint` is the next step in one sentence, `retryable` says whether
+    the same call may succeed later. The message never holds a secret, a host path or a header.
+    """
+
+    code: str = "error"
+    retryable: bool = False
+
+    def __init__(self, message: str, *, code: str | None = None, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        if code is not None:
+            self.code = code
+
+    def as_dict(self) -> dict[str, Any]:
+        """The error as JSON-ready data, for `--json` and audit records."""
+        return {
+            "error": type(self).__name__,
+            "code": self.code,
+            "message": self.message,
+            "hint": self.hint,
+            "retryable": self.retryable,
+        }
+
+
+class ConfigurationError(WasmrtError):
+    code = "configuration"
+
+
+class CapabilityFileError(ConfigurationError):
+    """A capability file was refused; `problems` lists every mistake as `(json_path, sentence)`."""
+
+    code = "capability-file"
+
+    def __init__(self, message: str, *, problems: tuple[tuple[str, str], ...] = (), hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.problems = problems
+
+    def as_dict(self) -> dict[str, Any]:
+        return super().as_dict() | {"problems": [{"path": p, "message": m} for p, m in self.problems]}
+
+
+class ComponentError(WasmrtError):
+    code = "component"
+
+
+class NotWasmError(ComponentError):
+    code = "not-wasm"
+
+
+class CoreModuleError(ComponentError):
+    code = "core-module"
+
+
+class ComponentTooLargeError(ComponentError):
+    code = "component-too-large"
+
+
+class InvalidComponentError(ComponentError):
+    code = "invalid-component"
+
+
+class UnknownWorldError(ComponentError):
+    code = "unknown-world"
+
+
+class UnknownImportError(ComponentError):
+    code = "unknown-import"
+
+
+class InstantiationError(ComponentError):
+    code = "instantiation"
+
+
+class IntegrityError(ComponentError):
+    """Stored bytes no longer match the digest they were stored under."""
+
+    code = "integrity"
+
+
+class CapabilityDeniedError(WasmrtError):
+    """A power was asked for that the grant does not hold; `decision` says which rule refused it."""
+
+    code = "capability-denied"
+
+    def __init__(self, message: str, *, decision: Decision | None = None, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint or (decision.hint if decision else None))
+        self.decision = decision
+
+
+class InstallError(WasmrtError):
+    code = "install"
+
+
+class InvalidNameError(InstallError):
+    code = "invalid-name"
+
+
+class NotInstalledError(InstallError):
+    code = "not-installed"
+
+
+class SourceError(InstallError):
+    code = "source"
+
+
+class GrantRequiredError(InstallError):
+    """What the tool asks for differs from what was granted; a person has to decide."""
+
+    code = "grant-required"
+
+
+class SecretError(WasmrtError):
+    code = "secret"
+
+
+class SecretNotFoundError(SecretError):
+    code = "secret-not-found"
+
+
+class SecretExpiredError(SecretError):
+    code = "secret-expired"
+
+
+class SecretBackendError(SecretError):
+    code = "secret-backend"
+
+
+class LeakError(WasmrtError):
+    code = "leak"
+
+
+class InternalError(WasmrtError):
+    """This should never happen. If you see it, please report it."""
+
+    code = "internal"
+
+
+class ToolErrorKind(StrEnum):
+    """How a call failed, in the words an agent already knows."""
+
+    INVALID_PARAMETERS = "invalid-parameters"
+    EXECUTION_FAILED = "execution-failed"
+    TIMEOUT = "timeout"
+    NOT_AUTHORIZED = "not-authorized"
+    RATE_LIMITED = "rate-limited"
+    EXTERNAL_SERVICE = "external-service"
+    SANDBOX = "sandbox"
+
+
+class ToolError(WasmrtError):
+    """One call failed. What was used, logged and decided until then is kept on the error."""
+
+    code = "execution-failed"
+    kind: ToolErrorKind = ToolErrorKind.EXECUTION_FAILED
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        hint: str | None = None,
+        kind: ToolErrorKind | None = None,
+    ) -> None:
+        super().__init__(message, code=code, hint=hint)
+        if kind is not None:
+            self.kind = kind
+        self.call_id: str | None = None
+        self.usage: Usage | None = None
+        self.logs: tuple[LogEntry, ...] = ()
+        self.decisions: tuple[Decision, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        data = super().as_dict() | {"kind": str(self.kind), "call_id": self.call_id}
+        if self.usage is not None:
+            data["usage"] = self.usage.as_dict()
+        data["decisions"] = [d.as_dict() for d in self.decisions]
+        return data
+
+
+class InvalidParametersError(ToolError):
+    code = "invalid-parameters"
+    kind = ToolErrorKind.INVALID_PARAMETERS
+
+
+class GuestError(ToolError):
+    """The tool ran and answered with its own failure."""
+
+    code = "guest-error"
+
+
+class TrapError(ToolError):
+    """The guest broke: unreachable, out-of-bounds access, stack exhausted and the like."""
+
+    code = "trap"
+    kind = ToolErrorKind.SANDBOX
+
+
+class GuestOutputError(ToolError):
+    """The guest answered with something that its world does not allow, such as broken JSON."""
+
+    code = "invalid-output"
+    kind = ToolErrorKind.SANDBOX
+
+
+class LimitError(ToolError):
+    """A limit ended the call; `setting` names what raises it."""
+
+    code = "limit"
+    kind = ToolErrorKind.SANDBOX
+
+    def __init__(self, message: str, *, limit: float, used: float | None, setting: str, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint or f"raise {setting} for this tool if it really needs more")
+        self.limit = limit
+        self.used = used
+        self.setting = setting
+
+    def as_dict(self) -> dict[str, Any]:
+        return super().as_dict() | {"limit": self.limit, "used": self.used, "setting": self.setting}
+
+
+class FuelExhaustedError(LimitError):
+    code = "fuel-exhausted"
+
+
+class DeadlineExceededError(LimitError):
+    code = "deadline-exceeded"
+    kind = ToolErrorKind.TIMEOUT
+    retryable = True
+
+
+class MemoryLimitError(LimitError):
+    code = "memory-limit"
+
+
+class OutputLimitError(LimitError):
+    code = "output-too-large"
+
+
+class BudgetExceededError(LimitError):
+    """A per-call budget (HTTP requests, tool invocations, handles, host calls) ran out."""
+
+    code = "budget-exceeded"
+
+
+class NotAuthorizedError(ToolError):
+    code = "not-authorized"
+    kind = ToolErrorKind.NOT_AUTHORIZED
+
+
+class RateLimitedError(ToolError):
+    """The (user, tool) window is full; `retry_after_seconds` says when it opens again."""
+
+    code = "rate-limited"
+    kind = ToolErrorKind.RATE_LIMITED
+    retryable = True
+
+    def __init__(self, message: str, *, retry_after_seconds: float, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.retry_after_seconds = retry_after_seconds
+
+    def as_dict(self) -> dict[str, Any]:
+        return super().as_dict() | {"retry_after_seconds": self.retry_after_seconds}
+
+
+class ExternalServiceError(ToolError):
+    code = "external-service"
+    kind = ToolErrorKind.EXTERNAL_SERVICE
+    retryable = True
+
+
+class CancelledError(ToolError):
+    code = "cancelled"
+    kind = ToolErrorKind.TIMEOUT
+
+
+class RuntimeClosedError(ToolError):
+    code = "runtime-closed"
+    kind = ToolErrorKind.SANDBOX

@@ -1,0 +1,106 @@
+"""Every bound a call runs under, in one place, with units in the names.
+
+Nothing here decides anything; the rooms that enforce a bound import it from here, so that a reader finds
+all of them on one page.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from wasmrt.errors import ConfigurationError
+
+KIB = 1024
+MIB = 1024 * KIB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceLimits:
+    """What one call of one tool may use.
+
+    The defaults fit every guest language that was measured: a Python guest needs 12.4 MiB of memory,
+    38 core instances and 5,700 table elements, a JavaScript one 7,700 table elements.
+
+    Raises:
+        ConfigurationError: a limit is zero, negative or not a number.
+    """
+
+    memory_bytes: int = 64 * MIB
+    """All linear memories of the store together."""
+    fuel: int = 500_000_000
+    """Instructions, roughly; 500 M covers a few MB of JSON work."""
+    timeout_seconds: float = 60.0
+    """From instantiation to the lifted result, host calls included."""
+    output_bytes: int = 4 * MIB
+    """The result as the guest returned it."""
+    table_elements: int = 20_000
+    """Per table."""
+    instances: int = 64
+    """Core instances in the store."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 2**62:
+                raise ConfigurationError(f"limit {field.name} must be a positive number, not {value!r}")
+            if field.name != "timeout_seconds" and not isinstance(value, int):
+                raise ConfigurationError(f"limit {field.name} must be a whole number, not {value!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class FuelConfig:
+    """Whether fuel is metered at all, and the default budget of a call where a tool has none of its own."""
+
+    enabled: bool = True
+    limit: int | None = None
+
+
+# Per call: what a guest may ask of the host.
+MAX_HTTP_REQUESTS = 50
+MAX_TOOL_INVOCATIONS = 20
+MAX_INVOKE_DEPTH = 4
+MAX_LOG_ENTRIES = 1000
+MAX_LOG_ENTRY_BYTES = 4 * KIB
+MAX_PROGRESS_REPORTS = 1000
+MAX_HOST_CALLS = 1_000_000
+MAX_HANDLES = 1024
+MAX_RANDOM_BYTES_PER_CALL = 64 * KIB
+MAX_RANDOM_BYTES = 1 * MIB
+MAX_STREAM_CHUNK_BYTES = 64 * KIB
+MAX_CAPTURED_OUTPUT_BYTES = 256 * KIB
+MAX_POLLABLES = 1024
+
+# Params and results.
+MAX_PARAMS_BYTES = 4 * MIB
+MAX_JSON_DEPTH = 64
+MAX_ERROR_TEXT_BYTES = 4 * KIB
+
+# What a component says of itself, read once at prepare.
+MAX_DESCRIPTION_BYTES = 4 * KIB
+MAX_SCHEMA_BYTES = 64 * KIB
+MAX_SCHEMA_DEPTH = 16
+MAX_TOOLS_PER_COMPONENT = 128
+
+# Component files.
+COMPONENT_WARN_BYTES = 10 * MIB
+COMPONENT_MAX_BYTES = 64 * MIB
+
+# HTTP, unless a grant says less.
+DEFAULT_MAX_REQUEST_BYTES = 1 * MIB
+DEFAULT_MAX_RESPONSE_BYTES = 10 * MIB
+DEFAULT_HTTP_TIMEOUT_SECONDS = 30.0
+DEFAULT_REQUESTS_PER_MINUTE = 60
+DEFAULT_REQUESTS_PER_HOUR = 1000
+MAX_URL_BYTES = 8 * KIB
+MAX_HEADERS = 128
+MAX_HEADER_BYTES = 64 * KIB
+
+# Workspace files.
+MAX_WORKSPACE_FILE_BYTES = 4 * MIB
+MAX_WORKSPACE_ENTRIES = 500
+MAX_PATH_BYTES = 4 * KIB
+
+# Capability files.
+MAX_CAPABILITY_FILE_BYTES = 256 * KIB
+MAX_CAPABILITY_FILE_DEPTH = 16
+MAX_CAPABILITY_ENTRIES = 256
