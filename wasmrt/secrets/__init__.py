@@ -1,0 +1,43 @@
+"""Where secrets are kept, and the type that carries them. Decides nothing about who may use which.
+
+The only room that imports keyring and cryptography, and only when a backend needs them.
+"""
+
+from wasmrt.secrets._choose import BACKENDS, open_store
+from wasmrt.secrets._entries import Entry, EntryStore
+from wasmrt.secrets._env_file import parse_env_file
+from wasmrt.secrets._environment import EnvironmentSecrets
+from wasmrt.secrets._file import FileKey, FileSecrets
+from wasmrt.secrets._keyring import KeyringSecrets
+from wasmrt.secrets._types import (
+    DEFAULT_USER,
+    OAUTH_SUFFIX,
+    Secret,
+    SecretInfo,
+    SecretsStore,
+    checked_name,
+    checked_user,
+    set_command,
+)
+from wasmrt.secrets._view import UserSecrets
+
+__all__ = [
+    "BACKENDS",
+    "DEFAULT_USER",
+    "OAUTH_SUFFIX",
+    "Entry",
+    "EntryStore",
+    "EnvironmentSecrets",
+    "FileKey",
+    "FileSecrets",
+    "KeyringSecrets",
+    "Secret",
+    "SecretInfo",
+    "SecretsStore",
+    "UserSecrets",
+    "checked_name",
+    "checked_user",
+    "open_store",
+    "parse_env_file",
+    "set_command",
+]

@@ -1,0 +1,46 @@
+"""Which backend this installation keeps its secrets in."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from wasmrt.errors import ConfigurationError
+from wasmrt.secrets._environment import EnvironmentSecrets
+from wasmrt.secrets._file import FileKey, FileSecrets
+from wasmrt.secrets._keyring import KeyringSecrets, usable_keyring
+from wasmrt.secrets._types import SecretsStore
+
+BACKENDS = ("auto", "keyring", "file", "environment")
+
+
+def open_store(
+    home: Path, *, backend: str | None = None, environ: Mapping[str, str] | None = None
+) -> SecretsStore:
+    """Open the store of this installation, whose data directory is `home`.
+
+    `backend`, else the variable WASMRT_SECRETS_BACKEND, else `auto`: the desktop's keyring where there is
+    one, else the encrypted file, with its passphrase in WASMRT_SECRETS_PASSPHRASE or a key file beside.
+
+    Raises:
+        ConfigurationError: there is no backend of that name.
+        SecretBackendError: the chosen one cannot be used.
+    """
+    environ = os.environ if environ is None else environ
+    chosen = backend or environ.get("WASMRT_SECRETS_BACKEND") or "auto"
+    if chosen not in BACKENDS:
+        raise ConfigurationError(
+            f"there is no secrets backend {chosen!r}", hint="choose one of " + ", ".join(BACKENDS)
+        )
+    if chosen == "environment":
+        return EnvironmentSecrets(environ)
+    if chosen == "keyring":
+        return KeyringSecrets()
+    # A file that exists keeps being used: secrets do not vanish because a desktop session appeared.
+    path = home / "secrets"
+    if chosen == "auto" and not path.exists() and (keyring := usable_keyring()) is not None:
+        return KeyringSecrets(keyring)
+    passphrase = environ.get("WASMRT_SECRETS_PASSPHRASE")
+    key = FileKey(passphrase=passphrase) if passphrase else FileKey(path=home / "secrets.key")
+    return FileSecrets(path, key)

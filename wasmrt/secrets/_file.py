@@ -1,0 +1,251 @@
+"""Secrets in one AES-256-GCM file, written atomically.
+
+    "WASMRT-SECRETS-1\\n" · a line of JSON (how the key is made) · 12 bytes of nonce · ciphertext and tag
+
+The head is the additional data of the encryption, so it cannot be exchanged. The key comes from a passphrase
+by scrypt (RFC 7914), or from a key file that only its owner can read.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import fcntl
+import json
+import os
+import secrets as tokens
+import stat
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wasmrt.errors import SecretBackendError
+from wasmrt.limits import MAX_SECRETS_FILE_BYTES
+from wasmrt.secrets._entries import Entry, EntryStore
+
+_MAGIC = b"WASMRT-SECRETS-1\n"
+_NONCE_BYTES, _TAG_BYTES = 12, 16
+_KEY_BYTES = 32
+# OWASP's recommendation for scrypt: 128 MiB and about a third of a second for each guess.
+_SCRYPT_N, _SCRYPT_R, _SCRYPT_P = 2**17, 8, 1
+_SALT_BYTES = 16
+
+_Users = dict[str, dict[str, Entry]]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class FileKey:
+    """Where the key of a secrets file comes from: a passphrase, or a file with mode 0600."""
+
+    passphrase: str | None = None
+    path: Path | None = None
+
+    def __post_init__(self) -> None:
+        if (self.passphrase is None) == (self.path is None):
+            raise SecretBackendError("a secrets file has either a passphrase or a key file")
+        if self.passphrase == "":
+            raise SecretBackendError("the passphrase of a secrets file must not be empty")
+
+
+class FileSecrets(EntryStore):
+    """Keep secrets in the encrypted file `path`; safe between threads and processes.
+
+    Raises:
+        SecretBackendError: the file or key is unreadable, is not ours, or was changed by another hand.
+    """
+
+    def __init__(self, path: Path, key: FileKey, *, now: Callable[[], float] = time.time) -> None:
+        super().__init__(now=now)
+        self._path = path
+        self._key = key
+        self._lock = threading.Lock()
+        self._derived: tuple[bytes, bytes] | None = None
+
+    def _read(self, user: str, name: str) -> Entry | None:
+        return self._load()[0].get(user, {}).get(name)
+
+    def _names(self, user: str) -> Iterable[str]:
+        return self._load()[0].get(user, {})
+
+    def _write(self, user: str, name: str, entry: Entry) -> None:
+        with self._changing() as users:
+            users.setdefault(user, {})[name] = entry
+
+    def _delete(self, user: str, name: str) -> bool:
+        with self._changing() as users:
+            return users.get(user, {}).pop(name, None) is not None
+
+    def _load(self) -> tuple[_Users, bytes]:
+        with self._lock:
+            return self._decrypted()
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[_Users]:
+        """Read, let the caller change, write: one at a time among all threads and processes."""
+        with self._lock, _os_errors("written"):
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            lock = os.open(self._path.with_name(self._path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                users, salt = self._decrypted()
+                yield users
+                _replace(self._path, self._encrypted(users, salt))
+            finally:
+                os.close(lock)
+
+    def _decrypted(self) -> tuple[_Users, bytes]:
+        from cryptography.exceptions import InvalidTag
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        blob = _bounded_read(self._path)
+        if blob is None:
+            return {}, tokens.token_bytes(_SALT_BYTES)
+        head, salt, sealed = _split(blob, with_passphrase=self._key.passphrase is not None)
+        try:
+            plain = AESGCM(self._derive(salt)).decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], head)
+        except InvalidTag:
+            raise SecretBackendError(
+                "the secrets file does not open with this key",
+                hint="give the passphrase or key file it was written with, or restore the file from a backup",
+            ) from None
+        return _parse_users(plain), salt
+
+    def _encrypted(self, users: _Users, salt: bytes) -> bytes:
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        plain = json.dumps({user: {n: e.as_json() for n, e in kept.items()} for user, kept in users.items()})
+        head = _head(salt if self._key.passphrase is not None else None)
+        # SECURITY: a random nonce for every write. One key sees far fewer than the 2**32 writes that would
+        # make a repetition likely (NIST SP 800-38D, 8.3).
+        nonce = tokens.token_bytes(_NONCE_BYTES)
+        blob = head + nonce + AESGCM(self._derive(salt)).encrypt(nonce, plain.encode(), head)
+        if len(blob) > MAX_SECRETS_FILE_BYTES:
+            raise SecretBackendError(f"the secrets file would grow over {MAX_SECRETS_FILE_BYTES} bytes")
+        return blob
+
+    def _derive(self, salt: bytes) -> bytes:
+        if self._key.path is not None:
+            return _key_from_file(self._key.path)
+        if self._derived is None or self._derived[0] != salt:
+            from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
+
+            kdf = Scrypt(salt=salt, length=_KEY_BYTES, n=_SCRYPT_N, r=_SCRYPT_R, p=_SCRYPT_P)
+            assert self._key.passphrase is not None
+            self._derived = salt, kdf.derive(self._key.passphrase.encode())
+        return self._derived[1]
+
+
+def _head(salt: bytes | None) -> bytes:
+    how: dict[str, Any] = {"key": "file"}
+    if salt is not None:
+        encoded = base64.b64encode(salt).decode()
+        how = {"key": "scrypt", "n": _SCRYPT_N, "r": _SCRYPT_R, "p": _SCRYPT_P, "salt": encoded}
+    return _MAGIC + json.dumps(how).encode() + b"\n"
+
+
+def _split(blob: bytes, *, with_passphrase: bool) -> tuple[bytes, bytes, bytes]:
+    """Return head, salt and the sealed rest.
+
+    SECURITY: the head must be one that we write, byte for byte. Parameters from the file are never used, or
+    whoever can change it could make scrypt cheap, or make it eat all memory.
+    """
+    end = blob.find(b"\n", len(_MAGIC), len(_MAGIC) + 512) + 1
+    head = blob[:end]
+    try:
+        how = json.loads(head[len(_MAGIC) :]) if blob.startswith(_MAGIC) and end else None
+        salt = base64.b64decode(how["salt"]) if isinstance(how, dict) and "salt" in how else None
+    except (ValueError, TypeError):
+        how = salt = None
+    if how is None or head != _head(salt) or len(blob) - end < _NONCE_BYTES + _TAG_BYTES:
+        raise SecretBackendError("the secrets file is not one that this version of wasmrt wrote")
+    if (salt is not None) != with_passphrase:
+        needs = "a passphrase" if salt is not None else "a key file"
+        raise SecretBackendError(f"the secrets file needs {needs}")
+    return head, salt or b"", blob[end:]
+
+
+def _parse_users(plain: bytes) -> _Users:
+    data = json.loads(plain)
+    return {user: {n: Entry.from_json(e) for n, e in kept.items()} for user, kept in data.items()}
+
+
+def _bounded_read(path: Path) -> bytes | None:
+    with _os_errors("read"):
+        try:
+            with path.open("rb") as file:
+                blob = file.read(MAX_SECRETS_FILE_BYTES + 1)
+        except FileNotFoundError:
+            return None
+    if len(blob) > MAX_SECRETS_FILE_BYTES:
+        raise SecretBackendError(f"the secrets file has more than {MAX_SECRETS_FILE_BYTES} bytes")
+    return blob
+
+
+def _replace(path: Path, blob: bytes) -> None:
+    """Write beside and rename over, so that a crash leaves the old file or the new one."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name + ".")  # mkstemp: mode 0600
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(blob)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def _key_from_file(path: Path) -> bytes:
+    """Read the key, or make one where there is none yet."""
+    with _os_errors("opened: its key file cannot be read"):
+        try:
+            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return _new_key_file(path)
+        with os.fdopen(handle, "rb") as file:
+            status = os.fstat(file.fileno())
+            # SECURITY: a key that others can read, or that another user can exchange, protects nothing.
+            if not stat.S_ISREG(status.st_mode) or status.st_mode & 0o077 or status.st_uid != os.geteuid():
+                raise SecretBackendError(
+                    "the key file of the secrets can be read by others",
+                    hint="make it yours with mode 0600, and treat its secrets as known to others",
+                )
+            key = file.read(_KEY_BYTES + 1)
+    if len(key) != _KEY_BYTES:
+        raise SecretBackendError("the key file of the secrets must hold exactly 32 bytes")
+    return key
+
+
+def _new_key_file(path: Path) -> bytes:
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    key = tokens.token_bytes(_KEY_BYTES)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name + ".")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(key)
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(name, path)  # fails where another process was first; its key counts then
+    except FileExistsError:
+        return _key_from_file(path)
+    finally:
+        Path(name).unlink()
+    return key
+
+
+@contextlib.contextmanager
+def _os_errors(verb: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        # The host path stays out of the message; `from` keeps it for a person with a debugger.
+        raise SecretBackendError(f"the secrets file cannot be {verb}: {error.strerror}") from error
