@@ -1,0 +1,63 @@
+"""The only room that imports wasmtime: configuration, compile cache, linker, value codec, traps, one store a call.
+
+The door is narrow: a `Compiler` prepares, a `Linker` binds what was granted, a `Sandbox` is one call. What happens
+behind it could move to another process without its callers noticing.
+"""
+
+from wasmrt.engine._compiler import Compiler
+from wasmrt.engine._config import (
+    POOL_CORE_INSTANCES_PER_COMPONENT,
+    POOL_MEMORIES_PER_COMPONENT,
+    POOL_MEMORY_BYTES,
+    POOL_TABLE_ELEMENTS,
+    POOL_TABLES_PER_COMPONENT,
+    Allocator,
+    EngineConfig,
+    OptLevel,
+    best_allocator,
+)
+from wasmrt.engine._disk import DiskCache
+from wasmrt.engine._engine import Component
+from wasmrt.engine._ffi import VERSION
+from wasmrt.engine._linker import GuestCall, HostInterface, Linker, resolve, track
+from wasmrt.engine._lower import LowerError
+from wasmrt.engine._sandbox import Export, Sandbox, StoreLimits
+from wasmrt.engine._text import plain
+from wasmrt.engine._traps import EngineFault, TrapCode
+from wasmrt.engine._types import ComponentType, FuncType, InterfaceType
+from wasmrt.engine._values import Case, Err, Ok, Some
+
+__all__ = [
+    "POOL_CORE_INSTANCES_PER_COMPONENT",
+    "POOL_MEMORIES_PER_COMPONENT",
+    "POOL_MEMORY_BYTES",
+    "POOL_TABLES_PER_COMPONENT",
+    "POOL_TABLE_ELEMENTS",
+    "VERSION",
+    "Allocator",
+    "Case",
+    "Compiler",
+    "Component",
+    "ComponentType",
+    "DiskCache",
+    "EngineConfig",
+    "EngineFault",
+    "Err",
+    "Export",
+    "FuncType",
+    "GuestCall",
+    "HostInterface",
+    "InterfaceType",
+    "Linker",
+    "LowerError",
+    "Ok",
+    "OptLevel",
+    "Sandbox",
+    "Some",
+    "StoreLimits",
+    "TrapCode",
+    "best_allocator",
+    "plain",
+    "resolve",
+    "track",
+]

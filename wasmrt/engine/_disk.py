@@ -1,0 +1,159 @@
+"""Compiled code on disk: keyed by content, authenticated, atomic, size-capped, safe between processes.
+
+SECURITY: loading an artifact runs it. Every file carries a keyed BLAKE3 over its cache key and its bytes, made with a
+secret of this installation that lives outside the cache folder; the bytes that were checked are the bytes that
+are loaded. A file that does not verify is reported once, removed and never loaded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import logging
+import os
+import platform
+import secrets
+import tempfile
+from pathlib import Path
+
+from blake3 import blake3
+
+from wasmrt.engine import _ffi
+from wasmrt.engine._config import EngineConfig
+from wasmrt.limits import MIB
+
+log = logging.getLogger("wasmrt.engine")
+
+DEFAULT_CACHE_BYTES = 1024 * MIB
+_MAC_BYTES = 32
+_KEY_BYTES = 32
+_SUFFIX = ".cwasm"
+
+
+class DiskCache:
+    """One folder of artifacts. A folder that cannot be used is said once; calls then go on uncached."""
+
+    def __init__(self, folder: Path, key_file: Path, *, max_bytes: int = DEFAULT_CACHE_BYTES) -> None:
+        self.folder = folder
+        self._max_bytes = max_bytes
+        self._said: set[str] = set()
+        self._key = self._prepare(key_file)
+
+    @property
+    def usable(self) -> bool:
+        return self._key is not None
+
+    def load(self, key: str) -> bytes | None:
+        """The authenticated artifact stored under `key`, or None."""
+        if self._key is None:
+            return None
+        path = self._path(key)
+        try:
+            blob = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self._say(f"the compile cache cannot be read ({error.strerror}); compiling without it")
+            return None
+        mac, artifact = blob[:_MAC_BYTES], blob[_MAC_BYTES:]
+        if not hmac.compare_digest(mac, self._mac(key, artifact)):
+            self._say(f"the cached code {path.name} is not what was written; it was removed and is compiled again")
+            with contextlib.suppress(OSError):
+                path.unlink()
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(path)
+        return artifact
+
+    def store(self, key: str, artifact: bytes) -> None:
+        """Write an artifact; a full or read-only disk is said once and forgiven."""
+        if self._key is None:
+            return
+        try:
+            handle, name = tempfile.mkstemp(dir=self.folder, prefix=".new-")
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(self._mac(key, artifact))
+                    file.write(artifact)
+                Path(name).replace(self._path(key))
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    Path(name).unlink()
+                raise
+            self._evict()
+        except OSError as error:
+            self._say(f"the compile cache cannot be written ({error.strerror}); this tool stays uncached")
+
+    def _path(self, key: str) -> Path:
+        return self.folder / (blake3(key.encode()).hexdigest() + _SUFFIX)
+
+    def _mac(self, key: str, artifact: bytes) -> bytes:
+        assert self._key is not None
+        return blake3(key.encode() + b"\0", key=self._key).update(artifact).digest(_MAC_BYTES)
+
+    def _evict(self) -> None:
+        entries = []
+        for entry in os.scandir(self.folder):
+            if entry.name.endswith(_SUFFIX):
+                with contextlib.suppress(OSError):
+                    stat = entry.stat()
+                    entries.append((stat.st_mtime, stat.st_size, entry.path))
+        total = sum(size for _, size, _ in entries)
+        for _, size, path in sorted(entries):
+            if total <= self._max_bytes:
+                return
+            with contextlib.suppress(OSError):
+                Path(path).unlink()
+            total -= size
+
+    def _prepare(self, key_file: Path) -> bytes | None:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            return _installation_key(key_file)
+        except OSError as error:
+            self._say(f"the compile cache cannot be used ({error.strerror}); every start compiles again")
+            return None
+
+    def _say(self, sentence: str) -> None:
+        if sentence not in self._said:
+            self._said.add(sentence)
+            log.warning(sentence)
+
+
+def _installation_key(path: Path) -> bytes:
+    """The installation's own key, made on first use. Two processes that race end with the same one."""
+    try:
+        key = path.read_bytes()
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".key-")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(secrets.token_bytes(_KEY_BYTES))
+            with contextlib.suppress(FileExistsError):
+                os.link(name, path)  # unlike replace, the first writer wins
+        finally:
+            Path(name).unlink()
+        key = path.read_bytes()
+    if len(key) != _KEY_BYTES:
+        raise OSError(0, f"{path.name} is not a key; remove it to start a new cache")
+    return key
+
+
+def cache_key(digest: str, config: EngineConfig) -> str:
+    """What an artifact is good for: these bytes, this engine, this configuration, this processor."""
+    return "|".join((digest, _ffi.VERSION, config.key, _processor()))
+
+
+def _processor() -> str:
+    try:
+        with Path("/proc/cpuinfo").open("rb") as file:  # the first processor's block names every feature
+            return blake3(_stable(file.read(8192))).hexdigest()
+    except OSError:
+        return platform.processor() or platform.machine()
+
+
+def _stable(text: bytes) -> bytes:
+    block = text.partition(b"\n\n")[0]
+    moving = (b"cpu MHz", b"bogomips", b"BogoMIPS", b"apicid", b"initial apicid", b"core id", b"processor\t")
+    return b"\n".join(line for line in block.splitlines() if not line.startswith(moving))

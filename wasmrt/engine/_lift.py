@@ -1,0 +1,181 @@
+"""Guest to host: compiles a WIT type, once, into a function that reads one wasmtime_component_val_t.
+
+A lifter takes `(address, context)`: where the value lies, and the store's context for resource handles.
+Bytes and numbers in lists are read as strided slices of memory, not one Python object at a time.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from struct import Struct
+from typing import Any
+
+from wasmrt.engine import _ffi
+from wasmrt.engine._traps import fault
+from wasmrt.engine._types import (
+    EnumType,
+    FlagsType,
+    ListType,
+    OptionType,
+    Primitive,
+    RecordType,
+    ResourceRef,
+    ResultType,
+    TupleType,
+    VariantType,
+    WitType,
+)
+from wasmrt.engine._values import FORMAT, PAYLOAD, Case, Err, Ok, Some, is_nested_option
+
+Lifter = Callable[[int, int], Any]
+
+_string_at = ctypes.string_at
+_vector = Struct("=QQ").unpack
+_three = Struct("=QQQ").unpack
+_address = Struct("=Q").unpack
+_SIZE, _ENTRY = _ffi.VALUE_SIZE, _ffi.ENTRY_SIZE
+_NAME_SIZE = _ENTRY - _SIZE
+
+
+def lifter(kind: WitType) -> Lifter:
+    """The function that lifts values of `kind`."""
+    match kind:
+        case Primitive("string"):
+            return _string
+        case Primitive("char"):
+            return lambda address, _: chr(_number("I", 4)(address, _))
+        case Primitive(name):
+            return _number(*FORMAT[name])
+        case ListType(Primitive("u8")):
+            return _bytes
+        case ListType(Primitive(name)) if name in FORMAT:
+            return _numbers(*FORMAT[name])
+        case ListType(element):
+            return _list(lifter(element))
+        case RecordType(fields):
+            return _record([(name, lifter(inner)) for name, inner in fields])
+        case TupleType(elements):
+            return _tuple([lifter(inner) for inner in elements])
+        case VariantType(cases):
+            return _variant({name: None if inner is None else lifter(inner) for name, inner in cases})
+        case EnumType():
+            return _string
+        case FlagsType():
+            return _flags
+        case OptionType(inner):
+            return _option(lifter(inner), is_nested_option(kind))
+        case ResultType(ok, err):
+            return _result(None if ok is None else lifter(ok), None if err is None else lifter(err))
+        case ResourceRef():
+            return _resource
+
+
+def _text(size: int, data: int) -> str:
+    # The engine has validated UTF-8 before it hands a string over.
+    return _string_at(data, size).decode("utf-8") if size else ""
+
+
+def _string(address: int, _context: int) -> str:
+    size, data = _vector(_string_at(address + PAYLOAD, 16))
+    return _string_at(data, size).decode("utf-8") if size else ""
+
+
+def _number(code: str, width: int) -> Lifter:
+    unpack = Struct("=" + code).unpack
+    return lambda address, _: unpack(_string_at(address + PAYLOAD, width))[0]
+
+
+def _window(data: int, size: int) -> memoryview:
+    return memoryview((ctypes.c_ubyte * (size * _SIZE)).from_address(data)).cast("B")
+
+
+def _bytes(address: int, _context: int) -> bytes:
+    size, data = _vector(_string_at(address + PAYLOAD, 16))
+    return bytes(_window(data, size)[PAYLOAD::_SIZE]) if size else b""
+
+
+def _numbers(code: str, width: int) -> Lifter:
+    start, step = PAYLOAD // width, _SIZE // width
+
+    def lift(address: int, _context: int) -> list[Any]:
+        size, data = _vector(_string_at(address + PAYLOAD, 16))
+        return _window(data, size).cast(code)[start::step].tolist() if size else []
+
+    return lift
+
+
+def _list(element: Lifter) -> Lifter:
+    def lift(address: int, context: int) -> list[Any]:
+        size, data = _vector(_string_at(address + PAYLOAD, 16))
+        return [element(at, context) for at in range(data, data + size * _SIZE, _SIZE)] if size else []
+
+    return lift
+
+
+def _record(fields: list[tuple[str, Lifter]]) -> Lifter:
+    steps = [(name, index * _ENTRY + _NAME_SIZE, lift) for index, (name, lift) in enumerate(fields)]
+
+    def lift(address: int, context: int) -> dict[str, Any]:
+        _, data = _vector(_string_at(address + PAYLOAD, 16))
+        return {name: inner(data + offset, context) for name, offset, inner in steps}
+
+    return lift
+
+
+def _tuple(elements: list[Lifter]) -> Lifter:
+    steps = [(index * _SIZE, lift) for index, lift in enumerate(elements)]
+
+    def lift(address: int, context: int) -> tuple[Any, ...]:
+        _, data = _vector(_string_at(address + PAYLOAD, 16))
+        return tuple(inner(data + offset, context) for offset, inner in steps)
+
+    return lift
+
+
+def _variant(cases: dict[str, Lifter | None]) -> Lifter:
+    def lift(address: int, context: int) -> Case:
+        size, data, payload = _three(_string_at(address + PAYLOAD, 24))
+        name = _text(size, data)
+        inner = cases[name]
+        return Case(name) if inner is None else Case(name, inner(payload, context))
+
+    return lift
+
+
+def _flags(address: int, _context: int) -> frozenset[str]:
+    size, data = _vector(_string_at(address + PAYLOAD, 16))
+    return frozenset(_text(*_vector(_string_at(data + index * 16, 16))) for index in range(size))
+
+
+def _option(inner: Lifter, nested: bool) -> Lifter:
+    def lift(address: int, context: int) -> Any:
+        (payload,) = _address(_string_at(address + PAYLOAD, 8))
+        if not payload:
+            return None
+        return Some(inner(payload, context)) if nested else inner(payload, context)
+
+    return lift
+
+
+def _result(ok: Lifter | None, err: Lifter | None) -> Lifter:
+    def lift(address: int, context: int) -> Ok | Err:
+        is_ok, payload = _vector(_string_at(address + PAYLOAD, 16))
+        # Only the lowest byte of the first word is the bool; the rest is padding.
+        if is_ok & 0xFF:
+            return Ok() if ok is None else Ok(ok(payload, context))
+        return Err() if err is None else Err(err(payload, context))
+
+    return lift
+
+
+def _resource(address: int, context: int) -> int:
+    (any_resource,) = _address(_string_at(address + PAYLOAD, 8))
+    host = ctypes.c_void_p()
+    error = _ffi.resource_any_to_host(context, any_resource, ctypes.addressof(host))
+    if error:
+        raise fault(error)
+    try:
+        return int(_ffi.resource_host_rep(host))
+    finally:
+        _ffi.resource_host_delete(host)

@@ -1,0 +1,187 @@
+"""One store for one call: limits, fuel and epoch armed before the first guest instruction, dropped at the end."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from wasmrt.engine import _ffi
+from wasmrt.engine._lift import Lifter, lifter
+from wasmrt.engine._linker import GuestCall, Linker, calls
+from wasmrt.engine._lower import CallArena, LowerError, Lowerer, lowerer
+from wasmrt.engine._traps import EngineFault, fault
+from wasmrt.engine._types import FuncType
+from wasmrt.errors import InternalError
+
+_SIZE = _ffi.VALUE_SIZE
+_FUEL_OFF = 2**63
+_handles = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreLimits:
+    """The store's own limits; memory is per linear memory, because that is what the engine counts."""
+
+    memory_bytes: int
+    memories: int
+    table_elements: int
+    tables: int
+    instances: int
+    fuel: int | None
+
+
+class Export:
+    """An exported function of one component, resolved once: where it is and how its values are made."""
+
+    def __init__(self, linker: Linker, path: tuple[str, ...], kind: FuncType) -> None:
+        self.path = path
+        self.type = kind
+        self._component = linker.component  # export indexes point into it
+        self.index = _export_index(linker.component.pointer, path)
+        self.lowerers: tuple[Lowerer, ...] = tuple(lowerer(param) for _, param in kind.params)
+        self.lift: Lifter | None = None if kind.result is None else lifter(kind.result)
+
+
+def _export_index(component: int, path: tuple[str, ...]) -> int:
+    parent: int | None = None
+    for name in path:
+        encoded = name.encode()
+        parent = _ffi.component_get_export_index(component, parent, encoded, len(encoded))
+        if not parent:
+            raise InternalError(f"the component has no export {'/'.join(path)}")
+    return parent or 0
+
+
+def _on_epoch(_context: int, handle: int, delta: Any, kind: Any) -> int | None:
+    call = calls.get(handle or 0)
+    error = call.interruption() if call is not None else None
+    if call is not None and error is None:
+        delta[0] = 1
+        kind[0] = 0  # continue, look again at the next tick
+        return None
+    if call is not None and error is not None:
+        call.fail(error)
+    return int(_ffi.error_new(b"interrupted by the host"))
+
+
+_ON_EPOCH = _ffi.EPOCH_CALLBACK(_on_epoch)
+
+
+class Sandbox:
+    """A fresh store with one instance of a component in it. Made, used and closed on one thread.
+
+    Raises:
+        EngineFault: instantiation trapped or was refused.
+    """
+
+    __slots__ = ("_context", "_engine", "_fuel", "_handle", "_instance", "_store", "_ticker", "closed")
+
+    def __init__(self, linker: Linker, limits: StoreLimits, call: GuestCall) -> None:
+        engine = linker.component.engine
+        self._engine = engine
+        self._handle = next(_handles)
+        self._fuel = limits.fuel
+        self.closed = False
+        calls[self._handle] = call
+        self._ticker = engine.ticker
+        self._ticker.enter()
+        self._store: int = _ffi.store_new(engine.pointer, self._handle, None)
+        self._context: int = _ffi.store_context(self._store)
+        self._instance = _ffi.Instance()
+        try:
+            _ffi.store_limiter(
+                self._store,
+                limits.memory_bytes,
+                limits.table_elements,
+                limits.instances,
+                limits.tables,
+                limits.memories,
+            )
+            # Start functions and realloc run guest code: everything is armed before instantiation.
+            if limits.fuel is not None:
+                _ffi.context_set_fuel(self._context, limits.fuel)
+            elif engine.config.consume_fuel:
+                _ffi.context_set_fuel(self._context, _FUEL_OFF)
+            _ffi.store_epoch_callback(self._store, _ON_EPOCH, self._handle, None)
+            _ffi.context_set_epoch_deadline(self._context, 1)
+            error = _ffi.linker_instantiate(
+                linker.pointer, self._context, linker.component.pointer, ctypes.addressof(self._instance)
+            )
+            if error:
+                raise fault(error)
+        except BaseException:
+            self.close()
+            raise
+
+    def call(self, export: Export, *values: Any) -> Any:
+        """Lower `values`, run the export, lift its result, run its post-return.
+
+        Raises:
+            EngineFault: the guest trapped or was stopped.
+            LowerError: a value does not fit the parameter's type.
+        """
+        func = _ffi.Func()
+        func_at = ctypes.addressof(func)
+        if not _ffi.instance_get_func(ctypes.addressof(self._instance), self._context, export.index, func_at):
+            raise InternalError(f"the instance has no export {'/'.join(export.path)}")
+        count = len(export.lowerers)
+        if len(values) != count:
+            raise LowerError(f"the export takes {count} values, not {len(values)}")
+        arena = CallArena(self._context)
+        args = arena.values(count) if count else 0
+        for index, lower in enumerate(export.lowerers):
+            lower(values[index], args + index * _SIZE, arena)
+        if export.lift is None:
+            self._run(func_at, args, count, None)
+            answer = None
+        else:
+            result = ctypes.create_string_buffer(_SIZE)
+            at = ctypes.addressof(result)
+            self._run(func_at, args, count, at)
+            try:
+                answer = export.lift(at, self._context)
+            finally:
+                _ffi.val_delete(at)
+        error = _ffi.func_post_return(func_at, self._context)
+        if error:
+            raise fault(error)
+        return answer
+
+    def _run(self, func: int, args: int, count: int, result: int | None) -> None:
+        error = _ffi.func_call(func, self._context, args, count, result, 0 if result is None else 1)
+        if error:
+            raise fault(error)
+
+    @property
+    def fuel_used(self) -> int:
+        """Fuel burnt since instantiation began; 0 where fuel is not metered."""
+        if self._fuel is None or self.closed:
+            return 0
+        left = ctypes.c_uint64()
+        error = _ffi.context_get_fuel(self._context, ctypes.addressof(left))
+        if error:
+            raise InternalError("the engine does not tell the fuel left") from fault(error)
+        return self._fuel - left.value
+
+    def close(self) -> None:
+        """Drop the store and everything in it. Safe to call twice."""
+        if self.closed:
+            return
+        self.closed = True
+        calls.pop(self._handle, None)
+        self._ticker.leave()
+        _ffi.store_delete(self._store)
+
+    def __enter__(self) -> Sandbox:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+__all__ = ["EngineFault", "Export", "Sandbox", "StoreLimits"]

@@ -1,0 +1,88 @@
+"""The thread that advances the epoch while calls are in flight, so that running guest code can be interrupted."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import Protocol
+
+TICK_SECONDS = 0.01
+"""A tenth of the shortest deadline worth promising; the seed system ticked every 0.5 s."""
+
+
+class Ticking(Protocol):
+    def increment_epoch(self) -> None: ...
+
+
+class Ticker:
+    """One thread an engine: asleep while nothing runs, gone when the engine is.
+
+    It holds the engine weakly: forgetting an engine ends its thread.
+    """
+
+    def __init__(self, engine: Ticking) -> None:
+        self._state = _State()
+        self._engine = weakref.ref(engine, self._state.stop_for)
+        self._thread: threading.Thread | None = None
+        self._start = threading.Lock()
+
+    def enter(self) -> None:
+        state = self._state
+        with state.lock:
+            state.running += 1
+            if state.running == 1:
+                state.wake.set()
+        if self._thread is None:
+            self._begin()
+
+    def leave(self) -> None:
+        with self._state.lock:
+            self._state.running -= 1
+            if self._state.running == 0:
+                self._state.wake.clear()
+
+    def stop(self) -> None:
+        """End the thread and wait for it."""
+        self._state.stop()
+        with self._start:
+            thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def _begin(self) -> None:
+        with self._start:
+            if self._thread is None and not self._state.stopped:
+                thread = threading.Thread(
+                    target=_tick, args=(self._engine, self._state), name="wasm-epoch-ticker", daemon=True
+                )
+                thread.start()
+                self._thread = thread
+
+
+class _State:
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.wake = threading.Event()
+        self.pause = threading.Event()
+        self.running = 0
+        self.stopped = False
+
+    def stop(self) -> None:
+        self.stopped = True
+        self.pause.set()
+        self.wake.set()
+
+    def stop_for(self, _engine: object) -> None:
+        self.stop()
+
+
+def _tick(reference: weakref.ref[Ticking], state: _State) -> None:
+    while not state.stopped:
+        state.wake.wait()
+        if state.pause.wait(TICK_SECONDS) or state.stopped:
+            return
+        engine = reference()
+        if engine is None:
+            return
+        engine.increment_epoch()
+        del engine

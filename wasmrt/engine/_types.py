@@ -1,0 +1,182 @@
+"""WIT types as plain values: what the engine's own type information says of a component, without pointers.
+
+Source of the vocabulary: the component model's WIT, section "Types".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+PRIMITIVES = (
+    "bool", "s8", "s16", "s32", "s64", "u8", "u16", "u32", "u64", "f32", "f64", "char", "string",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Primitive:
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class ListType:
+    element: WitType
+
+    def __str__(self) -> str:
+        return f"list<{self.element}>"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordType:
+    fields: tuple[tuple[str, WitType], ...]
+
+    def __str__(self) -> str:
+        return "record { " + ", ".join(f"{name}: {kind}" for name, kind in self.fields) + " }"
+
+
+@dataclass(frozen=True, slots=True)
+class TupleType:
+    elements: tuple[WitType, ...]
+
+    def __str__(self) -> str:
+        return "tuple<" + ", ".join(map(str, self.elements)) + ">"
+
+
+@dataclass(frozen=True, slots=True)
+class VariantType:
+    cases: tuple[tuple[str, WitType | None], ...]
+
+    def __str__(self) -> str:
+        cases = (name if kind is None else f"{name}({kind})" for name, kind in self.cases)
+        return "variant { " + ", ".join(cases) + " }"
+
+
+@dataclass(frozen=True, slots=True)
+class EnumType:
+    names: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "enum { " + ", ".join(self.names) + " }"
+
+
+@dataclass(frozen=True, slots=True)
+class FlagsType:
+    names: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "flags { " + ", ".join(self.names) + " }"
+
+
+@dataclass(frozen=True, slots=True)
+class OptionType:
+    inner: WitType
+
+    def __str__(self) -> str:
+        return f"option<{self.inner}>"
+
+
+@dataclass(frozen=True, slots=True)
+class ResultType:
+    ok: WitType | None
+    err: WitType | None
+
+    def __str__(self) -> str:
+        if self.err is None:
+            return "result" if self.ok is None else f"result<{self.ok}>"
+        return f"result<{'_' if self.ok is None else self.ok}, {self.err}>"
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceRef:
+    """`own<T>` or `borrow<T>`; `resource` is `package:name/interface#resource`, or empty for a guest's own."""
+
+    resource: str
+    owned: bool
+
+    def __str__(self) -> str:
+        name = self.resource.partition("#")[2] or "resource"
+        return name if self.owned else f"borrow<{name}>"
+
+
+WitType = (
+    Primitive
+    | ListType
+    | RecordType
+    | TupleType
+    | VariantType
+    | EnumType
+    | FlagsType
+    | OptionType
+    | ResultType
+    | ResourceRef
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FuncType:
+    params: tuple[tuple[str, WitType], ...]
+    result: WitType | None
+    is_async: bool = False
+
+    def __str__(self) -> str:
+        params = ", ".join(f"{name}: {kind}" for name, kind in self.params)
+        arrow = "" if self.result is None else f" -> {self.result}"
+        return f"{'async ' if self.is_async else ''}func({params}){arrow}"
+
+
+@dataclass(frozen=True, slots=True)
+class InterfaceType:
+    """One imported or exported interface: its functions and the resources it defines."""
+
+    name: str
+    functions: tuple[tuple[str, FuncType], ...]
+    resources: tuple[str, ...]
+
+    def function(self, name: str) -> FuncType | None:
+        return next((kind for known, kind in self.functions if known == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentType:
+    """What a component asks for and offers, in the engine's own words.
+
+    `functions` are exported at the top level, `other` names what is neither an interface nor a function.
+    """
+
+    imports: tuple[InterfaceType, ...]
+    import_functions: tuple[tuple[str, FuncType], ...]
+    import_other: tuple[str, ...]
+    exports: tuple[InterfaceType, ...]
+    functions: tuple[tuple[str, FuncType], ...]
+    export_other: tuple[str, ...]
+
+    def export(self, name: str) -> InterfaceType | None:
+        return next((e for e in self.exports if e.name == name), None)
+
+
+def walk(kind: WitType) -> Iterator[WitType]:
+    """Every type inside `kind`, itself first."""
+    yield kind
+    for inner in _children(kind):
+        yield from walk(inner)
+
+
+def _children(kind: WitType) -> tuple[WitType, ...]:
+    match kind:
+        case ListType(element):
+            return (element,)
+        case RecordType(fields):
+            return tuple(inner for _, inner in fields)
+        case TupleType(elements):
+            return elements
+        case VariantType(cases):
+            return tuple(inner for _, inner in cases if inner is not None)
+        case OptionType(inner):
+            return (inner,)
+        case ResultType(ok, err):
+            return tuple(inner for inner in (ok, err) if inner is not None)
+        case _:
+            return ()
