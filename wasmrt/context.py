@@ -1,0 +1,283 @@
+"""The context of one call: deadline, budgets, logs, decisions and the first failure.
+
+host/, wasi/ and net/ read and charge it; call/ opens it and turns it into a result. It decides nothing about
+capabilities: it only counts, waits and remembers.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from wasmrt.errors import BudgetExceededError, CancelledError, DeadlineExceededError, RuntimeClosedError
+from wasmrt.limits import MAX_HOST_CALLS, MAX_LOG_ENTRIES, MAX_LOG_ENTRY_BYTES, ResourceLimits
+from wasmrt.model import Decision, LogEntry, LogLevel, Usage
+
+if TYPE_CHECKING:
+    from wasmrt.capabilities import Capabilities
+
+Part = TypeVar("Part")
+_TRUNCATED = "... (truncated)"
+
+
+class Clock(Protocol):
+    """Where a guest's time and randomness come from."""
+
+    def now_ns(self) -> int:
+        """Unix time in nanoseconds."""
+
+    def monotonic_ns(self) -> int:
+        """Nanoseconds since an arbitrary start."""
+
+    def random_bytes(self, count: int) -> bytes: ...
+
+    def sleep(self, context: CallContext, seconds: float) -> None:
+        """Let `seconds` pass for the guest, within the call's deadline."""
+
+
+class SystemClock:
+    """Real time, cut to a millisecond for the wall clock, and the system's randomness."""
+
+    resolution_ns = 1_000_000
+
+    def now_ns(self) -> int:
+        return time.time_ns() // self.resolution_ns * self.resolution_ns
+
+    def monotonic_ns(self) -> int:
+        return time.monotonic_ns()
+
+    def random_bytes(self, count: int) -> bytes:
+        return secrets.token_bytes(count)
+
+    def sleep(self, context: CallContext, seconds: float) -> None:
+        context.wait(seconds)
+
+
+class LogicalClock:
+    """Time that moves only when it is read or slept, and randomness from a seed: the same call replays the same."""
+
+    resolution_ns = 1_000_000
+
+    def __init__(self, *, seed: int = 0, start_ns: int = 1_767_225_600_000_000_000) -> None:
+        self._elapsed_ns = 0
+        self._start_ns = start_ns
+        self._random = Random(seed)  # noqa: S311 - repeatable on purpose; never used for secrets
+
+    def now_ns(self) -> int:
+        return self._start_ns + self._tick()
+
+    def monotonic_ns(self) -> int:
+        return self._tick()
+
+    def random_bytes(self, count: int) -> bytes:
+        return self._random.randbytes(count)
+
+    def sleep(self, context: CallContext, seconds: float) -> None:
+        context.check()
+        self._elapsed_ns += int(seconds * 1e9)
+
+    def _tick(self) -> int:
+        self._elapsed_ns += self.resolution_ns
+        return self._elapsed_ns
+
+
+class Services(Protocol):
+    """What the host offers a call beyond its own bookkeeping; None where nothing was granted or configured."""
+
+    http: Any
+    workspace: Any
+    secrets: Any
+    tools: Any
+
+
+_SYSTEM_CLOCK = SystemClock()
+
+
+class CallContext:
+    """What happens to one call, from opening to close. Used by one guest at a time; `cancel` from any thread."""
+
+    __slots__ = (
+        "_ended_by",
+        "_parts",
+        "_wake",
+        "call_id",
+        "clock",
+        "deadline",
+        "decisions",
+        "failure",
+        "grant",
+        "host_calls",
+        "http_received_bytes",
+        "http_requests",
+        "http_sent_bytes",
+        "limits",
+        "log_entries_dropped",
+        "logs",
+        "on_progress",
+        "params_bytes",
+        "scanner_factory",
+        "services",
+        "started",
+        "tool",
+        "tool_chain",
+        "tool_invocations",
+        "user",
+    )
+
+    def __init__(
+        self,
+        *,
+        call_id: str,
+        tool: str,
+        user: str,
+        limits: ResourceLimits,
+        grant: Capabilities,
+        services: Services | None = None,
+        clock: Clock = _SYSTEM_CLOCK,
+        deadline: float | None = None,
+        tool_chain: tuple[str, ...] = (),
+        scanner_factory: Callable[[], Any] | None = None,
+        on_progress: Callable[[int, int | None, str | None], None] | None = None,
+    ) -> None:
+        self.call_id = call_id
+        self.tool = tool
+        self.user = user
+        self.limits = limits
+        self.grant = grant
+        self.services = services
+        self.clock = clock
+        self.tool_chain = tool_chain
+        self.scanner_factory = scanner_factory
+        self.on_progress = on_progress
+        self.started = time.monotonic()
+        own = self.started + limits.timeout_seconds
+        self.deadline = own if deadline is None else min(own, deadline)
+        self.failure: BaseException | None = None
+        self.logs: list[LogEntry] = []
+        self.log_entries_dropped = 0
+        self.decisions: list[Decision] = []
+        self.host_calls = 0
+        self.params_bytes = 0
+        self.http_requests = 0
+        self.http_sent_bytes = 0
+        self.http_received_bytes = 0
+        self.tool_invocations = 0
+        self._parts: dict[Any, Any] | None = None
+        self._ended_by: BaseException | None = None
+        self._wake: threading.Event | None = None
+
+    # -- what the engine asks at the border ------------------------------------------------------------------------
+
+    def enter_host(self) -> None:
+        self.host_calls += 1
+        if self.host_calls > MAX_HOST_CALLS:
+            raise BudgetExceededError(
+                f"the guest called the host more than {MAX_HOST_CALLS:,} times",
+                limit=MAX_HOST_CALLS, used=self.host_calls, setting="limits.MAX_HOST_CALLS",
+                hint="have the tool do its work in larger steps",
+            )  # fmt: skip
+        self.check()
+
+    def leave_host(self) -> None:
+        self.check()
+
+    def fail(self, error: BaseException) -> None:
+        if self.failure is None:
+            self.failure = error
+
+    def interruption(self) -> BaseException | None:
+        if self._ended_by is not None:
+            return self._ended_by
+        return self._late() if time.monotonic() >= self.deadline else None
+
+    # -- time ------------------------------------------------------------------------------------------------------
+
+    def remaining(self) -> float:
+        """Seconds until the deadline, never below zero."""
+        return max(0.0, self.deadline - time.monotonic())
+
+    def check(self) -> None:
+        """Raise when the call is over: deadline, cancellation or a closed runtime."""
+        if self._ended_by is not None:
+            raise self._ended_by
+        if time.monotonic() >= self.deadline:
+            raise self._late()
+
+    def wait(self, seconds: float) -> None:
+        """Sleep for `seconds`, or until the call is over: then raise what ended it."""
+        if self._wake is None:
+            self._wake = threading.Event()
+        self.check()
+        self._wake.wait(min(seconds, self.remaining()))
+        self.check()
+
+    def cancel(self) -> None:
+        """End the call from another thread: the guest stops at its next import, sleep or epoch tick."""
+        self._end(CancelledError("the call was cancelled"))
+
+    def close(self) -> None:
+        """End the call because its runtime is closing."""
+        self._end(RuntimeClosedError("the runtime was closed while the call ran"))
+
+    @property
+    def is_over(self) -> bool:
+        return self._ended_by is not None or time.monotonic() >= self.deadline
+
+    def _end(self, error: BaseException) -> None:
+        if self._ended_by is None:
+            self._ended_by = error
+        if self._wake is None:
+            self._wake = threading.Event()
+        self._wake.set()
+
+    def _late(self) -> DeadlineExceededError:
+        used = time.monotonic() - self.started
+        return DeadlineExceededError(
+            f"the call passed its deadline of {self.deadline - self.started:g} s",
+            limit=self.deadline - self.started, used=used, setting="limits.timeout_seconds",
+        )  # fmt: skip
+
+    # -- what is remembered ----------------------------------------------------------------------------------------
+
+    def part(self, make: Callable[[], Part]) -> Part:
+        """The call's own instance of `make`, built the first time: a room's private state for this call."""
+        if self._parts is None:
+            self._parts = {}
+        if make not in self._parts:
+            self._parts[make] = make()
+        return self._parts[make]  # type: ignore[no-any-return]
+
+    def decide(self, decision: Decision) -> Decision:
+        """Remember a decision; the audit record lists them all."""
+        self.decisions.append(decision)
+        return decision
+
+    def log(self, level: LogLevel, message: str) -> None:
+        """Keep a guest's log line, cut on a character boundary; the ones over the cap are counted."""
+        if len(self.logs) >= MAX_LOG_ENTRIES:
+            self.log_entries_dropped += 1
+            return
+        if len(message) * 4 > MAX_LOG_ENTRY_BYTES:
+            encoded = message.encode("utf-8", "replace")
+            if len(encoded) > MAX_LOG_ENTRY_BYTES:
+                message = encoded[: MAX_LOG_ENTRY_BYTES - len(_TRUNCATED)].decode("utf-8", "ignore") + _TRUNCATED
+        self.logs.append(LogEntry(level, message, self.clock.now_ns() // 1_000_000))
+
+    def usage(self, *, fuel: int, output_bytes: int = 0) -> Usage:
+        return Usage(
+            fuel=fuel,
+            wall_seconds=time.monotonic() - self.started,
+            params_bytes=self.params_bytes,
+            output_bytes=output_bytes,
+            host_calls=self.host_calls,
+            http_requests=self.http_requests,
+            http_sent_bytes=self.http_sent_bytes,
+            http_received_bytes=self.http_received_bytes,
+            tool_invocations=self.tool_invocations,
+            log_entries=len(self.logs),
+            log_entries_dropped=self.log_entries_dropped,
+        )
