@@ -1,0 +1,165 @@
+"""Decides whether a request is on an allowlist, and tells what would have to change if it is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from wasmrt.capabilities._addresses import AddressClass, Network, classify_address, is_exempt, parse_networks
+from wasmrt.capabilities._endpoint import DEFAULT_PORTS, METHODS, EndpointPattern, host_matches
+from wasmrt.capabilities._path import is_under
+from wasmrt.capabilities._url import InvalidUrlError, ParsedUrl, parse_url
+from wasmrt.errors import ConfigurationError
+from wasmrt.model import Decision, Reason
+
+_RULE = "http.allowlist"
+_SUBJECT_LENGTH = 200
+_PATH_LENGTH = 512
+_PRIVATE_NAMES = ("localhost", "localdomain", "local", "internal", "home.arpa")
+# Later means closer to a match; the closest entry tells the reason.
+_STAGES = (
+    Reason.HOST_NOT_ALLOWED,
+    Reason.INSECURE_SCHEME,
+    Reason.PORT_NOT_ALLOWED,
+    Reason.INVALID_URL,
+    Reason.PATH_NOT_ALLOWED,
+    Reason.METHOD_NOT_ALLOWED,
+)
+_RULES = {
+    Reason.HOST_NOT_ALLOWED: "no entry of http.allowlist covers this host",
+    Reason.INSECURE_SCHEME: "requests go over https unless an entry of http.allowlist says otherwise",
+    Reason.PORT_NOT_ALLOWED: "the entries for this host cover other ports",
+    Reason.INVALID_URL: "the URL's path holds a broken percent escape, which lies under no path_prefix",
+    Reason.PATH_NOT_ALLOWED: "the entries for this host cover other paths",
+    Reason.METHOD_NOT_ALLOWED: "the entries for this host and path cover other methods",
+}
+
+
+class AllowlistValidator:
+    """Judges URLs against an allowlist. Holds no state beyond it and touches no network."""
+
+    __slots__ = ("_patterns",)
+
+    def __init__(self, patterns: Iterable[EndpointPattern]) -> None:
+        self._patterns = tuple(patterns)
+
+    def validate(self, url: str, method: str = "GET") -> Decision:
+        """Decide a URL as a guest wrote it."""
+        if not self._patterns:
+            return _denied(Reason.EMPTY_ALLOWLIST, "http.allowlist is empty", "", _line_for_text(url, method))
+        try:
+            return self.check(parse_url(url), method)
+        except InvalidUrlError as problem:
+            return _denied(Reason.INVALID_URL, problem.message, "", problem.hint)
+
+    def check(self, url: ParsedUrl, method: str) -> Decision:
+        """Decide a URL that was already parsed: the same value is then sent."""
+        subject = describe_request(url, method)
+        verb = method.upper() if isinstance(method, str) else ""
+        if verb not in METHODS:
+            rule = f"the method is not one of {', '.join(METHODS)}"
+            return _denied(Reason.METHOD_NOT_ALLOWED, rule, subject, "use one of them")
+        if not self._patterns:
+            return _denied(Reason.EMPTY_ALLOWLIST, "http.allowlist is empty", subject, _line_hint(url, verb))
+        closest = -1
+        for index, pattern in enumerate(self._patterns):
+            failed = _first_mismatch(pattern, url, verb)
+            if failed is None:
+                rule = f"{_RULE}[{index}]"
+                return Decision(True, Reason.ALLOWED, rule, capability="http", subject=subject)
+            closest = max(closest, _STAGES.index(failed))
+        if url.scheme == "http" and not any("http" in pattern.schemes for pattern in self._patterns):
+            closest = _STAGES.index(Reason.INSECURE_SCHEME)
+        reason = _STAGES[closest]
+        return _denied(reason, _RULES[reason], subject, _line_hint(url, verb))
+
+
+def _first_mismatch(pattern: EndpointPattern, url: ParsedUrl, method: str) -> Reason | None:
+    if not host_matches(pattern.host_pattern, url.host):
+        return Reason.HOST_NOT_ALLOWED
+    if url.scheme not in pattern.schemes:
+        # An entry for http alone covers port 80; https is not the insecure one.
+        return Reason.INSECURE_SCHEME if url.scheme == "http" else Reason.PORT_NOT_ALLOWED
+    if url.port not in pattern.ports_for(url.scheme):
+        return Reason.PORT_NOT_ALLOWED
+    if not is_under(pattern.path_prefix, url.segments):
+        return Reason.PATH_NOT_ALLOWED if url.segments is not None else Reason.INVALID_URL
+    if pattern.methods and method not in pattern.methods:
+        return Reason.METHOD_NOT_ALLOWED
+    return None
+
+
+def judge_host(url: ParsedUrl, networks: Sequence[Network] = ()) -> Decision | None:
+    """Refuse a host that needs no resolver to be known as internal; None where there is nothing against it.
+
+    RFC 6761 (localhost), RFC 6762 (local), RFC 8375 (home.arpa), ICANN's reservation of internal.
+    """
+    if (address := url.address) is not None:
+        decision = judge_addresses([str(address)], networks, subject=url.origin)
+        return None if decision.allowed else decision
+    last_two = url.host.split(".")[-2:]
+    private = last_two[-1] in _PRIVATE_NAMES or ".".join(last_two) in _PRIVATE_NAMES
+    if not private or networks:
+        return None
+    rule = "the host is a name that only private networks answer for"
+    return _denied(Reason.ADDRESS_NOT_ALLOWED, rule, url.origin, _network_hint())
+
+
+def judge_addresses(addresses: Iterable[str], networks: Iterable[Network | str] = (), subject: str = "") -> Decision:
+    """Decide whether a host with these addresses may be dialled: there is one, and all are public or exempt."""
+    exempt = parse_networks(networks)
+    count = 0
+    for address in addresses:
+        count += 1
+        kind = classify_address(address)
+        if kind is AddressClass.PUBLIC or (kind is not AddressClass.UNREADABLE and is_exempt(address, exempt)):
+            continue
+        shown = address if kind is not AddressClass.UNREADABLE else "an answer that is no address"
+        return _denied(Reason.ADDRESS_NOT_ALLOWED, f"{shown} is {kind}, not public", subject, _network_hint())
+    if not count:
+        return _denied(Reason.NO_ADDRESS, "the host has no address", subject, "check the host's name")
+    return Decision(True, Reason.ALLOWED, "every address is public or exempt", capability="http", subject=subject)
+
+
+def describe_request(url: ParsedUrl, method: str) -> str:
+    """Name a request for people and logs: without its query, cut."""
+    verb = method if method in METHODS else "?"
+    text = f"{verb} {url.origin}{url.path}"
+    return text if len(text) <= _SUBJECT_LENGTH else f"{text[:_SUBJECT_LENGTH]}..."
+
+
+def entry_for(url: ParsedUrl, method: str) -> EndpointPattern:
+    """Return the narrowest entry that covers a request.
+
+    Raises:
+        ConfigurationError: no entry can: the method is unknown or the path cannot be a prefix.
+    """
+    path = url.path if len(url.path) <= _PATH_LENGTH else url.path[: url.path.index("/", 1) + 1]
+    return EndpointPattern(
+        url.host,
+        path_prefix=path,
+        methods=(method,),
+        ports=() if url.port == DEFAULT_PORTS[url.scheme] else (url.port,),
+        schemes=(url.scheme,),
+    )
+
+
+def _line_hint(url: ParsedUrl, method: str) -> str | None:
+    try:
+        return f"add to {_RULE}: {entry_for(url, method).as_line()}"
+    except (ConfigurationError, ValueError):
+        return "no entry can cover this path; write it without broken escapes"
+
+
+def _line_for_text(url: str, method: str) -> str | None:
+    try:
+        return _line_hint(parse_url(url), method)
+    except InvalidUrlError as problem:
+        return problem.hint
+
+
+def _network_hint() -> str:
+    return "an operator may name the network in unsafe_allowed_networks; a capability file cannot"
+
+
+def _denied(reason: Reason, rule: str, subject: str, hint: str | None) -> Decision:
+    return Decision(False, reason, rule, hint=hint, capability="http", subject=subject)

@@ -1,0 +1,169 @@
+"""One line of an allowlist: which host, port, path and method it covers."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from wasmrt.capabilities._host import UnreadableError, parse_address, read_host
+from wasmrt.capabilities._path import has_dot_segment, is_well_escaped
+from wasmrt.errors import ConfigurationError
+
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
+DEFAULT_PORTS = {"https": 443, "http": 80}
+_PATH = re.compile(r"/[\x21-\x7e]*\Z")
+
+
+def read_host_pattern(text: object) -> str:
+    """Return the canonical spelling of an exact host or `*.` suffix.
+
+    Raises:
+        ConfigurationError: the pattern covers nothing, or more than one domain's names.
+    """
+    if not isinstance(text, str):
+        raise ConfigurationError(f"a host must be text, not {type(text).__name__}")
+    wildcard = text.startswith("*.")
+    bare = text[2:] if wildcard else text
+    if "*" in bare:
+        raise ConfigurationError(f"host {text!r} may hold '*' only as a leading '*.' before a domain")
+    try:
+        host = read_host(bare, brackets=False)
+    except UnreadableError as problem:
+        raise ConfigurationError(f"host {text!r} cannot be used: {problem}", hint=_host_hint(bare)) from None
+    if not wildcard:
+        return host
+    if parse_address(host) is not None or "." not in host:
+        raise ConfigurationError(
+            f"host {text!r} is too wide: '*.' needs a domain of at least two labels after it",
+            hint="write '*.example.com'",
+        )
+    return f"*.{host}"
+
+
+def _host_hint(text: str) -> str | None:
+    if any(mark in text for mark in ("/", "@", "?")):
+        return "write the host alone: no scheme, path or user"
+    if ":" in text:
+        return 'write the port apart: "port": 8443'
+    return None
+
+
+def host_matches(pattern: str, host: str) -> bool:
+    """Whether a pattern covers a host, both canonical: itself, or for `*.` any depth below, never the apex."""
+    if pattern.startswith("*."):
+        return host.endswith(pattern[1:]) and len(host) > len(pattern) - 1
+    return pattern == host
+
+
+def read_path_prefix(text: object) -> str:
+    """Return `text` when it can be judged segment by segment.
+
+    Raises:
+        ConfigurationError: the prefix is relative, holds a query, a dot segment or a broken escape.
+    """
+    if not isinstance(text, str) or not _PATH.match(text) or any(c in text for c in '?#\\*"'):
+        raise ConfigurationError(
+            f"path prefix {text!r} must begin with '/' and hold plain path characters only",
+            hint='write it like "/v1/", without a query, a fragment or a wildcard',
+        )
+    if not is_well_escaped(text) or has_dot_segment(text):
+        raise ConfigurationError(f"path prefix {text!r} holds a dot segment or a broken percent escape")
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointPattern:
+    """Requests that a tool may make: a host, and optionally ports, schemes, a path prefix and methods.
+
+    No ports means the scheme's own (443 for https), no methods means all seven.
+
+    Raises:
+        ConfigurationError: a part cannot be read in exactly one way.
+    """
+
+    host_pattern: str
+    path_prefix: str | None = None
+    methods: tuple[str, ...] = ()
+    ports: tuple[int, ...] = ()
+    schemes: tuple[str, ...] = ("https",)
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        put(self, "host_pattern", read_host_pattern(self.host_pattern))
+        if self.path_prefix is not None:
+            prefix = read_path_prefix(self.path_prefix)
+            put(self, "path_prefix", None if prefix == "/" else prefix)
+        put(self, "methods", _read_methods(self.methods))
+        put(self, "ports", _read_ports(self.ports))
+        put(self, "schemes", _read_schemes(self.schemes))
+
+    @classmethod
+    def host(cls, host_pattern: str) -> EndpointPattern:
+        """Allow every path and method of one host, or of the names below `*.domain`, over https."""
+        return cls(host_pattern)
+
+    def with_path_prefix(self, prefix: str) -> EndpointPattern:
+        return replace(self, path_prefix=prefix)
+
+    def with_methods(self, *methods: str) -> EndpointPattern:
+        return replace(self, methods=methods)
+
+    def with_ports(self, *ports: int) -> EndpointPattern:
+        return replace(self, ports=ports)
+
+    def with_schemes(self, *schemes: str) -> EndpointPattern:
+        return replace(self, schemes=schemes)
+
+    def ports_for(self, scheme: str) -> tuple[int, ...]:
+        """The ports covered under `scheme`; none where the scheme is not covered."""
+        if scheme not in self.schemes:
+            return ()
+        return self.ports or (DEFAULT_PORTS[scheme],)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The line of the capability file that says the same."""
+        line: dict[str, Any] = {"host": self.host_pattern}
+        if self.ports:
+            line |= {"port": self.ports[0]} if len(self.ports) == 1 else {"ports": list(self.ports)}
+        if self.schemes != ("https",):
+            line |= {"scheme": self.schemes[0]} if len(self.schemes) == 1 else {"schemes": list(self.schemes)}
+        if self.path_prefix is not None:
+            line["path_prefix"] = self.path_prefix
+        if self.methods:
+            line["methods"] = list(self.methods)
+        return line
+
+    def as_line(self) -> str:
+        return json.dumps(self.as_dict())
+
+
+def _read_methods(methods: Iterable[object]) -> tuple[str, ...]:
+    if isinstance(methods, str):
+        raise ConfigurationError(f"methods must be a list, not the text {methods!r}")
+    upper = {m.upper() if isinstance(m, str) else m for m in methods}
+    unknown = upper - set(METHODS)
+    if unknown:
+        worst = sorted(map(str, unknown))[0]
+        raise ConfigurationError(f"method {worst!r} is not one of {', '.join(METHODS)}")
+    return tuple(m for m in METHODS if m in upper)
+
+
+def _read_ports(ports: Iterable[object]) -> tuple[int, ...]:
+    found: set[int] = set()
+    for port in ports:
+        if isinstance(port, bool) or not isinstance(port, int) or not 0 < port < 65536:
+            raise ConfigurationError(f"port {port!r} must be a whole number from 1 to 65535")
+        found.add(port)
+    return tuple(sorted(found))
+
+
+def _read_schemes(schemes: Iterable[object]) -> tuple[str, ...]:
+    if isinstance(schemes, str):
+        raise ConfigurationError(f"schemes must be a list, not the text {schemes!r}")
+    lower = {s.lower() if isinstance(s, str) else s for s in schemes}
+    if not lower or lower - set(DEFAULT_PORTS):
+        raise ConfigurationError("a scheme must be 'https' or 'http'", hint='leave it out for "https"')
+    return tuple(s for s in ("https", "http") if s in lower)

@@ -1,0 +1,117 @@
+"""Reads a host name or address into its one canonical spelling, or says why it has none.
+
+Canonical means: lower-case ASCII, A-labels for anything international, dotted-quad IPv4, compressed IPv6
+without brackets. Every other spelling that some client would resolve is refused, so that no two readers can
+disagree.
+"""
+
+from __future__ import annotations
+
+import re
+from ipaddress import IPv4Address, IPv6Address
+
+_LABEL = re.compile(r"[a-z0-9_-]{1,63}\Z")
+_NUMERIC_LABEL = re.compile(r"(?:[0-9]+|0x[0-9a-f]*)\Z")
+_MAX_NAME = 253
+_A_LABEL_CATEGORIES = frozenset({"Ll", "Lo", "Lm", "Mn", "Mc", "Nd"})
+
+
+class UnreadableError(ValueError):
+    """A text has no single meaning; the message is a clause that says why. Never leaves this room."""
+
+
+def read_host(text: str, *, brackets: bool = True) -> str:
+    """Return the canonical spelling of `text`; IPv6 stands in brackets in a URL, with or without elsewhere.
+
+    Raises:
+        UnreadableError: the host is empty, encoded, international outside its A-label, or a number in disguise.
+    """
+    if text.startswith("["):
+        if not text.endswith("]"):
+            raise UnreadableError("the IPv6 host has no closing bracket")
+        return _read_ipv6(text[1:-1])
+    if ":" in text and not brackets:
+        return _read_ipv6(text)
+    if not text:
+        raise UnreadableError("the host is empty")
+    if not text.isascii():
+        raise UnreadableError("the host is not ASCII; write an international name as its xn-- label")
+    name = text.lower()
+    if _NUMERIC_LABEL.match(name.rstrip(".").rpartition(".")[2]):
+        return _read_ipv4(name)
+    return _read_name(name.removesuffix("."))
+
+
+def parse_address(host: str) -> IPv4Address | IPv6Address | None:
+    """Return the address that a canonical host is, or None for a name."""
+    if ":" in host:
+        return IPv6Address(host)
+    return IPv4Address(host) if host[-1:].isdigit() and _NUMERIC_LABEL.match(host.rpartition(".")[2]) else None
+
+
+def spell_ipv6(address: IPv6Address) -> str:
+    """Spell an IPv6 address as RFC 5952 does, but always in hexadecimal: Python versions differ."""
+    words = [f"{(int(address) >> shift) & 0xFFFF:x}" for shift in range(112, -1, -16)]
+    best_start, best_length = -1, 1
+    start = 0
+    while start < 8:
+        end = start
+        while end < 8 and words[end] == "0":
+            end += 1
+        if end - start > best_length:
+            best_start, best_length = start, end - start
+        start = max(end, start + 1)
+    if best_start < 0:
+        return ":".join(words)
+    return f"{':'.join(words[:best_start])}::{':'.join(words[best_start + best_length :])}"
+
+
+def _read_ipv6(text: str) -> str:
+    if "%" in text:
+        raise UnreadableError("the IPv6 host has a zone id")
+    if not text.isascii():
+        raise UnreadableError("the host is not ASCII")
+    try:
+        return spell_ipv6(IPv6Address(text))
+    except ValueError:
+        raise UnreadableError("the host is not a valid IPv6 address") from None
+
+
+def _read_ipv4(text: str) -> str:
+    # WHATWG URL, host parsing: a name whose last label is a number is an IPv4 address or nothing.
+    try:
+        return str(IPv4Address(text))
+    except ValueError:
+        raise UnreadableError("the host is a number that is not a plain dotted IPv4 address") from None
+
+
+def _read_name(name: str) -> str:
+    if len(name) > _MAX_NAME:
+        raise UnreadableError(f"the host is longer than {_MAX_NAME} characters")
+    for label in name.split("."):
+        if not _LABEL.match(label):
+            raise UnreadableError("the host has a label that is empty, too long or holds an odd character")
+        if label.startswith("xn--"):
+            _check_a_label(label)
+    return name
+
+
+def _check_a_label(label: str) -> None:
+    # RFC 5891 4.2.3 and 5892, by Unicode's own properties: letters, marks and digits, already normalised.
+    import unicodedata
+
+    try:
+        decoded = label[4:].encode("ascii").decode("punycode")
+        round_trip = decoded.encode("punycode").decode("ascii")
+    except (UnicodeError, ValueError, OverflowError):
+        raise UnreadableError("the host has an xn-- label that does not decode") from None
+    sound = (
+        round_trip == label[4:]
+        and not decoded.isascii()
+        and unicodedata.normalize("NFKC", decoded.casefold()) == decoded.replace("ß", "ss").replace("ς", "σ")
+        and unicodedata.normalize("NFC", decoded) == decoded
+        and unicodedata.category(decoded[0])[0] != "M"
+        and all(unicodedata.category(c) in _A_LABEL_CATEGORIES or c in "-·\u30fb\u0f0b" for c in decoded)
+    )
+    if not sound:
+        raise UnreadableError("the host has an xn-- label that IDNA does not allow")

@@ -1,0 +1,258 @@
+"""What a tool may do. Frozen, hashable, and empty unless something was added: no power is ever assumed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+from wasmrt.capabilities._credential import CredentialMapping, matching_credentials, read_secret_name
+from wasmrt.capabilities._endpoint import EndpointPattern
+from wasmrt.capabilities._url import ParsedUrl
+from wasmrt.capabilities._workspace_path import is_under_prefixes, read_prefix
+from wasmrt.errors import ConfigurationError
+from wasmrt.limits import (
+    DEFAULT_HTTP_TIMEOUT_SECONDS,
+    DEFAULT_MAX_REQUEST_BYTES,
+    DEFAULT_MAX_RESPONSE_BYTES,
+    DEFAULT_REQUESTS_PER_HOUR,
+    DEFAULT_REQUESTS_PER_MINUTE,
+    MAX_CAPABILITY_ENTRIES,
+    ResourceLimits,
+)
+
+if TYPE_CHECKING:
+    from wasmrt.capabilities._addresses import Network
+    from wasmrt.model import Decision
+
+_ALIAS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}\Z")
+_TOOL_NAME = re.compile(r"[\x21-\x7e]{1,256}\Z")
+_MAX_NUMBER = 2**53
+
+
+def _check_numbers(owner: object, names: Iterable[str]) -> None:
+    for name in names:
+        value = getattr(owner, name)
+        kind = (int, float) if name.endswith("_seconds") else int
+        if isinstance(value, bool) or not isinstance(value, kind) or not 0 < value < _MAX_NUMBER:
+            raise ConfigurationError(f"{name} must be a positive {'whole number' if kind is int else 'number'}")
+
+
+def _as_tuple(owner: object, name: str, kind: type) -> None:
+    value = getattr(owner, name)
+    if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable):
+        raise ConfigurationError(f"{name} must be a list")
+    items = tuple(dict.fromkeys(value))
+    if len(items) > MAX_CAPABILITY_ENTRIES:
+        raise ConfigurationError(f"{name} may hold {MAX_CAPABILITY_ENTRIES} entries, not {len(items)}")
+    if not all(isinstance(item, kind) for item in items):
+        raise ConfigurationError(f"{name} may hold {kind.__name__} only")
+    object.__setattr__(owner, name, items)
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimitConfig:
+    """How often, for one user and one tool, in sliding windows."""
+
+    requests_per_minute: int = DEFAULT_REQUESTS_PER_MINUTE
+    requests_per_hour: int = DEFAULT_REQUESTS_PER_HOUR
+
+    def __post_init__(self) -> None:
+        _check_numbers(self, ("requests_per_minute", "requests_per_hour"))
+
+
+@dataclass(frozen=True, slots=True)
+class HttpCapability:
+    """The requests that may leave, the credentials they get, and how much of both."""
+
+    allowlist: tuple[EndpointPattern, ...] = ()
+    credentials: tuple[CredentialMapping, ...] = ()
+    """Also taken as a mapping from name to credential."""
+    rate_limit: RateLimitConfig = RateLimitConfig()
+    max_request_bytes: int = DEFAULT_MAX_REQUEST_BYTES
+    max_response_bytes: int = DEFAULT_MAX_RESPONSE_BYTES
+    timeout_seconds: float = DEFAULT_HTTP_TIMEOUT_SECONDS
+
+    def __post_init__(self) -> None:
+        if isinstance(self.credentials, Mapping):
+            named = tuple(replace(mapping, name=name) for name, mapping in self.credentials.items())
+            object.__setattr__(self, "credentials", named)
+        _as_tuple(self, "allowlist", EndpointPattern)
+        _as_tuple(self, "credentials", CredentialMapping)
+        _check_numbers(self, ("max_request_bytes", "max_response_bytes", "timeout_seconds"))
+        names = [mapping.name for mapping in self.credentials]
+        if len(set(names)) < len(names):
+            raise ConfigurationError("two credentials have the same name", hint="give each a name of its own")
+
+    def credentials_for(self, url: ParsedUrl) -> tuple[CredentialMapping, ...]:
+        """Return the credentials that a request to `url` gets: one for each place, the most specific."""
+        return matching_credentials(self.credentials, url)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceCapability:
+    """The parts of the workspace that may be read. The prefix `""` is all of it; no prefix is nothing."""
+
+    allowed_prefixes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _as_tuple(self, "allowed_prefixes", str)
+        object.__setattr__(self, "allowed_prefixes", tuple(dict.fromkeys(map(read_prefix, self.allowed_prefixes))))
+
+    def allows(self, path: str) -> bool:
+        """Whether a path that was already found sound lies under a prefix, by whole segments."""
+        return is_under_prefixes(path, self.allowed_prefixes)
+
+
+@dataclass(frozen=True, slots=True)
+class SecretsCapability:
+    """The names whose existence a guest may ask about: exact, or ending in `*`."""
+
+    allowed_names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _as_tuple(self, "allowed_names", str)
+        object.__setattr__(self, "allowed_names", tuple(dict.fromkeys(map(_read_glob, self.allowed_names))))
+
+    def allows(self, name: str) -> bool:
+        return any(glob_covers(pattern, name.lower()) for pattern in self.allowed_names)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolInvokeCapability:
+    """The tools that may be called, by alias; the guest never learns the names behind them."""
+
+    aliases: tuple[tuple[str, str], ...] = ()
+    """Pairs of alias and tool name, sorted; also taken as a mapping."""
+    rate_limit: RateLimitConfig = RateLimitConfig()
+
+    def __post_init__(self) -> None:
+        pairs = self.aliases.items() if isinstance(self.aliases, Mapping) else self.aliases
+        object.__setattr__(self, "aliases", tuple(sorted((a, t) for a, t in pairs)))
+        _as_tuple(self, "aliases", tuple)
+        if len(dict(self.aliases)) < len(self.aliases):
+            raise ConfigurationError("one alias stands for two tools")
+        for alias, tool in self.aliases:
+            if not isinstance(alias, str) or not _ALIAS.match(alias):
+                raise ConfigurationError(f"alias {alias!r} may hold letters, digits, '_', '-' and '.' only")
+            if not isinstance(tool, str) or not _TOOL_NAME.match(tool):
+                raise ConfigurationError(f"alias {alias!r} does not stand for a tool's name")
+
+    def resolve(self, alias: str) -> str | None:
+        """Return the tool behind an alias; None where it stands for nothing."""
+        return dict(self.aliases).get(alias)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolLimits:
+    """What one tool may use where it needs other limits than the runtime's; None keeps the runtime's."""
+
+    memory_bytes: int | None = None
+    fuel: int | None = None
+    timeout_seconds: float | None = None
+    output_bytes: int | None = None
+    table_elements: int | None = None
+    instances: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_numbers(self, self.overrides())
+
+    def overrides(self) -> dict[str, Any]:
+        """The limits that are set."""
+        return {f.name: value for f in fields(self) if (value := getattr(self, f.name)) is not None}
+
+    def over(self, defaults: ResourceLimits) -> ResourceLimits:
+        """Return the runtime's limits with these in their place."""
+        return replace(defaults, **self.overrides())
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """Every power of one tool. Built up from `Capabilities.none()`; each `with_...` returns a new value."""
+
+    http: HttpCapability | None = None
+    workspace_read: WorkspaceCapability | None = None
+    secrets: SecretsCapability | None = None
+    tool_invoke: ToolInvokeCapability | None = None
+    limits: ToolLimits = ToolLimits()
+
+    @classmethod
+    def none(cls) -> Capabilities:
+        """No power at all."""
+        return cls()
+
+    def with_http(self, http: HttpCapability | Iterable[EndpointPattern]) -> Capabilities:
+        return replace(self, http=http if isinstance(http, HttpCapability) else HttpCapability(tuple(http)))
+
+    def with_workspace_read(self, prefixes: WorkspaceCapability | Iterable[str]) -> Capabilities:
+        given = prefixes if isinstance(prefixes, WorkspaceCapability) else WorkspaceCapability(_listed(prefixes))
+        return replace(self, workspace_read=given)
+
+    def with_secrets(self, names: SecretsCapability | Iterable[str]) -> Capabilities:
+        return replace(
+            self, secrets=names if isinstance(names, SecretsCapability) else SecretsCapability(_listed(names))
+        )
+
+    def with_tool_invoke(self, aliases: ToolInvokeCapability | Mapping[str, str]) -> Capabilities:
+        given = aliases
+        if not isinstance(given, ToolInvokeCapability):
+            given = ToolInvokeCapability(tuple(given.items()))
+        return replace(self, tool_invoke=given)
+
+    def with_limits(self, limits: ToolLimits) -> Capabilities:
+        return replace(self, limits=limits)
+
+    def explain_http(
+        self,
+        method: str,
+        url: str,
+        resolves_to: Iterable[str] | None = None,
+        *,
+        unsafe_allowed_networks: Iterable[Network | str] = (),
+    ) -> Decision:
+        """Decide one request without the network: its URL, a literal address, and every address given."""
+        from wasmrt.capabilities._decide import decide_http
+
+        return decide_http(self, method, url, resolves_to, unsafe_allowed_networks)
+
+    def explain_workspace(self, path: str) -> Decision:
+        """Decide whether a workspace path may be read; whether it exists is the reader's to find out."""
+        from wasmrt.capabilities._decide import decide_workspace
+
+        return decide_workspace(self, path)
+
+    def explain_secret(self, name: str) -> Decision:
+        """Decide whether a guest may ask if a secret exists."""
+        from wasmrt.capabilities._decide import decide_secret
+
+        return decide_secret(self, name)
+
+    def explain_tool(self, alias: str) -> Decision:
+        """Decide whether a guest may call a tool by this alias."""
+        from wasmrt.capabilities._decide import decide_tool
+
+        return decide_tool(self, alias)
+
+
+def glob_covers(pattern: str, name: str) -> bool:
+    """Whether a name, or everything a second pattern covers, is covered by `pattern`."""
+    if pattern.endswith("*"):
+        return name.startswith(pattern[:-1])
+    return pattern == name
+
+
+def _listed(items: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(items, str):
+        raise ConfigurationError(f"{items!r} must be a list")
+    return tuple(items)
+
+
+def _read_glob(text: str) -> str:
+    stem, star = text.removesuffix("*"), text.endswith("*")
+    if not star:
+        return read_secret_name(text)
+    if "*" in stem:
+        raise ConfigurationError(f"secret name {text!r} may hold '*' only at its end")
+    # A stem may end in a mark that a whole name may not: `openai-*`.
+    return f"{read_secret_name(stem + 'x')[:-1]}*" if stem else "*"

@@ -1,0 +1,76 @@
+"""Judges URL paths as every server down the line might read them, without changing a byte of them."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+_BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_SEPARATORS = re.compile(r"[/\\]")
+_MAX_DECODINGS = 4
+
+
+def is_well_escaped(path: str) -> bool:
+    """Whether every `%` begins a two-digit escape."""
+    return "%" not in path or not _BROKEN_ESCAPE.search(path)
+
+
+def decode(text: str) -> str:
+    """Percent-decode once; broken escapes and bytes outside UTF-8 stay visible as themselves."""
+    if "%" not in text:
+        return text
+    raw = re.sub(rb"%([0-9A-Fa-f]{2})", lambda m: bytes((int(m[1], 16),)), text.encode("utf-8", "surrogateescape"))
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def split_path(path: str) -> tuple[str, ...] | None:
+    """The decoded segments of a path that begins with `/`; an encoded slash stays inside its segment.
+
+    None where an escape is broken: readers differ on what such a path is, so it lies under no prefix.
+    """
+    if not is_well_escaped(path):
+        return None
+    return tuple(decode(segment) for segment in path[1:].split("/"))
+
+
+@lru_cache(maxsize=512)
+def _prefix_segments(prefix: str) -> tuple[str, ...]:
+    return split_path(prefix) or ()
+
+
+def is_under(prefix: str | None, segments: tuple[str, ...] | None) -> bool:
+    """Whether a path, given as its segments, lies under `prefix` by whole segments.
+
+    `/v1/messages` covers itself and everything below, `/v1/` only what is below.
+    """
+    if prefix is None or prefix == "/":
+        return True
+    if segments is None:
+        return False
+    wanted = _prefix_segments(prefix)
+    if wanted[-1] == "":
+        wanted = wanted[:-1]
+        return len(segments) > len(wanted) and segments[: len(wanted)] == wanted
+    return segments[: len(wanted)] == wanted
+
+
+def has_dot_segment(path: str) -> bool:
+    """Whether any reader would see `.` or `..` as a segment.
+
+    SECURITY: servers differ. Some decode twice, some split at `\\` or at a decoded `%2F`, some drop
+    `;parameters`, NUL or blanks before they compare; what is a dot segment to any of them is one here.
+    """
+    for _ in range(_MAX_DECODINGS):
+        if "." in path and any(_is_dots(piece) for piece in _SEPARATORS.split(path)):
+            return True
+        decoded = decode(path)
+        if decoded == path:
+            return False
+        path = decoded
+    return True
+
+
+def _is_dots(piece: str) -> bool:
+    name = piece.partition(";")[0]
+    name = "".join(c for c in name if c > " ")
+    return name in (".", "..")
