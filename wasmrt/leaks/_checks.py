@@ -1,0 +1,147 @@
+"""What makes a candidate a secret: randomness, a checksum, and not being a placeholder.
+
+Pure functions over the candidate's bytes. Nothing here sees the text around it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+import zlib
+from collections import Counter
+from collections.abc import Callable
+
+_BASE62 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+_PLACEHOLDER_WORDS = (
+    b"example", b"placeholder", b"changeme", b"change_me", b"change-me", b"redacted", b"replace", b"dummy",
+    b"insert", b"your_", b"your-", b"yourt", b"yours", b"yourp", b"yourk", b"youra", b"_here", b"-here", b"todo",
+    b"sample", b"notreal", b"not_real", b"xxxx", b"****", b"....", b"####", b"fake_", b"fake-", b"_fake", b"-fake",
+    b"deadbeef", b"lorem", b"foobar", b"putyour", b"my_token", b"my-token", b"mytoken", b"tokenhere", b"secrethere",
+    b"goeshere", b"mypass", b"my_pass", b"mysecret",
+)  # fmt: skip
+_TEMPLATE_MARKS = (b"${", b"{{", b"}}", b"<%", b"%(", b"$(", b"#{", b"{%", b"%{", b"__")
+
+
+def entropy(value: bytes) -> float:
+    """Shannon entropy of the bytes, in bits per byte."""
+    total = len(value)
+    if not total:
+        return 0.0
+    return -sum(n / total * math.log2(n / total) for n in Counter(value).values())
+
+
+def longest_run(value: bytes) -> int:
+    """Length of the longest stretch of one repeated byte."""
+    best = run = 1
+    for before, after in zip(value, value[1:], strict=False):
+        run = run + 1 if before == after else 1
+        best = max(best, run)
+    return best
+
+
+def longest_sequence(value: bytes) -> int:
+    """Length of the longest stretch that counts up or down by one, as `abcdef` and `98765` do."""
+    best = 1
+    for step in (1, -1):
+        run = 1
+        for before, after in zip(value, value[1:], strict=False):
+            run = run + 1 if after - before == step else 1
+            best = max(best, run)
+    return best
+
+
+def is_placeholder(value: bytes) -> bool:
+    """Tell whether a value announces that it stands for another one."""
+    lowered = value.lower()
+    if any(word in lowered for word in _PLACEHOLDER_WORDS):
+        return True
+    if any(mark in value for mark in _TEMPLATE_MARKS[:-1]):
+        return True
+    return len(value) >= 8 and longest_run(value) >= max(6, len(value) // 3)
+
+
+def _crc_base62(value: bytes) -> bool:
+    """GitHub and npm: the last six characters are the CRC-32 of the thirty before them, in base 62."""
+    body = value.rsplit(b"_", 1)[-1]
+    payload, tail = body[:-6], body[-6:]
+    number, digits = zlib.crc32(payload), bytearray()
+    while number:
+        number, rest = divmod(number, 62)
+        digits.append(_BASE62[rest])
+    return bytes(reversed(digits)).rjust(6, b"0") == tail
+
+
+def _luhn(value: bytes) -> bool:
+    """ISO/IEC 7812-1 annex B."""
+    digits = [c - 48 for c in value if 48 <= c <= 57]
+    total = sum(digits[-1::-2]) + sum(sum(divmod(2 * d, 10)) for d in digits[-2::-2])
+    return len(digits) >= 13 and total % 10 == 0
+
+
+def unpadded_base64(value: bytes) -> bytes | None:
+    """Decode base64 or base64url with or without its padding; None where it is neither."""
+    plain = value.rstrip(b"=").replace(b"-", b"+").replace(b"_", b"/")
+    try:
+        return base64.b64decode(plain + b"=" * (-len(plain) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _jwt(value: bytes) -> bool:
+    """RFC 7515 section 4: the header is a JSON object that names its algorithm."""
+    header = unpadded_base64(value.split(b".", 1)[0])
+    return header is not None and _names_algorithm(header)
+
+
+def _names_algorithm(header: bytes) -> bool:
+    try:
+        fields = json.loads(header)
+    except (ValueError, RecursionError):
+        return header.startswith(b'{"alg"')
+    return isinstance(fields, dict) and isinstance(fields.get("alg") or fields.get("enc"), str)
+
+
+def _wrapped_jwt(value: bytes) -> bool:
+    """A JWT that was base64-encoded once more."""
+    inner = unpadded_base64(value[: len(value) // 4 * 4])
+    return inner is not None and inner.startswith(b"eyJ")
+
+
+def _basic(value: bytes) -> bool:
+    """RFC 7617: base64 of `user:password`, with a password that is not one of the usual words of examples."""
+    pair = unpadded_base64(value)
+    if pair is None or b":" not in pair or not pair.isascii() or not pair.decode().isprintable():
+        return False
+    user, password = pair.split(b":", 1)
+    return len(user) + len(password) >= 6 and not is_placeholder(password)
+
+
+def _mixed(value: bytes) -> bool:
+    """Letters of both cases and a digit: what a random base-62 word of some length always has."""
+    return value.lower() != value != value.upper() and any(48 <= c <= 57 for c in value)
+
+
+def _has_digit(value: bytes) -> bool:
+    return any(48 <= c <= 57 for c in value)
+
+
+def _letter_and_digit(value: bytes) -> bool:
+    return _has_digit(value) and any(c | 32 in range(97, 123) for c in value)
+
+
+CHECKSUMS: dict[str, Callable[[bytes], bool]] = {"crc62": _crc_base62}
+"""Checks that prove a match; failing one proves nothing, since old tokens have none."""
+
+CHECKS: dict[str, Callable[[bytes], bool]] = {
+    "jwt": _jwt,
+    "wrapped-jwt": _wrapped_jwt,
+    "basic": _basic,
+    "luhn": _luhn,
+    "mixed": _mixed,
+    "digit": _has_digit,
+    "letter-digit": _letter_and_digit,
+}
+"""Checks a candidate must pass."""

@@ -1,0 +1,255 @@
+"""The door of the leak detector: scan, redact, and the scanner of one call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+
+from wasmrt.errors import ConfigurationError
+from wasmrt.leaks._engine import RuleEngine
+from wasmrt.leaks._exact import ExactMatcher
+from wasmrt.leaks._layers import unescaped
+from wasmrt.leaks._model import (
+    CLEAN,
+    SECRET_RULE,
+    Action,
+    Direction,
+    LeakMatch,
+    LeakReport,
+    Severity,
+    merged_spans,
+    report_of,
+)
+from wasmrt.leaks._rules import Rule, builtin_rules
+
+_DEFAULT_ACTIONS: Mapping[tuple[Direction, Severity], Action] = {
+    (Direction.OUTWARD, Severity.LOW): Action.WARN,
+    (Direction.OUTWARD, Severity.MEDIUM): Action.REDACT,
+    (Direction.OUTWARD, Severity.HIGH): Action.BLOCK,
+    (Direction.OUTWARD, Severity.CRITICAL): Action.BLOCK,
+    (Direction.INWARD, Severity.LOW): Action.WARN,
+    (Direction.INWARD, Severity.MEDIUM): Action.REDACT,
+    (Direction.INWARD, Severity.HIGH): Action.REDACT,
+    (Direction.INWARD, Severity.CRITICAL): Action.REDACT,
+}
+_EXACT_ACTIONS = {Direction.OUTWARD: Action.BLOCK, Direction.INWARD: Action.REDACT}
+
+Overrides = Mapping[str, Action | Mapping[Direction, Action]]
+
+
+class LeakScanner:
+    """Rules plus the secrets of one call. Cheap to make; keeps no text."""
+
+    __slots__ = ("_engine", "_exact", "_overrides")
+
+    def __init__(self, engine: RuleEngine, overrides: Overrides, secrets: Mapping[str, str]) -> None:
+        self._engine = engine
+        self._overrides = overrides
+        self._exact = ExactMatcher(secrets) if secrets else None
+
+    @property
+    def unwatched(self) -> tuple[str, ...]:
+        """Names of primed secrets that are too short to look for."""
+        return self._exact.unwatched if self._exact else ()
+
+    def scan(self, text: str, *, direction: Direction = Direction.INWARD) -> LeakReport:
+        """Find secrets in a text; offsets are characters."""
+        data = text.encode("utf-8", "surrogatepass")
+        matches = self._matches(data, direction, "text")
+        if matches and len(data) != len(text):
+            matches = _in_characters(data, matches)
+        return report_of(matches)
+
+    def scan_bytes(self, data: bytes, *, direction: Direction = Direction.INWARD) -> LeakReport:
+        """Find secrets in bytes of any kind; offsets are bytes."""
+        return report_of(self._matches(bytes(data), direction, "text"))
+
+    def redact(self, text: str, *, direction: Direction = Direction.INWARD) -> str:
+        """Replace every finding but warnings; what blocks is replaced as well, so this never fails."""
+        report = self.scan(text, direction=direction)
+        if not report.matches:
+            return text
+        pieces, position = [], 0
+        for start, end, mark in _cuts(report):
+            pieces += (text[position:start], mark)
+            position = end
+        return "".join((*pieces, text[position:]))
+
+    def redact_bytes(self, data: bytes, *, direction: Direction = Direction.INWARD) -> bytes:
+        """Replace every finding but warnings, in bytes."""
+        report = self.scan_bytes(data, direction=direction)
+        pieces, position = [], 0
+        for start, end, mark in _cuts(report):
+            pieces += (data[position:start], mark.encode())
+            position = end
+        return b"".join((*pieces, data[position:])) if pieces else data
+
+    def scan_http_request(
+        self,
+        url: str,
+        headers: Iterable[tuple[str, str]] | Mapping[str, str] = (),
+        body: bytes | str | None = None,
+        *,
+        direction: Direction = Direction.OUTWARD,
+    ) -> LeakReport:
+        """Find secrets in what is about to be sent: the URL raw and decoded, names and values of headers, the body."""
+        raw = url.encode("utf-8", "surrogatepass")
+        matches = self._matches(raw, direction, "url")
+        if decoded := unescaped(raw):
+            for match in self._matches(decoded.data, direction, "url"):
+                start, end = decoded.origin(match.start, match.end)
+                matches.append(_moved(match, start, end))
+        pairs = headers.items() if isinstance(headers, Mapping) else headers
+        for name, value in pairs:
+            line = f"{name}: {value}".encode("utf-8", "surrogatepass")
+            matches += self._matches(line, direction, f"header:{name}")
+        if body:
+            data = body.encode("utf-8", "surrogatepass") if isinstance(body, str) else bytes(body)
+            matches += self._matches(data, direction, "body")
+        return report_of(list(dict.fromkeys(matches)))
+
+    def _matches(self, data: bytes, direction: Direction, where: str) -> list[LeakMatch]:
+        matches = [
+            LeakMatch(f.rule.id, f.start, f.end, f.rule.severity, self._action(f.rule, direction), f.certain, where)
+            for f in self._engine.find(data)
+        ]
+        return _joined(matches + self._exact_matches(data, direction, where)) if matches or self._exact else matches
+
+    def _exact_matches(self, data: bytes, direction: Direction, where: str) -> list[LeakMatch]:
+        if self._exact is None:
+            return []
+        action = _EXACT_ACTIONS[direction]
+        return [
+            LeakMatch(SECRET_RULE + name, start, end, Severity.CRITICAL, action, True, where)
+            for name, start, end in self._exact.find(data)
+        ]
+
+    def _action(self, rule: Rule, direction: Direction) -> Action:
+        chosen = self._overrides.get(rule.id)
+        if isinstance(chosen, Action):
+            return chosen
+        if chosen is not None and direction in chosen:
+            return chosen[direction]
+        return _DEFAULT_ACTIONS[direction, rule.severity]
+
+
+class LeakDetector:
+    """Finds secrets by their formats. One per process; `primed` gives each call its own scanner.
+
+    `rules` are added to those that ship with wasmrt; `overrides` names the action of a rule, or of a rule in one
+    direction.
+
+    Raises:
+        ConfigurationError: two rules share an id, or an override names a rule that does not exist.
+    """
+
+    __slots__ = ("_added", "_engine", "_overrides", "_plain")
+
+    def __init__(self, *, rules: Sequence[Rule] = (), overrides: Overrides | None = None) -> None:
+        self._added = tuple(rules)
+        self._overrides = dict(overrides or {})
+        self._engine: RuleEngine | None = None
+        self._plain: LeakScanner | None = None
+        if self._added or self._overrides:
+            self._check(self.rules)
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """Every rule that applies."""
+        return builtin_rules() + self._added
+
+    def _check(self, rules: tuple[Rule, ...]) -> None:
+        known: set[str] = set()
+        for rule in rules:
+            if rule.id in known:
+                raise ConfigurationError(f"two rules are called {rule.id}", hint="rename the one you added")
+            known.add(rule.id)
+        for name in self._overrides.keys() - known:
+            nearest = get_close_matches(name, known, 1)
+            hint = f"did you mean {nearest[0]}?" if nearest else "`wasmrt leaks rules` lists them"
+            raise ConfigurationError(f"an override names the unknown rule {name!r}", hint=hint)
+
+    def primed(self, secrets: Mapping[str, str]) -> LeakScanner:
+        """Make the scanner of one call, which also knows the secrets that call may use."""
+        if self._engine is None:
+            self._engine = _shared_engine() if not self._added else RuleEngine(self.rules)
+        return LeakScanner(self._engine, self._overrides, secrets)
+
+    def _scanner(self) -> LeakScanner:
+        if self._plain is None:
+            self._plain = self.primed({})
+        return self._plain
+
+    def scan(self, text: str, *, direction: Direction = Direction.INWARD) -> LeakReport:
+        """Find secrets in a text; offsets are characters."""
+        return self._scanner().scan(text, direction=direction)
+
+    def scan_bytes(self, data: bytes, *, direction: Direction = Direction.INWARD) -> LeakReport:
+        """Find secrets in bytes; offsets are bytes."""
+        return self._scanner().scan_bytes(data, direction=direction)
+
+    def redact(self, text: str, *, direction: Direction = Direction.INWARD) -> str:
+        """Replace every finding but warnings."""
+        return self._scanner().redact(text, direction=direction)
+
+    def scan_http_request(
+        self,
+        url: str,
+        headers: Iterable[tuple[str, str]] | Mapping[str, str] = (),
+        body: bytes | str | None = None,
+        *,
+        direction: Direction = Direction.OUTWARD,
+    ) -> LeakReport:
+        """Find secrets in what is about to be sent."""
+        return self._scanner().scan_http_request(url, headers, body, direction=direction)
+
+
+_SHARED: list[RuleEngine] = []
+
+
+def _shared_engine() -> RuleEngine:
+    """The built-in rules, compiled once per process."""
+    if not _SHARED:
+        _SHARED.append(RuleEngine(builtin_rules()))
+    return _SHARED[0]
+
+
+def _cuts(report: LeakReport) -> list[tuple[int, int, str]]:
+    kept = tuple(m for m in report.matches if m.action is not Action.WARN)
+    return [(start, end, f"[REDACTED:{rule}]") for start, end, rule in merged_spans(kept)]
+
+
+def _joined(matches: list[LeakMatch]) -> list[LeakMatch]:
+    """Make one of the overlapping findings of one rule: a value cut by a block's edge, a secret seen in two ways."""
+    latest: dict[str, int] = {}
+    joined: list[LeakMatch] = []
+    for match in sorted(matches, key=lambda m: (m.start, m.end)):
+        at = latest.get(match.rule)
+        if at is not None and match.start < joined[at].end:
+            joined[at] = _moved(joined[at], joined[at].start, max(joined[at].end, match.end))
+            continue
+        latest[match.rule] = len(joined)
+        joined.append(match)
+    return joined
+
+
+def _moved(match: LeakMatch, start: int, end: int) -> LeakMatch:
+    return LeakMatch(match.rule, start, end, match.severity, match.action, match.certain, match.where)
+
+
+def _in_characters(data: bytes, matches: list[LeakMatch]) -> list[LeakMatch]:
+    """Turn byte offsets into character offsets, widening a cut inside a character to the whole of it."""
+    places = sorted({place for m in matches for place in (m.start, m.end)})
+    characters: dict[int, int] = {}
+    position = count = 0
+    for place in places:
+        count += sum(1 for b in data[position:place] if b & 0xC0 != 0x80)
+        characters[place], position = count, place
+    moved = []
+    for match in matches:
+        inside = match.start < len(data) and data[match.start] & 0xC0 == 0x80
+        moved.append(_moved(match, characters[match.start] - inside, characters[match.end]))
+    return moved
+
+
+__all__ = ["CLEAN", "LeakDetector", "LeakScanner", "Overrides"]

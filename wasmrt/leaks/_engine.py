@@ -1,0 +1,164 @@
+"""Find the formats in bytes: one pass over every gate, then only the touched rules, only where they were touched.
+
+Both steps are RE2: linear in the text whatever the text is. The gates are plain literals, so their automaton is
+bounded and never falls back; a flood of gates costs one more linear pass per touched rule, not work per hit.
+The text is cut into blocks at fixed offsets, so that it does not matter in which pieces it arrived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from wasmrt.errors import ConfigurationError
+from wasmrt.leaks._checks import CHECKS, CHECKSUMS, entropy, is_placeholder
+from wasmrt.leaks._generic import looks_assigned
+from wasmrt.leaks._rules import Rule
+
+if TYPE_CHECKING:
+    import re2
+
+BLOCK_BYTES = 4096
+_GATE_OVERLAP_BYTES = 64
+_GATE_MEMORY_BYTES = 64 << 20
+_RULE_MEMORY_BYTES = 16 << 20
+
+_WORD = frozenset(b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+_HEX = frozenset(b"0123456789abcdefABCDEF")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A rule's secret at half-open byte offsets."""
+
+    rule: Rule
+    start: int
+    end: int
+    certain: bool
+
+
+def _options(memory: int, *, case_sensitive: bool) -> re2.Options:
+    import re2
+
+    options = re2.Options()
+    options.encoding = re2.Options.Encoding.LATIN1  # bytes are bytes: broken UTF-8 hides nothing
+    options.case_sensitive = case_sensitive
+    options.max_mem = memory
+    options.log_errors = False
+    return options
+
+
+def compile_rule(rule: Rule) -> Any:
+    """Compile a rule's expression.
+
+    Raises:
+        ConfigurationError: RE2 refuses it, or it has no group.
+    """
+    import re2
+
+    try:
+        expression = re2.compile(
+            rule.expression.encode("latin-1"), _options(_RULE_MEMORY_BYTES, case_sensitive=True)
+        )
+    except (re2.error, UnicodeEncodeError) as error:
+        raise ConfigurationError(
+            f"rule {rule.id}: not a linear-time expression: {error}",
+            hint="RE2 has no look-around and no back-references",
+        ) from error
+    if expression.groups < 1:
+        raise ConfigurationError(f"rule {rule.id}: the expression has no group for the secret")
+    return expression
+
+
+class RuleEngine:
+    """A fixed list of rules, compiled at the first scan; safe to share between threads."""
+
+    __slots__ = ("_by_gate", "_compiled", "_gate", "_lock", "rules")
+
+    def __init__(self, rules: tuple[Rule, ...]) -> None:
+        self.rules = rules
+        self._gate: re2.Set | None = None
+        self._by_gate: list[list[int]] = []
+        self._compiled: list[Any] = [None] * len(rules)
+        self._lock = Lock()
+
+    def _prepare(self) -> re2.Set:
+        import re2
+
+        with self._lock:
+            if self._gate is not None:
+                return self._gate
+            gates: dict[str, list[int]] = {}
+            for index, rule in enumerate(self.rules):
+                for literal in rule.gate_literals():
+                    gates.setdefault(literal.lower(), []).append(index)
+            gate = re2.Set.SearchSet(_options(_GATE_MEMORY_BYTES, case_sensitive=False))
+            for literal in gates:
+                gate.Add(re2.escape(literal.encode("latin-1")))
+            gate.Compile()
+            self._by_gate = list(gates.values())
+            self._gate = gate
+            return gate
+
+    def find(self, data: bytes, start: int = 0, end: int | None = None) -> Iterator[Finding]:
+        """Yield the findings that begin in `start..end`; `start` lies on a block's edge."""
+        gate = self._gate or self._prepare()
+        stop = len(data) if end is None else end
+        for low in range(start, stop, BLOCK_BYTES):
+            high = low + BLOCK_BYTES
+            hits = gate.Match(data[low : high + _GATE_OVERLAP_BYTES])
+            if hits:
+                for index in sorted({i for hit in hits for i in self._by_gate[hit]}):
+                    yield from self._apply(index, data, low, min(high, stop))
+
+    def _apply(self, index: int, data: bytes, low: int, high: int) -> Iterator[Finding]:
+        rule = self.rules[index]
+        expression = self._compiled[index]
+        if expression is None:
+            expression = self._compiled[index] = compile_rule(rule)
+        limit = min(high + rule.reach, len(data))
+        position = low
+        while match := expression.search(data, position, limit):
+            if match.start() >= high:
+                return
+            start, end = match.span(1)
+            verdict = judge(rule, data, match.start(), start, end)
+            if verdict is not None:
+                yield Finding(rule, start, end, verdict)
+            position = max(match.end(), position + 1) if verdict is not None else _after(match, start, end)
+
+
+def _after(match: Any, start: int, end: int) -> int:
+    """Where to look on after a refusal: inside the match, since the real one may begin there."""
+    return int(max(match.start() + 3, min(start, match.end() - 1)) if start > match.start() else end)
+
+
+def judge(rule: Rule, data: bytes, begin: int, start: int, end: int) -> bool | None:
+    """Weigh one candidate: None to refuse it, else whether it is certain."""
+    value = data[start:end]
+    if rule.checksum and CHECKSUMS[rule.checksum](value):
+        return True
+    if not rule.inside and not _stands_alone(data, begin, start, end):
+        return None
+    if rule.check == "assigned":
+        return False if looks_assigned(data, begin, start, end) else None
+    if rule.entropy and entropy(value) < rule.entropy:
+        return None
+    if not rule.placeholders and is_placeholder(value):
+        return None
+    if rule.check and not CHECKS[rule.check](value):
+        return None
+    return False
+
+
+def _stands_alone(data: bytes, begin: int, start: int, end: int) -> bool:
+    """The candidate is not the middle of a longer word; an escape before it is no part of a word."""
+    if end < len(data) and data[end] in _WORD and data[end - 1] in _WORD:
+        return False
+    if begin != start or begin == 0 or data[begin - 1] not in _WORD:
+        return True
+    if begin >= 2 and data[begin - 2] == 0x5C:  # \n, \t, \" in a string literal
+        return True
+    return begin >= 3 and data[begin - 3] == 0x25 and data[begin - 2] in _HEX and data[begin - 1] in _HEX

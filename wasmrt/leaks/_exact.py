@@ -1,0 +1,147 @@
+"""Find the secrets a call may use, verbatim and in every encoding a guest is likely to reach for.
+
+Instead of writing each secret in every way, the text is brought to a normal form in which most ways look alike:
+lower case, and letters and digits only. White space, line breaks, quotes, hyphens, zero-width characters and the
+difference between base64 and base64url vanish there. Six needles then cover a secret: itself, reversed, hex, and
+base64 at its three offsets. Percent, `\\u`, `\\x`, JSON and HTML escapes are undone first, layer by layer; base64,
+hex and gzip of a larger whole are opened to a small depth.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from wasmrt.leaks._layers import Budget, opened, unescaped
+
+MIN_SECRET_CHARS = 6
+"""Below this a secret is not looked for: it would redact ordinary words."""
+_MIN_NEEDLE = 8
+_MIN_ALNUM = 12
+"""With fewer letters and digits than this, a secret's punctuation counts as well."""
+_CASELESS_FROM = 16
+"""From this length on a match in another case is no accident."""
+
+_LOWER = bytes(range(256)).lower()
+_ALNUM = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_NOT_ALNUM = bytes(b for b in range(256) if b not in _ALNUM)
+_SEPARATORS = bytes(range(33)) + b"\"'`-\\" + bytes(range(127, 256))
+
+
+@dataclass(frozen=True, slots=True)
+class _Needle:
+    name: str
+    text: bytes
+    """In lower case, without what its form drops."""
+    cased: bytes | None
+    """The same in the secret's own case, where case tells the secret from a word."""
+
+
+class ExactMatcher:
+    """The needles of one call's secrets; nothing is built before the first scan."""
+
+    __slots__ = ("_alnum", "_loose", "_secrets", "_verbatim", "unwatched")
+
+    def __init__(self, secrets: Mapping[str, str]) -> None:
+        self._secrets = tuple((n, v) for n, v in secrets.items() if len(v) >= MIN_SECRET_CHARS)
+        self.unwatched = tuple(n for n, v in secrets.items() if len(v) < MIN_SECRET_CHARS)
+        self._alnum: tuple[_Needle, ...] | None = None
+        self._loose: tuple[_Needle, ...] = ()
+        self._verbatim: tuple[tuple[str, bytes], ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self._secrets)
+
+    def find(self, data: bytes) -> Iterator[tuple[str, int, int]]:
+        """Yield `(name, start, end)` in byte offsets; may repeat a place."""
+        if self._secrets:
+            if self._alnum is None:
+                self._build()
+            yield from self._search(data, depth=0, budget=Budget())
+
+    def _build(self) -> None:
+        alnum: list[_Needle] = []
+        loose: list[_Needle] = []
+        for name, value in self._secrets:
+            raw = value.encode("utf-8", "surrogatepass")
+            plain = raw.translate(None, _NOT_ALNUM)
+            if len(plain) >= _MIN_ALNUM:
+                alnum += _both_ways(name, plain)
+            elif len(tight := raw.translate(None, _SEPARATORS)) >= _MIN_NEEDLE:
+                loose += _both_ways(name, tight)
+            if len(raw) >= _MIN_NEEDLE:
+                alnum.append(_Needle(name, raw.hex().encode(), None))
+                alnum += (_Needle(name, n.lower(), n) for n in _base64_cores(raw) if len(n) >= _MIN_NEEDLE)
+        self._loose = tuple(loose)
+        self._verbatim = tuple((n, v.encode("utf-8", "surrogatepass")) for n, v in self._secrets)
+        self._alnum = tuple(alnum)
+
+    def _search(self, data: bytes, *, depth: int, budget: Budget) -> Iterator[tuple[str, int, int]]:
+        yield from self._plainly(data)
+        decoded = unescaped(data)
+        if decoded is not None and depth < budget.depth and budget.take(len(decoded.data)):
+            for name, start, end in self._search(decoded.data, depth=depth + 1, budget=budget):
+                yield name, *decoded.origin(start, end)
+        if depth >= budget.depth:
+            return
+        for start, end, inner in opened(data, budget):
+            for name in {n for n, _, _ in self._search(inner, depth=depth + 1, budget=budget)}:
+                yield name, start, end
+
+    def _plainly(self, data: bytes) -> Iterator[tuple[str, int, int]]:
+        for name, value in self._verbatim:
+            at = data.find(value)
+            while at >= 0:
+                yield name, at, at + len(value)
+                at = data.find(value, at + len(value))
+        assert self._alnum is not None
+        for needles, dropped in ((self._alnum, _NOT_ALNUM), (self._loose, _SEPARATORS)):
+            if not needles:
+                continue
+            form = data.translate(_LOWER, dropped)
+            for needle in needles:
+                at = form.find(needle.text)
+                while at >= 0:
+                    span = _origin(data, dropped, at, len(needle.text))
+                    if _same_case(data[span[0] : span[1]].translate(None, dropped), needle):
+                        yield needle.name, *span
+                    at = form.find(needle.text, at + 1)
+
+
+def _both_ways(name: str, plain: bytes) -> tuple[_Needle, _Needle]:
+    cased = None if plain in (plain.lower(), plain.upper()) else plain
+    return (
+        _Needle(name, plain.lower(), cased),
+        _Needle(name, plain.lower()[::-1], cased and cased[::-1]),
+    )
+
+
+def _base64_cores(raw: bytes) -> Iterator[bytes]:
+    """Base64 of the secret inside any text: at each of three offsets, without the characters it shares with others."""
+    for offset, shared in ((0, 0), (1, 2), (2, 3)):
+        encoded = base64.b64encode(bytes(offset) + raw)
+        whole = encoded if (offset + len(raw)) % 3 == 0 else encoded.rstrip(b"=")[:-1]
+        yield whole[shared:].translate(None, _NOT_ALNUM)
+
+
+def _same_case(found: bytes, needle: _Needle) -> bool:
+    return needle.cased is None or found == needle.cased or len(needle.text) >= _CASELESS_FROM
+
+
+def _origin(data: bytes, dropped: bytes, at: int, length: int) -> tuple[int, int]:
+    """Turn a place in the normal form into one in the text, counting block by block."""
+    start = _nth_kept(data, dropped, at)
+    return start, _nth_kept(data, dropped, at + length - 1) + 1
+
+
+def _nth_kept(data: bytes, dropped: bytes, index: int, block: int = 8192) -> int:
+    low = 0
+    while index >= (kept := len(data[low : low + block].translate(None, dropped))):
+        index -= kept
+        low += block
+    gone = frozenset(dropped)
+    places = (i for i in range(low, min(low + block, len(data))) if data[i] not in gone)
+    for _ in range(index):
+        next(places)
+    return next(places)

@@ -1,0 +1,20 @@
+"""Weigh `name = value`: whether a value beside a telling name looks like a secret rather than like code or prose."""
+
+from __future__ import annotations
+
+import re
+
+from wasmrt.leaks._checks import entropy, is_placeholder, longest_sequence
+
+_QUOTES = frozenset(b"\"'`")
+
+
+def looks_assigned(data: bytes, begin: int, start: int, end: int) -> bool:
+    """Decide on the candidate `data[start:end]` whose name begins at `begin`."""
+    value = data[start:end]
+    if is_placeholder(value) or longest_sequence(value) >= 9:
+        return False
+    return entropy(value) >= 3.5 and any(48 <= c <= 57 for c in value)
+
+
+_ = (re, _QUOTES)

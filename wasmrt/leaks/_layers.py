@@ -1,0 +1,165 @@
+"""Undo one layer of encoding: escapes inside a text, and base64, hex or gzip around a whole one."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import zlib
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from wasmrt.limits import MIB
+
+MAX_DEPTH = 5
+MAX_OPENED_BYTES = 32 * MIB
+"""Decoded and unpacked bytes of one scan together: a bomb costs this much and no more."""
+_MAX_ARCHIVES = 16
+
+
+@dataclass(slots=True)
+class Budget:
+    """What one scan may still open."""
+
+    depth: int = MAX_DEPTH
+    left: int = MAX_OPENED_BYTES
+
+    def take(self, size: int) -> bool:
+        self.left -= size
+        return self.left >= 0
+
+
+@dataclass(frozen=True, slots=True)
+class Unescaped:
+    """Text with one layer of escapes undone, and the way back."""
+
+    data: bytes
+    _out: list[int] = field(repr=False)
+    _src: list[int] = field(repr=False)
+    """Piece k begins at `_out[k]` here and at `_src[k]` there; odd pieces are escapes, whole or nothing."""
+
+    def origin(self, start: int, end: int) -> tuple[int, int]:
+        """The offsets, in the escaped text, of `start..end` here."""
+        first = bisect_right(self._out, start) - 1
+        last = bisect_right(self._out, end - 1) - 1
+        begin = self._src[first] if first % 2 else self._src[first] + start - self._out[first]
+        stop = self._src[last + 1] if last % 2 else self._src[last] + end - self._out[last]
+        return begin, stop
+
+
+_ESCAPES = re.compile(
+    rb"(?:%[0-9A-Fa-f]{2})+"
+    rb"|(?:\\x[0-9A-Fa-f]{2})+"
+    rb"|(?:\\u[0-9A-Fa-f]{4})+"
+    rb"|\\u\{[0-9A-Fa-f]{1,6}\}"
+    rb"|\\U[0-9A-Fa-f]{8}"
+    rb"|\\[\\/\"'abfnrtv0]"
+    rb"|&#[0-9]{1,7};|&#[xX][0-9A-Fa-f]{1,6};|&(?:amp|lt|gt|quot|apos|nbsp);"
+)
+_NAMED = {b"amp": b"&", b"lt": b"<", b"gt": b">", b"quot": b'"', b"apos": b"'", b"nbsp": b" "}
+_SINGLE = {b"\\\\": b"\\", b"\\/": b"/", b'\\"': b'"', b"\\'": b"'"}
+
+
+def unescaped(data: bytes) -> Unescaped | None:
+    """Undo percent, `\\u`, `\\x`, JSON and HTML escapes once; None where there are none."""
+    if b"%" not in data and b"\\" not in data and b"&" not in data:
+        return None
+    pieces: list[bytes] = []
+    out, src = [0], [0]
+    position = length = 0
+    for match in _ESCAPES.finditer(data):
+        start, end = match.span()
+        plain, value = data[position:start], _value(match.group())
+        pieces += (plain, value)
+        length += len(plain)
+        out.append(length)
+        src.append(start)
+        length += len(value)
+        out.append(length)
+        src.append(end)
+        position = end
+    if not position:
+        return None
+    pieces.append(data[position:])
+    return Unescaped(b"".join(pieces), out, src)
+
+
+def _value(escape: bytes) -> bytes:
+    if escape[:1] == b"%":
+        return bytes.fromhex(escape.replace(b"%", b"").decode())
+    if escape[:2] == b"\\x":
+        return bytes.fromhex(escape.replace(b"\\x", b"").decode())
+    if escape[:2] in (b"\\u", b"\\U"):
+        if escape[2:3] == b"{":
+            return _utf8(int(escape[3:-1], 16))
+        units = bytes.fromhex(escape[2:].replace(b"\\u", b"").decode())
+        return units.decode("utf-32-be" if escape[1:2] == b"U" else "utf-16-be", "replace").encode()
+    if escape[:2] == b"&#":
+        digits = escape[2:-1]
+        return _utf8(int(digits[1:], 16) if digits[:1] in b"xX" else int(digits))
+    if escape[:1] == b"&":
+        return _NAMED[escape[1:-1]]
+    return _SINGLE.get(escape, b"\n")
+
+
+def _utf8(point: int) -> bytes:
+    return chr(point).encode("utf-8", "replace") if point < 0x110000 else b"?"
+
+
+_RUNS = re.compile(rb"[A-Za-z0-9+/_\-]{24,}(?:\r?\n[ \t]*[A-Za-z0-9+/_\-]{4,})*")
+_HEX_RUN = re.compile(rb"[0-9A-Fa-f]{32,}")
+_PRINTABLE = bytes(range(32, 127)) + b"\t\r\n"
+_GZIP, _ZLIB = b"\x1f\x8b\x08", (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
+
+
+def opened(data: bytes, budget: Budget) -> Iterator[tuple[int, int, bytes]]:
+    """Yield `(start, end, content)` of what was packed whole: base64 and hex runs, gzip and zlib streams."""
+    for start, inner in _archives(data, budget):
+        yield start, len(data), inner
+    for match in _RUNS.finditer(data):
+        run = match.group()
+        for inner in _decoded(run):
+            if _worth_opening(inner) and budget.take(len(inner)):
+                yield match.start(), match.end(), inner
+
+
+def _decoded(run: bytes) -> Iterator[bytes]:
+    packed = run.translate(None, b" \t\r\n")
+    if _HEX_RUN.fullmatch(packed) and len(packed) % 2 == 0:
+        yield bytes.fromhex(packed.decode())
+    standard = packed.replace(b"-", b"+").replace(b"_", b"/")
+    try:
+        yield base64.b64decode(standard[: len(standard) // 4 * 4] + _tail(standard))
+    except binascii.Error:
+        return
+
+
+def _tail(standard: bytes) -> bytes:
+    rest = standard[len(standard) // 4 * 4 :]
+    return rest + b"=" * (4 - len(rest)) if len(rest) > 1 else b""
+
+
+def _worth_opening(inner: bytes) -> bool:
+    return inner[:3] == _GZIP or inner[:2] in _ZLIB or not inner.translate(None, _PRINTABLE)
+
+
+def _archives(data: bytes, budget: Budget) -> Iterator[tuple[int, bytes]]:
+    if data[:2] in _ZLIB:
+        inner = _inflated(data, zlib.MAX_WBITS, budget)
+        if inner:
+            yield 0, inner
+    at, seen = data.find(_GZIP), 0
+    while at >= 0 and seen < _MAX_ARCHIVES:
+        inner = _inflated(data[at:], zlib.MAX_WBITS | 16, budget)
+        if inner:
+            yield at, inner
+        at, seen = data.find(_GZIP, at + 3), seen + 1
+
+
+def _inflated(data: bytes, wbits: int, budget: Budget) -> bytes:
+    try:
+        inner = zlib.decompressobj(wbits).decompress(data, max(1, min(budget.left, MAX_OPENED_BYTES)))
+    except zlib.error:
+        return b""
+    return inner if budget.take(len(inner)) else b""
