@@ -57,7 +57,7 @@ def test_the_environment_serves_one_user_and_only_prefixed_names() -> None:
         ("ann", "api_token"),
         ("local", "home"),
         ("local", "empty"),
-        ("local", "api_token.oauth"),
+        ("local", "api_token~oauth"),
     ):
         with pytest.raises(SecretNotFoundError):
             store.get(user, name)

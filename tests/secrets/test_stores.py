@@ -88,7 +88,7 @@ def test_an_expired_secret_is_not_given_out(store: SecretsStore, clock: Clock) -
 def test_the_list_has_names_and_ages_only(store: SecretsStore, clock: Clock) -> None:
     store.set("ann", "b_token", Secret("value-b"), expires_at=clock.now + 5)
     store.set("ann", "a_token", Secret("value-a"))
-    store.set("ann", "a_token.oauth", Secret("{}"))
+    store.set("ann", "a_token~oauth", Secret("{}"))
     listed = store.list("ann")
     assert [(i.name, i.created_at, i.expires_at) for i in listed] == [
         ("a_token", clock.now, None),
@@ -99,9 +99,9 @@ def test_the_list_has_names_and_ages_only(store: SecretsStore, clock: Clock) -> 
 
 def test_a_removed_secret_is_gone_with_what_renews_it(store: SecretsStore) -> None:
     store.set("ann", "token", Secret("value"))
-    store.set("ann", "token.oauth", Secret("{}"))
+    store.set("ann", "token~oauth", Secret("{}"))
     store.remove("ann", "TOKEN")
-    for name in ("token", "token.oauth"):
+    for name in ("token", "token~oauth"):
         with pytest.raises(SecretNotFoundError):
             store.get("ann", name)
     with pytest.raises(SecretNotFoundError):

@@ -1,0 +1,3 @@
+from wasmrt.net._rates import RateLimiter
+
+__all__ = ["RateLimiter"]

@@ -13,10 +13,10 @@ from wasmrt.limits import MAX_SECRET_BYTES, MAX_USER_BYTES
 DEFAULT_USER = "local"
 """Who owns the secrets of a person at their own machine. Never a fallback for another user."""
 
-# A companion (`NAME.oauth`) holds what renews NAME. The dot keeps it out of reach of every name a capability
-# file can spell.
-OAUTH_SUFFIX = ".oauth"
-_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,126}(?:\.oauth)?\Z")
+# A companion (`NAME~oauth`) holds what renews NAME. The tilde keeps it out of reach of every name that a
+# capability file can spell.
+OAUTH_SUFFIX = "~oauth"
+_NAME = re.compile(r"[a-z0-9_](?:[a-z0-9_.-]{0,126}[a-z0-9_])?(?:~oauth)?\Z")
 
 
 class Secret:
@@ -99,12 +99,12 @@ def checked_name(name: str) -> str:
     """Return `name` in lower case (`SLACK_TOKEN` and `slack_token` are one secret).
 
     Raises:
-        SecretError: the name is not a letter or digit followed by up to 126 of `a-z 0-9 _ -`.
+        SecretError: the name is not up to 128 of `a-z 0-9 _ - .`, or a mark other than `_` is at its end.
     """
     lowered = name.lower()
     if not _NAME.match(lowered):
         raise SecretError(
-            "a secret's name has letters, digits, - and _, and at most 127 of them",
+            "a secret's name has up to 128 letters, digits and _, with - and . only between them",
             code="secret-name",
             hint="choose a name such as example_token",
         )
