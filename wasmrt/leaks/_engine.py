@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from wasmrt.errors import ConfigurationError
 from wasmrt.leaks._checks import CHECKS, CHECKSUMS, entropy, is_placeholder
-from wasmrt.leaks._generic import looks_assigned
+from wasmrt.leaks._generic import CONTEXT_CHECKS
 from wasmrt.leaks._rules import Rule
 
 if TYPE_CHECKING:
@@ -142,8 +142,8 @@ def judge(rule: Rule, data: bytes, begin: int, start: int, end: int) -> bool | N
         return True
     if not rule.inside and not _stands_alone(data, begin, start, end):
         return None
-    if rule.check == "assigned":
-        return False if looks_assigned(data, begin, start, end) else None
+    if rule.check in CONTEXT_CHECKS:
+        return False if CONTEXT_CHECKS[rule.check](data, begin, start, end) else None
     if rule.entropy and entropy(value) < rule.entropy:
         return None
     if not rule.placeholders and is_placeholder(value):

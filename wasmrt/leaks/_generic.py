@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable
 
 from wasmrt.leaks._checks import entropy, is_placeholder, longest_sequence
 
@@ -17,4 +17,5 @@ def looks_assigned(data: bytes, begin: int, start: int, end: int) -> bool:
     return entropy(value) >= 3.5 and any(48 <= c <= 57 for c in value)
 
 
-_ = (re, _QUOTES)
+CONTEXT_CHECKS: dict[str, Callable[[bytes, int, int, int], bool]] = {"assigned": looks_assigned}
+"""Checks that read what stands around the candidate."""

@@ -19,6 +19,7 @@ from typing import Any
 
 from wasmrt.errors import ConfigurationError
 from wasmrt.leaks._checks import CHECKS, CHECKSUMS
+from wasmrt.leaks._generic import CONTEXT_CHECKS
 from wasmrt.leaks._model import Severity
 
 MAX_REACH_BYTES = 16 * 1024
@@ -88,6 +89,7 @@ def leading_literal(expression: str) -> str:
 
 _KEYS = {f.name for f in fields(Rule)}
 _FILE_KEYS = {"provider", "source", "rules"}
+_SEVERITIES = {str(s) for s in Severity}
 
 
 def parse_rules(text: str, *, origin: str) -> tuple[Rule, ...]:
@@ -127,7 +129,7 @@ def _rule_of(table: dict[str, Any], origin: str) -> Rule:
             values[field.name] = tuple(value)
         elif kind == "float" and isinstance(value, (int, float)) and not isinstance(value, bool):
             values[field.name] = float(value)
-        elif kind == "Severity" and value in Severity:
+        elif kind == "Severity" and value in _SEVERITIES:
             values[field.name] = Severity(value)
         elif type(value).__name__ != kind:
             raise ConfigurationError(f"{where}: {field.name} must be of type {kind}")
@@ -146,7 +148,7 @@ def _refuse_incomplete(rule: Rule, where: str) -> None:
         raise ConfigurationError(f"{where}: a pattern needs gates", hint="name a literal that every match contains")
     if min(map(len, rule.gate_literals())) < 3:
         raise ConfigurationError(f"{where}: a gate has fewer than three characters", hint="set gates explicitly")
-    if rule.check and rule.check not in CHECKS:
+    if rule.check and rule.check not in CHECKS and rule.check not in CONTEXT_CHECKS:
         raise ConfigurationError(f"{where}: unknown check {rule.check!r}", hint=f"known: {', '.join(CHECKS)}")
     if rule.checksum and rule.checksum not in CHECKSUMS:
         raise ConfigurationError(f"{where}: unknown checksum {rule.checksum!r}")
