@@ -1,0 +1,25 @@
+"""The virtual WASI: everything of `wasi:*@0.2` that real guests import, none of it the engine's own.
+
+SECURITY: the engine's WASI cannot be interrupted and cannot be bounded from here, so it is never linked. What a
+guest sees instead waits on its call's deadline, is capped, and opens neither files nor sockets.
+"""
+
+from wasmrt.engine import HostInterface
+from wasmrt.wasi import _cli, _clocks, _filesystem, _io, _random, _sockets
+from wasmrt.wasi._cli import GuestExit
+
+__all__ = ["GuestExit", "interfaces"]
+
+_ALL: tuple[HostInterface, ...] = (
+    *_io.INTERFACES,
+    *_clocks.INTERFACES,
+    *_random.INTERFACES,
+    *_cli.INTERFACES,
+    *_filesystem.INTERFACES,
+    *_sockets.INTERFACES,
+)
+
+
+def interfaces() -> tuple[HostInterface, ...]:
+    """Return what a guest may import of WASI; linking it costs a call nothing until the guest uses it."""
+    return _ALL
