@@ -7,19 +7,24 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote
 
-from limits.errors import ConfigurationError as LimitsConfigurationError
-from limits.errors import StorageError
-from limits.storage import storage_from_string
-from limits.storage.base import MovingWindowSupport, Storage
-
-from wasmrt.errors import ConfigurationError, ExternalServiceError, RateLimitedError
-from wasmrt.limits import MAX_RATE_KEYS, REDIS_TIMEOUT_SECONDS
+from wasmrt.errors import RateLimitedError
+from wasmrt.limits import MAX_RATE_KEYS
 
 if TYPE_CHECKING:
     from wasmrt.capabilities import RateLimitConfig
+
+
+class Windows(Protocol):
+    """Where requests are counted; both methods are atomic."""
+
+    def acquire_entry(self, key: str, limit: int, expiry: int) -> bool:
+        """Count one more request of `key`, unless there were `limit` in the last `expiry` seconds."""
+
+    def get_moving_window(self, key: str, limit: int, expiry: int) -> tuple[float, int]:
+        """Return when the oldest counted request was, and how many there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +47,11 @@ class RateLimiter:
     def __init__(self, *, redis_url: str | None = None, now: Callable[[], float] = time.monotonic) -> None:
         # Machines have only the wall clock in common.
         self._now: Callable[[], float] = now if redis_url is None else time.time
-        self._storage: Any = _MemoryWindows(now) if redis_url is None else _redis_storage(redis_url)
+        self._storage: Windows = _MemoryWindows(now)
+        if redis_url is not None:
+            from wasmrt.net._redis import RedisWindows  # `limits` alone takes 50 ms to import
+
+            self._storage = RedisWindows(redis_url)
         self._lock = threading.Lock()
 
     def check_and_record(self, user: str, tool: str, config: RateLimitConfig, *, what: str = "http") -> None:
@@ -52,17 +61,11 @@ class RateLimiter:
             RateLimitedError: a window is full; `retry_after_seconds` says when it opens again.
             ExternalServiceError: Redis does not answer. No answer is no permission.
         """
-        try:
-            full = self._record(_windows(config), _key(user, tool, what))
-            if full is None:
-                return
-            oldest, _ = self._look(full, _key(user, tool, what))
-        except StorageError as error:
-            raise ExternalServiceError(
-                "the rate limiter's Redis does not answer",
-                code="rate-store",
-                hint="check its URL and that it runs",
-            ) from error
+        key = _key(user, tool, what)
+        full = self._record(_windows(config), key)
+        if full is None:
+            return
+        oldest, _ = self._look(full, key)
         wait = min(max(0.0, oldest + full.seconds - self._now()), full.seconds)
         raise RateLimitedError(
             f"the tool may send {full.limit} requests per {full.name}",
@@ -70,9 +73,7 @@ class RateLimiter:
             hint=f"wait {wait:.0f} s, or raise {what}.rate_limit.requests_per_{full.name}",
         )
 
-    def remaining(
-        self, user: str, tool: str, config: RateLimitConfig, *, what: str = "http"
-    ) -> tuple[int, int]:
+    def remaining(self, user: str, tool: str, config: RateLimitConfig, *, what: str = "http") -> tuple[int, int]:
         """Return what is left of the minute's and the hour's window."""
         key = _key(user, tool, what)
         left = [max(0, window.limit - self._look(window, key)[1]) for window in _windows(config)]
@@ -95,11 +96,7 @@ class RateLimiter:
         return None
 
     def _look(self, window: _Window, key: str) -> tuple[float, int]:
-        """Return when the oldest counted request was, and how many there are."""
-        found: tuple[float, int] = self._storage.get_moving_window(
-            f"{key}/{window.name}", window.limit, window.seconds
-        )
-        return found
+        return self._storage.get_moving_window(f"{key}/{window.name}", window.limit, window.seconds)
 
 
 def _windows(config: RateLimitConfig) -> tuple[_Window, _Window]:
@@ -111,27 +108,24 @@ def _key(user: str, tool: str, what: str) -> str:
     return "/".join(quote(part, safe="") for part in (what, user, tool))
 
 
-class _MemoryWindows(Storage, MovingWindowSupport):
+class _MemoryWindows:
     """Moving windows in this process.
 
-    The library's own memory storage starts a timer thread for every burst and reads the wall clock; this one
-    does neither, and it is bounded: the least recently used key goes first.
+    The memory storage of `limits` starts a timer thread for every burst, reads the wall clock and never forgets a
+    key; this one does not, and the least recently used key goes first when there are too many.
     """
 
-    STORAGE_SCHEME = None  # made by its constructor, never from a URL
-
     def __init__(self, now: Callable[[], float]) -> None:
-        super().__init__()
         self._now = now
         self._lock = threading.Lock()
         self._hits: OrderedDict[str, deque[float]] = OrderedDict()
 
-    def acquire_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
+    def acquire_entry(self, key: str, limit: int, expiry: int) -> bool:
         with self._lock:
             hits = self._current(key, expiry)
-            if len(hits) + amount > limit:
+            if len(hits) >= limit:
                 return False
-            hits.extend([self._now()] * amount)
+            hits.append(self._now())
             self._hits[key] = hits
             self._hits.move_to_end(key)
             if len(self._hits) > MAX_RATE_KEYS:
@@ -149,48 +143,3 @@ class _MemoryWindows(Storage, MovingWindowSupport):
         while hits and hits[0] <= start:
             hits.popleft()
         return hits
-
-    # What the library's base class wants for strategies that are not used here.
-    @property
-    def base_exceptions(self) -> type[Exception]:
-        return StorageError
-
-    def incr(self, key: str, expiry: int, amount: int = 1) -> int:
-        raise NotImplementedError
-
-    def get(self, key: str) -> int:
-        raise NotImplementedError
-
-    def get_expiry(self, key: str) -> float:
-        raise NotImplementedError
-
-    def check(self) -> bool:
-        return True
-
-    def reset(self) -> int | None:
-        with self._lock:
-            count = len(self._hits)
-            self._hits.clear()
-            return count
-
-    def clear(self, key: str) -> None:
-        with self._lock:
-            self._hits.pop(key, None)
-
-
-def _redis_storage(url: str) -> Any:
-    if not url.startswith(("redis://", "rediss://")):
-        # The URL may hold a password and stays out of the message.
-        raise ConfigurationError("the rate limiter's URL must start with redis:// or rediss://")
-    try:
-        return storage_from_string(
-            url,
-            wrap_exceptions=True,
-            key_prefix="WASMRT",
-            socket_timeout=REDIS_TIMEOUT_SECONDS,
-            socket_connect_timeout=REDIS_TIMEOUT_SECONDS,
-        )
-    except (LimitsConfigurationError, ValueError) as error:
-        raise ConfigurationError(
-            "the rate limiter cannot use Redis", hint="install wasmrt[redis] and check the URL"
-        ) from error

@@ -1,0 +1,308 @@
+"""The guarded way out. `HttpDoor.fetch` is the order of the checks; each step may refuse."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import replace
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from wasmrt.capabilities import (
+    AllowlistValidator,
+    HttpCapability,
+    InvalidUrlError,
+    ParsedUrl,
+    judge_addresses,
+    judge_host,
+    parse_url,
+)
+from wasmrt.errors import ExternalServiceError, RateLimitedError
+from wasmrt.leaks import Direction
+from wasmrt.limits import MAX_HTTP_REQUESTS
+from wasmrt.model import Decision, Reason
+from wasmrt.net._exchange import Exchange
+from wasmrt.net._headers import Headers, header_bytes, request_problem, visible_headers, wire_headers
+from wasmrt.net._injector import CredentialInjector, Injected
+from wasmrt.net._model import (
+    DoorCall,
+    FailureKind,
+    HttpFailure,
+    HttpRequest,
+    HttpResponse,
+    NetworkConfig,
+    SecretValue,
+)
+from wasmrt.net._rates import RateLimiter
+from wasmrt.net._resolver import ResolveError, SystemResolver
+from wasmrt.net._wire import RawResponse, WireRequest, wire_budget
+
+if TYPE_CHECKING:
+    from wasmrt.net._client import Client
+
+
+class HttpDoor:
+    """One for a runtime, shared by all its calls and threads; `close` it when no call is left.
+
+    Raises:
+        ConfigurationError: the CA file cannot be used.
+    """
+
+    def __init__(self, config: NetworkConfig | None = None, *, rates: RateLimiter | None = None) -> None:
+        config = config or NetworkConfig()
+        self._networks = config.networks
+        self._resolver = config.resolver or SystemResolver()
+        self._config = config
+        self._rates = rates or RateLimiter()
+        self._lock = threading.Lock()
+        self._client: Client | None = None
+        if config.ca_file is not None:
+            self._opened()  # a wrong file is the operator's mistake, told at once
+
+    def fetch(self, call: DoorCall, request: HttpRequest) -> HttpResponse:
+        """Send a guest's request through every check and return what the guest may see of the answer.
+
+        A redirect is an answer like any other: no hop is ever taken without passing here again.
+
+        Raises:
+            HttpFailure: why there is no response; nothing else.
+        """
+        url = _parse(call, request)
+        http = _allow(call, url, request)
+        self._charge(call, http)
+        injector = CredentialInjector(http)
+        _check_headers(call, http, injector, url, request)
+        _scan(call, url, request)
+        ends_at = _ends_at(call, http, request)
+        addresses = self._judge(call, url, ends_at)
+        injected = _inject(call, injector, url, request)
+        raw = self._exchange(call, http, request, injected, addresses, ends_at)
+        if raw.status == 401 and (renewed := _renew(call, injected)) and self._may_retry(call, http):
+            injected = _inject(call, injector, url, request, renewed)
+            raw = self._exchange(call, http, request, injected, addresses, ends_at)
+        return _clean(call, raw)
+
+    def close(self) -> None:
+        """Close the connections. Those in use are closed when their call gives them back."""
+        with self._lock:
+            if self._client is not None:
+                self._client.close()
+
+    def __enter__(self) -> HttpDoor:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _opened(self) -> Client:
+        """Return the client, made at its first use: a run without HTTP does not import httpcore."""
+        with self._lock:
+            if self._client is None:
+                from wasmrt.net._client import Client
+
+                self._client = Client(self._config)
+            return self._client
+
+    def _charge(self, call: DoorCall, http: HttpCapability) -> None:
+        if not call.charge_http_request():
+            rule = f"a call may send {MAX_HTTP_REQUESTS} requests"
+            raise _refuse(call, Reason.REQUEST_BUDGET, rule, "ask for more in one request", FailureKind.EXECUTOR)
+        try:
+            self._rates.check_and_record(call.user, call.tool, http.rate_limit)
+        except RateLimitedError as error:
+            failure = _refuse(call, Reason.RATE_LIMITED, error.message, error.hint, FailureKind.EXECUTOR)
+            failure.retry_after_seconds = error.retry_after_seconds
+            raise failure from None
+        except ExternalServiceError as error:
+            raise HttpFailure(FailureKind.EXECUTOR, error.code, error.message, hint=error.hint) from error
+
+    def _may_retry(self, call: DoorCall, http: HttpCapability) -> bool:
+        try:
+            self._charge(call, http)
+        except HttpFailure:
+            return False
+        return True
+
+    def _judge(self, call: DoorCall, url: ParsedUrl, ends_at: float) -> tuple[str, ...]:
+        """Resolve once and judge every address; what is returned is what will be dialled."""
+        if (refused := judge_host(url, self._networks)) is not None:
+            raise _denied(call, refused)
+        if url.address is not None:
+            return (str(url.address),)  # `judge_host` has judged it
+        try:
+            left = max(0.0, ends_at - time.monotonic())
+            addresses = self._resolver.resolve(url.host, url.port, timeout_seconds=left)
+        except ResolveError as error:
+            if time.monotonic() >= call.deadline:
+                raise HttpFailure(FailureKind.EXECUTOR, "deadline-exceeded", "the call's time is over") from None
+            raise _refuse(
+                call, Reason.NO_ADDRESS, error.message, "check the host's name", FailureKind.OPERATION_FAILED
+            ) from None
+        decision = judge_addresses(addresses, self._networks, url.origin)
+        if not decision.allowed:
+            raise _denied(call, decision)
+        return addresses
+
+    def _exchange(
+        self,
+        call: DoorCall,
+        http: HttpCapability,
+        request: HttpRequest,
+        injected: Injected,
+        addresses: tuple[str, ...],
+        ends_at: float,
+    ) -> RawResponse:
+        url, method = injected.url, request.method.upper()
+        headers = wire_headers(injected.headers, authority=url.authority, method=method, body=request.body)
+        wire = WireRequest(method, url.scheme, url.host, url.port, url.target, headers, request.body)
+        exchange = Exchange(
+            ends_at=ends_at,
+            call_deadline=call.deadline,
+            max_received_bytes=wire_budget(http.max_response_bytes),
+            cancelled=call.cancelled,
+        )
+        try:
+            return self._opened().send(wire, addresses, exchange, http.max_response_bytes)
+        except HttpFailure as failure:
+            if failure.code == "response-too-large":
+                rule = f"http.max_response_bytes is {http.max_response_bytes}"
+                call.decide(
+                    Decision(False, Reason.RESPONSE_TOO_LARGE, rule, "raise it", "http", injected_subject(call, url))
+                )
+            raise
+        finally:
+            call.charge_http_bytes(sent=exchange.sent, received=exchange.received)
+
+
+def _parse(call: DoorCall, request: HttpRequest) -> ParsedUrl:
+    try:
+        return parse_url(request.url)
+    except InvalidUrlError as error:
+        raise _refuse(call, Reason.INVALID_URL, error.message, error.hint) from None
+
+
+def _allow(call: DoorCall, url: ParsedUrl, request: HttpRequest) -> HttpCapability:
+    """Ask the allowlist about the parsed URL: the very value that is sent later."""
+    http = call.grant.http
+    if http is None:
+        raise _denied(call, call.grant.explain_http(request.method, request.url))
+    decision = AllowlistValidator(http.allowlist).check(url, request.method)
+    if not decision.allowed:
+        raise _denied(call, decision)
+    call.decide(replace(decision, subject=call.scanner.redact(decision.subject)))
+    return http
+
+
+def _check_headers(
+    call: DoorCall, http: HttpCapability, injector: CredentialInjector, url: ParsedUrl, request: HttpRequest
+) -> None:
+    body_bytes = len(request.body or b"")
+    problem = request_problem(request.headers, body_bytes, injector.owned_headers(url)) or injector.query_problem(url)
+    if problem is not None:
+        raise _refuse(call, Reason.HEADER_NOT_ALLOWED, problem, "leave it out; the host adds what is needed")
+    size = len(request.url) + header_bytes(request.headers) + body_bytes
+    if size > http.max_request_bytes:
+        rule = f"the request has {size} bytes and http.max_request_bytes is {http.max_request_bytes}"
+        raise _refuse(call, Reason.REQUEST_TOO_LARGE, rule, "send less, or raise it", FailureKind.INPUT)
+
+
+def _scan(call: DoorCall, url: ParsedUrl, request: HttpRequest) -> None:
+    """Search what the guest wrote. It comes before injection, or the tool's own credential would be a find."""
+    report = call.scanner.scan_http_request(request.url, request.headers, request.body, direction=Direction.OUTWARD)
+    if report.should_block:
+        found = next(match for match in report.matches if str(match.action) == "block")
+        rule = f"{found.rule} in the request's {found.where.partition(':')[0]}"
+        decision = Decision(
+            False,
+            Reason.LEAK,
+            rule,
+            "a tool gets its credentials from http.credentials and never handles them",
+            "http",
+            f"{request.method} {url.origin}",
+        )
+        call.decide(decision)
+        raise HttpFailure(FailureKind.NETWORK_DENIED, "leak", f"the request holds a secret: {rule}", decision=decision)
+
+
+def _ends_at(call: DoorCall, http: HttpCapability, request: HttpRequest) -> float:
+    timeout = http.timeout_seconds
+    if request.timeout_seconds is not None:
+        timeout = min(timeout, max(0.0, request.timeout_seconds))
+    return min(call.deadline, time.monotonic() + timeout)
+
+
+def _inject(
+    call: DoorCall,
+    injector: CredentialInjector,
+    url: ParsedUrl,
+    request: HttpRequest,
+    renewed: dict[str, SecretValue] | None = None,
+) -> Injected:
+    try:
+        return injector.inject(url, request.headers, call.secrets, call.prime, renewed=renewed)
+    except HttpFailure as failure:
+        if failure.decision is not None:
+            call.decide(failure.decision)
+        raise
+
+
+def _renew(call: DoorCall, injected: Injected) -> dict[str, SecretValue]:
+    """Ask for newer values of the credentials that the server has just refused."""
+    newer = {name: call.secrets.renewed(name) for name in injected.secret_names}
+    return {name: secret for name, secret in newer.items() if secret is not None}
+
+
+def _clean(call: DoorCall, raw: RawResponse) -> HttpResponse:
+    """Drop what a guest must not see, replace what it must not read.
+
+    SECURITY: a server may echo a request. The scanner knows every injected value by now, in all its encodings.
+    """
+    body = raw.body
+    report = call.scanner.scan_bytes(body, direction=Direction.INWARD)
+    if report.should_block:
+        decision = Decision(False, Reason.LEAK, report.matches[0].rule, None, "http", "the response")
+        call.decide(decision)
+        raise HttpFailure(
+            FailureKind.OPERATION_FAILED,
+            "response-leak",
+            "the response holds a secret",
+            request_sent=True,
+            decision=decision,
+        )
+    if report.matches:
+        body = call.scanner.redact_bytes(body, direction=Direction.INWARD)
+    return HttpResponse(raw.status, _clean_headers(call, visible_headers(raw.headers)), body)
+
+
+def _clean_headers(call: DoorCall, headers: Headers) -> Headers:
+    if not call.scanner.scan("\n".join(f"{name}: {value}" for name, value in headers)).matches:
+        return headers
+    return tuple((name, call.scanner.redact(value)) for name, value in headers if call.scanner.redact(name) == name)
+
+
+def injected_subject(call: DoorCall, url: ParsedUrl) -> str:
+    """Name a request whose URL may hold a secret: by its origin alone."""
+    return call.scanner.redact(url.origin)
+
+
+def _refuse(
+    call: DoorCall, reason: Reason, rule: str, hint: str | None, kind: FailureKind = FailureKind.NETWORK_DENIED
+) -> HttpFailure:
+    return _denied(call, Decision(False, reason, rule, hint=hint, capability="http"), kind)
+
+
+def _denied(call: DoorCall, decision: Decision, kind: FailureKind = FailureKind.NETWORK_DENIED) -> HttpFailure:
+    """Record a refusal and make the failure that tells it."""
+    # SECURITY: rule, hint and subject may quote the guest's URL, and a URL may hold a secret.
+    clean = call.scanner.redact
+    decision = replace(
+        decision,
+        rule=clean(decision.rule),
+        hint=None if decision.hint is None else clean(decision.hint),
+        subject=clean(decision.subject),
+    )
+    call.decide(decision)
+    message = decision.rule + (f"; {decision.hint}" if decision.hint else "")
+    return HttpFailure(kind, str(decision.reason), message, decision=decision)

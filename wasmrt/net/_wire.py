@@ -1,0 +1,35 @@
+"""A request as it leaves and a response as it came: the values between the door and the client."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from wasmrt.limits import MAX_HEADER_BYTES
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class WireRequest:
+    """A request as it goes on the wire, secrets included. Has no repr: it is never to be shown."""
+
+    method: str
+    scheme: str
+    host: str
+    port: int
+    target: str
+    headers: Sequence[tuple[bytes, bytes]]
+    body: bytes | None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RawResponse:
+    """A response as it came, its content codings undone; nothing is dropped or replaced yet."""
+
+    status: int
+    headers: Sequence[tuple[bytes, bytes]]
+    body: bytes
+
+
+def wire_budget(max_response_bytes: int) -> int:
+    """Return how many bytes may come in on the wire for a response of that size: framing is not free."""
+    return max_response_bytes + MAX_HEADER_BYTES
