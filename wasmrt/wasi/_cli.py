@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from wasmrt.context import CallContext
 
 
-class GuestExit(GuestError):
+class GuestExit(GuestError):  # noqa: N818 - an end, not always an error
     """The guest ended itself before it answered; `status_ok` is what it said of itself."""
 
     code = "guest-exit"

@@ -16,7 +16,7 @@ _METHODS = (
     "read-via-stream write-via-stream append-via-stream advise sync-data get-flags get-type set-size set-times "
     "read write read-directory sync create-directory-at stat stat-at set-times-at link-at open-at readlink-at "
     "remove-directory-at rename-at symlink-at unlink-file-at is-same-object metadata-hash metadata-hash-at"
-).split()
+)
 
 
 def _error_code(ctx: CallContext, rep: int) -> str | None:
@@ -33,7 +33,7 @@ INTERFACES = (
         {
             "filesystem-error-code": _error_code,
             **unreachable("descriptor", _METHODS),
-            **unreachable("directory-entry-stream", ("read-directory-entry",)),
+            **unreachable("directory-entry-stream", "read-directory-entry"),
         },
         {"descriptor": drop_handle, "directory-entry-stream": drop_handle},
     ),

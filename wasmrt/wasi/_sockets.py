@@ -21,14 +21,14 @@ _SHOWN_CHARACTERS = 80
 _OPTIONS = (
     "local-address remote-address address-family "
     "receive-buffer-size set-receive-buffer-size send-buffer-size set-send-buffer-size subscribe"
-).split()
+)
 _TCP = (
     "start-bind finish-bind start-connect finish-connect start-listen finish-listen accept is-listening "
     "set-listen-backlog-size keep-alive-enabled set-keep-alive-enabled keep-alive-idle-time "
     "set-keep-alive-idle-time keep-alive-interval set-keep-alive-interval keep-alive-count set-keep-alive-count "
-    "hop-limit set-hop-limit shutdown"
-).split()
-_UDP = "start-bind finish-bind stream unicast-hop-limit set-unicast-hop-limit".split()
+    "hop-limit set-hop-limit shutdown "
+)
+_UDP = "start-bind finish-bind stream unicast-hop-limit set-unicast-hop-limit "
 
 
 class Network:
@@ -84,18 +84,18 @@ INTERFACES = (
         "wasi:sockets/ip-name-lookup@0.2.0",
         {
             "resolve-addresses": _lookup,
-            **unreachable("resolve-address-stream", ("resolve-next-address", "subscribe")),
+            **unreachable("resolve-address-stream", "resolve-next-address subscribe"),
         },
         {"resolve-address-stream": drop_handle},
     ),
-    HostInterface("wasi:sockets/tcp@0.2.0", unreachable("tcp-socket", (*_TCP, *_OPTIONS)), {"tcp-socket": drop_handle}),
+    HostInterface("wasi:sockets/tcp@0.2.0", unreachable("tcp-socket", _TCP + _OPTIONS), {"tcp-socket": drop_handle}),
     HostInterface("wasi:sockets/tcp-create-socket@0.2.0", {"create-tcp-socket": _tcp}),
     HostInterface(
         "wasi:sockets/udp@0.2.0",
         {
-            **unreachable("udp-socket", (*_UDP, *_OPTIONS)),
-            **unreachable("incoming-datagram-stream", ("receive", "subscribe")),
-            **unreachable("outgoing-datagram-stream", ("check-send", "send", "subscribe")),
+            **unreachable("udp-socket", _UDP + _OPTIONS),
+            **unreachable("incoming-datagram-stream", "receive subscribe"),
+            **unreachable("outgoing-datagram-stream", "check-send send subscribe"),
         },
         {
             "udp-socket": drop_handle,

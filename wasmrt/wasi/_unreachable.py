@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from wasmrt.errors import InternalError
 
 
-def unreachable(resource: str, methods: Iterable[str]) -> dict[str, Callable[..., Any]]:
-    """`[method]resource.name` for every name, each an internal error should it ever run."""
-    return {f"[method]{resource}.{method}": _method(f"{resource}.{method}") for method in methods}
+def unreachable(resource: str, methods: str) -> dict[str, Callable[..., Any]]:
+    """`[method]resource.name` for every word of `methods`, each an internal error should it ever run."""
+    return {f"[method]{resource}.{method}": _method(f"{resource}.{method}") for method in methods.split()}
 
 
 def _method(name: str) -> Callable[..., Any]:
