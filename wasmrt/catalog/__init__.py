@@ -1,0 +1,23 @@
+"""What is installed, and where: components by digest, versions by name, their requests and grants.
+
+It stores and checks; what a sidecar means and whether it is granted is decided by the rooms above.
+"""
+
+from wasmrt.catalog._catalog import Catalog
+from wasmrt.catalog._components import digest_of
+from wasmrt.catalog._model import MAX_NAME_LENGTH, Draft, Finding, Listed, ToolVersion, read_name
+from wasmrt.catalog._places import HOME_VARIABLE, Places, find_places
+
+__all__ = [
+    "HOME_VARIABLE",
+    "MAX_NAME_LENGTH",
+    "Catalog",
+    "Draft",
+    "Finding",
+    "Listed",
+    "Places",
+    "ToolVersion",
+    "digest_of",
+    "find_places",
+    "read_name",
+]

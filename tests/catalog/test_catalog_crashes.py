@@ -1,0 +1,137 @@
+"""kill -9 at every line of every change, and many writers at once: the catalog is old or new, never half."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from wasmrt.catalog import Catalog
+
+# Forks a child for every line that a change runs inside the catalog, and kills it there. The parent then looks at
+# what is left. Prints one JSON object: how many lines were tried, and every state that was seen.
+KILL_AT_EVERY_LINE = textwrap.dedent("""
+    import json, os, shutil, signal, sys
+    from pathlib import Path
+    import wasmrt.catalog._catalog as catalog_module
+    from wasmrt.catalog import Catalog, Draft, digest_of
+
+    home, change = Path(sys.argv[1]), sys.argv[2]
+    room = str(Path(catalog_module.__file__).parent)
+    OLD, NEW = b"old bytes", b"new bytes" * 1000
+
+    def draft(data):
+        return Draft(name="echo", digest=digest_of(data), size_bytes=len(data), world="any")
+
+    CHANGES = {
+        "first": lambda c: c.add(draft(NEW), NEW, "{}"),
+        "update": lambda c: c.add(draft(NEW), NEW, "{}"),
+        "wait": lambda c: c.add(draft(NEW), NEW, None),
+        "remove": lambda c: c.remove("echo"),
+    }
+
+    def look(folder):
+        catalog = Catalog(folder)
+        assert all(f.problem is None for f in catalog.verify()), "half a version"
+        state = [[v.number, v.active, v.grant] for v in catalog.versions("echo")] if catalog.has("echo") else []
+        if state:
+            catalog.read(catalog.get("echo"))
+        catalog.sweep()
+        kept = list((folder / "components").glob("*")) if state else []
+        assert len(kept) == len(state), "a stray survives the sweep"
+        again = Catalog(folder).add(draft(NEW), NEW, "{}")
+        assert again.active and Catalog(folder).read(again) == NEW, "not usable afterwards"
+        assert not list(folder.glob("incoming/*")), "a half-written file survives the next change"
+        return json.dumps(state)
+
+    before = home / "before"
+    if change != "first":
+        Catalog(before).add(draft(OLD), OLD, "{}")
+    else:
+        before.mkdir()
+    seen, step = [], 0
+    while True:
+        step += 1
+        folder = home / "now"
+        shutil.copytree(before, folder)
+        child = os.fork()
+        if child == 0:
+            count = 0
+            def trace(frame, event, arg):
+                global count
+                if not frame.f_code.co_filename.startswith(room):
+                    return None
+                if event == "line":
+                    count += 1
+                    if count == step:
+                        os.kill(os.getpid(), signal.SIGKILL)
+                return trace
+            sys.settrace(trace)
+            CHANGES[change](Catalog(folder))
+            os._exit(0)
+        killed = os.WIFSIGNALED(os.waitpid(child, 0)[1])
+        seen.append(look(folder))
+        shutil.rmtree(folder)
+        if not killed:
+            break
+    print(json.dumps({"steps": step, "seen": sorted(set(seen)), "last": seen[-1]}))
+""")
+
+INSTALL_ONE = textwrap.dedent("""
+    import sys
+    from pathlib import Path
+    from wasmrt.catalog import Catalog, Draft, digest_of
+    worker = int(sys.argv[2])
+    sys.stdin.readline()
+    for turn in range(5):
+        data = b"%d %d" % (worker, turn)
+        made = Draft(name="echo", digest=digest_of(data), size_bytes=len(data), world="any")
+        Catalog(Path(sys.argv[1])).add(made, data, "{}")
+""")
+
+
+def python(script: str, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", script, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize(
+    ("change", "old", "new"),
+    [
+        ("first", [], [[1, True, "{}"]]),
+        ("update", [[1, True, "{}"]], [[1, False, "{}"], [2, True, "{}"]]),
+        ("wait", [[1, True, "{}"]], [[1, True, "{}"], [2, False, None]]),
+        ("remove", [[1, True, "{}"]], []),
+    ],
+)
+def test_a_kill_at_any_line_leaves_the_old_state_or_the_new_one(
+    tmp_path: Path, change: str, old: list[object], new: list[object]
+) -> None:
+    out, _ = python(KILL_AT_EVERY_LINE, str(tmp_path), change).communicate()
+    report = json.loads(out)
+    assert report["steps"] > 30, "the change was cut into too few steps to mean anything"
+    assert report["seen"] == sorted(json.dumps(state) for state in (old, new))
+    assert report["last"] == json.dumps(new)
+
+
+def test_processes_that_install_one_name_at_once_each_get_a_version(tmp_path: Path) -> None:
+    workers = [python(INSTALL_ONE, str(tmp_path), str(n)) for n in range(3)]
+    for worker in workers:
+        assert worker.stdin is not None
+        worker.stdin.write("go\n")
+        worker.stdin.flush()
+    for worker in workers:
+        worker.communicate()
+    assert [worker.returncode for worker in workers] == [0, 0, 0]
+    catalog = Catalog(tmp_path)
+    versions = catalog.versions("echo")
+    assert [v.number for v in versions] == list(range(1, 16))
+    assert {catalog.read(v) for v in versions} == {b"%d %d" % (w, t) for w in range(3) for t in range(5)}
+    assert catalog.sweep() == 0

@@ -1,0 +1,296 @@
+"""What is installed: versions by name, each with its digest, what it asks for and what it was granted.
+
+A component is stored before the row that names it, and removed after: whatever is cut off in between leaves the
+old catalog or the new one. Writers exclude each other; readers never wait for them.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from wasmrt.catalog._components import ComponentFolder
+from wasmrt.catalog._index import Index
+from wasmrt.catalog._model import Draft, Finding, Listed, ToolVersion
+from wasmrt.errors import GrantRequiredError, InstallError, IntegrityError, NotInstalledError
+
+_COLUMNS = (
+    "name, number, digest, size_bytes, world, description, origin, installed_at, schema_digest, imports, exports, "
+    "sidecar, granted"
+)
+
+
+class Catalog:
+    """The installed tools of one data folder. Making one touches nothing on disk."""
+
+    def __init__(self, data: Path) -> None:
+        self._index = Index(data)
+        self._components = ComponentFolder(data)
+
+    def tools(self) -> tuple[Listed, ...]:
+        """Every tool's active version, by name."""
+        if not self._index.exists:
+            return ()
+        with self._index.reading() as db:
+            rows = db.execute(
+                "SELECT v.name, v.number, v.digest, v.size_bytes, v.world, v.description, t.waiting "
+                "FROM tool t JOIN version v ON v.name = t.name AND v.number = t.active ORDER BY t.name"
+            ).fetchall()
+        return tuple(Listed(*row) for row in rows)
+
+    def has(self, name: str) -> bool:
+        """Whether a tool of that name is installed."""
+        if not self._index.exists:
+            return False
+        with self._index.reading() as db:
+            return db.execute("SELECT 1 FROM tool WHERE name = ?", (name,)).fetchone() is not None
+
+    def get(self, name: str, number: int | None = None) -> ToolVersion:
+        """Return one version, the active one unless `number` says otherwise.
+
+        Raises:
+            NotInstalledError: there is no such tool or version.
+        """
+        versions = self.versions(name)
+        for version in versions:
+            if version.active if number is None else version.number == number:
+                return version
+        known = ", ".join(str(v.number) for v in versions)
+        raise NotInstalledError(f"{name} has no version {number}", hint=f"its versions are {known}")
+
+    def waiting(self, name: str) -> ToolVersion | None:
+        """The update of `name` that waits for a grant."""
+        return next((v for v in reversed(self.versions(name)) if v.grant is None), None)
+
+    def versions(self, name: str) -> tuple[ToolVersion, ...]:
+        """Every version of a tool, oldest first.
+
+        Raises:
+            NotInstalledError: there is no such tool.
+        """
+        rows: list[Any] = []
+        if self._index.exists:
+            with self._index.reading() as db:
+                rows = _versions(db, name)
+        if not rows:
+            raise NotInstalledError(f"no tool named {name!r} is installed", hint=self._nearest(name))
+        return tuple(_version(row) for row in rows)
+
+    def read(self, version: ToolVersion) -> bytes:
+        """Return a version's component, checked against its digest.
+
+        Raises:
+            IntegrityError: the stored bytes are not what was installed.
+        """
+        return self._components.read(version.digest, version.name)
+
+    def add(self, draft: Draft, data: bytes, grant: str | None) -> ToolVersion:
+        """Store a new version: active at once with a grant, else waiting for one while the old one stays.
+
+        What is already there, byte for byte and grant for grant, is returned as it is.
+
+        Raises:
+            GrantRequiredError: the tool's first version comes without a grant.
+            InstallError: the catalog cannot be written.
+        """
+        with self._index.writing() as db:
+            self._components.prepare()
+            self._components.clear_incoming()
+            rows = [_version(row) for row in _versions(db, draft.name)]
+            if not rows and grant is None:
+                raise GrantRequiredError(
+                    f"{draft.name} is not installed: nobody has granted what it asks for",
+                    hint="answer the question in a terminal, or pass --yes",
+                )
+            self._components.write(data, draft.digest)
+            for known in rows:
+                if _is_same(known, draft) and known.grant == grant and (known.active or grant is None):
+                    return known
+            number = max((v.number for v in rows), default=0) + 1
+            # One update waits at a time: a newer one takes its place.
+            _drop_waiting(db, draft.name)
+            _insert(db, draft, number, grant)
+            if grant is None:
+                db.execute("UPDATE tool SET waiting = ? WHERE name = ?", (number, draft.name))
+            else:
+                _activate(db, draft.name, number)
+            row = _version(_versions(db, draft.name)[-1])
+        self._forget(v.digest for v in rows if v.grant is None)
+        return row
+
+    def grant(self, name: str, number: int, grant: str) -> ToolVersion:
+        """Give a waiting version its grant and make it the active one.
+
+        Raises:
+            NotInstalledError: there is no such version.
+            InstallError: it does not wait for a grant.
+        """
+        with self._index.writing() as db:
+            changed = db.execute(
+                "UPDATE version SET granted = ? WHERE name = ? AND number = ? AND granted IS NULL",
+                (grant, name, number),
+            ).rowcount
+            if changed:
+                _activate(db, name, number)
+        if not changed:
+            self.get(name, number)
+            raise InstallError(f"version {number} of {name} does not wait for a grant")
+        return self.get(name)
+
+    def rollback(self, name: str, number: int | None = None) -> ToolVersion:
+        """Make an older version the active one: the one before the active one unless `number` says which.
+
+        Raises:
+            NotInstalledError: there is no such tool or version.
+            GrantRequiredError: that version was never granted.
+            IntegrityError: its stored bytes are not what was installed.
+        """
+        target = self.get(name, number) if number is not None else self._previous(name)
+        if target.grant is None:
+            raise GrantRequiredError(
+                f"version {target.number} of {name} was never granted", hint=f"wasmrt grant {name}"
+            )
+        self.read(target)
+        with self._index.writing() as db:
+            known = db.execute("SELECT 1 FROM version WHERE name = ? AND number = ?", (name, target.number))
+            if known.fetchone() is None:
+                raise NotInstalledError(f"{name} was removed meanwhile")
+            db.execute("UPDATE tool SET active = ? WHERE name = ?", (target.number, name))
+        return self.get(name)
+
+    def remove(self, name: str) -> tuple[ToolVersion, ...]:
+        """Remove a tool with all its versions, and return them.
+
+        Raises:
+            NotInstalledError: there is no such tool.
+        """
+        versions = self.versions(name)
+        with self._index.writing() as db:
+            db.execute("DELETE FROM tool WHERE name = ?", (name,))
+            db.execute("DELETE FROM version WHERE name = ?", (name,))
+        self._forget(v.digest for v in versions)
+        return versions
+
+    def verify(self, name: str | None = None) -> tuple[Finding, ...]:
+        """Check the stored bytes of one tool's versions, or of every tool's.
+
+        Raises:
+            NotInstalledError: there is no such tool.
+        """
+        if name is not None:
+            return tuple(self._check(v.name, v.number, v.digest) for v in self.versions(name))
+        if not self._index.exists:
+            return ()
+        with self._index.reading() as db:
+            rows = db.execute("SELECT name, number, digest FROM version ORDER BY name, number").fetchall()
+        return tuple(self._check(*row) for row in rows)
+
+    def sweep(self) -> int:
+        """Remove components that no version names, left by an install that was cut off; return how many."""
+        if not self._index.exists:
+            return 0
+        with self._index.writing() as db:
+            self._components.prepare()
+            self._components.clear_incoming()
+            known = {digest for (digest,) in db.execute("SELECT DISTINCT digest FROM version")}
+            strays = self._components.strays(known)
+            for digest in strays:
+                self._components.remove(digest)
+        return len(strays)
+
+    def _check(self, name: str, number: int, digest: str) -> Finding:
+        try:
+            self._components.read(digest, name)
+        except (IntegrityError, InstallError) as problem:
+            return Finding(name, number, digest, problem.message)
+        return Finding(name, number, digest)
+
+    def _previous(self, name: str) -> ToolVersion:
+        versions = self.versions(name)
+        active = next(v.number for v in versions if v.active)
+        older = [v for v in versions if v.number < active and v.grant is not None]
+        if not older:
+            raise NotInstalledError(f"{name} has no version before {active}", hint=f"wasmrt inspect {name}")
+        return older[-1]
+
+    def _forget(self, digests: Iterable[str]) -> None:
+        """Remove the components that no row names any more. Its own transaction: the rows are already gone."""
+        candidates = set(digests)
+        if not candidates:
+            return
+        with self._index.writing() as db:
+            for digest in candidates:
+                if db.execute("SELECT 1 FROM version WHERE digest = ?", (digest,)).fetchone() is None:
+                    self._components.remove(digest)
+
+    def _nearest(self, name: str) -> str:
+        from difflib import get_close_matches  # only on the way to an error
+
+        near = get_close_matches(name, [tool.name for tool in self.tools()], n=1)
+        return f"did you mean {near[0]}?" if near else "wasmrt list shows what is installed"
+
+
+def _versions(db: sqlite3.Connection, name: str) -> list[Any]:
+    # The columns are ours, from the constant above.
+    query = f"SELECT {_COLUMNS}, number = (SELECT active FROM tool WHERE name = ?1)"  # noqa: S608
+    return db.execute(f"{query} FROM version WHERE name = ?1 ORDER BY number", (name,)).fetchall()
+
+
+def _version(row: tuple[Any, ...]) -> ToolVersion:
+    name, number, digest, size, world, description, origin, installed_at, schema, imports, exports, *rest = row
+    sidecar, granted, active = rest
+    return ToolVersion(
+        name=name,
+        number=number,
+        digest=digest,
+        size_bytes=size,
+        world=world,
+        description=description,
+        origin=origin,
+        installed_at=installed_at,
+        schema_digest=schema,
+        imports=tuple(json.loads(imports)),
+        exports=tuple(json.loads(exports)),
+        sidecar=sidecar,
+        grant=granted,
+        active=bool(active),
+    )
+
+
+def _is_same(known: ToolVersion, draft: Draft) -> bool:
+    return known.digest == draft.digest and known.sidecar == draft.sidecar
+
+
+def _insert(db: sqlite3.Connection, draft: Draft, number: int, grant: str | None) -> None:
+    values = (
+        draft.name,
+        number,
+        draft.digest,
+        draft.size_bytes,
+        draft.world,
+        draft.description,
+        draft.origin,
+        datetime.now(UTC).isoformat(timespec="seconds"),
+        draft.schema_digest,
+        json.dumps(draft.imports),
+        json.dumps(draft.exports),
+        draft.sidecar,
+        grant,
+    )
+    marks = ", ".join("?" * len(values))
+    db.execute(f"INSERT INTO version ({_COLUMNS}) VALUES ({marks})", values)  # noqa: S608 - our columns and marks
+
+
+def _activate(db: sqlite3.Connection, name: str, number: int) -> None:
+    db.execute(
+        "INSERT INTO tool (name, active) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET active = ?2, waiting = NULL",
+        (name, number),
+    )
+
+
+def _drop_waiting(db: sqlite3.Connection, name: str) -> None:
+    db.execute("DELETE FROM version WHERE name = ? AND granted IS NULL", (name,))

@@ -1,0 +1,43 @@
+"""Where an installation keeps its things: per-user folders, or everything under WASMRT_HOME."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from wasmrt.errors import ConfigurationError
+
+HOME_VARIABLE = "WASMRT_HOME"
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The data and the cache folder; neither has to exist yet."""
+
+    data: Path
+    """The catalog, the secrets file and the keys."""
+    cache: Path
+    """Compiled code: may be deleted at any time."""
+
+
+def find_places(environ: Mapping[str, str] | None = None) -> Places:
+    """Find this user's folders; WASMRT_HOME puts both under one folder.
+
+    Raises:
+        ConfigurationError: WASMRT_HOME is set to a relative path.
+    """
+    home = (os.environ if environ is None else environ).get(HOME_VARIABLE)
+    if home:
+        root = Path(home)
+        if not root.is_absolute():
+            raise ConfigurationError(
+                f"{HOME_VARIABLE} must be an absolute path", hint=f"export {HOME_VARIABLE}=$PWD/the-folder"
+            )
+        return Places(root, root / "cache")
+    import platformdirs  # costs more than the rest of this room, and WASMRT_HOME does without
+
+    return Places(
+        platformdirs.user_data_path("wasmrt", appauthor=False), platformdirs.user_cache_path("wasmrt", appauthor=False)
+    )
