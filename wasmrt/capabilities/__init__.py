@@ -1,24 +1,13 @@
 """What a tool may do: the capability file, its merge with a grant, and every decision made from them.
 
 Pure: nothing here reads a file, a clock or the network. Acting on a decision is for the rooms above.
+The model and the decisions load at once; the file format and what compares powers load when first used.
 """
 
 from __future__ import annotations
 
-from wasmrt.capabilities._addresses import (
-    AddressClass,
-    Network,
-    classify_address,
-    is_exempt,
-    parse_networks,
-)
-from wasmrt.capabilities._allowlist import (
-    AllowlistValidator,
-    describe_request,
-    entry_for,
-    judge_addresses,
-    judge_host,
-)
+from typing import TYPE_CHECKING, Any
+
 from wasmrt.capabilities._credential import CredentialLocation, CredentialMapping, LocationType, read_secret_name
 from wasmrt.capabilities._endpoint import METHODS, EndpointPattern
 from wasmrt.capabilities._model import (
@@ -33,11 +22,60 @@ from wasmrt.capabilities._model import (
 from wasmrt.capabilities._url import InvalidUrlError, ParsedUrl, parse_url
 from wasmrt.capabilities._workspace_path import path_problem
 
+if TYPE_CHECKING:
+    from wasmrt.capabilities._addresses import AddressClass, Network, classify_address, is_exempt, parse_networks
+    from wasmrt.capabilities._allowlist import (
+        AllowlistValidator,
+        describe_request,
+        entry_for,
+        judge_addresses,
+        judge_host,
+    )
+    from wasmrt.capabilities._diff import CapabilityDiff, Change, diff
+    from wasmrt.capabilities._file import AuthSection, CapabilityFile, OAuthConfig, SetupSecret, ValidationEndpoint
+    from wasmrt.capabilities._file_shape import capability_schema
+    from wasmrt.capabilities._format import as_tree, format_file
+    from wasmrt.capabilities._imports import functions_of, powers_of
+    from wasmrt.capabilities._merge import merge
+    from wasmrt.capabilities._parse import parse
+    from wasmrt.capabilities._review import Remark, review
+    from wasmrt.capabilities._words import explain
+
+_LATER = {
+    "_addresses": ("AddressClass", "Network", "classify_address", "is_exempt", "parse_networks"),
+    "_allowlist": ("AllowlistValidator", "describe_request", "entry_for", "judge_addresses", "judge_host"),
+    "_diff": ("CapabilityDiff", "Change", "diff"),
+    "_file": ("AuthSection", "CapabilityFile", "OAuthConfig", "SetupSecret", "ValidationEndpoint"),
+    "_file_shape": ("capability_schema",),
+    "_format": ("as_tree", "format_file"),
+    "_imports": ("functions_of", "powers_of"),
+    "_merge": ("merge",),
+    "_parse": ("parse",),
+    "_review": ("Remark", "review"),
+    "_words": ("explain",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _LATER.items():
+        if name in names:
+            from importlib import import_module
+
+            value = getattr(import_module(f"{__name__}.{module}"), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 __all__ = [
     "METHODS",
     "AddressClass",
     "AllowlistValidator",
+    "AuthSection",
     "Capabilities",
+    "CapabilityDiff",
+    "CapabilityFile",
+    "Change",
     "CredentialLocation",
     "CredentialMapping",
     "EndpointPattern",
@@ -45,20 +83,34 @@ __all__ = [
     "InvalidUrlError",
     "LocationType",
     "Network",
+    "OAuthConfig",
     "ParsedUrl",
     "RateLimitConfig",
+    "Remark",
     "SecretsCapability",
+    "SetupSecret",
     "ToolInvokeCapability",
     "ToolLimits",
+    "ValidationEndpoint",
     "WorkspaceCapability",
+    "as_tree",
+    "capability_schema",
     "classify_address",
     "describe_request",
+    "diff",
     "entry_for",
+    "explain",
+    "format_file",
+    "functions_of",
     "is_exempt",
     "judge_addresses",
     "judge_host",
+    "merge",
+    "parse",
     "parse_networks",
     "parse_url",
     "path_problem",
+    "powers_of",
     "read_secret_name",
+    "review",
 ]

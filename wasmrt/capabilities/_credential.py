@@ -12,10 +12,12 @@ from wasmrt.capabilities._endpoint import host_matches, read_host_pattern, read_
 from wasmrt.capabilities._path import is_under
 from wasmrt.capabilities._url import ParsedUrl
 from wasmrt.errors import ConfigurationError
+from wasmrt.limits import MAX_CAPABILITY_ENTRIES
 
 _SECRET_NAME = re.compile(r"[a-z0-9_](?:[a-z0-9_.-]{0,126}[a-z0-9_])?\Z")
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}\Z")
 _PLACEHOLDER = re.compile(r"[A-Za-z0-9_]{1,64}\Z")
+_MAX_NAME_LENGTH = 128
 _VISIBLE = re.compile(r"[\x20-\x7e]{0,256}\Z")
 # Headers that frame the request or name its destination: a secret in one would change where it goes.
 _FRAMING_HEADERS = frozenset(
@@ -152,6 +154,8 @@ class CredentialMapping:
         put = object.__setattr__
         put(self, "secret_name", read_secret_name(self.secret_name))
         put(self, "name", self.name or self.secret_name)
+        if len(self.name) > _MAX_NAME_LENGTH or not _VISIBLE.match(self.name):
+            raise ConfigurationError("a credential's name must be short and of visible characters")
         if not self.host_patterns:
             raise ConfigurationError(f"credential {self.name!r} names no host", hint='add "host_patterns"')
         put(self, "host_patterns", _read_each(self.host_patterns, read_host_pattern))
@@ -198,4 +202,7 @@ def matching_credentials(credentials: Iterable[CredentialMapping], url: ParsedUr
 def _read_each(items: Iterable[str], read: Any) -> tuple[str, ...]:
     if isinstance(items, str):
         raise ConfigurationError(f"{items!r} must be a list")
-    return tuple(dict.fromkeys(read(item) for item in items))
+    found = tuple(dict.fromkeys(read(item) for item in items))
+    if len(found) > MAX_CAPABILITY_ENTRIES:
+        raise ConfigurationError(f"a credential may name {MAX_CAPABILITY_ENTRIES} hosts or paths")
+    return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -11,9 +10,11 @@ from typing import Any
 from wasmrt.capabilities._host import UnreadableError, parse_address, read_host
 from wasmrt.capabilities._path import has_dot_segment, is_well_escaped
 from wasmrt.errors import ConfigurationError
+from wasmrt.limits import MAX_CAPABILITY_ENTRIES
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
 DEFAULT_PORTS = {"https": 443, "http": 80}
+MAX_PREFIX_LENGTH = 2048
 _PATH = re.compile(r"/[\x21-\x7e]*\Z")
 
 
@@ -69,6 +70,8 @@ def read_path_prefix(text: object) -> str:
             f"path prefix {text!r} must begin with '/' and hold plain path characters only",
             hint='write it like "/v1/", without a query, a fragment or a wildcard',
         )
+    if len(text) > MAX_PREFIX_LENGTH:
+        raise ConfigurationError(f"a path prefix may be {MAX_PREFIX_LENGTH} characters long")
     if not is_well_escaped(text) or has_dot_segment(text):
         raise ConfigurationError(f"path prefix {text!r} holds a dot segment or a broken percent escape")
     return text
@@ -137,6 +140,9 @@ class EndpointPattern:
         return line
 
     def as_line(self) -> str:
+        """The same as one line of JSON."""
+        import json
+
         return json.dumps(self.as_dict())
 
 
@@ -157,6 +163,8 @@ def _read_ports(ports: Iterable[object]) -> tuple[int, ...]:
         if isinstance(port, bool) or not isinstance(port, int) or not 0 < port < 65536:
             raise ConfigurationError(f"port {port!r} must be a whole number from 1 to 65535")
         found.add(port)
+    if len(found) > MAX_CAPABILITY_ENTRIES:
+        raise ConfigurationError(f"an entry may name {MAX_CAPABILITY_ENTRIES} ports")
     return tuple(sorted(found))
 
 

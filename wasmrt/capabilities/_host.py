@@ -8,7 +8,10 @@ disagree.
 from __future__ import annotations
 
 import re
-from ipaddress import IPv4Address, IPv6Address
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ipaddress import IPv4Address, IPv6Address
 
 _LABEL = re.compile(r"[a-z0-9_-]{1,63}\Z")
 _NUMERIC_LABEL = re.compile(r"(?:[0-9]+|0x[0-9a-f]*)\Z")
@@ -44,9 +47,11 @@ def read_host(text: str, *, brackets: bool = True) -> str:
 
 def parse_address(host: str) -> IPv4Address | IPv6Address | None:
     """Return the address that a canonical host is, or None for a name."""
-    if ":" in host:
-        return IPv6Address(host)
-    return IPv4Address(host) if host[-1:].isdigit() and _NUMERIC_LABEL.match(host.rpartition(".")[2]) else None
+    if not (":" in host or (host[-1:].isdigit() and _NUMERIC_LABEL.match(host.rpartition(".")[2]))):
+        return None
+    from ipaddress import ip_address
+
+    return ip_address(host)
 
 
 def spell_ipv6(address: IPv6Address) -> str:
@@ -71,6 +76,8 @@ def _read_ipv6(text: str) -> str:
         raise UnreadableError("the IPv6 host has a zone id")
     if not text.isascii():
         raise UnreadableError("the host is not ASCII")
+    from ipaddress import IPv6Address
+
     try:
         return spell_ipv6(IPv6Address(text))
     except ValueError:
@@ -79,6 +86,8 @@ def _read_ipv6(text: str) -> str:
 
 def _read_ipv4(text: str) -> str:
     # WHATWG URL, host parsing: a name whose last label is a number is an IPv4 address or nothing.
+    from ipaddress import IPv4Address
+
     try:
         return str(IPv4Address(text))
     except ValueError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -28,22 +28,26 @@ if TYPE_CHECKING:
 
 _ALIAS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}\Z")
 _TOOL_NAME = re.compile(r"[\x21-\x7e]{1,256}\Z")
-_MAX_NUMBER = 2**53
+MAX_REQUESTS = 1_000_000
+MAX_HTTP_TIMEOUT_SECONDS = 3600
+MAX_CALL_TIMEOUT_SECONDS = 86_400
+_MAX_NUMBER = 2**53 - 1
 
 
-def _check_numbers(owner: object, names: Iterable[str]) -> None:
+def _check_numbers(owner: object, *names: str, maximum: int = _MAX_NUMBER) -> None:
     for name in names:
         value = getattr(owner, name)
         kind = (int, float) if name.endswith("_seconds") else int
-        if isinstance(value, bool) or not isinstance(value, kind) or not 0 < value < _MAX_NUMBER:
-            raise ConfigurationError(f"{name} must be a positive {'whole number' if kind is int else 'number'}")
+        if isinstance(value, bool) or not isinstance(value, kind) or not 0 < value <= maximum:
+            wanted = "whole number" if kind is int else "number"
+            raise ConfigurationError(f"{name} must be a positive {wanted} of at most {maximum}")
 
 
 def _as_tuple(owner: object, name: str, kind: type) -> None:
     value = getattr(owner, name)
     if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable):
         raise ConfigurationError(f"{name} must be a list")
-    items = tuple(dict.fromkeys(value))
+    items = tuple(value)
     if len(items) > MAX_CAPABILITY_ENTRIES:
         raise ConfigurationError(f"{name} may hold {MAX_CAPABILITY_ENTRIES} entries, not {len(items)}")
     if not all(isinstance(item, kind) for item in items):
@@ -59,7 +63,7 @@ class RateLimitConfig:
     requests_per_hour: int = DEFAULT_REQUESTS_PER_HOUR
 
     def __post_init__(self) -> None:
-        _check_numbers(self, ("requests_per_minute", "requests_per_hour"))
+        _check_numbers(self, "requests_per_minute", "requests_per_hour", maximum=MAX_REQUESTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +84,8 @@ class HttpCapability:
             object.__setattr__(self, "credentials", named)
         _as_tuple(self, "allowlist", EndpointPattern)
         _as_tuple(self, "credentials", CredentialMapping)
-        _check_numbers(self, ("max_request_bytes", "max_response_bytes", "timeout_seconds"))
+        _check_numbers(self, "max_request_bytes", "max_response_bytes")
+        _check_numbers(self, "timeout_seconds", maximum=MAX_HTTP_TIMEOUT_SECONDS)
         names = [mapping.name for mapping in self.credentials]
         if len(set(names)) < len(names):
             raise ConfigurationError("two credentials have the same name", hint="give each a name of its own")
@@ -98,7 +103,9 @@ class WorkspaceCapability:
 
     def __post_init__(self) -> None:
         _as_tuple(self, "allowed_prefixes", str)
-        object.__setattr__(self, "allowed_prefixes", tuple(dict.fromkeys(map(read_prefix, self.allowed_prefixes))))
+        object.__setattr__(self, "allowed_prefixes", _unique(read_prefix, self.allowed_prefixes))
+        if "" in self.allowed_prefixes:
+            object.__setattr__(self, "allowed_prefixes", ("",))
 
     def allows(self, path: str) -> bool:
         """Whether a path that was already found sound lies under a prefix, by whole segments."""
@@ -113,7 +120,7 @@ class SecretsCapability:
 
     def __post_init__(self) -> None:
         _as_tuple(self, "allowed_names", str)
-        object.__setattr__(self, "allowed_names", tuple(dict.fromkeys(map(_read_glob, self.allowed_names))))
+        object.__setattr__(self, "allowed_names", _unique(read_secret_glob, self.allowed_names))
 
     def allows(self, name: str) -> bool:
         return any(glob_covers(pattern, name.lower()) for pattern in self.allowed_names)
@@ -156,7 +163,9 @@ class ToolLimits:
     instances: int | None = None
 
     def __post_init__(self) -> None:
-        _check_numbers(self, self.overrides())
+        _check_numbers(self, *self.overrides())
+        if self.timeout_seconds is not None:
+            _check_numbers(self, "timeout_seconds", maximum=MAX_CALL_TIMEOUT_SECONDS)
 
     def overrides(self) -> dict[str, Any]:
         """The limits that are set."""
@@ -248,7 +257,16 @@ def _listed(items: Iterable[str]) -> tuple[str, ...]:
     return tuple(items)
 
 
-def _read_glob(text: str) -> str:
+def _unique(read: Callable[[str], str], items: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(map(read, items)))
+
+
+def read_secret_glob(text: str) -> str:
+    """Return a secret's name, or a `*`-ended beginning of names, in lower case.
+
+    Raises:
+        ConfigurationError: the text is neither.
+    """
     stem, star = text.removesuffix("*"), text.endswith("*")
     if not star:
         return read_secret_name(text)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from ipaddress import IPv4Address, IPv6Address
-from urllib.parse import quote
+from typing import TYPE_CHECKING
 
 from wasmrt.capabilities._endpoint import DEFAULT_PORTS
 from wasmrt.capabilities._host import UnreadableError, parse_address, read_host
 from wasmrt.capabilities._path import has_dot_segment, split_path
 from wasmrt.errors import WasmrtError
 from wasmrt.limits import MAX_URL_BYTES
+
+if TYPE_CHECKING:
+    from ipaddress import IPv4Address, IPv6Address
 
 # Visible ASCII without the backslash, which some clients take for a slash. `( ) , | { } [ ]` stay.
 _PLAIN = re.compile(r"[\x21-\x5b\x5d-\x7e]+\Z")
@@ -63,6 +65,8 @@ class ParsedUrl:
 
     def with_query_param(self, name: str, value: str) -> ParsedUrl:
         """Return the URL with one more query parameter, percent-encoded."""
+        from urllib.parse import quote
+
         pair = f"{quote(name, safe='')}={quote(value, safe='')}"
         return replace(self, query=f"{self.query}&{pair}" if self.query else pair)
 
@@ -72,6 +76,8 @@ class ParsedUrl:
         Raises:
             InvalidUrlError: the value would make a dot segment.
         """
+        from urllib.parse import quote
+
         path = self.path.replace(f"{{{placeholder}}}", quote(value, safe=""))
         if has_dot_segment(path):
             raise InvalidUrlError("the credential cannot stand in a URL path")

@@ -1,0 +1,109 @@
+"""Compares powers: what lies within what, and what two have in common."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from wasmrt.capabilities._credential import CredentialMapping
+from wasmrt.capabilities._endpoint import METHODS, EndpointPattern
+from wasmrt.capabilities._model import glob_covers
+from wasmrt.capabilities._path import is_under, split_path
+from wasmrt.capabilities._workspace_path import is_under_prefixes
+
+
+def host_within(inner: str, outer: str) -> bool:
+    """Whether every host that `inner` covers is covered by `outer`."""
+    if inner == outer:
+        return True
+    return outer.startswith("*.") and inner.removeprefix("*").endswith(outer[1:]) and inner != outer[2:]
+
+
+def path_within(inner: str | None, outer: str | None) -> bool:
+    """Whether every path under prefix `inner` lies under `outer`."""
+    return outer is None or outer == "/" or (inner is not None and is_under(outer, split_path(inner)))
+
+
+def endpoint_within(inner: EndpointPattern, outer: EndpointPattern) -> bool:
+    """Whether every request that `inner` covers is covered by `outer`."""
+    return (
+        host_within(inner.host_pattern, outer.host_pattern)
+        and path_within(inner.path_prefix, outer.path_prefix)
+        and _methods(inner) <= _methods(outer)
+        and _origins(inner) <= _origins(outer)
+    )
+
+
+def credential_within(inner: CredentialMapping, outer: CredentialMapping) -> bool:
+    """Whether every request that gets `inner` gets the same secret, in the same place, by `outer`."""
+    return (
+        (inner.secret_name, inner.location) == (outer.secret_name, outer.location)
+        and all(any(host_within(i, o) for o in outer.host_patterns) for i in inner.host_patterns)
+        and (
+            not outer.path_patterns
+            or (
+                bool(inner.path_patterns)
+                and all(any(path_within(i, o) for o in outer.path_patterns) for i in inner.path_patterns)
+            )
+        )
+        and inner.optional <= outer.optional
+    )
+
+
+def prefix_within(inner: str, outer: str) -> bool:
+    """Whether every workspace path under `inner` lies under `outer`."""
+    return inner == outer or not outer or (bool(inner) and is_under_prefixes(inner, (outer,)))
+
+
+def name_within(inner: str, outer: str) -> bool:
+    """Whether every secret that `inner` covers is covered by `outer`."""
+    return inner == outer or (glob_covers(outer, inner.removesuffix("*")) and outer.endswith("*"))
+
+
+def common_endpoints(one: EndpointPattern, other: EndpointPattern) -> list[EndpointPattern]:
+    """The requests that both cover, as entries."""
+    host = _narrower(one.host_pattern, other.host_pattern)
+    methods = tuple(m for m in METHODS if m in _methods(one) & _methods(other))
+    prefix = _narrower_path(one.path_prefix, other.path_prefix)
+    if host is None or not methods or isinstance(prefix, bool):
+        return []
+    every = () if len(methods) == len(METHODS) else methods
+    shared = _origins(one) & _origins(other)
+    by_ports: dict[tuple[int, ...], list[str]] = {}
+    for scheme in sorted({scheme for scheme, _ in shared}, reverse=True):
+        ports = tuple(sorted(port for s, port in shared if s == scheme))
+        default = EndpointPattern(host, schemes=(scheme,)).ports_for(scheme)
+        by_ports.setdefault(() if ports == default else ports, []).append(scheme)
+    return [EndpointPattern(host, prefix, every, ports, tuple(schemes)) for ports, schemes in by_ports.items()]
+
+
+def common_hosts(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(h for a, b in product(one, other) if (h := _narrower(a, b)) is not None))
+
+
+def common_paths(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The path prefixes that both lists cover, where an empty list covers every path; None where nothing is left."""
+    if not one or not other:
+        return one or other
+    both = [p for a, b in product(one, other) if isinstance(p := _narrower_path(a, b), str)]
+    return tuple(dict.fromkeys(both)) or None
+
+
+def _methods(entry: EndpointPattern) -> frozenset[str]:
+    return frozenset(entry.methods or METHODS)
+
+
+def _origins(entry: EndpointPattern) -> frozenset[tuple[str, int]]:
+    return frozenset((scheme, port) for scheme in entry.schemes for port in entry.ports_for(scheme))
+
+
+def _narrower(one: str, other: str) -> str | None:
+    if host_within(one, other):
+        return one
+    return other if host_within(other, one) else None
+
+
+def _narrower_path(one: str | None, other: str | None) -> str | bool | None:
+    """The prefix that lies within the other one, or False where neither does."""
+    if path_within(one, other):
+        return one
+    return other if path_within(other, one) else False

@@ -1,0 +1,319 @@
+"""The capability file's shape, declared once for the parser and for the published JSON Schema.
+
+The seed's and IronClaw's spellings are read side by side; the first name of each key is the one written.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wasmrt.capabilities._credential import LocationType, read_secret_name
+from wasmrt.capabilities._endpoint import MAX_PREFIX_LENGTH, METHODS, read_host_pattern, read_path_prefix
+from wasmrt.capabilities._json import Problems, child
+from wasmrt.capabilities._model import (
+    MAX_CALL_TIMEOUT_SECONDS,
+    MAX_HTTP_TIMEOUT_SECONDS,
+    MAX_REQUESTS,
+    read_secret_glob,
+)
+from wasmrt.capabilities._shape import (
+    INVALID,
+    Anything,
+    Flag,
+    ListOf,
+    MapOf,
+    Member,
+    Number,
+    Record,
+    Shape,
+    Text,
+    nearest,
+)
+from wasmrt.capabilities._url import InvalidUrlError, parse_url
+from wasmrt.capabilities._workspace_path import read_prefix
+
+_HOST = Text(max_length=256, check=read_host_pattern, pattern=r"^(\*\.)?[^\s/@*?#]+$")
+_PATH = Text(max_length=MAX_PREFIX_LENGTH, check=read_path_prefix, pattern=r"^/[!-~]*$")
+_SECRET = Text(max_length=128, check=read_secret_name, pattern=r"^[A-Za-z0-9_.-]+$")
+_METHOD = Text(choices=(*METHODS, *(m.lower() for m in METHODS)))
+_SCHEME = Text(choices=("https", "http"))
+_PORT = Number(maximum=65535)
+_WORD = Text(max_length=256)
+_PROSE = Text(max_length=16384)
+
+
+def _read_web_url(text: str) -> str:
+    # A placeholder such as {okta_domain} is filled in when a person sets the tool up, and judged then.
+    if text.startswith("https://") and "{" in text:
+        return text
+    url = parse_url(text)
+    if url.scheme == "https" or url.host in ("localhost", "127.0.0.1", "::1"):
+        return text
+    raise InvalidUrlError("the URL must begin with https://")
+
+
+_WEB_URL = Text(max_length=2048, check=_read_web_url, pattern=r"^https?://")
+
+
+_LOCATIONS: dict[str, Record] = {
+    LocationType.BEARER: Record({}),
+    LocationType.BASIC: Record({"username": Member(shape=_WORD, about="The user name.", required=True)}),
+    LocationType.HEADER: Record(
+        {
+            "name": Member(shape=_WORD, about="The header.", required=True, others=("header_name",)),
+            "prefix": Member(shape=_WORD, about="What stands before the secret, such as 'Bearer '."),
+        }
+    ),
+    LocationType.QUERY_PARAM: Record({"name": Member(shape=_WORD, about="The parameter.", required=True)}),
+    LocationType.URL_PATH: Record(
+        {"placeholder": Member(shape=_WORD, about="The guest writes {placeholder} in the path.", required=True)}
+    ),
+}
+
+
+class _Location(Shape):
+    """Where a credential goes: one record for each type."""
+
+    def read(self, value: Any, path: str, problems: Problems) -> Any:
+        if not isinstance(value, dict) or not isinstance(value.get("type"), str):
+            problems.add(path, 'must be an object with a "type"')
+            return INVALID
+        kind = value["type"]
+        if kind not in _LOCATIONS:
+            problems.add(child(path, "type"), f"must be one of {', '.join(_LOCATIONS)}{nearest(kind, (*_LOCATIONS,))}")
+            return INVALID
+        rest = {key: item for key, item in value.items() if key != "type"}
+        parts = _LOCATIONS[kind].read(rest, path, problems)
+        return INVALID if parts is INVALID else {"type": kind} | parts
+
+    def schema(self) -> dict[str, Any]:
+        kinds = []
+        for kind, record in _LOCATIONS.items():
+            schema = record.schema()
+            schema["properties"] = {"type": {"const": str(kind)}} | schema["properties"]
+            kinds.append(schema | {"required": ["type"]})
+        return {"oneOf": kinds}
+
+
+class _Workspace(Shape):
+    """`true` is the whole workspace, `false` none of it."""
+
+    _record = Record(
+        {
+            "allowed_prefixes": Member(
+                shape=ListOf(item=Text(check=read_prefix)),
+                about="Folders or files, such as 'context/'. An empty list allows nothing.",
+                required=True,
+            )
+        }
+    )
+
+    def read(self, value: Any, path: str, problems: Problems) -> Any:
+        if isinstance(value, bool):
+            return {"allowed_prefixes": [""]} if value else None
+        result = self._record.read(value, path, problems)
+        if result is not INVALID and "" in result["allowed_prefixes"]:
+            problems.add(child(path, "allowed_prefixes"), "an empty prefix: write true for the whole workspace")
+            return INVALID
+        return result
+
+    def schema(self) -> dict[str, Any]:
+        return {"anyOf": [{"type": "boolean"}, self._record.schema()]}
+
+
+_RATE = Record(
+    {
+        "requests_per_minute": Member(shape=Number(maximum=MAX_REQUESTS), about="60 where nothing is said."),
+        "requests_per_hour": Member(shape=Number(maximum=MAX_REQUESTS), about="1000 where nothing is said."),
+    }
+)
+_ENDPOINT = Record(
+    {
+        "host": Member(shape=_HOST, about="A host, or '*.example.com' for every name below it.", required=True),
+        "port": Member(shape=_PORT, about="443 for https where nothing is said."),
+        "ports": Member(shape=ListOf(item=_PORT, least=1), about="Several ports."),
+        "scheme": Member(shape=_SCHEME, about="https where nothing is said."),
+        "schemes": Member(shape=ListOf(item=_SCHEME, least=1), about="Both schemes."),
+        "path_prefix": Member(shape=_PATH, about="Whole segments: /v1/ covers all below it, every path if absent."),
+        "methods": Member(shape=ListOf(item=_METHOD), about="Every method where nothing is said."),
+    }
+)
+_CREDENTIAL = Record(
+    {
+        "secret_name": Member(shape=_SECRET, about="The stored secret.", required=True),
+        "location": Member(shape=_Location(), about="The place it is put.", required=True),
+        "host_patterns": Member(shape=ListOf(item=_HOST, least=1), about="The hosts that get it.", required=True),
+        "path_patterns": Member(shape=ListOf(item=_PATH), about="Only paths under these prefixes get it."),
+        "optional": Member(shape=Flag(), about="Send the request without it where it is not set."),
+    }
+)
+_HTTP = Record(
+    {
+        "allowlist": Member(
+            shape=ListOf(item=_ENDPOINT), about="The requests that may leave.", others=("allowed_endpoints",)
+        ),
+        "credentials": Member(shape=MapOf(item=_CREDENTIAL), about="Secrets that the host adds to requests."),
+        "rate_limit": Member(shape=_RATE, about="How often, for each user."),
+        "max_request_bytes": Member(shape=Number(), about="1 MiB where nothing is said."),
+        "max_response_bytes": Member(shape=Number(), about="10 MiB where nothing is said."),
+        "timeout_seconds": Member(
+            shape=Number(fraction=True, maximum=MAX_HTTP_TIMEOUT_SECONDS),
+            about="30 where nothing is said.",
+            others=("timeout", "timeout_secs"),
+        ),
+    }
+)
+_SECRETS = Record(
+    {
+        "allowed_names": Member(
+            shape=ListOf(item=Text(max_length=128, check=read_secret_glob, pattern=r"^[A-Za-z0-9_.-]*\*?$")),
+            about="Names whose existence the tool may ask about; '*' at the end for all that begin so.",
+            required=True,
+            others=("allowed",),
+        )
+    }
+)
+_TOOL_INVOKE = Record(
+    {
+        "aliases": Member(shape=MapOf(item=_WORD), about="Alias to the tool behind it.", required=True),
+        "rate_limit": Member(shape=_RATE, about="How often, for each user."),
+    }
+)
+_LIMITS = Record(
+    {
+        "memory_bytes": Member(shape=Number(), about="All linear memories together.", others=("memory",)),
+        "fuel": Member(shape=Number(), about="Instructions, roughly."),
+        "timeout_seconds": Member(
+            shape=Number(fraction=True, maximum=MAX_CALL_TIMEOUT_SECONDS),
+            about="One call, host calls included.",
+            others=("timeout",),
+        ),
+        "output_bytes": Member(shape=Number(), about="The result.", others=("output",)),
+        "table_elements": Member(shape=Number(), about="Per table."),
+        "instances": Member(shape=Number(), about="Core instances."),
+    }
+)
+_VALIDATION = Record(
+    {
+        "url": Member(shape=_WEB_URL, about="Asked with the credential.", required=True),
+        "method": Member(shape=_METHOD, about="GET where nothing is said."),
+        "success_status": Member(shape=Number(maximum=599), about="200 where nothing is said."),
+        "headers": Member(shape=MapOf(item=_WORD), about="Sent along."),
+    }
+)
+_OAUTH = Record(
+    {
+        "authorization_url": Member(shape=_WEB_URL, about="Where the person agrees.", required=True),
+        "token_url": Member(shape=_WEB_URL, about="Where the code becomes a token.", required=True),
+        "client_id": Member(shape=_WORD, about="The client."),
+        "client_id_env": Member(shape=_WORD, about="The environment variable that holds it."),
+        "client_secret": Member(shape=_WORD, about="Only for clients whose secret is public."),
+        "client_secret_env": Member(shape=_WORD, about="The environment variable that holds it."),
+        "scopes": Member(shape=ListOf(item=Text(max_length=512)), about="What is asked for."),
+        "use_pkce": Member(shape=Flag(), about="True where nothing is said."),
+        "extra_params": Member(shape=MapOf(item=_WORD), about="Added to the authorization URL."),
+        "access_token_field": Member(shape=_WORD, about="The answer's field; access_token where nothing is said."),
+        "pending_instructions": Member(shape=_PROSE, about="Shown while waiting."),
+    }
+)
+_AUTH = Record(
+    {
+        "secret_name": Member(shape=_SECRET, about="The secret that is set.", required=True),
+        "display_name": Member(shape=_WORD, about="The service, for people."),
+        "instructions": Member(shape=_PROSE, about="How to get a token."),
+        "setup_url": Member(shape=_WEB_URL, about="Where to get one."),
+        "token_hint": Member(shape=_PROSE, about="What one looks like."),
+        "env_var": Member(shape=_WORD, about="An environment variable that may hold it."),
+        "provider": Member(shape=_WORD, about="A shared login, such as google."),
+        "optional": Member(shape=Flag(), about="The tool works without."),
+        "oauth": Member(shape=_OAUTH, about="How to log in."),
+        "validation_endpoint": Member(shape=_VALIDATION, about="A request that tells whether it works."),
+    }
+)
+_SETUP_SECRET = Record(
+    {
+        "name": Member(shape=_SECRET, about="The secret.", required=True),
+        "prompt": Member(shape=_PROSE, about="What the person is asked."),
+        "optional": Member(shape=Flag(), about="May be left empty."),
+        "validation": Member(shape=_PROSE, about="A pattern that the answer matches."),
+        "auto_generate": Member(shape=Anything(only_object=True), about="Made up where the answer is empty."),
+    }
+)
+_SETUP_FIELD = Record(
+    {
+        "name": Member(shape=_WORD, about="The setting.", required=True),
+        "prompt": Member(shape=_PROSE, about="What the person is asked."),
+        "optional": Member(shape=Flag(), about="May be left empty."),
+        "input_type": Member(shape=Text(choices=("text", "password")), about="How it is typed."),
+        "setting_path": Member(shape=_WORD, about="Where it is kept."),
+    }
+)
+_SETUP = Record(
+    {
+        "required_secrets": Member(shape=ListOf(item=_SETUP_SECRET), about="Asked for before the first run."),
+        "optional_secrets": Member(shape=ListOf(item=_SETUP_SECRET), about="May be left empty."),
+        "required_fields": Member(shape=ListOf(item=_SETUP_FIELD), about="Settings that are no secrets."),
+        "validation_endpoint": Member(shape=Text(max_length=2048), about="A URL, with {placeholders}."),
+    }
+)
+_DISCOVERY = Record(
+    {
+        "always_required": Member(shape=ListOf(item=_PROSE), about="Parameters that every call needs."),
+        "conditional_requirements": Member(shape=ListOf(item=_PROSE), about="What some calls need."),
+        "notes": Member(shape=ListOf(item=_PROSE), about="Notes for the model."),
+        "examples": Member(shape=ListOf(item=Anything()), about="Example parameters."),
+    }
+)
+_WEBHOOK = Record(
+    {
+        key: Member(shape=_WORD, about=about)
+        for key, about in {
+            "secret_header": "The header that holds the shared secret.",
+            "secret_name": "The shared secret.",
+            "signature_key_secret_name": "The key of an Ed25519 signature.",
+            "hmac_secret_name": "The key of an HMAC signature.",
+            "hmac_signature_header": "The header that holds it.",
+            "hmac_timestamp_header": "The header that holds its time.",
+            "hmac_prefix": "What stands before the signature.",
+        }.items()
+    }
+)
+POWERS = {
+    "http": Member(shape=_HTTP, about="Requests that may leave, and credentials for them."),
+    "workspace": Member(shape=_Workspace(), about="Files that may be read.", others=("workspace_read",)),
+    "secrets": Member(shape=_SECRETS, about="Secrets whose existence may be asked about."),
+    "tool_invoke": Member(shape=_TOOL_INVOKE, about="Tools that may be called, by alias."),
+    "limits": Member(shape=_LIMITS, about="Limits that differ from the runtime's."),
+}
+SECTIONS = {
+    "setup": Member(shape=_SETUP, about="What a person is asked before the first run."),
+    "discovery_summary": Member(shape=_DISCOVERY, about="Hints for a model that looks for a tool."),
+    "webhook": Member(shape=_WEBHOOK, about="Carried for other hosts; wasmrt receives no webhooks."),
+    "websocket": Member(shape=Anything(only_object=True), about="Carried for other hosts; wasmrt opens none."),
+    "config": Member(shape=Anything(only_object=True), about="Carried for other hosts; wasmrt reads none of it."),
+    "parameters": Member(shape=Anything(only_object=True), about="Carried; the component's own schema counts."),
+    "tier": Member(shape=_WORD, about="Carried for other hosts."),
+    "$schema": Member(shape=Text(max_length=2048), about="Where editors find this schema."),
+}
+ABOUT = {
+    "description": Member(shape=_PROSE, about="What the tool does."),
+    "version": Member(shape=_WORD, about="The tool's version."),
+    "wit_version": Member(shape=_WORD, about="The tool world's version that it was built for."),
+    "auth": Member(shape=_AUTH, about="How a person gets the credential."),
+}
+NESTED = "capabilities"
+ROOT = Record(
+    POWERS
+    | ABOUT
+    | SECTIONS
+    | {NESTED: Member(shape=Record(POWERS | ABOUT | SECTIONS), about="The same sections, one level down.")}
+)
+
+
+def capability_schema() -> dict[str, Any]:
+    """The capability file's JSON Schema (2020-12). It accepts what `parse` accepts, bar what needs more than shape."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "wasmrt capability file",
+        "description": "What a tool asks for. An absent section asks for nothing.",
+    } | ROOT.schema()

@@ -1,0 +1,50 @@
+"""Which power an import needs: the one table between capability names and WIT interfaces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+_INTERFACES: Mapping[str, str | None] = {
+    "wasmrt:tool/http": "http",
+    "wasmrt:tool/workspace": "workspace",
+    "wasmrt:tool/secrets": "secrets",
+    "wasmrt:tool/tools": "tool_invoke",
+    "wasi:http/outgoing-handler": "http",
+    "wasi:filesystem/preopens": "workspace",
+    "wasi:sockets/tcp-create-socket": "sockets",
+    "wasi:sockets/udp-create-socket": "sockets",
+    "wasi:sockets/ip-name-lookup": "sockets",
+    "near:agent/host#http-request": "http",
+    "near:agent/host#workspace-read": "workspace",
+    "near:agent/host#secret-exists": "secrets",
+    "near:agent/host#tool-invoke": "tool_invoke",
+}
+
+
+def powers_of(imports: Iterable[str]) -> dict[str, str]:
+    """Map each power that a component's imports need to the import that needs it.
+
+    What every tool may do needs none: logs, clocks, random numbers, progress.
+    """
+    needed: dict[str, str] = {}
+    for name in sorted(set(imports)):
+        power = _INTERFACES.get(_unversioned(name))
+        if power is not None:
+            needed.setdefault(power, name)
+    return needed
+
+
+def imports_of(power: str) -> str:
+    """Name an import that uses a power."""
+    return next(name for name, needs in _INTERFACES.items() if needs == power)
+
+
+def functions_of(interface: str) -> tuple[str, ...]:
+    """The functions of an interface that need a power of their own, where it has several."""
+    stem = f"{_unversioned(interface)}#"
+    return tuple(name.removeprefix(stem) for name in _INTERFACES if name.startswith(stem))
+
+
+def _unversioned(name: str) -> str:
+    interface, mark, function = name.partition("#")
+    return interface.partition("@")[0] + mark + function

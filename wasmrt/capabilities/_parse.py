@@ -1,0 +1,168 @@
+"""Turns a capability file's text into what it asks for; any mistake refuses it, and all are told at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from wasmrt.capabilities._credential import CredentialLocation, CredentialMapping, LocationType
+from wasmrt.capabilities._endpoint import EndpointPattern
+from wasmrt.capabilities._file import AuthSection, CapabilityFile, OAuthConfig, SetupSecret, ValidationEndpoint
+from wasmrt.capabilities._file_shape import NESTED, ROOT, SECTIONS
+from wasmrt.capabilities._json import Problems, child, read_json
+from wasmrt.capabilities._model import (
+    Capabilities,
+    HttpCapability,
+    RateLimitConfig,
+    SecretsCapability,
+    ToolInvokeCapability,
+    ToolLimits,
+    WorkspaceCapability,
+)
+from wasmrt.capabilities._shape import INVALID
+from wasmrt.errors import CapabilityFileError, WasmrtError
+from wasmrt.limits import MAX_DESCRIPTION_BYTES
+
+T = TypeVar("T")
+
+
+def parse(data: str | bytes) -> CapabilityFile:
+    """Read a capability file's text.
+
+    Raises:
+        CapabilityFileError: with every mistake, each at its JSON path.
+    """
+    problems = Problems()
+    tree = read_json(data, problems)
+    if tree is not None or not problems:
+        tree = _raise_nested(ROOT.read(tree, "", problems), problems)
+    file = None if tree is INVALID or problems else _build(tree, problems)
+    if file is None or problems:
+        raise _error(problems)
+    return file
+
+
+def _error(problems: Problems) -> CapabilityFileError:
+    first_path, first = problems.found[0]
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    return CapabilityFileError(
+        f"the capability file cannot be used: {first_path}: {first}{more}",
+        problems=tuple(problems.found),
+        hint="wasmrt caps check FILE lists every mistake",
+    )
+
+
+def _raise_nested(tree: Any, problems: Problems) -> Any:
+    """Sections under `capabilities` count as if they stood at the top; in both places is a mistake."""
+    if tree is INVALID or NESTED not in tree:
+        return tree
+    nested = tree.pop(NESTED)
+    for key in nested:
+        if key in tree:
+            problems.add(child(NESTED, key), f"{key!r} also stands at the top; keep one")
+    return nested | tree
+
+
+def _build(tree: dict[str, Any], problems: Problems) -> CapabilityFile | None:
+    def attempt(path: str, make: Callable[[], T]) -> T | None:
+        try:
+            return make()
+        except WasmrtError as error:
+            problems.add(path, f"{error.message}{f' ({error.hint})' if error.hint else ''}")
+            return None
+
+    workspace, secrets, invoke = tree.get("workspace"), tree.get("secrets"), tree.get("tool_invoke")
+    capabilities = Capabilities(
+        http=_build_http(tree["http"], attempt) if "http" in tree else None,
+        workspace_read=WorkspaceCapability(workspace["allowed_prefixes"]) if workspace else None,
+        secrets=SecretsCapability(secrets["allowed_names"]) if secrets is not None else None,
+        tool_invoke=attempt("tool_invoke", lambda: _build_invoke(invoke)) if invoke is not None else None,
+        limits=ToolLimits(**tree.get("limits", {})),
+    )
+    description = tree.get("description")
+    return CapabilityFile(
+        capabilities=capabilities,
+        description=None if description is None else _cut(description),
+        version=tree.get("version"),
+        wit_version=tree.get("wit_version"),
+        auth=_build_auth(tree["auth"]) if "auth" in tree else None,
+        setup_secrets=_build_setup(tree.get("setup", {})),
+        sections={key: tree[key] for key in SECTIONS if key in tree},
+    )
+
+
+def _build_http(tree: dict[str, Any], attempt: Callable[[str, Callable[[], Any]], Any]) -> HttpCapability | None:
+    entries = [
+        attempt(f"http.allowlist[{index}]", lambda entry=entry: _build_endpoint(entry))  # type: ignore[misc]
+        for index, entry in enumerate(tree.get("allowlist", []))
+    ]
+    credentials = [
+        attempt(child("http.credentials", name), lambda name=name, item=item: _build_credential(name, item))  # type: ignore[misc]
+        for name, item in tree.get("credentials", {}).items()
+    ]
+    if None in entries or None in credentials:
+        return None
+    numbers = {k: tree[k] for k in ("max_request_bytes", "max_response_bytes", "timeout_seconds") if k in tree}
+    rate = RateLimitConfig(**tree.get("rate_limit", {}))
+    made: HttpCapability | None = attempt(
+        "http", lambda: HttpCapability(tuple(entries), tuple(credentials), rate, **numbers)
+    )
+    return made
+
+
+def _build_endpoint(tree: dict[str, Any]) -> EndpointPattern:
+    ports = tree.get("ports", [tree["port"]] if "port" in tree else [])
+    schemes = tree.get("schemes", [tree.get("scheme", "https")])
+    if ("port" in tree and "ports" in tree) or ("scheme" in tree and "schemes" in tree):
+        raise CapabilityFileError("the entry has both a single and a plural form of one key", hint="keep one")
+    return EndpointPattern(tree["host"], tree.get("path_prefix"), tuple(tree.get("methods", ())), ports, schemes)
+
+
+def _build_credential(name: str, tree: dict[str, Any]) -> CredentialMapping:
+    place = tree["location"]
+    parts = {key: value for key, value in place.items() if key != "type"}
+    return CredentialMapping(
+        secret_name=tree["secret_name"],
+        location=CredentialLocation(LocationType(place["type"]), **parts),
+        host_patterns=tree["host_patterns"],
+        path_patterns=tree.get("path_patterns", ()),
+        optional=tree.get("optional", False),
+        name=name,
+    )
+
+
+def _build_invoke(tree: dict[str, Any]) -> ToolInvokeCapability:
+    return ToolInvokeCapability(tuple(tree["aliases"].items()), RateLimitConfig(**tree.get("rate_limit", {})))
+
+
+def _build_auth(tree: dict[str, Any]) -> AuthSection:
+    plain = {key: value for key, value in tree.items() if key not in ("oauth", "validation_endpoint")}
+    oauth, validation = tree.get("oauth"), tree.get("validation_endpoint")
+    return AuthSection(
+        **plain,
+        oauth=None
+        if oauth is None
+        else OAuthConfig(
+            **oauth | {"scopes": tuple(oauth.get("scopes", ())), "extra_params": _pairs(oauth.get("extra_params", {}))}
+        ),
+        validation_endpoint=None
+        if validation is None
+        else ValidationEndpoint(**validation | {"headers": _pairs(validation.get("headers", {}))}),
+    )
+
+
+def _build_setup(tree: dict[str, Any]) -> tuple[SetupSecret, ...]:
+    asked = [(item, False) for item in tree.get("required_secrets", ())]
+    asked += [(item, True) for item in tree.get("optional_secrets", ())]
+    return tuple(
+        SetupSecret(name=item["name"], prompt=item.get("prompt", ""), optional=item.get("optional", optional))
+        for item, optional in asked
+    )
+
+
+def _pairs(tree: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(tree.items()))
+
+
+def _cut(text: str) -> str:
+    return text.encode()[:MAX_DESCRIPTION_BYTES].decode(errors="ignore")

@@ -1,0 +1,229 @@
+"""Small shapes that a JSON value can have: each reads a value, and writes itself as JSON Schema.
+
+One declaration serves both, so that the published schema cannot differ from what is accepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from wasmrt.capabilities._json import Problems, child
+from wasmrt.errors import WasmrtError
+from wasmrt.limits import MAX_CAPABILITY_ENTRIES
+
+INVALID: Final = object()
+"""Stands for a value that was refused; a problem was told."""
+_KINDS = {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "null"}
+
+
+class Shape:
+    """What a value may look like."""
+
+    def read(self, value: Any, path: str, problems: Problems) -> Any:
+        """Return the value in its one spelling, or INVALID with problems told."""
+        raise NotImplementedError
+
+    def schema(self) -> dict[str, Any]:
+        """The same as JSON Schema 2020-12."""
+        raise NotImplementedError
+
+
+def _wrong(value: Any, wanted: str, path: str, problems: Problems) -> Any:
+    problems.add(path, f"must be {wanted}, not {_KINDS.get(type(value), 'a number')}")
+    return INVALID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text(Shape):
+    """A text; `check` returns its one spelling or raises a WasmrtError, `pattern` says so roughly in the schema."""
+
+    max_length: int = 4096
+    check: Callable[[str], Any] | None = None
+    pattern: str | None = None
+    choices: tuple[str, ...] = ()
+
+    def read(self, value: Any, path: str, problems: Problems) -> Any:
+        if not isinstance(value, str):
+            return _wrong(value, "text", path, problems)
+        if len(value) > self.max_length:
+            problems.add(path, f"must be at most {self.max_length} characters long")
+            return INVALID
+        if self.choices and value not in self.choices:
+            problems.add(path, f"must be one of {', '.join(self.choices)}{nearest(value, self.choices)}")
+            return INVALID
+        if self.check is None:
+            return value
+        try:
+            return self.check(value)
+        except WasmrtError as error:
+            problems.add(path, f"{error.message}{f' ({error.hint})' if error.hint else ''}")
+            return INVALID
+
+    def schema(self) -> dict[str, Any]:
+        schema: dict[str, Any] = {"type": "string"}
+        if self.choices:
+            return schema | {"enum": list(self.choices)}
+        if self.pattern:
+            schema["pattern"] = self.pattern
+        return schema | {"maxLength": self.max_length}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Number(Shape):
+    """A number over zero; whole unless `fraction`."""
+
+    fraction: bool = False
+    maximum: int = 2**53 - 1
+
+    def read(self, value: Any, path: str, problems: Problems) -> Any:
+        wanted = "a positive number" if self.fraction else "a positive whole number"
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            return _wrong(value, wanted, path, problems)
+        if not 0 < value <= self.maximum or not (self.fraction or isinstance(value, int)):
+            problems.add(path, f"must be {wanted} of at most {self.maximum}")
+            return INVALID
+        return value
+
+    def schema(self) -> dict[str, Any]:
+        kind = "number" if self.fraction else "integer"
+        return {"type": kind, "exclusiveMinimum": 0, "maximum": self.maximum}
+
+
+@dataclass(frozen=True, slots=True)
+class Flag(Shape):
+    """True or false."""
+
+    def read(self, value: Any, path: str, problems: Problems) -> Any:
+        return value if isinstance(value, bool) else _wrong(value, "true or false", path, problems)
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "boolean"}
+
+
+@dataclass(frozen=True, slots=True)
+class Anything(Shape):
+    """Any value; with `only_object`, any object."""
+
+    only_object: bool = False
+
+    def read(self, value: Any, path: str, problems: Problems) -> Any:
+        if self.only_object and not isinstance(value, dict):
+            return _wrong(value, "an object", path, problems)
+        return value
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "object"} if self.only_object else {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOf(Shape):
+    """A list of one shape; a refused item leaves the whole list refused, so that nothing is widened by a gap."""
+
+    item: Shape
+    least: int = 0
+
+    def read(self, value: Any, path: str, problems: Problems) -> Any:
+        if not isinstance(value, list):
+            return _wrong(value, "a list", path, problems)
+        if not self.least <= len(value) <= MAX_CAPABILITY_ENTRIES:
+            problems.add(path, f"must hold {self.least} to {MAX_CAPABILITY_ENTRIES} entries, not {len(value)}")
+            return INVALID
+        items = [self.item.read(item, child(path, index), problems) for index, item in enumerate(value)]
+        return INVALID if any(item is INVALID for item in items) else items
+
+    def schema(self) -> dict[str, Any]:
+        least = {"minItems": self.least} if self.least else {}
+        return {"type": "array", "items": self.item.schema(), "maxItems": MAX_CAPABILITY_ENTRIES} | least
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapOf(Shape):
+    """An object with free keys and values of one shape."""
+
+    item: Shape
+    key: Text = field(default_factory=lambda: Text(max_length=128))
+
+    def read(self, value: Any, path: str, problems: Problems) -> Any:
+        if not isinstance(value, dict):
+            return _wrong(value, "an object", path, problems)
+        if len(value) > MAX_CAPABILITY_ENTRIES:
+            problems.add(path, f"must hold at most {MAX_CAPABILITY_ENTRIES} entries, not {len(value)}")
+            return INVALID
+        members = {}
+        for key, member in value.items():
+            at = child(path, key)
+            members[self.key.read(key, at, problems)] = self.item.read(member, at, problems)
+        return INVALID if any(INVALID in pair for pair in members.items()) else members
+
+    def schema(self) -> dict[str, Any]:
+        keys = {"propertyNames": {"pattern": self.key.pattern}} if self.key.pattern else {}
+        return {
+            "type": "object",
+            "additionalProperties": self.item.schema(),
+            "maxProperties": MAX_CAPABILITY_ENTRIES,
+        } | keys
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """One key of a record; `others` are spellings that are read and never written."""
+
+    shape: Shape
+    about: str
+    required: bool = False
+    others: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Record(Shape):
+    """An object with known keys; another key is a mistake that names the nearest known one."""
+
+    members: Mapping[str, Member]
+
+    def read(self, value: Any, path: str, problems: Problems) -> Any:
+        if not isinstance(value, dict):
+            return _wrong(value, "an object", path, problems)
+        before = len(problems)
+        spellings = {s: key for key, member in self.members.items() for s in (key, *member.others)}
+        result: dict[str, Any] = {}
+        for written, item in value.items():
+            at = child(path, written)
+            key = spellings.get(written)
+            if key is None:
+                problems.add(at, f"unknown key{nearest(written, tuple(spellings)) or known(self.members)}")
+            elif key in result:
+                problems.add(at, f"says the same as another spelling of {key!r}; keep one")
+            else:
+                result[key] = self.members[key].shape.read(item, at, problems)
+        for key, member in self.members.items():
+            if member.required and key not in result:
+                problems.add(child(path, key), "is missing")
+        return INVALID if len(problems) > before else result
+
+    def schema(self) -> dict[str, Any]:
+        properties: dict[str, Any] = {}
+        for key, member in self.members.items():
+            properties[key] = member.shape.schema() | {"description": member.about}
+            for other in member.others:
+                properties[other] = {"$comment": f"read as {key}", "deprecated": True} | member.shape.schema()
+        required = [
+            {"required": [key]} if not member.others else {"anyOf": [{"required": [s]} for s in (key, *member.others)]}
+            for key, member in self.members.items()
+            if member.required
+        ]
+        schema: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
+        return schema | ({"allOf": required} if required else {})
+
+
+def nearest(word: str, known_words: tuple[str, ...]) -> str:
+    """`; did you mean 'x'?` for the closest known word, or nothing."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(word.lower()[:64], known_words, n=1, cutoff=0.6)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def known(words: Mapping[str, object]) -> str:
+    return f"; known here: {', '.join(words)}"
