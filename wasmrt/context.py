@@ -10,15 +10,25 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from wasmrt.errors import BudgetExceededError, CancelledError, DeadlineExceededError, RuntimeClosedError
-from wasmrt.limits import MAX_HOST_CALLS, MAX_LOG_ENTRIES, MAX_LOG_ENTRY_BYTES, ResourceLimits
+from wasmrt.limits import (
+    MAX_HOST_CALLS,
+    MAX_HTTP_REQUESTS,
+    MAX_LOG_ENTRIES,
+    MAX_LOG_ENTRY_BYTES,
+    MAX_TOOL_INVOCATIONS,
+    ResourceLimits,
+)
 from wasmrt.model import Decision, LogEntry, LogLevel, Usage
 
 if TYPE_CHECKING:
     from wasmrt.capabilities import Capabilities
+    from wasmrt.leaks import LeakDetector, LeakScanner
+    from wasmrt.net import SecretsView
 
 Part = TypeVar("Part")
 _TRUNCATED = "... (truncated)"
@@ -85,16 +95,39 @@ class LogicalClock:
         return self._elapsed_ns
 
 
-class Services(Protocol):
-    """What the host offers a call beyond its own bookkeeping; None where nothing was granted or configured."""
+class HttpDoor(Protocol):
+    """wasmrt.net's door: judges, sends and scrubs one request, or raises `HttpFailure`."""
 
-    http: Any
-    workspace: Any
-    secrets: Any
-    tools: Any
+    def fetch(self, call: Any, request: Any) -> Any: ...
+
+
+class Workspace(Protocol):
+    """wasmrt.workspace's reader: raises `CapabilityDeniedError` for what it refuses."""
+
+    def read(self, path: str) -> bytes: ...
+    def list(self, path: str = "") -> Any: ...
+
+
+class ToolInvoker(Protocol):
+    """call/'s way to another tool by alias: raises `ToolError` or `CapabilityDeniedError`."""
+
+    def invoke(self, context: CallContext, alias: str, params: str) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What the host offers a tool beyond its call's bookkeeping; None where nothing is configured."""
+
+    detector: LeakDetector
+    http: HttpDoor | None = None
+    workspace: Workspace | None = None
+    secrets_of: Callable[[str], SecretsView] | None = None
+    """From a user to the view of that user's secrets, and of nobody else's."""
+    tools: ToolInvoker | None = None
 
 
 _SYSTEM_CLOCK = SystemClock()
+_wake_lock = threading.Lock()
 
 
 class CallContext:
@@ -102,7 +135,10 @@ class CallContext:
 
     __slots__ = (
         "_ended_by",
+        "_on_end",
         "_parts",
+        "_primed",
+        "_scanner",
         "_wake",
         "call_id",
         "clock",
@@ -119,7 +155,6 @@ class CallContext:
         "logs",
         "on_progress",
         "params_bytes",
-        "scanner_factory",
         "services",
         "started",
         "tool",
@@ -136,11 +171,10 @@ class CallContext:
         user: str,
         limits: ResourceLimits,
         grant: Capabilities,
-        services: Services | None = None,
+        services: Services,
         clock: Clock = _SYSTEM_CLOCK,
         deadline: float | None = None,
         tool_chain: tuple[str, ...] = (),
-        scanner_factory: Callable[[], Any] | None = None,
         on_progress: Callable[[int, int | None, str | None], None] | None = None,
     ) -> None:
         self.call_id = call_id
@@ -151,7 +185,6 @@ class CallContext:
         self.services = services
         self.clock = clock
         self.tool_chain = tool_chain
-        self.scanner_factory = scanner_factory
         self.on_progress = on_progress
         self.started = time.monotonic()
         own = self.started + limits.timeout_seconds
@@ -168,7 +201,10 @@ class CallContext:
         self.tool_invocations = 0
         self._parts: dict[Any, Any] | None = None
         self._ended_by: BaseException | None = None
+        self._primed: dict[str, str] = {}
+        self._scanner: LeakScanner | None = None
         self._wake: threading.Event | None = None
+        self._on_end: Callable[[], None] | None = None
 
     # -- what the engine asks at the border ------------------------------------------------------------------------
 
@@ -209,10 +245,8 @@ class CallContext:
 
     def wait(self, seconds: float) -> None:
         """Sleep for `seconds`, or until the call is over: then raise what ended it."""
-        if self._wake is None:
-            self._wake = threading.Event()
         self.check()
-        self._wake.wait(min(seconds, self.remaining()))
+        self.cancelled.wait(min(seconds, self.remaining()))
         self.check()
 
     def cancel(self) -> None:
@@ -223,6 +257,23 @@ class CallContext:
         """End the call because its runtime is closing."""
         self._end(RuntimeClosedError("the runtime was closed while the call ran"))
 
+    def on_end(self, wake: Callable[[], None]) -> None:
+        """Have `wake` called when the call is cancelled or its runtime closes: for waits outside `wait`."""
+        self._on_end = wake
+        if self._ended_by is not None:
+            wake()
+
+    @property
+    def cancelled(self) -> threading.Event:
+        """Set when the call was cancelled or its runtime closed; made when first asked for."""
+        wake = self._wake
+        if wake is None:
+            with _wake_lock:
+                wake = self._wake = self._wake or threading.Event()
+            if self._ended_by is not None:
+                wake.set()
+        return wake
+
     @property
     def is_over(self) -> bool:
         return self._ended_by is not None or time.monotonic() >= self.deadline
@@ -230,9 +281,9 @@ class CallContext:
     def _end(self, error: BaseException) -> None:
         if self._ended_by is None:
             self._ended_by = error
-        if self._wake is None:
-            self._wake = threading.Event()
-        self._wake.set()
+        self.cancelled.set()
+        if self._on_end is not None:
+            self._on_end()
 
     def _late(self) -> DeadlineExceededError:
         used = time.monotonic() - self.started
@@ -240,6 +291,48 @@ class CallContext:
             f"the call passed its deadline of {self.deadline - self.started:g} s",
             limit=self.deadline - self.started, used=used, setting="limits.timeout_seconds",
         )  # fmt: skip
+
+    # -- secrets and leaks -----------------------------------------------------------------------------------------
+
+    @property
+    def secrets(self) -> SecretsView | None:
+        """The secrets of this call's user."""
+        return None if self.services.secrets_of is None else self.services.secrets_of(self.user)
+
+    @property
+    def scanner(self) -> LeakScanner:
+        """Knows the rules and every secret that was primed so far."""
+        if self._scanner is None:
+            self._scanner = self.services.detector.primed(self._primed)
+        return self._scanner
+
+    def prime(self, name: str, value: str) -> None:
+        """Have `scanner` find `value` from now on; called before a secret is put to use."""
+        if self._primed.get(name) != value:
+            # A renewed secret keeps the old value watched too, under a name of its own.
+            key = name if name not in self._primed else f"{name}#{len(self._primed)}"
+            self._primed[key] = value
+            self._scanner = None
+
+    # -- budgets ---------------------------------------------------------------------------------------------------
+
+    def charge_http_request(self) -> bool:
+        """Count one HTTP request; False where the call's budget is spent."""
+        if self.http_requests >= MAX_HTTP_REQUESTS:
+            return False
+        self.http_requests += 1
+        return True
+
+    def charge_http_bytes(self, *, sent: int, received: int) -> None:
+        self.http_sent_bytes += sent
+        self.http_received_bytes += received
+
+    def charge_tool_invocation(self) -> bool:
+        """Count one invocation of another tool; False where the call's budget is spent."""
+        if self.tool_invocations >= MAX_TOOL_INVOCATIONS:
+            return False
+        self.tool_invocations += 1
+        return True
 
     # -- what is remembered ----------------------------------------------------------------------------------------
 

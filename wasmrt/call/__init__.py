@@ -1,0 +1,23 @@
+"""One call from params to scanned result, and what has to be ready before the first."""
+
+from wasmrt.call._admission import Admission
+from wasmrt.call._audit import AuditFile, AuditSink
+from wasmrt.call._call import Asked, CallPath, Progress, call
+from wasmrt.call._invoke import Invoker
+from wasmrt.call._program import Program, fits_the_pool, make_program
+from wasmrt.call._spec import ToolSpec
+
+__all__ = [
+    "Admission",
+    "Asked",
+    "AuditFile",
+    "AuditSink",
+    "CallPath",
+    "Invoker",
+    "Program",
+    "Progress",
+    "ToolSpec",
+    "call",
+    "fits_the_pool",
+    "make_program",
+]

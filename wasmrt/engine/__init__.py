@@ -19,6 +19,7 @@ from wasmrt.engine._config import (
 from wasmrt.engine._disk import DiskCache
 from wasmrt.engine._engine import Component
 from wasmrt.engine._ffi import VERSION
+from wasmrt.engine._header import check_header
 from wasmrt.engine._linker import GuestCall, HostInterface, Linker, resolve, track
 from wasmrt.engine._lower import LowerError
 from wasmrt.engine._sandbox import Export, Sandbox, StoreLimits
@@ -57,6 +58,7 @@ __all__ = [
     "StoreLimits",
     "TrapCode",
     "best_allocator",
+    "check_header",
     "plain",
     "resolve",
     "track",

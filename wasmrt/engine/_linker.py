@@ -51,12 +51,14 @@ class HostInterface:
     """One interface that the host offers: functions take `(ctx, *values)` and return the WIT result's value.
 
     Resources map a name to a destructor `(ctx, rep)`. Methods and constructors are functions under their WIT
-    names: `[method]output-stream.write`, `[constructor]fields`, `[static]fields.from-list`.
+    names: `[method]output-stream.write`, `[constructor]fields`, `[static]fields.from-list`. Where `signatures` has
+    a function's WIT type, an import of another type is refused before anything runs.
     """
 
     name: str
     functions: Mapping[str, HostFunction]
     resources: Mapping[str, Callable[[Any, int], None]] = field(default_factory=dict)
+    signatures: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +194,13 @@ def resolve(
             continue
         missing += [f"{wanted.name}#{name}" for name, _ in wanted.functions if name not in host.functions]
         missing += [f"{wanted.name}#{name}" for name in wanted.resources if name not in host.resources]
+        for name, kind in wanted.functions:
+            expected = host.signatures.get(name)
+            if expected is not None and expected != str(kind):
+                raise UnknownImportError(
+                    f"the component imports {wanted.name}#{name} with another type than the host's",
+                    hint=f"it should be {name}: {expected}",
+                )
         pairs.append((wanted, host))
     if missing:
         shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")

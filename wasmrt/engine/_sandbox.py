@@ -71,19 +71,16 @@ _ON_EPOCH = _ffi.EPOCH_CALLBACK(_on_epoch)
 
 
 class Sandbox:
-    """A fresh store with one instance of a component in it. Made, used and closed on one thread.
+    """A fresh store for one instance of a component. Made, used and closed on one thread."""
 
-    Raises:
-        EngineFault: instantiation trapped or was refused.
-    """
-
-    __slots__ = ("_context", "_engine", "_fuel", "_handle", "_instance", "_store", "_ticker", "closed")
+    __slots__ = ("_context", "_fuel", "_handle", "_instance", "_linker", "_spent", "_store", "_ticker", "closed")
 
     def __init__(self, linker: Linker, limits: StoreLimits, call: GuestCall) -> None:
         engine = linker.component.engine
-        self._engine = engine
+        self._linker = linker
         self._handle = next(_handles)
         self._fuel = limits.fuel
+        self._spent = 0
         self.closed = False
         calls[self._handle] = call
         self._ticker = engine.ticker
@@ -91,30 +88,34 @@ class Sandbox:
         self._store: int = _ffi.store_new(engine.pointer, self._handle, None)
         self._context: int = _ffi.store_context(self._store)
         self._instance = _ffi.Instance()
-        try:
-            _ffi.store_limiter(
-                self._store,
-                limits.memory_bytes,
-                limits.table_elements,
-                limits.instances,
-                limits.tables,
-                limits.memories,
-            )
-            # Start functions and realloc run guest code: everything is armed before instantiation.
-            if limits.fuel is not None:
-                _ffi.context_set_fuel(self._context, limits.fuel)
-            elif engine.config.consume_fuel:
-                _ffi.context_set_fuel(self._context, _FUEL_OFF)
-            _ffi.store_epoch_callback(self._store, _ON_EPOCH, self._handle, None)
-            _ffi.context_set_epoch_deadline(self._context, 1)
-            error = _ffi.linker_instantiate(
-                linker.pointer, self._context, linker.component.pointer, ctypes.addressof(self._instance)
-            )
-            if error:
-                raise fault(error)
-        except BaseException:
-            self.close()
-            raise
+        _ffi.store_limiter(
+            self._store,
+            limits.memory_bytes,
+            limits.table_elements,
+            limits.instances,
+            limits.tables,
+            limits.memories,
+        )
+        # Start functions and realloc run guest code: everything is armed before instantiation.
+        if engine.config.consume_fuel:
+            _ffi.context_set_fuel(self._context, _FUEL_OFF if limits.fuel is None else limits.fuel)
+        _ffi.store_epoch_callback(self._store, _ON_EPOCH, self._handle, None)
+        _ffi.context_set_epoch_deadline(self._context, 1)
+
+    def instantiate(self) -> None:
+        """Instantiate the component; start functions run here.
+
+        Raises:
+            EngineFault: instantiation trapped, was stopped, or is over the store's limits.
+        """
+        error = _ffi.linker_instantiate(
+            self._linker.pointer,
+            self._context,
+            self._linker.component.pointer,
+            ctypes.addressof(self._instance),
+        )
+        if error:
+            raise fault(error)
 
     def call(self, export: Export, *values: Any) -> Any:
         """Lower `values`, run the export, lift its result, run its post-return.
@@ -158,18 +159,21 @@ class Sandbox:
     @property
     def fuel_used(self) -> int:
         """Fuel burnt since instantiation began; 0 where fuel is not metered."""
-        if self._fuel is None or self.closed:
+        if self._fuel is None:
             return 0
-        left = ctypes.c_uint64()
-        error = _ffi.context_get_fuel(self._context, ctypes.addressof(left))
-        if error:
-            raise InternalError("the engine does not tell the fuel left") from fault(error)
-        return self._fuel - left.value
+        if not self.closed:
+            left = ctypes.c_uint64()
+            error = _ffi.context_get_fuel(self._context, ctypes.addressof(left))
+            if error:
+                raise InternalError("the engine does not tell the fuel left") from fault(error)
+            self._spent = self._fuel - left.value
+        return self._spent
 
     def close(self) -> None:
         """Drop the store and everything in it. Safe to call twice."""
         if self.closed:
             return
+        _ = self.fuel_used
         self.closed = True
         calls.pop(self._handle, None)
         self._ticker.leave()

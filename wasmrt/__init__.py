@@ -1,0 +1,152 @@
+"""wasmrt runs tools that nobody has to trust: WebAssembly components, a fresh store for every call.
+
+    from wasmrt import Capabilities, EndpointPattern, WasmToolRuntime
+
+    with WasmToolRuntime() as runtime:
+        tool = runtime.prepare("search", "search.wasm", Capabilities.none().with_http([
+            EndpointPattern.host("api.example.com").with_path_prefix("/v1/").with_methods("GET"),
+        ]))
+        print(tool.execute({"query": "otters"}).result)
+
+Names are loaded when first used, so that importing the package costs nothing that is not needed.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from wasmrt.call import ToolSpec
+    from wasmrt.capabilities import (
+        AllowlistValidator,
+        Capabilities,
+        CredentialLocation,
+        CredentialMapping,
+        EndpointPattern,
+        HttpCapability,
+        RateLimitConfig,
+        SecretsCapability,
+        ToolInvokeCapability,
+        ToolLimits,
+        WorkspaceCapability,
+    )
+    from wasmrt.config import WasmRuntimeConfig
+    from wasmrt.engine import OptLevel
+    from wasmrt.errors import (
+        CapabilityDeniedError,
+        CapabilityFileError,
+        ComponentError,
+        ConfigurationError,
+        InstallError,
+        InternalError,
+        LeakError,
+        LimitError,
+        SecretError,
+        ToolError,
+        ToolErrorKind,
+        WasmrtError,
+    )
+    from wasmrt.leaks import LeakDetector, LeakMatch, LeakReport
+    from wasmrt.limits import FuelConfig, ResourceLimits
+    from wasmrt.model import Decision, LogEntry, LogLevel, Reason, ToolOutput, Usage
+    from wasmrt.net import CredentialInjector, NetworkConfig, RateLimiter
+    from wasmrt.registry import ToolRegistry
+    from wasmrt.runtime import PreparedTool, WasmToolRuntime
+
+_HOMES = {
+    "call": ("ToolSpec",),
+    "capabilities": (
+        "AllowlistValidator",
+        "Capabilities",
+        "CredentialLocation",
+        "CredentialMapping",
+        "EndpointPattern",
+        "HttpCapability",
+        "RateLimitConfig",
+        "SecretsCapability",
+        "ToolInvokeCapability",
+        "ToolLimits",
+        "WorkspaceCapability",
+    ),
+    "config": ("WasmRuntimeConfig",),
+    "engine": ("OptLevel",),
+    "errors": (
+        "CapabilityDeniedError",
+        "CapabilityFileError",
+        "ComponentError",
+        "ConfigurationError",
+        "InstallError",
+        "InternalError",
+        "LeakError",
+        "LimitError",
+        "SecretError",
+        "ToolError",
+        "ToolErrorKind",
+        "WasmrtError",
+    ),
+    "leaks": ("LeakDetector", "LeakMatch", "LeakReport"),
+    "limits": ("FuelConfig", "ResourceLimits"),
+    "model": ("Decision", "LogEntry", "LogLevel", "Reason", "ToolOutput", "Usage"),
+    "net": ("CredentialInjector", "NetworkConfig", "RateLimiter"),
+    "registry": ("ToolRegistry",),
+    "runtime": ("PreparedTool", "WasmToolRuntime"),
+}
+_HOME_OF = {name: room for room, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "AllowlistValidator",
+    "Capabilities",
+    "CapabilityDeniedError",
+    "CapabilityFileError",
+    "ComponentError",
+    "ConfigurationError",
+    "CredentialInjector",
+    "CredentialLocation",
+    "CredentialMapping",
+    "Decision",
+    "EndpointPattern",
+    "FuelConfig",
+    "HttpCapability",
+    "InstallError",
+    "InternalError",
+    "LeakDetector",
+    "LeakError",
+    "LeakMatch",
+    "LeakReport",
+    "LimitError",
+    "LogEntry",
+    "LogLevel",
+    "NetworkConfig",
+    "OptLevel",
+    "PreparedTool",
+    "RateLimitConfig",
+    "RateLimiter",
+    "Reason",
+    "ResourceLimits",
+    "SecretError",
+    "SecretsCapability",
+    "ToolError",
+    "ToolErrorKind",
+    "ToolInvokeCapability",
+    "ToolLimits",
+    "ToolOutput",
+    "ToolRegistry",
+    "ToolSpec",
+    "Usage",
+    "WasmRuntimeConfig",
+    "WasmToolRuntime",
+    "WasmrtError",
+    "WorkspaceCapability",
+]
+
+
+def __getattr__(name: str) -> Any:
+    room = _HOME_OF.get(name)
+    if room is None:
+        raise AttributeError(f"module 'wasmrt' has no attribute {name!r}")
+    value = getattr(import_module(f"wasmrt.{room}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

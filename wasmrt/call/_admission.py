@@ -1,0 +1,132 @@
+"""Who may run now: permits for calls, fair between users, and a way to end every call at once."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict, deque
+
+from wasmrt.context import CallContext
+from wasmrt.errors import DeadlineExceededError, RuntimeClosedError
+
+GLOBAL_FACTOR = 4
+"""All users together may have this many times one user's calls in flight."""
+
+
+class Admission:
+    """Permits for calls in flight.
+
+    One user holds at most `per_user`, so that guests which only sleep cannot lock anybody else out; all users
+    together hold at most four times that. Whoever has to wait is served by turns between users, in order within one.
+    """
+
+    def __init__(self, per_user: int) -> None:
+        self._per_user = per_user
+        self._total = per_user * GLOBAL_FACTOR
+        self._lock = threading.Lock()
+        self._held: dict[str, int] = {}
+        self._running: dict[int, CallContext] = {}
+        self._queues: OrderedDict[str, deque[_Waiter]] = OrderedDict()
+        self.closed = False
+
+    @property
+    def running(self) -> int:
+        """Calls in flight."""
+        return len(self._running)
+
+    def enter(self, context: CallContext) -> None:
+        """Take a permit, waiting for one until the call's deadline.
+
+        Raises:
+            DeadlineExceededError: no permit came free in time.
+            RuntimeClosedError: the runtime is closed.
+        """
+        user = context.user
+        with self._lock:
+            if self.closed:
+                raise RuntimeClosedError("the runtime is closed", hint="make a new WasmToolRuntime")
+            if not self._queues and self._may(user):
+                self._take(user, context)
+                return
+            waiter = _Waiter(context)
+            self._queues.setdefault(user, deque()).append(waiter)
+            self._serve()
+        self._await(waiter, context)
+
+    def leave(self, context: CallContext) -> None:
+        with self._lock:
+            if self._running.pop(id(context), None) is None:
+                return
+            user = context.user
+            self._held[user] -= 1
+            if not self._held[user]:
+                del self._held[user]
+            if self._queues:
+                self._serve()
+
+    def close(self) -> None:
+        """End every call with a typed error and refuse the next; waits for none."""
+        with self._lock:
+            self.closed = True
+            running = list(self._running.values())
+            waiting = [waiter for queue in self._queues.values() for waiter in queue]
+            self._queues.clear()
+        for context in running:
+            context.close()
+        for waiter in waiting:
+            waiter.context.close()
+
+    def _await(self, waiter: _Waiter, context: CallContext) -> None:
+        context.on_end(waiter.woken.set)
+        waiter.woken.wait(context.remaining())
+        with self._lock:
+            if not waiter.admitted:
+                self._forget(waiter, context.user)
+        if waiter.admitted:
+            return
+        error = context.interruption()
+        if error is None or isinstance(error, DeadlineExceededError):
+            raise DeadlineExceededError(
+                "the call waited for a permit until its deadline",
+                limit=context.limits.timeout_seconds, used=time.monotonic() - context.started,
+                setting="max_concurrent_calls",
+            )  # fmt: skip
+        raise error
+
+    def _may(self, user: str) -> bool:
+        return len(self._running) < self._total and self._held.get(user, 0) < self._per_user
+
+    def _take(self, user: str, context: CallContext) -> None:
+        self._held[user] = self._held.get(user, 0) + 1
+        self._running[id(context)] = context
+
+    def _serve(self) -> None:
+        # By turns: each user with room gets one, and goes to the back.
+        for user in list(self._queues):
+            queue = self._queues[user]
+            if not self._may(user):
+                continue
+            waiter = queue.popleft()
+            self._queues.move_to_end(user)
+            if not queue:
+                del self._queues[user]
+            self._take(user, waiter.context)
+            waiter.admit()
+
+    def _forget(self, waiter: _Waiter, user: str) -> None:
+        queue = self._queues.get(user)
+        if queue is not None and waiter in queue:
+            queue.remove(waiter)
+            if not queue:
+                del self._queues[user]
+
+
+class _Waiter:
+    def __init__(self, context: CallContext) -> None:
+        self.context = context
+        self.admitted = False
+        self.woken = threading.Event()
+
+    def admit(self) -> None:
+        self.admitted = True
+        self.woken.set()

@@ -1,0 +1,237 @@
+"""One call, top to bottom."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from wasmrt.call._admission import Admission
+from wasmrt.call._audit import AuditSink
+from wasmrt.call._outcome import from_exception
+from wasmrt.call._params import check_depth, encoded, parsed
+from wasmrt.call._program import Program
+from wasmrt.call._spec import ToolSpec
+from wasmrt.capabilities import Capabilities, RateLimitConfig
+from wasmrt.context import CallContext, Clock, Services, SystemClock
+from wasmrt.engine import Sandbox
+from wasmrt.errors import (
+    GuestOutputError,
+    InvalidParametersError,
+    LeakError,
+    OutputLimitError,
+    ToolError,
+    WasmrtError,
+)
+from wasmrt.leaks import LeakScanner
+from wasmrt.model import LogEntry, ToolOutput
+from wasmrt.net import RateLimiter
+
+Progress = Callable[[int, int | None, str | None], None]
+_system_clock = SystemClock()
+
+
+@dataclass(frozen=True, slots=True)
+class CallPath:
+    """What every call of a runtime goes through."""
+
+    admission: Admission
+    audit: AuditSink | None = None
+    rates: RateLimiter | None = None
+    rate: RateLimitConfig | None = None
+    clock: Callable[[], Clock] = lambda: _system_clock
+    metered: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request to run a tool."""
+
+    params: Any
+    context: Any = None
+    user: str = "local"
+    on_progress: Progress | None = None
+    parent: CallContext | None = None
+    on_open: Callable[[CallContext], None] | None = None
+
+
+def call(path: CallPath, program: Program, spec: ToolSpec, grant: Capabilities, services: Services, asked: Asked) -> ToolOutput:
+    """Run one tool once.
+
+    Raises:
+        ToolError: with what was used, logged and decided until then.
+    """
+    text, context_text = _check(program, spec, asked)
+    context = _open(path, program, spec, grant, services, asked)
+    context.params_bytes = len(text)
+    if asked.on_open is not None:
+        asked.on_open(context)
+    fuel = 0
+    try:
+        _admit(path, context)
+        try:
+            sandbox = Sandbox(program.linker, program.store_limits(program.limits.fuel if path.metered else None), context)
+            try:
+                sandbox.instantiate()
+                raw = program.world.run(sandbox, spec, text, context_text)
+            finally:
+                sandbox.close()
+                fuel = sandbox.fuel_used
+            context.check()
+            result, raw = _scan(context, *_lift(context, raw))
+        finally:
+            _leave(path, context)
+        output = _output(context, result, raw, fuel)
+        _record(path, program, context, fuel, None)
+        return output
+    except BaseException as error:
+        failure = _failure(context, error, fuel)
+        _record(path, program, context, fuel, failure)
+        if failure is error:
+            raise
+        raise failure from (context.failure or error)
+
+
+def _check(program: Program, spec: ToolSpec, asked: Asked) -> tuple[str, str | None]:
+    params = parsed(asked.params)
+    text = encoded(params)
+    program.validator(spec.name).check(params)
+    return text, None if asked.context is None else encoded(parsed(asked.context))
+
+
+def _open(
+    path: CallPath, program: Program, spec: ToolSpec, grant: Capabilities, services: Services, asked: Asked
+) -> CallContext:
+    parent = asked.parent
+    context = CallContext(
+        call_id=secrets.token_hex(8),
+        tool=program.name,
+        user=asked.user,
+        limits=program.limits,
+        grant=grant,
+        services=services,
+        clock=path.clock(),
+        deadline=None if parent is None else parent.deadline,
+        tool_chain=(*(parent.tool_chain if parent else ()), program.name),
+        on_progress=asked.on_progress,
+    )
+    if parent is not None:
+        parent.on_end(context.cancel)
+    return context
+
+
+def _admit(path: CallPath, context: CallContext) -> None:
+    if path.rates is not None and path.rate is not None:
+        path.rates.check_and_record(context.user, context.tool, path.rate, what="call")
+    if len(context.tool_chain) == 1:  # a tool called by a tool runs under its caller's permit
+        path.admission.enter(context)
+
+
+def _leave(path: CallPath, context: CallContext) -> None:
+    if len(context.tool_chain) == 1:
+        path.admission.leave(context)
+
+
+def _lift(context: CallContext, text: str) -> tuple[Any, str]:
+    size = len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+    if size > context.limits.output_bytes:
+        raise OutputLimitError(
+            f"the tool answered with {size:,} bytes, over its cap of {context.limits.output_bytes:,}",
+            limit=context.limits.output_bytes, used=size, setting="limits.output_bytes",
+        )  # fmt: skip
+    try:
+        check_depth(text)
+        return json.loads(text, parse_constant=_refuse_constant), text
+    except (ValueError, RecursionError, InvalidParametersError) as error:
+        raise GuestOutputError(
+            "the tool answered with something that is not JSON", hint="have the tool serialize its result"
+        ) from error
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _scan(context: CallContext, result: Any, text: str) -> tuple[Any, str]:
+    """The result without secrets. Truncation, where anybody wants it, comes after this and never before."""
+    scanner = context.scanner
+    report = scanner.scan(text)
+    if not report.matches:
+        return result, text
+    if report.should_block:
+        raise LeakError(f"the tool's answer holds a secret ({report.matches[0].rule}) and was withheld")
+    clean = _redacted(scanner, result)
+    clean_text = json.dumps(clean, ensure_ascii=False)
+    remaining = scanner.redact(clean_text)
+    if remaining != clean_text:
+        # What only shows across values, such as a secret cut into pieces, cannot be cut out of the structure.
+        raise LeakError("the tool's answer holds a secret in pieces and was withheld")
+    return clean, clean_text
+
+
+def _redacted(scanner: LeakScanner, value: Any) -> Any:
+    if isinstance(value, str):
+        return scanner.redact(value)
+    if isinstance(value, list):
+        return [_redacted(scanner, item) for item in value]
+    if isinstance(value, dict):
+        return {scanner.redact(key): _redacted(scanner, item) for key, item in value.items()}
+    return value
+
+
+def _output(context: CallContext, result: Any, raw: str, fuel: int) -> ToolOutput:
+    usage = context.usage(fuel=fuel, output_bytes=len(raw))
+    return ToolOutput(
+        result=result,
+        raw=raw,
+        duration=usage.wall_seconds,
+        usage=usage,
+        logs=_clean_logs(context),
+        decisions=tuple(context.decisions),
+        call_id=context.call_id,
+    )
+
+
+def _clean_logs(context: CallContext) -> tuple[LogEntry, ...]:
+    if not context.logs:
+        return ()
+    scanner = context.scanner
+    return tuple(LogEntry(e.level, scanner.redact(e.message), e.timestamp_ms) for e in context.logs)
+
+
+def _failure(context: CallContext, error: BaseException, fuel: int) -> BaseException:
+    failure = from_exception(error, context, fuel)
+    if isinstance(failure, ToolError):
+        clean = context.scanner.redact(failure.message)
+        if clean != failure.message:
+            failure.message = clean
+            failure.args = (clean,)
+        failure.call_id = context.call_id
+        failure.usage = context.usage(fuel=fuel)
+        failure.logs = _clean_logs(context)
+        failure.decisions = tuple(context.decisions)
+    return failure
+
+
+def _record(path: CallPath, program: Program, context: CallContext, fuel: int, failure: BaseException | None) -> None:
+    if path.audit is None:
+        return
+    usage = context.usage(fuel=fuel)
+    outcome = "ok"
+    if failure is not None:
+        outcome = failure.code if isinstance(failure, WasmrtError) else type(failure).__name__
+    path.audit(
+        {
+            "time_ms": _system_clock.now_ns() // 1_000_000,
+            "call_id": context.call_id,
+            "tool": context.tool,
+            "digest": program.digest,
+            "user": context.user,
+            "chain": context.tool_chain,
+            "outcome": outcome,
+            "usage": usage.as_dict(),
+            "decisions": [decision.as_dict() for decision in context.decisions],
+        }
+    )

@@ -1,0 +1,87 @@
+"""Params on their way in: JSON within bounds, and what the tool's own schema says of them."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from wasmrt.errors import InvalidParametersError
+from wasmrt.limits import MAX_JSON_DEPTH, MAX_PARAMS_BYTES
+
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+_STRUCTURE = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
+
+
+def parsed(params: Any) -> Any:
+    """`params` as JSON data: a mapping as it is, a text or bytes parsed.
+
+    Raises:
+        InvalidParametersError: a text that is not JSON (RFC 8259), or is over the size or depth cap.
+    """
+    if not isinstance(params, (str, bytes, bytearray)):
+        return params
+    size = len(params)
+    if size > MAX_PARAMS_BYTES:
+        raise _too_large(size)
+    try:
+        text = params if isinstance(params, str) else params.decode("utf-8")
+        check_depth(text)
+        return json.loads(text, parse_constant=_refuse_constant)
+    except UnicodeDecodeError as error:
+        raise InvalidParametersError("params are not UTF-8", hint="pass a JSON object as UTF-8 text") from error
+    except RecursionError as error:
+        raise _too_deep() from error
+    except ValueError as error:
+        raise InvalidParametersError(f"params are not JSON: {error}", hint="pass a JSON object") from error
+
+
+def encoded(params: Any) -> str:
+    """`params` as JSON text within the caps.
+
+    Raises:
+        InvalidParametersError: something in them is not JSON, or they are over a cap.
+    """
+    try:
+        text = _encode(params)
+    except RecursionError as error:
+        raise _too_deep() from error
+    except (TypeError, ValueError) as error:
+        raise InvalidParametersError(f"params are not JSON: {error}", hint="pass a JSON object") from error
+    if len(text) > MAX_PARAMS_BYTES or (len(text) * 4 > MAX_PARAMS_BYTES and len(text.encode()) > MAX_PARAMS_BYTES):
+        raise _too_large(len(text.encode("utf-8", "replace")))
+    check_depth(text)
+    return text
+
+
+def check_depth(text: str) -> None:
+    """Refuse JSON text that is nested deeper than the cap, before anything recurses into it.
+
+    Raises:
+        InvalidParametersError: it is.
+    """
+    if text.count("[") + text.count("{") <= MAX_JSON_DEPTH:
+        return
+    depth = 0
+    for token in _STRUCTURE.finditer(text):
+        mark = text[token.start()]
+        if mark in "[{":
+            depth += 1
+            if depth > MAX_JSON_DEPTH:
+                raise _too_deep()
+        elif mark in "]}":
+            depth -= 1
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _too_deep() -> InvalidParametersError:
+    return InvalidParametersError(f"params are nested over {MAX_JSON_DEPTH} deep", hint="flatten them")
+
+
+def _too_large(size: int) -> InvalidParametersError:
+    return InvalidParametersError(
+        f"params are {size:,} bytes, over the cap of {MAX_PARAMS_BYTES:,}", hint="pass large data by reference"
+    )

@@ -1,0 +1,180 @@
+"""One component made ready: linked, measured, and asked once what it offers."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, replace
+
+from wasmrt.call._outcome import from_exception
+from wasmrt.call._spec import ToolSpec
+from wasmrt.call._worlds import World, detect
+from wasmrt.context import CallContext, Services
+from wasmrt.capabilities import Capabilities
+from wasmrt.engine import (
+    POOL_MEMORIES_PER_COMPONENT,
+    POOL_MEMORY_BYTES,
+    POOL_TABLE_ELEMENTS,
+    POOL_TABLES_PER_COMPONENT,
+    Component,
+    EngineFault,
+    HostInterface,
+    Linker,
+    Sandbox,
+    StoreLimits,
+)
+from wasmrt.errors import InstantiationError, MemoryLimitError, ToolError, WasmrtError
+from wasmrt.leaks import LeakDetector
+from wasmrt.limits import MIB, ResourceLimits
+from wasmrt.schema import Validator
+
+DESCRIBE_FUEL = 100_000_000
+DESCRIBE_SECONDS = 10.0
+
+
+@dataclass(slots=True)
+class Program:
+    """What calls of one component share."""
+
+    name: str
+    digest: str
+    linker: Linker
+    world: World
+    limits: ResourceLimits
+    memories: int
+    specs: dict[str, ToolSpec]
+    _validators: dict[str, Validator]
+    _lock: threading.Lock
+
+    def store_limits(self, fuel: int | None) -> StoreLimits:
+        return _store_limits(self.limits, self.memories, fuel)
+
+    def validator(self, tool: str) -> Validator:
+        """The compiled schema of a tool, built when first needed."""
+        validator = self._validators.get(tool)
+        if validator is None:
+            with self._lock:
+                validator = self._validators.setdefault(tool, Validator(self.specs[tool].schema))
+        return validator
+
+
+def make_program(
+    name: str,
+    digest: str,
+    component: Component,
+    interfaces: tuple[HostInterface, ...],
+    limits: ResourceLimits,
+    *,
+    metered: bool,
+) -> Program:
+    """Link a component, find how many memories it needs, and read its description and schema.
+
+    Raises:
+        UnknownImportError, UnknownWorldError, InvalidComponentError: it cannot run here.
+        InstantiationError: it cannot be instantiated within `limits`.
+        MemoryLimitError: it needs more memory than `limits` give.
+    """
+    linker = Linker(component, interfaces)
+    world = detect(linker)
+    small = replace(
+        limits,
+        fuel=min(limits.fuel, DESCRIBE_FUEL),
+        timeout_seconds=min(limits.timeout_seconds, DESCRIBE_SECONDS),
+    )
+    memories, specs = _describe(name, linker, world, small, metered)
+    return Program(name, digest, linker, world, limits, memories, specs, {}, threading.Lock())
+
+
+def fits_the_pool(limits: ResourceLimits) -> bool:
+    """Whether a tool with these limits can live in the pooling allocator."""
+    return limits.memory_bytes <= POOL_MEMORY_BYTES and limits.table_elements <= POOL_TABLE_ELEMENTS
+
+
+def _store_limits(limits: ResourceLimits, memories: int, fuel: int | None) -> StoreLimits:
+    # The engine counts per memory; the budget is the store's, so each memory gets its share.
+    return StoreLimits(
+        memory_bytes=limits.memory_bytes // memories,
+        memories=memories,
+        table_elements=limits.table_elements,
+        tables=POOL_TABLES_PER_COMPONENT,
+        instances=limits.instances,
+        fuel=fuel,
+    )
+
+
+def _describe(
+    name: str, linker: Linker, world: World, limits: ResourceLimits, metered: bool
+) -> tuple[int, dict[str, ToolSpec]]:
+    for memories in range(1, POOL_MEMORIES_PER_COMPONENT + 1):
+        context = _probe_context(name, limits)
+        sandbox = Sandbox(linker, _store_limits(limits, memories, limits.fuel if metered else None), context)
+        try:
+            try:
+                sandbox.instantiate()
+            except EngineFault as error:
+                if error.code is None and context.failure is None and memories < POOL_MEMORIES_PER_COMPONENT:
+                    continue  # not a trap: a limit of the store, perhaps of its memories
+                raise _not_instantiable(error, linker, limits, context, sandbox.fuel_used) from error
+            return memories, {spec.name: spec for spec in _ask(name, world, sandbox, context)}
+        finally:
+            sandbox.close()
+    raise AssertionError("the last round returns or raises")
+
+
+def _ask(name: str, world: World, sandbox: Sandbox, context: CallContext) -> list[ToolSpec]:
+    try:
+        return world.describe(sandbox, name)
+    except (EngineFault, WasmrtError) as error:
+        # A tool that cannot describe itself can still be called by whoever knows it.
+        ended = from_exception(error, context, sandbox.fuel_used)
+        text = ended.message if isinstance(ended, WasmrtError) else str(ended)
+        return [ToolSpec(name, problems=(f"it could not be asked what it does: {text}",))]
+
+
+def _probe_context(name: str, limits: ResourceLimits) -> CallContext:
+    # No service and no grant: a component that is being looked at has no power whatsoever.
+    return CallContext(
+        call_id="prepare", tool=name, user="", limits=limits, grant=Capabilities.none(), services=_NO_SERVICES
+    )
+
+
+_NO_SERVICES = Services(LeakDetector())
+
+
+def _not_instantiable(
+    error: EngineFault, linker: Linker, limits: ResourceLimits, context: CallContext, fuel_used: int
+) -> BaseException:
+    if error.code is not None or context.failure is not None:
+        ended = from_exception(error, context, fuel_used)
+        if isinstance(ended, ToolError):
+            return InstantiationError(f"the component cannot be started: {ended.message}", hint=ended.hint)
+        return ended
+    needed = _memory_needed(linker, limits)
+    if needed is not None:
+        return MemoryLimitError(
+            f"the component needs about {needed // MIB} MiB of memory to start, over its limit of "
+            f"{limits.memory_bytes // MIB} MiB",
+            limit=limits.memory_bytes, used=None, setting="limits.memory_bytes",
+        )  # fmt: skip
+    return InstantiationError(
+        "the component needs more instances, tables or table elements than its limits give",
+        hint="raise limits.table_elements or limits.instances for this tool",
+    )
+
+
+def _memory_needed(linker: Linker, limits: ResourceLimits) -> int | None:
+    """The smallest power of two with which it starts; the engine's error says in words only which limit it was."""
+    budget = limits.memory_bytes
+    while budget < POOL_MEMORY_BYTES * POOL_MEMORIES_PER_COMPONENT:
+        budget *= 2
+        wider = replace(limits, memory_bytes=budget)
+        with Sandbox(
+            linker,
+            replace(_store_limits(wider, 1, None), memories=POOL_MEMORIES_PER_COMPONENT),
+            _probe_context("probe", wider),
+        ) as sandbox:
+            try:
+                sandbox.instantiate()
+            except EngineFault:
+                continue
+            return budget
+    return None

@@ -1,0 +1,94 @@
+"""What an operator decides about a runtime. A sidecar can set none of this."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wasmrt.call import AuditSink
+from wasmrt.capabilities import RateLimitConfig
+from wasmrt.engine import OptLevel
+from wasmrt.errors import ConfigurationError
+from wasmrt.limits import FuelConfig, ResourceLimits
+
+if TYPE_CHECKING:
+    from wasmrt.net import NetworkConfig
+    from wasmrt.secrets import SecretsStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WasmRuntimeConfig:
+    """How a `WasmToolRuntime` compiles, bounds and connects the tools it runs.
+
+    Raises:
+        ConfigurationError: a number is not positive.
+    """
+
+    default_limits: ResourceLimits = field(default_factory=ResourceLimits)
+    """For tools that come with none of their own."""
+    fuel_config: FuelConfig = field(default_factory=FuelConfig)
+    cache_compiled: bool = True
+    """Keep compiled components in memory and, where a folder can be used, on disk."""
+    cache_dir: Path | None = None
+    """None for the user's cache folder."""
+    optimization_level: OptLevel = OptLevel.SPEED
+    max_concurrent_calls: int = 64
+    """Of one user; all users together may have four times as many."""
+    max_concurrent_compiles: int = 2
+    network: NetworkConfig | None = None
+    """None for public addresses only, resolved by the system."""
+    secrets: SecretsStore | None = None
+    """Where credentials come from; None for a runtime that holds none."""
+    workspace: Path | None = None
+    """The folder that granted workspace prefixes are below."""
+    call_rate_limit: RateLimitConfig | None = None
+    """Calls for one user and one tool; requests have limits of their own in the grant."""
+    rate_limit_storage: str | None = None
+    """A redis:// URL when several machines share one budget; None counts in this process."""
+    audit: Path | AuditSink | None = None
+    """A file of JSON lines, or a function of one record. It runs on the call's thread."""
+    deterministic: bool = False
+    """A logical clock and seeded randomness, so that a call can be replayed."""
+
+    def __post_init__(self) -> None:
+        for name in ("max_concurrent_calls", "max_concurrent_compiles"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise ConfigurationError(f"{name} must be a positive whole number, not {value!r}")
+
+    @classmethod
+    def for_testing(cls) -> WasmRuntimeConfig:
+        """Small limits, no optimisation, nothing kept."""
+        return cls(
+            default_limits=ResourceLimits(memory_bytes=1024 * 1024, fuel=100_000, timeout_seconds=5.0),
+            cache_compiled=False,
+            optimization_level=OptLevel.NONE,
+        )
+
+
+def home() -> Path | None:
+    """WASMRT_HOME, under which data and cache live side by side; None where the platform's folders are used."""
+    value = os.environ.get("WASMRT_HOME")
+    return Path(value) if value else None
+
+
+def data_dir() -> Path:
+    """Where this user's catalog, keys and audit records are."""
+    own = home()
+    if own is not None:
+        return own / "data"
+    from platformdirs import user_data_path
+
+    return user_data_path("wasmrt")
+
+
+def cache_dir() -> Path:
+    """Where this user's compiled code is."""
+    own = home()
+    if own is not None:
+        return own / "cache"
+    from platformdirs import user_cache_path
+
+    return user_cache_path("wasmrt")

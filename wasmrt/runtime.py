@@ -1,0 +1,358 @@
+"""WasmToolRuntime: puts the rooms together, decides nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from blake3 import blake3
+
+from wasmrt import host, wasi
+from wasmrt.call import (
+    Admission,
+    Asked,
+    AuditFile,
+    CallPath,
+    Invoker,
+    Program,
+    Progress,
+    ToolSpec,
+    call,
+    fits_the_pool,
+    make_program,
+)
+from wasmrt.capabilities import Capabilities
+from wasmrt.config import WasmRuntimeConfig, cache_dir, data_dir
+from wasmrt.context import CallContext, LogicalClock, Services
+from wasmrt.engine import Compiler, ComponentType, DiskCache, EngineConfig, best_allocator, check_header
+from wasmrt.errors import InvalidNameError, NotInstalledError, RuntimeClosedError, SourceError
+from wasmrt.leaks import LeakDetector
+from wasmrt.limits import COMPONENT_MAX_BYTES, ResourceLimits
+from wasmrt.model import ToolOutput
+from wasmrt.net import RateLimiter
+
+MAX_NAME_LENGTH = 64
+
+
+class WasmToolRuntime:
+    """Runs untrusted tools: compiled once, a fresh store for every call.
+
+    Use it as a context manager, or `close` it: closing ends every call in flight with a `RuntimeClosedError`.
+    """
+
+    def __init__(self, config: WasmRuntimeConfig | None = None) -> None:
+        self.config = config or WasmRuntimeConfig()
+        self._compiler = _compiler(self.config)
+        self._compiling = threading.BoundedSemaphore(self.config.max_concurrent_compiles)
+        self._interfaces = (*host.interfaces(), *wasi.interfaces())
+        self._detector = LeakDetector()
+        self._audit = AuditFile(self.config.audit) if isinstance(self.config.audit, Path) else self.config.audit
+        self._rates = RateLimiter(self.config.rate_limit_storage)
+        self._path = CallPath(
+            admission=Admission(self.config.max_concurrent_calls),
+            audit=self._audit,
+            rates=self._rates,
+            rate=self.config.call_rate_limit,
+            metered=self.config.fuel_config.enabled,
+            **({"clock": LogicalClock} if self.config.deterministic else {}),
+        )
+        self._invoker = Invoker(self._run_by_name)
+        self._prepared: dict[str, PreparedTool] = {}
+        self._door: Any = None
+        self._executor: ThreadPoolExecutor | None = None
+        self._lock = threading.Lock()
+        self.closed = False
+
+    def prepare(
+        self,
+        name: str,
+        component: bytes | str | Path,
+        capabilities: Capabilities | None = None,
+        limits: ResourceLimits | None = None,
+    ) -> PreparedTool:
+        """Compile a component, or find it compiled, and make its tools ready to be called.
+
+        `component` is the bytes or a path; `capabilities` is the grant, and nothing is granted without one;
+        `limits` defaults to the grant's over the runtime's. The tool can from now on be invoked by other tools of
+        this runtime whose grant has an alias for `name`.
+
+        Raises:
+            ComponentError: the bytes are not a component that can run here; its subclass says why.
+            MemoryLimitError: it needs more memory to start than its limits give.
+            InvalidNameError, SourceError, RuntimeClosedError: as their names say.
+        """
+        if self.closed:
+            raise RuntimeClosedError("the runtime is closed", hint="make a new WasmToolRuntime")
+        _check_name(name)
+        data = component if isinstance(component, bytes) else _read(Path(component))
+        check_header(data)
+        grant = capabilities or Capabilities.none()
+        chosen = limits or grant.limits.over(self._default_limits())
+        digest = blake3(data).hexdigest()
+        with self._compiling:
+            compiled = self._compiler.compile(data, digest, pooled=fits_the_pool(chosen))
+        program = make_program(
+            name, digest, compiled, self._interfaces, chosen, metered=self.config.fuel_config.enabled
+        )
+        tool = PreparedTool(self, program, grant, self._services(grant), len(data))
+        with self._lock:
+            self._prepared[name] = tool
+        return tool
+
+    def forget(self, name: str) -> None:
+        """Let other tools no longer invoke `name`; whoever holds the PreparedTool can still call it."""
+        with self._lock:
+            self._prepared.pop(name, None)
+
+    def close(self) -> None:
+        """End every call with a typed error and let go of threads, connections and compiled code."""
+        with self._lock:
+            if self.closed:
+                return
+            self.closed = True
+            executor, self._executor = self._executor, None
+        self._path.admission.close()
+        if executor is not None:
+            executor.shutdown(wait=True, cancel_futures=True)
+        if self._door is not None:
+            self._door.close()
+        if isinstance(self._audit, AuditFile):
+            self._audit.close()
+        self._compiler.close()
+
+    def __enter__(self) -> WasmToolRuntime:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _default_limits(self) -> ResourceLimits:
+        fuel = self.config.fuel_config.limit
+        return self.config.default_limits if fuel is None else replace(self.config.default_limits, fuel=fuel)
+
+    def _services(self, grant: Capabilities) -> Services:
+        workspace = None
+        if grant.workspace_read is not None and self.config.workspace is not None:
+            from wasmrt.workspace import WorkspaceReader
+
+            workspace = WorkspaceReader(self.config.workspace, grant.workspace_read.allowed_prefixes)
+        secrets_of = None
+        if self.config.secrets is not None:
+            from wasmrt.secrets import UserSecrets
+
+            secrets_of = partial(UserSecrets, self.config.secrets)
+        return Services(
+            self._detector,
+            http=None if grant.http is None else self._http_door(),
+            workspace=workspace,
+            secrets_of=secrets_of,
+            tools=None if grant.tool_invoke is None else self._invoker,
+        )
+
+    def _http_door(self) -> Any:
+        with self._lock:
+            if self._door is None:
+                from wasmrt.net import HttpDoor, NetworkConfig
+
+                self._door = HttpDoor(self.config.network or NetworkConfig(), rates=self._rates)
+            return self._door
+
+    def _run_by_name(self, name: str, asked: Asked) -> ToolOutput | None:
+        with self._lock:
+            tool = self._prepared.get(name)
+        return None if tool is None else tool.run(asked)
+
+    def run_on_thread(self, work: Callable[[], ToolOutput]) -> asyncio.Future[ToolOutput]:
+        """Have `work` run on the runtime's executor, as `aexecute` does."""
+        with self._lock:
+            if self.closed:
+                raise RuntimeClosedError("the runtime is closed", hint="make a new WasmToolRuntime")
+            if self._executor is None:
+                self._executor = ThreadPoolExecutor(
+                    self.config.max_concurrent_calls * 4, thread_name_prefix="wasmrt-call"
+                )
+            executor = self._executor
+        return asyncio.get_running_loop().run_in_executor(executor, work)
+
+
+class PreparedTool:
+    """A component that is ready to be called, from any thread, by many at once.
+
+    Most components hold one tool. Of one that holds several, `tools` lists them and `tool(name)` gives each.
+    """
+
+    def __init__(
+        self,
+        runtime: WasmToolRuntime,
+        program: Program,
+        grant: Capabilities,
+        services: Services,
+        size_bytes: int,
+        spec: ToolSpec | None = None,
+    ) -> None:
+        self._runtime = runtime
+        self._program = program
+        self._services = services
+        self.capabilities = grant
+        self.size_bytes = size_bytes
+        specs = program.specs
+        self._spec = spec or (next(iter(specs.values())) if len(specs) == 1 else None)
+
+    @property
+    def name(self) -> str:
+        """The name it was prepared under, and the tool's own where the component has several."""
+        if self._spec is None or len(self._program.specs) == 1:
+            return self._program.name
+        return f"{self._program.name}.{self._spec.name}"
+
+    @property
+    def tools(self) -> tuple[ToolSpec, ...]:
+        """Every tool of the component."""
+        return tuple(self._program.specs.values())
+
+    @property
+    def description(self) -> str:
+        return self._spec.description if self._spec else ""
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """JSON Schema of the params."""
+        return self._spec.schema if self._spec else {"type": "object"}
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What was wrong with the component's own description or schema, in sentences."""
+        return tuple(problem for spec in self.tools for problem in spec.problems)
+
+    @property
+    def digest(self) -> str:
+        """BLAKE3 of the component's bytes, in hex."""
+        return self._program.digest
+
+    @property
+    def world(self) -> str:
+        """The interface it is called through, such as `near:agent/tool@0.3.0`."""
+        return self._program.world.name
+
+    @property
+    def limits(self) -> ResourceLimits:
+        return self._program.limits
+
+    @property
+    def type(self) -> ComponentType:
+        """Imports and exports in the engine's own words."""
+        return self._program.linker.component.type
+
+    def tool(self, name: str) -> PreparedTool:
+        """One tool of a component that holds several.
+
+        Raises:
+            NotInstalledError: the component has no such tool.
+        """
+        spec = self._program.specs.get(name)
+        if spec is None:
+            known = ", ".join(self._program.specs) or "none"
+            raise NotInstalledError(f"{self._program.name} has no tool {name!r}", hint=f"it has: {known}")
+        return PreparedTool(self._runtime, self._program, self.capabilities, self._services, self.size_bytes, spec)
+
+    def execute(
+        self, params: Any, context: Any = None, user: str = "local", *, on_progress: Progress | None = None
+    ) -> ToolOutput:
+        """Run the tool in a fresh store and return what it answered.
+
+        `params` is a mapping or a JSON text; `context` is passed to the guest as JSON and must hold nothing that
+        it may not know; `on_progress` gets `(done, total, message)` on this thread.
+
+        Raises:
+            ToolError: with kind, code, hint, usage, logs and decisions.
+        """
+        return self.run(Asked(params, context, user, on_progress))
+
+    async def aexecute(
+        self, params: Any, context: Any = None, user: str = "local", *, on_progress: Progress | None = None
+    ) -> ToolOutput:
+        """Run the tool on the runtime's executor. Cancelling stops the guest at its next import or epoch tick.
+
+        Raises:
+            ToolError: as `execute`.
+        """
+        opened = _Opened()
+        asked = Asked(params, context, user, on_progress, on_open=opened)
+        try:
+            return await self._runtime.run_on_thread(partial(self.run, asked))
+        except asyncio.CancelledError:
+            opened.cancel()
+            raise
+
+    def run(self, asked: Asked) -> ToolOutput:
+        if self._runtime.closed:
+            raise RuntimeClosedError("the runtime is closed", hint="make a new WasmToolRuntime")
+        if self._spec is None:
+            known = ", ".join(self._program.specs) or "none"
+            raise NotInstalledError(
+                f"{self._program.name} holds several tools", hint=f"choose one with .tool(name): {known}"
+            )
+        return call(self._runtime._path, self._program, self._spec, self.capabilities, self._services, asked)
+
+
+class _Opened:
+    """The context of a call on another thread, so that it can be cancelled before or after it opens."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._context: CallContext | None = None
+        self._cancelled = False
+
+    def __call__(self, context: CallContext) -> None:
+        with self._lock:
+            self._context = context
+            cancelled = self._cancelled
+        if cancelled:
+            context.cancel()
+
+    def cancel(self) -> None:
+        with self._lock:
+            self._cancelled = True
+            context = self._context
+        if context is not None:
+            context.cancel()
+
+
+def _compiler(config: WasmRuntimeConfig) -> Compiler:
+    engine = EngineConfig(
+        optimization_level=config.optimization_level,
+        allocator=best_allocator(),
+        consume_fuel=config.fuel_config.enabled,
+    )
+    disk = None
+    if config.cache_compiled:
+        disk = DiskCache(config.cache_dir or cache_dir() / "compiled", data_dir() / "cache.key")
+    return Compiler(engine, keep=config.cache_compiled, disk=disk)
+
+
+def _check_name(name: str) -> None:
+    if not isinstance(name, str) or not name or len(name) > MAX_NAME_LENGTH or not name.isprintable():
+        raise InvalidNameError(f"a tool's name is 1 to {MAX_NAME_LENGTH} printable characters, not {name!r:.80}")
+    if any(mark in name for mark in "/\\") or name.startswith("."):
+        raise InvalidNameError(
+            f"the name {name!r} holds a separator or starts with a dot", hint="use letters, digits, - and _"
+        )
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(COMPONENT_MAX_BYTES + 1)
+    except OSError as error:
+        raise SourceError(
+            f"the component {path.name} cannot be read ({error.strerror})", hint="check the path"
+        ) from error
