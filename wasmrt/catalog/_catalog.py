@@ -86,7 +86,7 @@ class Catalog:
         Raises:
             IntegrityError: the stored bytes are not what was installed.
         """
-        return self._components.read(version.digest, version.name)
+        return self._components.read(version.digest, version.name, size_bytes=version.size_bytes)
 
     def add(self, draft: Draft, data: bytes, grant: str | None) -> ToolVersion:
         """Store a new version: active at once with a grant, else waiting for one while the old one stays.
@@ -182,11 +182,11 @@ class Catalog:
             NotInstalledError: there is no such tool.
         """
         if name is not None:
-            return tuple(self._check(v.name, v.number, v.digest) for v in self.versions(name))
+            return tuple(self._check(v.name, v.number, v.digest, v.size_bytes) for v in self.versions(name))
         if not self._index.exists:
             return ()
         with self._index.reading() as db:
-            rows = db.execute("SELECT name, number, digest FROM version ORDER BY name, number").fetchall()
+            rows = db.execute("SELECT name, number, digest, size_bytes FROM version ORDER BY name, number").fetchall()
         return tuple(self._check(*row) for row in rows)
 
     def sweep(self) -> int:
@@ -202,9 +202,9 @@ class Catalog:
                 self._components.remove(digest)
         return len(strays)
 
-    def _check(self, name: str, number: int, digest: str) -> Finding:
+    def _check(self, name: str, number: int, digest: str, size_bytes: int) -> Finding:
         try:
-            self._components.read(digest, name)
+            self._components.read(digest, name, size_bytes=size_bytes)
         except (IntegrityError, InstallError) as problem:
             return Finding(name, number, digest, problem.message)
         return Finding(name, number, digest)

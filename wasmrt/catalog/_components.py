@@ -13,7 +13,6 @@ from blake3 import blake3
 
 from wasmrt.catalog._index import INCOMING
 from wasmrt.errors import InstallError, IntegrityError
-from wasmrt.limits import COMPONENT_MAX_BYTES
 
 _SUFFIX = ".wasm"
 
@@ -52,7 +51,7 @@ class ComponentFolder:
             raise
         _sync_folder(self._folder)
 
-    def read(self, digest: str, name: str, *, max_bytes: int = COMPONENT_MAX_BYTES) -> bytes:
+    def read(self, digest: str, name: str, *, size_bytes: int) -> bytes:
         """Return the bytes of a digest, checked.
 
         Raises:
@@ -62,7 +61,7 @@ class ComponentFolder:
         hint = f"install {name} again from where it came, or go back: wasmrt rollback {name}"
         try:
             with self._path(digest).open("rb") as file:
-                data = file.read(max_bytes + 1)
+                data = file.read(size_bytes + 1)
         except FileNotFoundError:
             raise IntegrityError(f"the stored component of {name} is gone", hint=hint) from None
         except OSError as error:

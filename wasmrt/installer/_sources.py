@@ -1,0 +1,96 @@
+"""Where components come from. A source hands over bytes, a name to suggest and the sidecar that lies beside them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from wasmrt.errors import ComponentTooLargeError, SourceError
+from wasmrt.limits import MAX_CAPABILITY_FILE_BYTES
+
+SIDECAR_SUFFIX = ".capabilities.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """What a source handed over: nothing in it has been looked at yet."""
+
+    data: bytes = field(repr=False)
+    name: str
+    """The name it suggests; it may be none that a tool can have."""
+    origin: str
+    """Where it came from, in words fit to show."""
+    sidecar: bytes | None = field(default=None, repr=False)
+
+
+class Source(Protocol):
+    """A place to install from. Files now; an https URL or an OCI registry fits the same door."""
+
+    def fetch(self, *, max_bytes: int) -> Fetched:
+        """Hand the component over.
+
+        Raises:
+            SourceError: it is not there or cannot be read.
+            ComponentTooLargeError: it is over `max_bytes`; no more than that is ever read.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class FileSource:
+    """A component file, with `NAME.capabilities.json` beside it unless another sidecar is named."""
+
+    path: Path
+    sidecar: Path | None = None
+
+    def fetch(self, *, max_bytes: int) -> Fetched:
+        data = read_file(self.path, "component", max_bytes=max_bytes)
+        beside = self.path.with_name(self.path.name.removesuffix(".wasm") + SIDECAR_SUFFIX)
+        sidecar = self.sidecar or (beside if beside.is_file() else None)
+        return Fetched(
+            data=data,
+            name=self.path.name.removesuffix(".wasm"),
+            origin=f"file {self.path.name}",
+            sidecar=None if sidecar is None else read_capability_file(sidecar),
+        )
+
+
+def read_capability_file(path: Path) -> bytes:
+    """Read a capability file, within its cap.
+
+    Raises:
+        SourceError: it cannot be read or is too large.
+    """
+    try:
+        return read_file(path, "capability file", max_bytes=MAX_CAPABILITY_FILE_BYTES)
+    except ComponentTooLargeError as error:
+        raise SourceError(
+            f"{path.name!r} is over the {MAX_CAPABILITY_FILE_BYTES} bytes of a capability file"
+        ) from error
+
+
+def read_file(path: Path, what: str, *, max_bytes: int) -> bytes:
+    """Read a regular file of at most `max_bytes`.
+
+    Raises:
+        SourceError: there is no such file, it is something else than a file, or it cannot be read.
+        ComponentTooLargeError: it is larger.
+    """
+    shown = repr(path.name)
+    try:
+        # Not to hang on a pipe that nobody writes to: what is opened is looked at before it is read.
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
+        with os.fdopen(handle, "rb") as file:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                raise SourceError(f"{shown} is not a regular file", hint=f"give the path of a {what}")
+            data = file.read(max_bytes + 1)
+    except FileNotFoundError:
+        raise SourceError(f"there is no {what} {shown}", hint="check the path") from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        reason = getattr(error, "strerror", None) or "not a path"
+        raise SourceError(f"the {what} {shown} cannot be read ({reason})") from error
+    if len(data) > max_bytes:
+        raise ComponentTooLargeError(f"{shown} is over the limit of {max_bytes} bytes for a {what}")
+    return data
