@@ -19,7 +19,6 @@ from wasmrt.capabilities._model import (
     ToolLimits,
     WorkspaceCapability,
 )
-from wasmrt.capabilities._url import InvalidUrlError, ParsedUrl, parse_url
 from wasmrt.capabilities._workspace_path import path_problem
 
 if TYPE_CHECKING:
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from wasmrt.capabilities._merge import merge
     from wasmrt.capabilities._parse import parse
     from wasmrt.capabilities._review import Remark, review
+    from wasmrt.capabilities._url import InvalidUrlError, ParsedUrl, parse_url
     from wasmrt.capabilities._words import explain
 
 _LATER = {
@@ -52,6 +52,7 @@ _LATER = {
     "_merge": ("merge",),
     "_parse": ("parse",),
     "_review": ("Remark", "review"),
+    "_url": ("InvalidUrlError", "ParsedUrl", "parse_url"),
     "_words": ("explain",),
 }
 

@@ -35,7 +35,7 @@ from wasmrt.capabilities._workspace_path import read_prefix
 _HOST = Text(max_length=256, check=read_host_pattern, pattern=r"^(\*\.)?[^\s/@*?#]+$")
 _PATH = Text(max_length=MAX_PREFIX_LENGTH, check=read_path_prefix, pattern=r"^/[!-~]*$")
 _SECRET = Text(max_length=128, check=read_secret_name, pattern=r"^[A-Za-z0-9_.-]+$")
-_METHOD = Text(choices=(*METHODS, *(m.lower() for m in METHODS)))
+_METHOD = Text(choices=METHODS, upper=True)
 _SCHEME = Text(choices=("https", "http"))
 _PORT = Number(maximum=65535)
 _WORD = Text(max_length=256)

@@ -49,7 +49,7 @@ def _powers(capabilities: Capabilities) -> dict[str, Any]:
     if (invoke := capabilities.tool_invoke) is not None:
         tree["tool_invoke"] = {"aliases": dict(invoke.aliases)} | _rate(invoke.rate_limit)
     if overrides := capabilities.limits.overrides():
-        tree["limits"] = overrides
+        tree["limits"] = {name: _as_json(name, value) for name, value in overrides.items()}
     return tree
 
 
@@ -72,12 +72,9 @@ def _rate(rate: RateLimitConfig) -> dict[str, Any]:
 def _auth(auth: AuthSection) -> dict[str, Any]:
     names = [f.name for f in fields(auth) if f.name not in ("oauth", "validation_endpoint")]
     tree = _changed(auth, *names)
-    for key, pairs in (("oauth", "extra_params"), ("validation_endpoint", "headers")):
-        part = getattr(auth, key)
-        if part is not None:
+    for key in ("oauth", "validation_endpoint"):
+        if (part := getattr(auth, key)) is not None:
             tree[key] = _changed(part, *(f.name for f in fields(part)))
-            if pairs in tree[key]:
-                tree[key][pairs] = dict(tree[key][pairs])
     return tree
 
 
@@ -85,14 +82,27 @@ def _changed(owner: Any, *names: str) -> dict[str, Any]:
     """The fields that differ from their defaults, tuples as lists."""
     defaults = {f.name: f.default for f in fields(owner)}
     values = {name: getattr(owner, name) for name in names if getattr(owner, name) != defaults[name]}
-    keep = ("extra_params", "headers")
-    return {k: list(v) if isinstance(v, tuple) and k not in keep else v for k, v in values.items()}
+    return {name: _as_json(name, value) for name, value in values.items()}
+
+
+def _as_json(name: str, value: Any) -> Any:
+    if isinstance(value, tuple):
+        return dict(value) if name in ("extra_params", "headers") else list(value)
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _depth(value: Any) -> int:
+    if not isinstance(value, (dict, list)):
+        return 0
+    members = value.values() if isinstance(value, dict) else value
+    return 1 + max((_depth(member) for member in members), default=0)
 
 
 def _write(value: Any, indent: int) -> str:
     flat = json.dumps(value, ensure_ascii=False)
-    small = not isinstance(value, dict) or not any(isinstance(v, (dict, list)) for v in value.values())
-    if not isinstance(value, (dict, list)) or not value or (indent > 2 and small and indent + len(flat) < _WIDTH):
+    if not isinstance(value, (dict, list)) or not value:
+        return flat
+    if indent > 2 and _depth(value) <= 2 and indent + len(flat) < _WIDTH:
         return flat
     inner, pad = " " * (indent + 2), " " * indent
     if isinstance(value, list):

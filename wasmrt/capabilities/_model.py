@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from wasmrt.capabilities._credential import CredentialMapping, matching_credentials, read_secret_name
 from wasmrt.capabilities._endpoint import EndpointPattern
-from wasmrt.capabilities._url import ParsedUrl
 from wasmrt.capabilities._workspace_path import is_under_prefixes, read_prefix
 from wasmrt.errors import ConfigurationError
 from wasmrt.limits import (
@@ -24,6 +23,7 @@ from wasmrt.limits import (
 
 if TYPE_CHECKING:
     from wasmrt.capabilities._addresses import Network
+    from wasmrt.capabilities._url import ParsedUrl
     from wasmrt.model import Decision
 
 _ALIAS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}\Z")

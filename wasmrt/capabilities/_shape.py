@@ -43,6 +43,7 @@ class Text(Shape):
     check: Callable[[str], Any] | None = None
     pattern: str | None = None
     choices: tuple[str, ...] = ()
+    upper: bool = False
 
     def read(self, value: Any, path: str, problems: Problems) -> Any:
         if not isinstance(value, str):
@@ -50,6 +51,7 @@ class Text(Shape):
         if len(value) > self.max_length:
             problems.add(path, f"must be at most {self.max_length} characters long")
             return INVALID
+        value = value.upper() if self.upper else value
         if self.choices and value not in self.choices:
             problems.add(path, f"must be one of {', '.join(self.choices)}{nearest(value, self.choices)}")
             return INVALID
@@ -64,7 +66,8 @@ class Text(Shape):
     def schema(self) -> dict[str, Any]:
         schema: dict[str, Any] = {"type": "string"}
         if self.choices:
-            return schema | {"enum": list(self.choices)}
+            lower = [choice.lower() for choice in self.choices] if self.upper else []
+            return schema | {"enum": [*self.choices, *lower]}
         if self.pattern:
             schema["pattern"] = self.pattern
         return schema | {"maxLength": self.max_length}
@@ -194,7 +197,7 @@ class Record(Shape):
             if key is None:
                 problems.add(at, f"unknown key{nearest(written, tuple(spellings)) or known(self.members)}")
             elif key in result:
-                problems.add(at, f"says the same as another spelling of {key!r}; keep one")
+                problems.add(at, f"two spellings of one key; keep {key!r} only")
             else:
                 result[key] = self.members[key].shape.read(item, at, problems)
         for key, member in self.members.items():

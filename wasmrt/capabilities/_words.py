@@ -8,12 +8,13 @@ from wasmrt.capabilities._cover import common_hosts, common_paths
 from wasmrt.capabilities._credential import CredentialLocation, CredentialMapping, LocationType
 from wasmrt.capabilities._endpoint import DEFAULT_PORTS, EndpointPattern
 from wasmrt.capabilities._model import Capabilities, HttpCapability, RateLimitConfig, ToolLimits
+from wasmrt.limits import KIB, MIB
 
 _UNITS = {
-    "memory_bytes": "bytes of memory",
+    "memory_bytes": "of memory",
     "fuel": "units of fuel",
     "timeout_seconds": "seconds for a call",
-    "output_bytes": "bytes of output",
+    "output_bytes": "of output",
     "table_elements": "elements in a table",
     "instances": "core instances",
 }
@@ -45,8 +46,9 @@ def _say_http(http: HttpCapability) -> list[str]:
         said.append(f"may {say_endpoint(entry)}" + (f", {join(places)}" if places else ""))
     if said:
         said.append(
-            f"may send those requests {say_rate(http.rate_limit)}, each with at most {http.max_request_bytes} "
-            f"bytes out, {http.max_response_bytes} bytes back and {http.timeout_seconds:g} seconds"
+            f"may send those requests {say_rate(http.rate_limit)}, each with at most "
+            f"{_say_bytes(http.max_request_bytes)} out, {_say_bytes(http.max_response_bytes)} back "
+            f"and {http.timeout_seconds:g} seconds"
         )
     unused = [m for m in http.credentials if not any(_meet(m, entry) for entry in http.allowlist)]
     said += [f"has your secret {m.secret_name} for {join(m.host_patterns)}, where no request may go" for m in unused]
@@ -118,7 +120,17 @@ def say_rate(rate: RateLimitConfig) -> str:
 
 
 def say_limits(limits: ToolLimits) -> str:
-    return join(f"{value} {_UNITS[name]}" for name, value in limits.overrides().items())
+    return join(
+        f"{_say_bytes(value) if name.endswith('_bytes') else f'{value:,}'} {_UNITS[name]}"
+        for name, value in limits.overrides().items()
+    )
+
+
+def _say_bytes(size: int) -> str:
+    for unit, name in ((MIB, "MiB"), (KIB, "KiB")):
+        if size >= unit and size % unit == 0:
+            return f"{size // unit:,} {name}"
+    return f"{size:,} bytes"
 
 
 def join(words: Iterable[str], last: str = "and") -> str:

@@ -1,0 +1,170 @@
+"""The workspace as a guest sees it: bytes and names under the granted prefixes, or a refusal that says why."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from wasmrt.capabilities import Capabilities, path_problem
+from wasmrt.errors import CapabilityDeniedError, ConfigurationError
+from wasmrt.limits import MAX_WORKSPACE_ENTRIES, MAX_WORKSPACE_FILE_BYTES
+from wasmrt.model import Decision, Reason
+from wasmrt.workspace._walk import OutsideError, Walk, walking
+
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+class EntryKind(StrEnum):
+    FILE = "file"
+    DIRECTORY = "directory"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceEntry:
+    """A file or directory inside a directory."""
+
+    name: str
+    kind: EntryKind
+    size: int
+    """Bytes; 0 for a directory."""
+
+
+class WorkspaceReader:
+    """Reads files under `allowed_prefixes` of one root. Holds nothing open between calls; may be shared by threads.
+
+    Links inside the root are followed, and where they lead must be granted as well. Links out of it, special files and
+    files with several names (hard links: one of them may be outside) are refused.
+
+    Raises:
+        ConfigurationError: the root is not a directory, or a prefix is not a relative path.
+    """
+
+    def __init__(self, root: Path | str, allowed_prefixes: Iterable[str]) -> None:
+        self._root = Path(root).absolute()
+        if not self._root.is_dir():
+            raise ConfigurationError("the workspace root is not a directory", hint="create it, or name another one")
+        self._capabilities = Capabilities.none().with_workspace_read(allowed_prefixes)
+
+    def read(self, path: str) -> bytes:
+        """Return a file's bytes.
+
+        Raises:
+            CapabilityDeniedError: the path is unsound or not granted, there is no such file, or it is too large.
+        """
+        decision = self._capabilities.explain_workspace(path)
+        if not decision.allowed:
+            raise _refused(decision)
+        if path.endswith("/"):
+            raise _refusal(Reason.INVALID_PATH, "a file's path does not end in a slash", path)
+        try:
+            with walking(self._root) as walk:
+                name = walk.to(path)
+                if name is None:
+                    raise _refusal(Reason.NOT_A_FILE, "the path is a directory", path, "list it instead")
+                self._check_real(walk.path_of(name), path)
+                return _read_file(walk.here, name, path)
+        except OSError as error:
+            raise _from_os(error, path) from None
+
+    def list(self, path: str) -> tuple[WorkspaceEntry, ...]:
+        """Return a directory's files and directories, sorted by name; links and special files are left out.
+
+        `""` is the root, which is listed only where the whole workspace is granted.
+
+        Raises:
+            CapabilityDeniedError: the path is unsound or not granted, no directory, or holds too much.
+        """
+        if path:
+            decision = self._capabilities.explain_workspace(path)
+            if not decision.allowed:
+                raise _refused(decision)
+        try:
+            with walking(self._root) as walk:
+                if walk.to(path) is not None:
+                    raise _refusal(Reason.NOT_A_FILE, "the path is not a directory", path, "read it instead")
+                self._check_real(walk.path_of(), path)
+                return _list_directory(walk, path)
+        except OSError as error:
+            raise _from_os(error, path) from None
+
+    def _check_real(self, real: str, path: str) -> None:
+        # SECURITY: a link in a granted folder must not lend its grant to the place it leads to.
+        granted = self._capabilities.workspace_read
+        if granted is None or not granted.allows(real):
+            rule = "the path leads to a place that no entry of workspace.allowed_prefixes covers"
+            raise _refusal(Reason.PREFIX_NOT_ALLOWED, rule, path, "grant the place it leads to as well")
+
+
+def _read_file(directory: int, name: str, path: str) -> bytes:
+    # The name was no link and no directory a moment ago; what counts is what the open file is.
+    if not stat.S_ISREG(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
+        raise _refusal(Reason.NOT_A_FILE, "the path is not a regular file", path)
+    opened = os.open(name, _FILE, dir_fd=directory)
+    with os.fdopen(opened, "rb", buffering=0) as file:
+        status = os.fstat(opened)
+        if not stat.S_ISREG(status.st_mode):
+            raise _refusal(Reason.NOT_A_FILE, "the path is not a regular file", path)
+        if status.st_nlink > 1:
+            raise _refusal(Reason.NOT_A_FILE, "the file has several names (hard links)", path, "copy the file")
+        if status.st_size <= MAX_WORKSPACE_FILE_BYTES:
+            content = _read_up_to(file, MAX_WORKSPACE_FILE_BYTES + 1)
+            if len(content) <= MAX_WORKSPACE_FILE_BYTES:
+                return content
+    rule = f"the file is larger than {MAX_WORKSPACE_FILE_BYTES} bytes"
+    raise _refusal(Reason.FILE_TOO_LARGE, rule, path, "split the file")
+
+
+def _read_up_to(file: io.RawIOBase, size: int) -> bytes:
+    chunks: list[bytes] = []
+    while size > 0 and (chunk := file.read(min(size, 1 << 20))):
+        chunks.append(chunk)
+        size -= len(chunk)
+    return b"".join(chunks)
+
+
+def _list_directory(walk: Walk, path: str) -> tuple[WorkspaceEntry, ...]:
+    entries: list[WorkspaceEntry] = []
+    seen = 0
+    with os.scandir(walk.here) as names:
+        for entry in names:
+            seen += 1
+            if seen > MAX_WORKSPACE_ENTRIES:
+                rule = f"the directory holds more than {MAX_WORKSPACE_ENTRIES} entries"
+                raise _refusal(Reason.FILE_TOO_LARGE, rule, path, "read its files by name")
+            if path_problem(entry.name) is None and not entry.is_symlink():
+                entries += _describe(entry)
+    return tuple(sorted(entries, key=lambda entry: entry.name))
+
+
+def _describe(entry: os.DirEntry[str]) -> list[WorkspaceEntry]:
+    try:
+        status = entry.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return []
+    if stat.S_ISDIR(status.st_mode):
+        return [WorkspaceEntry(entry.name, EntryKind.DIRECTORY, 0)]
+    if stat.S_ISREG(status.st_mode):
+        return [WorkspaceEntry(entry.name, EntryKind.FILE, status.st_size)]
+    return []
+
+
+def _from_os(error: OSError, path: str) -> CapabilityDeniedError:
+    if isinstance(error, OutsideError):
+        return _refusal(Reason.INVALID_PATH, "the path leads out of the workspace", path)
+    return _refusal(Reason.NOT_FOUND, "there is no such file that can be read", path, "list the folder above it")
+
+
+def _refusal(reason: Reason, rule: str, path: str, hint: str | None = None) -> CapabilityDeniedError:
+    shown = path[:200].encode("unicode_escape").decode("ascii")
+    return _refused(Decision(False, reason, rule, hint=hint, capability="workspace", subject=shown))
+
+
+def _refused(decision: Decision) -> CapabilityDeniedError:
+    return CapabilityDeniedError(
+        f"the workspace refused to read {decision.subject!r}: {decision.rule}", decision=decision
+    )
