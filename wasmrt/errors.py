@@ -18,7 +18,7 @@ WasmrtError                     code, hint, retryable
 │  └─ CancelledError · RuntimeClosedError
 └─ InternalError                ours: please report it
 
-A raw ValueError, wasmtime.* or httpx.* that escapes is a bug.
+A raw ValueError, wasmtime.* or h11.* that escapes is a bug.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class CapabilityDeniedError(WasmrtError):
     code = "capability-denied"
 
     def __init__(self, message: str, *, decision: Decision | None = None, hint: str | None = None) -> None:
-        super().__init__(message, hint=hint or (decision.hint if decision else None))
+        super().__init__(message, hint=hint or (None if decision is None else decision.hint))
         self.decision = decision
 
 

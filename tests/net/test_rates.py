@@ -189,9 +189,7 @@ def test_a_redis_that_is_away_is_no_permission() -> None:
     assert "pass-word" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "url", ["memory://", "http://127.0.0.1/", "redis+sentinel://127.0.0.1", "redis://h:port/"]
-)
+@pytest.mark.parametrize("url", ["memory://", "http://127.0.0.1/", "redis+sentinel://127.0.0.1", "redis://h:port/"])
 def test_a_url_that_is_not_redis_is_refused(url: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         RateLimiter(redis_url=url)

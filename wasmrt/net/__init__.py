@@ -1,4 +1,4 @@
-"""The guarded way out to the network, and nothing else of it. The only room that imports httpcore.
+"""The guarded way out to the network, and nothing else of it. The only room that imports h11.
 
 Decides with `wasmrt.capabilities` and `wasmrt.leaks`; what it adds is the order, the sockets and the credentials.
 """

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import httpcore
-
 from wasmrt.limits import MAX_CONNECT_ATTEMPTS, MAX_HEADER_BYTES, MAX_HEADERS
+from wasmrt.net._connection import Connection, DeadConnectionError
 from wasmrt.net._decode import CodingError, decoders_for
 from wasmrt.net._exchange import Exchange
 from wasmrt.net._headers import header_bytes
-from wasmrt.net._model import FailureKind, HttpFailure, NetworkConfig
-from wasmrt.net._pools import Pools, Route
-from wasmrt.net._silence import unlogged
+from wasmrt.net._model import FailureKind, NetworkConfig
+from wasmrt.net._pools import Pool, Route
+from wasmrt.net._socket import UnreachableError
 from wasmrt.net._wire import RawResponse, WireRequest
 
 # RFC 9110 9.2.2: what may be sent again when a connection that had been idle turns out to be dead.
@@ -20,17 +19,22 @@ _IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE"})
 
 
 class Client:
-    """Connections to judged addresses, shared by all calls."""
+    """Connections to judged addresses, shared by all calls.
+
+    It stands on h11 itself rather than on a client library, because each of these would have to be got round:
+    httpx parses and re-encodes a URL that was judged as it is; httpcore's debug log holds response headers, its
+    timeouts bound one read and not the exchange, and its pool takes bytes that follow an answer for the next one.
+    """
 
     def __init__(self, config: NetworkConfig) -> None:
-        self._pools = Pools(
+        self._pool = Pool(
             ca_file=config.ca_file,
             max_connections=config.max_connections,
             connect_timeout_seconds=config.connect_timeout_seconds,
         )
 
     def close(self) -> None:
-        self._pools.close()
+        self._pool.close()
 
     def send(
         self, request: WireRequest, addresses: Sequence[str], exchange: Exchange, max_response_bytes: int
@@ -41,89 +45,52 @@ class Client:
             HttpFailure: it could not be sent, or the answer broke a bound or the protocol.
         """
         routes = [Route(request.scheme, request.host, request.port, address) for address in addresses]
-        routes.sort(key=lambda route: not self._pools.has(route))  # stable: an open connection first
+        if len(routes) > 1:
+            routes.sort(key=lambda route: not self._pool.has_idle(route))  # stable: an open connection first
         for route in routes[:MAX_CONNECT_ATTEMPTS]:
             try:
                 return self._send_on(route, request, exchange, max_response_bytes)
-            except httpcore.ConnectError:
+            except UnreachableError:
                 continue
         raise exchange.failure(FailureKind.OPERATION_FAILED, "connect", "the host could not be reached")
 
     def _send_on(self, route: Route, request: WireRequest, exchange: Exchange, max_response_bytes: int) -> RawResponse:
-        with self._pools.lease(route) as pool, unlogged():
-            while True:
-                before = exchange.received
-                try:
-                    return _converse(pool, request, exchange, max_response_bytes)
-                except httpcore.ConnectError:
-                    raise
-                except (httpcore.RemoteProtocolError, httpcore.ReadError, httpcore.WriteError):
-                    stale = not exchange.dialled and exchange.received == before
-                    if not stale or request.method not in _IDEMPOTENT:
-                        raise _broken(exchange) from None
-                    # Each round uses up an idle connection; with none left the next one is dialled.
-                except httpcore.PoolTimeout:
-                    exchange.wait_seconds()
-                    raise exchange.failure(
-                        FailureKind.EXECUTOR, "no-connection", "every connection to the host is in use"
-                    ) from None
-                except (httpcore.LocalProtocolError, httpcore.UnsupportedProtocol):
-                    raise exchange.failure(
-                        FailureKind.INPUT, "invalid-request", "the request is not valid HTTP"
-                    ) from None
+        while True:
+            connection, reused = self._pool.take(route, exchange)
+            healthy = False
+            try:
+                response = _converse(connection, request, exchange, max_response_bytes)
+                healthy = True
+                return response
+            except DeadConnectionError:
+                if not reused or request.method not in _IDEMPOTENT:
+                    raise exchange.broken() from None
+                # Each round uses up an idle connection; with none left one is dialled, and that round is the last.
+            finally:
+                self._pool.give_back(route, connection, healthy=healthy)
 
 
-def _converse(
-    pool: httpcore.ConnectionPool, request: WireRequest, exchange: Exchange, max_response_bytes: int
-) -> RawResponse:
-    exchange.dialled = False
-    timeouts = {"connect": exchange, "read": exchange, "write": exchange, "pool": exchange.wait_seconds(3600.0)}
-    # SECURITY: httpcore sends the target as it is. httpx would parse and re-encode it: a second reader of a URL
-    # that was judged once, and might then mean something else.
-    url = httpcore.URL(
-        scheme=request.scheme.encode(),
-        host=request.host.encode(),
-        port=request.port,
-        target=request.target.encode(),
-    )
-    response = pool.handle_request(
-        httpcore.Request(
-            request.method.encode(),
-            url,
-            headers=list(request.headers),
-            content=request.body,
-            extensions={"timeout": timeouts},
-        )
-    )
-    try:
-        return _read(response, exchange, max_response_bytes)
-    finally:
-        response.close()
-
-
-def _read(response: httpcore.Response, exchange: Exchange, max_response_bytes: int) -> RawResponse:
-    headers = response.headers
-    if not 200 <= response.status <= 599:
-        raise exchange.failure(
-            FailureKind.OPERATION_FAILED, "protocol", "the server answered with a status that ends nothing"
-        )
-    room = max_response_bytes - header_bytes(headers)
-    if len(headers) > MAX_HEADERS or header_bytes(headers) > MAX_HEADER_BYTES or room < 0:
+def _converse(connection: Connection, request: WireRequest, exchange: Exchange, max_response_bytes: int) -> RawResponse:
+    head = connection.ask(request, exchange)
+    headers = head.headers.raw_items()
+    size = header_bytes(headers)
+    if len(headers) > MAX_HEADERS or size > MAX_HEADER_BYTES or size > max_response_bytes:
         raise exchange.too_large()
     codings = [value.decode("latin-1") for name, value in headers if name.lower() == b"content-encoding"]
     try:
-        return RawResponse(response.status, headers, _read_body(response, codings, room, exchange))
+        body = _read_body(connection, codings, max_response_bytes - size, exchange)
     except CodingError as error:
         raise exchange.failure(FailureKind.OPERATION_FAILED, "content-coding", str(error)) from None
+    return RawResponse(head.status_code, headers, body)
 
 
-def _read_body(response: httpcore.Response, codings: list[str], room: int, exchange: Exchange) -> bytes:
+def _read_body(connection: Connection, codings: list[str], room: int, exchange: Exchange) -> bytes:
     decoders = decoders_for(codings)
-    pieces: list[bytes] = []
-    for chunk in response.iter_stream():
-        piece = chunk
+    pieces: list[bytes | bytearray] = []
+    for chunk in connection.body(exchange):
+        piece: bytes | bytearray = chunk
         for decoder in decoders:
-            piece = decoder.feed(piece, room)
+            piece = decoder.feed(bytes(piece), room)
             if len(piece) > room:
                 # SECURITY: also between two codings, so that a bomb inside a bomb stays small.
                 raise exchange.too_large()
@@ -134,9 +101,3 @@ def _read_body(response: httpcore.Response, codings: list[str], room: int, excha
     for decoder in decoders:
         decoder.finish()
     return b"".join(pieces)
-
-
-def _broken(exchange: Exchange) -> HttpFailure:
-    return exchange.failure(
-        FailureKind.OPERATION_FAILED, "connection", "the connection broke before the response was complete"
-    )

@@ -97,7 +97,7 @@ class HttpDoor:
         self.close()
 
     def _opened(self) -> Client:
-        """Return the client, made at its first use: a run without HTTP does not import httpcore."""
+        """Return the client, made at its first use: a run without HTTP does not import h11 and ssl."""
         with self._lock:
             if self._client is None:
                 from wasmrt.net._client import Client
@@ -241,7 +241,16 @@ def _inject(
     renewed: dict[str, SecretValue] | None = None,
 ) -> Injected:
     try:
-        return injector.inject(url, request.headers, call.secrets, call.prime, renewed=renewed)
+        injected = injector.inject(url, request.headers, call.secrets, call.prime, renewed=renewed)
+        for name in set(call.scanner.unwatched).intersection(injected.secret_names):
+            # SECURITY: a value too short to be told from a word could come back unrecognised.
+            raise HttpFailure(
+                FailureKind.AUTH_REQUIRED,
+                "credential-unusable",
+                f"the secret {name} is too short to be recognised in an answer",
+                hint=f"set a longer one: wasmrt secret set {name}",
+            )
+        return injected
     except HttpFailure as failure:
         if failure.decision is not None:
             call.decide(failure.decision)

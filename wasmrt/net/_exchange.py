@@ -11,43 +11,26 @@ _SLICE_SECONDS = 0.05
 """How long one wait on a socket lasts at most: a cancelled call lets go after this."""
 
 
-class Exchange(float):
-    """Travels as httpcore's timeout to the streams of `_backend`, which are shared by many exchanges.
+class Exchange:
+    """Asked before every wait and told of every byte.
 
-    httpcore hands a request's timeouts to the stream as they are. A plain number would bound one read, and a server
-    that drips a byte a second would never meet it; this one knows when the whole exchange ends. As a float it is the
-    seconds that were left at the start.
+    A timeout for each read would not do: a server that drips a byte a second never meets one.
     """
 
-    deadline: float
-    sent: int
-    received: int
-    dialled: bool
-    """Whether this exchange opened a connection; otherwise it was given one that had been idle."""
+    __slots__ = ("_call_deadline", "_cancelled", "_ends_at", "_max_received", "received", "sent")
 
-    def __new__(
-        cls,
-        *,
-        ends_at: float,
-        call_deadline: float,
-        max_received_bytes: int,
-        cancelled: threading.Event,
-    ) -> Exchange:
-        self = super().__new__(cls, max(0.0, ends_at - time.monotonic()))
-        self.deadline = ends_at
+    def __init__(
+        self, *, ends_at: float, call_deadline: float, max_received_bytes: int, cancelled: threading.Event
+    ) -> None:
+        self._ends_at = ends_at
         self._call_deadline = call_deadline
         self._max_received = max_received_bytes
         self._cancelled = cancelled
-        self.sent = self.received = 0
-        self.dialled = False
-        return self
+        self.sent = 0
+        self.received = 0
 
-    _call_deadline: float
-    _max_received: int
-    _cancelled: threading.Event
-
-    def wait_seconds(self, at_most: float = _SLICE_SECONDS) -> float:
-        """Return how long the next wait on a socket may last.
+    def wait_seconds(self) -> float:
+        """Return how long the next wait may last.
 
         Raises:
             HttpFailure: the time is over, or the call was cancelled.
@@ -57,9 +40,9 @@ class Exchange(float):
             raise self.failure(FailureKind.EXECUTOR, "cancelled", "the call was cancelled")
         if now >= self._call_deadline:
             raise self.failure(FailureKind.EXECUTOR, "deadline-exceeded", "the call's time is over")
-        if now >= self.deadline:
+        if now >= self._ends_at:
             raise self.failure(FailureKind.OPERATION_FAILED, "timeout", "the server did not answer in time")
-        return min(self.deadline - now, at_most)
+        return min(self._ends_at - now, _SLICE_SECONDS)
 
     def charge_received(self, count: int) -> None:
         """Count bytes from the wire, headers and framing included.
@@ -76,6 +59,13 @@ class Exchange(float):
             FailureKind.OUTPUT_TOO_LARGE,
             "response-too-large",
             "the response has more bytes than http.max_response_bytes",
+        )
+
+    def broken(self) -> HttpFailure:
+        return self.failure(
+            FailureKind.OPERATION_FAILED,
+            "connection",
+            "the connection broke before the response was complete",
         )
 
     def failure(self, kind: FailureKind, code: str, message: str) -> HttpFailure:

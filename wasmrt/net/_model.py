@@ -47,7 +47,7 @@ class HttpFailure(WasmrtError):  # noqa: N818 - the worlds call it a failure
         hint: str | None = None,
         retry_after_seconds: float | None = None,
     ) -> None:
-        super().__init__(message, code=code, hint=hint or (decision.hint if decision else None))
+        super().__init__(message, code=code, hint=hint or (decision.hint if decision is not None else None))
         self.kind = kind
         self.request_sent = request_sent
         self.decision = decision

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import ssl
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import httpcore
-
 from wasmrt.errors import ConfigurationError
-from wasmrt.limits import KEEPALIVE_SECONDS, MAX_IDLE_CONNECTIONS_PER_ORIGIN, MAX_POOLED_ORIGINS
-from wasmrt.net._backend import PinnedBackend
+from wasmrt.limits import MAX_IDLE_CONNECTIONS
+from wasmrt.net._connection import Connection
+from wasmrt.net._exchange import Exchange
+from wasmrt.net._socket import dial
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +30,8 @@ class Route:
     address: str
 
 
-@dataclass(slots=True)
-class _Pool:
-    connections: httpcore.ConnectionPool
-    users: int = 0
-    idle_since: float = 0.0
-
-
-class Pools:
-    """One small connection pool for each route; routes unused for half a minute are closed.
+class Pool:
+    """Every connection of a runtime. Idle ones are closed after half a minute, or when there are too many.
 
     Raises:
         ConfigurationError: the CA file cannot be used.
@@ -50,74 +41,89 @@ class Pools:
         self._tls = _tls_context(ca_file)
         self._max_connections = max_connections
         self._connect_timeout = connect_timeout_seconds
-        self._lock = threading.Lock()
-        self._pools: OrderedDict[Route, _Pool] = OrderedDict()
+        self._changed = threading.Condition()
+        self._in_use: dict[Route, int] = {}
+        self._idle: OrderedDict[Connection, Route] = OrderedDict()  # the longest idle first
         self._closed = False
 
-    @contextlib.contextmanager
-    def lease(self, route: Route) -> Iterator[httpcore.ConnectionPool]:
-        """Give out the pool of `route`; it is not closed while anybody has it."""
-        with self._lock:
-            closing = self._forget_unused()
-            pool = self._pools.get(route)
-            if pool is None:
-                pool = self._pools[route] = _Pool(self._new(route.address))
-            pool.users += 1
-        _close(closing)
-        try:
-            yield pool.connections
-        finally:
-            with self._lock:
-                pool.users -= 1
-                pool.idle_since = time.monotonic()
-                self._pools.move_to_end(route)
-                closing = self._forget_unused() if not self._closed else self._forget_all()
-            _close(closing)
+    def has_idle(self, route: Route) -> bool:
+        with self._changed:
+            return route in self._idle.values()
 
-    def has(self, route: Route) -> bool:
-        """Whether there may be an open connection to `route`."""
-        return route in self._pools
+    def take(self, route: Route, exchange: Exchange) -> tuple[Connection, bool]:
+        """Return a connection to `route`, and whether it had been used before.
+
+        Raises:
+            UnreachableError: there is none, and the address does not answer.
+            HttpFailure: the handshake failed, or the exchange ended while every connection was in use.
+        """
+        with self._changed:
+            while self._in_use.get(route, 0) >= self._max_connections:
+                self._changed.wait(exchange.wait_seconds())
+            self._in_use[route] = self._in_use.get(route, 0) + 1
+            found, dead = self._pick(route)
+        _close(dead)
+        if found is not None:
+            return found, True
+        try:
+            tls = self._tls if route.scheme == "https" else None
+            socket = dial(route.address, route.port, route.host, tls, exchange, self._connect_timeout)
+        except BaseException:
+            self._release(route)
+            raise
+        return Connection(socket), False
+
+    def give_back(self, route: Route, connection: Connection, *, healthy: bool) -> None:
+        """Take a connection back: to be kept where it is healthy, else to be closed."""
+        keep = healthy and connection.rest()
+        self._release(route, connection if keep else None)
+        if not keep:
+            connection.close()
 
     def close(self) -> None:
-        """Close every connection that is not in use, and the others as they are given back."""
-        with self._lock:
+        """Close every idle connection now, and the others when they are given back."""
+        with self._changed:
             self._closed = True
-            closing = self._forget_all()
-        _close(closing)
+            dead, self._idle = list(self._idle), OrderedDict()
+        _close(dead)
 
-    def _new(self, address: str) -> httpcore.ConnectionPool:
-        return httpcore.ConnectionPool(
-            ssl_context=self._tls,
-            max_connections=self._max_connections,
-            max_keepalive_connections=MAX_IDLE_CONNECTIONS_PER_ORIGIN,
-            keepalive_expiry=KEEPALIVE_SECONDS,
-            network_backend=PinnedBackend(address, self._connect_timeout),
-        )
+    def _release(self, route: Route, connection: Connection | None = None) -> None:
+        dead: list[Connection] = []
+        with self._changed:
+            self._in_use[route] -= 1
+            if not self._in_use[route]:
+                del self._in_use[route]
+            if connection is not None:
+                self._idle[connection] = route
+            now = time.monotonic()
+            while self._idle:
+                oldest = next(iter(self._idle))
+                if not (self._closed or len(self._idle) > MAX_IDLE_CONNECTIONS or oldest.is_expired(now)):
+                    break
+                dead.append(oldest)
+                del self._idle[oldest]
+            self._changed.notify()
+        _close(dead)
 
-    def _forget_unused(self) -> list[_Pool]:
-        # Least recently used first: the loop ends at the first route that is still fresh.
-        stale = time.monotonic() - KEEPALIVE_SECONDS
-        closing = []
-        for route, pool in list(self._pools.items()):
-            if pool.users == 0 and (pool.idle_since < stale or len(self._pools) > MAX_POOLED_ORIGINS):
-                closing.append(self._pools.pop(route))
-            elif pool.idle_since >= stale and len(self._pools) <= MAX_POOLED_ORIGINS:
-                break
-        return closing
-
-    def _forget_all(self) -> list[_Pool]:
-        unused = [route for route, pool in self._pools.items() if pool.users == 0]
-        return [self._pools.pop(route) for route in unused]
+    def _pick(self, route: Route) -> tuple[Connection | None, list[Connection]]:
+        """Take the most recently used idle connection that is still good, and those before it that are not."""
+        now = time.monotonic()
+        dead: list[Connection] = []
+        for connection in [c for c, leads_to in reversed(self._idle.items()) if leads_to == route]:
+            del self._idle[connection]
+            if connection.is_fresh(now):
+                return connection, dead
+            dead.append(connection)
+        return None, dead
 
 
-def _close(pools: list[_Pool]) -> None:
-    for pool in pools:
-        pool.connections.close()
+def _close(connections: list[Connection]) -> None:
+    for connection in connections:
+        connection.close()
 
 
 def _tls_context(ca_file: Path | None) -> ssl.SSLContext:
-    # SECURITY: the system's or the operator's authorities, never SSL_CERT_FILE from the environment of whoever
-    # started us when an operator named a file; certificates and host names are always checked.
+    # Certificates and host names are always checked: no setting turns that off.
     try:
         context = ssl.create_default_context(cafile=None if ca_file is None else str(ca_file))
     except OSError as error:

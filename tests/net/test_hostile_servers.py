@@ -1,0 +1,297 @@
+"""Servers that drip, flood, lie, break off and redirect. Each ends as a typed failure, in time, under the cap."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import socket
+import threading
+import time
+import tracemalloc
+
+import brotli
+import pytest
+
+from wasmrt.capabilities import Capabilities, EndpointPattern
+from wasmrt.model import Reason
+from wasmrt.net import FailureKind, HttpDoor, HttpFailure, HttpRequest, NetworkConfig
+from wasmrt.testing import FakeCall, ReceivedRequest, ServerConnection, http_response
+
+from .conftest import HOST, MakeWorld, World
+
+MIB = 1024 * 1024
+
+
+def fail(w: World, call: FakeCall | None = None, **request: object) -> HttpFailure:
+    with pytest.raises(HttpFailure) as caught:
+        w.get(call=call, **request)
+    return caught.value
+
+
+def drip(piece: bytes, head: bytes = b""):  # type: ignore[no-untyped-def]
+    """Send `head`, then `piece` every few milliseconds for ever."""
+
+    def script(request: ReceivedRequest, connection: ServerConnection) -> None:
+        connection.keep_alive = False
+        alive = connection.send(head) if head else True
+        while alive and not connection.closing.wait(0.005):
+            alive = connection.send(piece)
+
+    return script
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        drip(b"x", HEAD),
+        drip(b"1\r\nx\r\n", CHUNKED),
+        drip(b"x", b"HTTP/1.1 200 OK\r\nX-Long: "),
+        drip(b"X: y\r\n", b"HTTP/1.1 200 OK\r\n"),
+        drip(b"HTTP/1.1 100 Continue\r\n\r\n"),
+        drip(b"", HEAD),
+    ],
+    ids=["body", "chunks", "a header's value", "headers", "continues", "nothing"],
+)
+def test_a_dripping_server_meets_the_whole_exchanges_end(world: MakeWorld, script) -> None:  # type: ignore[no-untyped-def]
+    w = world(script)
+    started = time.monotonic()
+    failure = fail(w, timeout_seconds=0.3)
+    assert (failure.kind, failure.code) == (FailureKind.OPERATION_FAILED, "timeout")
+    assert failure.request_sent
+    assert 0.25 < time.monotonic() - started < 0.45
+
+
+def test_the_calls_deadline_is_told_from_a_slow_server(world: MakeWorld) -> None:
+    w = world(drip(b"x", HEAD))
+    call = w.call(timeout_seconds=0.2)
+    assert fail(w, call).code == "deadline-exceeded"
+    assert time.monotonic() - call.deadline < 0.1
+
+
+def test_a_guests_timeout_never_exceeds_the_grants(world: MakeWorld) -> None:
+    w = world(drip(b"x", HEAD))
+    started = time.monotonic()
+    assert fail(w, w.call(timeout_seconds=30), timeout_seconds=0.0).code == "timeout"
+    grant = w.call().grant
+    assert grant.http is not None
+    call = FakeCall(grant.with_http(dataclasses.replace(grant.http, timeout_seconds=0.2)))
+    assert fail(w, call, timeout_seconds=300.0).code == "timeout"
+    assert time.monotonic() - started < 1
+
+
+def test_a_cancelled_call_lets_go_of_a_silent_server(world: MakeWorld) -> None:
+    asked = threading.Event()
+
+    def silent(request: ReceivedRequest, connection: ServerConnection) -> None:
+        asked.set()
+        connection.closing.wait(30)
+
+    w = world(silent)
+    call = w.call()
+    failures: list[HttpFailure] = []
+    thread = threading.Thread(target=lambda: failures.append(fail(w, call)))
+    thread.start()
+    assert asked.wait(10)
+    cancelled_at = time.monotonic()
+    call.cancelled.set()
+    thread.join(10)
+    assert failures[0].code == "cancelled"
+    assert time.monotonic() - cancelled_at < 0.3
+
+
+def test_a_server_that_does_not_shake_hands_ends_in_time(world: MakeWorld) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        w = world(drip(b""))
+        port = mute.getsockname()[1]
+        call = FakeCall(Capabilities.none().with_http([EndpointPattern(HOST, ports=(port,))]), timeout_seconds=0.3)
+        with pytest.raises(HttpFailure) as caught:
+            w.door.fetch(call, HttpRequest("GET", f"https://{HOST}:{port}/"))
+    assert caught.value.code == "deadline-exceeded"
+    assert not caught.value.request_sent
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        drip(b"x" * 65536, b"HTTP/1.1 200 OK\r\n\r\n"),
+        drip(b"10000\r\n" + b"x" * 65536 + b"\r\n", CHUNKED),
+        drip(b"1\r\nx\r\n" * 5000, CHUNKED),
+        drip(b"HTTP/1.1 103 Early Hints\r\nLink: " + b"x" * 60000 + b"\r\n\r\n"),
+    ],
+    ids=["until closed", "chunks", "tiny chunks", "early hints"],
+)
+def test_an_endless_answer_is_too_large(world: MakeWorld, script) -> None:  # type: ignore[no-untyped-def]
+    w = world(script)
+    call = w.call(max_response_bytes=MIB)
+    failure = fail(w, call)
+    assert (failure.kind, failure.code) == (FailureKind.OUTPUT_TOO_LARGE, "response-too-large")
+    assert call.received_bytes < 1.2 * MIB
+    assert call.decisions[-1].reason is Reason.RESPONSE_TOO_LARGE
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"".join(b"X-%d: y\r\n" % n for n in range(200)),
+        b"".join(b"X-%d: %s\r\n" % (n, b"y" * 1000) for n in range(90)),
+        b"X: " + b"y" * 200_000 + b"\r\n",
+    ],
+    ids=["many", "much", "long"],
+)
+def test_too_many_headers_are_refused(world: MakeWorld, head: bytes) -> None:
+    w = world(lambda r, c: b"HTTP/1.1 200 OK\r\n" + head + b"Content-Length: 0\r\n\r\n")
+    assert fail(w).kind in (FailureKind.OUTPUT_TOO_LARGE, FailureKind.OPERATION_FAILED)
+
+
+@pytest.mark.parametrize("coding", ["gzip", "br", "gzip, br"])
+def test_a_compression_bomb_stops_at_the_cap(world: MakeWorld, coding: str) -> None:
+    bomb = bytes(200 * MIB) if coding != "gzip, br" else gzip.compress(bytes(200 * MIB))
+    bomb = brotli.compress(bomb, quality=1) if "br" in coding else gzip.compress(bomb)
+    w = world(lambda r, c: http_response(bomb, headers=(("Content-Encoding", coding),)))
+    call = w.call(max_response_bytes=2 * MIB)
+    tracemalloc.start()
+    try:
+        failure = fail(w, call)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert failure.kind is FailureKind.OUTPUT_TOO_LARGE
+    assert peak < 16 * MIB
+
+
+@pytest.mark.parametrize("coding", ["deflate", "zstd", "compress", "gzip, gzip, gzip", "aes128gcm", "gzip;q=1"])
+def test_a_coding_that_cannot_be_searched_is_not_passed_on(world: MakeWorld, coding: str) -> None:
+    w = world(lambda r, c: http_response(b"whatever", headers=(("Content-Encoding", coding),)))
+    assert fail(w).code == "content-coding"
+
+
+@pytest.mark.parametrize(
+    ("coding", "body"),
+    [
+        ("gzip", b"not gzip"),
+        ("gzip", gzip.compress(b"x" * 1000)[:-4]),
+        ("gzip", gzip.compress(b"x") + b"trailing"),
+        ("br", b"\xff\xff\xff"),
+        ("br", brotli.compress(b"x" * 1000)[:-1]),
+        ("br", brotli.compress(b"x") + b"trailing"),
+    ],
+)
+def test_a_broken_coding_is_an_error(world: MakeWorld, coding: str, body: bytes) -> None:
+    w = world(lambda r, c: http_response(body, headers=(("Content-Encoding", coding),)))
+    assert fail(w).code == "content-coding"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        http_response(b"short", length=50),
+        CHUNKED + b"5\r\nhello\r\n",
+        CHUNKED + b"zz\r\nhello\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello!",
+        b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\nhello",
+        b"HTTP/1.1 2000 OK\r\n\r\n",
+        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nBad Header: x\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nX: a\x00b\r\nContent-Length: 0\r\n\r\n",
+        b"SSH-2.0-OpenSSH_9.2\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Le",
+        b"",
+    ],
+)
+def test_an_answer_that_is_not_http_is_a_failed_operation(world: MakeWorld, answer: bytes) -> None:
+    def script(request: ReceivedRequest, connection: ServerConnection) -> bytes:
+        connection.keep_alive = False
+        return answer
+
+    w = world(script)
+    failure = fail(w)
+    assert failure.kind is FailureKind.OPERATION_FAILED
+    assert failure.request_sent
+
+
+def test_bytes_after_an_answer_never_become_the_next_one(world: MakeWorld) -> None:
+    smuggled = http_response(b"smuggled")
+    w = world(lambda r, c: http_response(b"real") + (smuggled if r.target == "/1" else b""))
+    assert w.get("/1").body == b"real"
+    assert w.get("/2").body == b"real"
+
+
+@pytest.mark.parametrize("status", [300, 301, 302, 303, 304, 307, 308])
+@pytest.mark.parametrize(
+    "location",
+    [
+        "/elsewhere",
+        f"https://{HOST}/other",
+        "https://other.example.com/",
+        "http://api.example.com/",
+        "https://169.254.169.254/latest/",
+        "https://127.0.0.1/",
+        "/",
+    ],
+)
+def test_no_redirect_is_followed(world: MakeWorld, status: int, location: str) -> None:
+    body = b"" if status == 304 else b"moved"
+    w = world(lambda r, c: http_response(body, status=status, headers=(("Location", location),)))
+    answer = w.get()
+    assert (answer.status, answer.headers, answer.body) == (status, (("Location", location),), body)
+    assert len(w.server.requests) == 1
+
+
+def test_a_redirect_is_judged_like_any_request_when_the_guest_follows_it(world: MakeWorld) -> None:
+    w = world(lambda r, c: http_response(status=302, headers=(("Location", "https://10.0.0.1/"),)))
+    call = w.call(hosts=(HOST, "10.0.0.1"))
+    target = dict(w.get(call=call).headers)["Location"]
+    with pytest.raises(HttpFailure) as caught:
+        w.door.fetch(call, HttpRequest("GET", target.replace("10.0.0.1", f"10.0.0.1:{w.server.port}")))
+    assert caught.value.code == "address-not-allowed"
+
+
+def test_a_certificate_for_another_host_is_refused(world: MakeWorld) -> None:
+    w = world(lambda r, c: http_response(b"x"), names=("somebody.example.org",))
+    failure = fail(w)
+    assert (failure.code, failure.request_sent) == ("tls-certificate", False)
+    assert not w.server.requests
+
+
+def test_a_certificate_of_an_unknown_authority_is_refused(world: MakeWorld, ca_file) -> None:  # type: ignore[no-untyped-def]
+    w = world(lambda r, c: http_response(b"x"))
+    config = NetworkConfig(unsafe_allowed_networks=("127.0.0.0/8",), resolver=w.resolver)
+    with HttpDoor(config) as door, pytest.raises(HttpFailure) as caught:
+        door.fetch(w.call(), HttpRequest("GET", w.url()))
+    assert caught.value.code == "tls-certificate"
+
+
+def test_a_plain_server_on_an_https_port_is_a_failed_handshake(world: MakeWorld) -> None:
+    w = world(lambda r, c: http_response(b"x"))
+    with socket.create_server(("127.0.0.1", 0)) as plain:
+        port = plain.getsockname()[1]
+
+        def refuse() -> None:
+            with plain.accept()[0] as sock:
+                sock.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                sock.recv(65536)
+
+        thread = threading.Thread(target=refuse)
+        thread.start()
+        call = FakeCall(Capabilities.none().with_http([EndpointPattern(HOST, ports=(port,))]))
+        with pytest.raises(HttpFailure) as caught:
+            w.door.fetch(call, HttpRequest("GET", f"https://{HOST}:{port}/"))
+        thread.join(10)
+    assert (caught.value.code, caught.value.request_sent) == ("tls", False)
+
+
+def test_a_closed_port_is_a_failed_operation(world: MakeWorld) -> None:
+    w = world(lambda r, c: http_response(b"x"), answers={HOST: ["127.0.0.2", "127.0.0.3"]})
+    failure = fail(w)
+    assert (failure.kind, failure.code, failure.request_sent) == (FailureKind.OPERATION_FAILED, "connect", False)
+
+
+def test_the_next_judged_address_is_tried_where_one_is_dead(world: MakeWorld) -> None:
+    w = world(lambda r, c: http_response(b"alive"), answers={HOST: ["127.0.0.2", "127.0.0.1"]})
+    assert w.get().body == b"alive"
+    assert w.get().body == b"alive"
+    assert w.server.connections == 1

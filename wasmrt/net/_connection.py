@@ -1,0 +1,119 @@
+"""One HTTP/1.1 connection. h11 reads and writes the protocol (RFC 9112); here it meets the socket."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import h11
+
+from wasmrt.limits import KEEPALIVE_SECONDS, MAX_HEADER_BYTES
+from wasmrt.net._exchange import Exchange
+from wasmrt.net._model import FailureKind
+from wasmrt.net._socket import BoundedSocket
+from wasmrt.net._wire import WireRequest
+
+
+class DeadConnectionError(Exception):
+    """An idle connection gave no byte of an answer: its server had closed it. Never leaves this room."""
+
+
+class Connection:
+    """Carries one exchange at a time."""
+
+    __slots__ = ("_http", "_idle_since", "_socket")
+
+    def __init__(self, socket: BoundedSocket) -> None:
+        self._socket = socket
+        self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEADER_BYTES)
+        self._idle_since = 0.0
+
+    def ask(self, request: WireRequest, exchange: Exchange) -> h11.Response:
+        """Send the request and return the head of the answer.
+
+        Raises:
+            DeadConnectionError: not one byte came back.
+            HttpFailure: the answer is not HTTP, or the exchange is over.
+        """
+        before = exchange.received
+        self._send(request, exchange)
+        try:
+            while True:
+                event = self._next(exchange)
+                if isinstance(event, h11.Response):
+                    return event
+                if not isinstance(event, h11.InformationalResponse) or event.status_code == 101:
+                    raise h11.RemoteProtocolError("no response")
+        except (OSError, h11.RemoteProtocolError) as error:
+            if exchange.received == before:
+                raise DeadConnectionError from None
+            raise self._told(error, exchange) from None
+
+    def body(self, exchange: Exchange) -> Iterator[bytes | bytearray]:
+        """Yield the body of the answer as it comes, its transfer coding undone.
+
+        Raises:
+            HttpFailure: it ended too early, or the exchange is over.
+        """
+        try:
+            while True:
+                event = self._next(exchange)
+                if isinstance(event, h11.Data):
+                    yield event.data
+                elif isinstance(event, h11.EndOfMessage):
+                    return
+                else:
+                    raise h11.RemoteProtocolError("no end")
+        except (OSError, h11.RemoteProtocolError) as error:
+            raise self._told(error, exchange) from None
+
+    def rest(self) -> bool:
+        """Make ready for the next exchange; False where the connection cannot have another.
+
+        SECURITY: bytes that came after the answer would be read as the answer to the next request, which may be
+        another user's. h11 keeps such bytes and so did the pools built on it; here they end the connection.
+        """
+        if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
+            return False
+        if self._http.trailing_data != (b"", False):
+            return False
+        self._http.start_next_cycle()
+        self._idle_since = time.monotonic()
+        return True
+
+    def is_fresh(self, now: float) -> bool:
+        """Whether an idle connection may still be used."""
+        return now - self._idle_since < KEEPALIVE_SECONDS and not self._socket.is_readable()
+
+    def is_expired(self, now: float) -> bool:
+        return now - self._idle_since >= KEEPALIVE_SECONDS
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _send(self, request: WireRequest, exchange: Exchange) -> None:
+        try:
+            head = h11.Request(method=request.method, target=request.target, headers=list(request.headers))
+            data = self._http.send(head) or b""
+            if request.body:
+                data += self._http.send(h11.Data(request.body)) or b""
+            data += self._http.send(h11.EndOfMessage()) or b""
+        except h11.LocalProtocolError:
+            raise exchange.failure(FailureKind.INPUT, "invalid-request", "the request is not valid HTTP") from None
+        try:
+            self._socket.send(data, exchange)
+        except OSError:
+            # A server may refuse a long request before its end, and say why: the answer is still worth reading.
+            return
+
+    def _next(self, exchange: Exchange) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+        while True:
+            event = self._http.next_event()
+            if event is not h11.NEED_DATA:
+                return event
+            self._http.receive_data(self._socket.receive(exchange))
+
+    def _told(self, error: Exception, exchange: Exchange) -> Exception:
+        if isinstance(error, OSError) or self._http.trailing_data[1]:
+            return exchange.broken()
+        return exchange.failure(FailureKind.OPERATION_FAILED, "protocol", "the server's answer is not valid HTTP")

@@ -1,0 +1,76 @@
+"""Fakes around the HTTP door: a resolver, and the part of a call that the door sees."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from wasmrt.capabilities import Capabilities
+from wasmrt.leaks import LeakDetector, LeakScanner
+from wasmrt.limits import MAX_HTTP_REQUESTS
+from wasmrt.model import Decision
+from wasmrt.net import ResolveError, SecretsView
+from wasmrt.secrets import DEFAULT_USER, UserSecrets
+from wasmrt.testing._secrets import MemorySecrets
+
+_DETECTOR = LeakDetector()
+
+
+class FakeResolver:
+    """Answers from a table. A list of lists is a name server that answers differently each time, the last for ever."""
+
+    def __init__(self, answers: Mapping[str, Sequence[str] | Sequence[Sequence[str]]]) -> None:
+        self._answers = dict(answers)
+        self.asked: list[str] = []
+        """Every host that was looked up, in order."""
+
+    def resolve(self, host: str, port: int, *, timeout_seconds: float) -> tuple[str, ...]:
+        """Return the next answer for `host`, or raise `ResolveError`."""
+        if host not in self._answers:
+            raise ResolveError("the host's name is not known")
+        answers = self._answers[host]
+        turn = self.asked.count(host)
+        self.asked.append(host)
+        if answers and not isinstance(answers[0], str):
+            answers = answers[min(turn, len(answers) - 1)]
+        return tuple(str(address) for address in answers)
+
+
+@dataclass(slots=True)
+class FakeCall:
+    """A call as `HttpDoor` sees one, without a guest: a grant, a user's secrets, and a record of what happened."""
+
+    grant: Capabilities
+    tool: str = "tool"
+    user: str = DEFAULT_USER
+    secrets: SecretsView = field(default_factory=lambda: UserSecrets(MemorySecrets(), DEFAULT_USER))
+    timeout_seconds: float = 30.0
+    cancelled: threading.Event = field(default_factory=threading.Event)
+    requests_left: int = MAX_HTTP_REQUESTS
+    decisions: list[Decision] = field(default_factory=list)
+    sent_bytes: int = 0
+    received_bytes: int = 0
+    deadline: float = 0.0
+    scanner: LeakScanner = field(default_factory=lambda: _DETECTOR.primed({}))
+    _primed: dict[str, str] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        self.deadline = time.monotonic() + self.timeout_seconds
+
+    def prime(self, name: str, value: str) -> None:
+        if self._primed.get(name) != value:
+            self._primed[name] = value
+            self.scanner = _DETECTOR.primed(self._primed)
+
+    def charge_http_request(self) -> bool:
+        self.requests_left -= 1
+        return self.requests_left >= 0
+
+    def charge_http_bytes(self, *, sent: int, received: int) -> None:
+        self.sent_bytes += sent
+        self.received_bytes += received
+
+    def decide(self, decision: Decision) -> None:
+        self.decisions.append(decision)
