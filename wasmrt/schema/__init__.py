@@ -1,0 +1,20 @@
+"""Between JSON and WIT: schemas, values, provider renderings and messages a model can act on.
+
+This room decides what a tool's params look like to an agent and whether they fit. It does not call anything, and
+it trusts no schema: a guest's own never reaches the network, a file or unbounded work.
+"""
+
+from wasmrt.schema._forms import function_schema, result_schema, type_schema, unsupported
+from wasmrt.schema._read import to_values
+from wasmrt.schema._write import failure_text, split_result, to_json
+
+__all__ = [
+    "failure_text",
+    "function_schema",
+    "result_schema",
+    "split_result",
+    "to_json",
+    "to_values",
+    "type_schema",
+    "unsupported",
+]
