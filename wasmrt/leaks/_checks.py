@@ -18,11 +18,11 @@ _BASE62 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _PLACEHOLDER_WORDS = (
     b"example", b"placeholder", b"changeme", b"change_me", b"change-me", b"redacted", b"replace", b"dummy",
     b"insert", b"your_", b"your-", b"yourt", b"yours", b"yourp", b"yourk", b"youra", b"_here", b"-here", b"todo",
-    b"sample", b"notreal", b"not_real", b"xxxx", b"****", b"....", b"####", b"fake_", b"fake-", b"_fake", b"-fake",
+    b"sample", b"notreal", b"not_real", b"xxxx", b"****", b"...", b"####", b"fake_", b"fake-", b"_fake", b"-fake",
     b"deadbeef", b"lorem", b"foobar", b"putyour", b"my_token", b"my-token", b"mytoken", b"tokenhere", b"secrethere",
     b"goeshere", b"mypass", b"my_pass", b"mysecret",
 )  # fmt: skip
-_TEMPLATE_MARKS = (b"${", b"{{", b"}}", b"<%", b"%(", b"$(", b"#{", b"{%", b"%{", b"__")
+_TEMPLATE_MARKS = (b"${", b"{{", b"}}", b"<%", b"%(", b"$(", b"#{", b"{%", b"%{")
 
 
 def entropy(value: bytes) -> float:
@@ -58,9 +58,9 @@ def is_placeholder(value: bytes) -> bool:
     lowered = value.lower()
     if any(word in lowered for word in _PLACEHOLDER_WORDS):
         return True
-    if any(mark in value for mark in _TEMPLATE_MARKS[:-1]):
+    if any(mark in value for mark in _TEMPLATE_MARKS):
         return True
-    return len(value) >= 8 and longest_run(value) >= max(6, len(value) // 3)
+    return len(value) >= 8 and (longest_run(value) >= max(6, len(value) // 3) or longest_sequence(value) >= 16)
 
 
 def _crc_base62(value: bytes) -> bool:
@@ -124,12 +124,21 @@ def _mixed(value: bytes) -> bool:
     return value.lower() != value != value.upper() and any(48 <= c <= 57 for c in value)
 
 
+def _both_cases(value: bytes) -> bool:
+    return value.lower() != value != value.upper()
+
+
 def _has_digit(value: bytes) -> bool:
     return any(48 <= c <= 57 for c in value)
 
 
 def _letter_and_digit(value: bytes) -> bool:
     return _has_digit(value) and any(c | 32 in range(97, 123) for c in value)
+
+
+def _upper_and_digit(value: bytes) -> bool:
+    """Upper case and digits together, as random base 32 of some length has."""
+    return _has_digit(value) and any(65 <= c <= 90 for c in value)
 
 
 CHECKSUMS: dict[str, Callable[[bytes], bool]] = {"crc62": _crc_base62}
@@ -141,7 +150,9 @@ CHECKS: dict[str, Callable[[bytes], bool]] = {
     "basic": _basic,
     "luhn": _luhn,
     "mixed": _mixed,
+    "both-cases": _both_cases,
     "digit": _has_digit,
     "letter-digit": _letter_and_digit,
+    "upper-digit": _upper_and_digit,
 }
 """Checks a candidate must pass."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import re2
 
 BLOCK_BYTES = 4096
-_GATE_OVERLAP_BYTES = 64
+_GATE_OVERLAP_BYTES = 128
 _GATE_MEMORY_BYTES = 64 << 20
 _RULE_MEMORY_BYTES = 16 << 20
 
@@ -39,12 +39,11 @@ class Finding:
     certain: bool
 
 
-def _options(memory: int, *, case_sensitive: bool) -> re2.Options:
+def _options(memory: int) -> re2.Options:
     import re2
 
     options = re2.Options()
     options.encoding = re2.Options.Encoding.LATIN1  # bytes are bytes: broken UTF-8 hides nothing
-    options.case_sensitive = case_sensitive
     options.max_mem = memory
     options.log_errors = False
     return options
@@ -60,7 +59,7 @@ def compile_rule(rule: Rule) -> Any:
 
     try:
         expression = re2.compile(
-            rule.expression.encode("latin-1"), _options(_RULE_MEMORY_BYTES, case_sensitive=True)
+            rule.expression.encode("latin-1"), _options(_RULE_MEMORY_BYTES)
         )
     except (re2.error, UnicodeEncodeError) as error:
         raise ConfigurationError(
@@ -92,11 +91,11 @@ class RuleEngine:
                 return self._gate
             gates: dict[str, list[int]] = {}
             for index, rule in enumerate(self.rules):
-                for literal in rule.gate_literals():
-                    gates.setdefault(literal.lower(), []).append(index)
-            gate = re2.Set.SearchSet(_options(_GATE_MEMORY_BYTES, case_sensitive=False))
-            for literal in gates:
-                gate.Add(re2.escape(literal.encode("latin-1")))
+                for expression in rule.gate_expressions():
+                    gates.setdefault(expression, []).append(index)
+            gate = re2.Set.SearchSet(_options(_GATE_MEMORY_BYTES))
+            for expression in gates:
+                gate.Add(expression.encode("latin-1"))
             gate.Compile()
             self._by_gate = list(gates.values())
             self._gate = gate

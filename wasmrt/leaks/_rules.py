@@ -3,7 +3,8 @@
 A rule says one of three things:
 `token`    a format that is recognisable by itself, written from its first literal characters on;
 `names` + `value`  a format that means something only beside a name, as in `NAME_key = value`;
-`pattern`  any expression whose first group is the secret, with the `gates` that announce it.
+`pattern`  any expression whose first group is the secret, with the `gates` that announce it; `ASSIGN` in it stands
+           for what lies between a name and its value.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ from wasmrt.leaks._model import Severity
 MAX_REACH_BYTES = 16 * 1024
 """No match is longer than this: what a chunk needs to see beyond its end."""
 
-_ASSIGN = r"""[\w.\-]*(?:[ \t]?[\w.\-]+)?\\?["'`\])>]*\s*(?:=>|:=|\|\||=|:|,|>|\()[\s"'`(=>\\]*"""
+_ASSIGN = (
+    r"""[\w.\-]*(?:[ \t]?[\w.\-]+)?\\?["'`\])>]*\s*"""
+    r"""(?:(?::{1,3}|[?.+]|\|\|)?=[ \t"'`(>=\\]*|(?:=>|\|\||[:,>(])[\s"'`(=>\\]*)"""
+)
 """From a name to its value, in the notations of shells, programs, JSON, YAML and XML."""
 
 
@@ -43,8 +47,8 @@ class Rule:
     value: str = ""
     pattern: str = ""
     gates: tuple[str, ...] = ()
-    """Literals, any case, one of which occurs near the start of every match."""
-    entropy: float = 0.0
+    """Literals with character classes, one of which occurs near the start of every match; their case counts for a `token`."""
+    entropy: float = 3.0
     """Bits per byte that the secret must reach."""
     check: str = ""
     checksum: str = ""
@@ -63,17 +67,24 @@ class Rule:
     def expression(self) -> str:
         """The RE2 expression; its first group is the secret."""
         if self.pattern:
-            return self.pattern
+            return self.pattern.replace("ASSIGN", _ASSIGN)
         if self.token:
             return f"({self.token})"
         return f"(?i:{'|'.join(self.names)}){_ASSIGN}({self.value})"
 
-    def gate_literals(self) -> tuple[str, ...]:
-        """Literals whose absence rules the rule out."""
-        return self.gates or self.names or (leading_literal(self.token),)
+    def gate_expressions(self) -> tuple[str, ...]:
+        """Short RE2 expressions, without repetition, whose absence rules the rule out."""
+        if self.gates:
+            cased = bool(self.token)
+            return tuple(_gate(g, cased=cased) for g in self.gates)
+        if self.names:
+            return tuple(_gate(n, cased=False) for n in self.names)
+        return (_gate(leading_literal(self.token), cased=True),)
 
 
 _LITERAL = re.compile(r"(?:[A-Za-z0-9_\-/:@=~ ]|\\[.\-$+/])+")
+_CLASS = re.compile(r"(\[[^\]]+\])")
+_GATE_MIN = 3
 
 
 def leading_literal(expression: str) -> str:
@@ -85,6 +96,16 @@ def leading_literal(expression: str) -> str:
     if expression[found.end() :][:1] in ("?", "*", "{"):
         literal = literal[:-1]
     return literal.replace("\\", "")
+
+
+def _gate(text: str, *, cased: bool) -> str:
+    """Quote a gate but for its character classes; short or repeating gates are refused, the gates' automaton stays small."""
+    parts = _CLASS.split(text)
+    units = sum(1 if part.startswith("[") else len(part) for part in parts)
+    if units < _GATE_MIN:
+        raise ConfigurationError(f"the gate {text!r} has fewer than three characters", hint="set gates explicitly")
+    quoted = "".join(part if part.startswith("[") else re.escape(part) for part in parts)
+    return quoted if cased else f"(?i:{quoted})"
 
 
 _KEYS = {f.name for f in fields(Rule)}
@@ -146,8 +167,12 @@ def _refuse_incomplete(rule: Rule, where: str) -> None:
         raise ConfigurationError(f"{where}: give exactly one of token, names with value, or pattern")
     if rule.pattern and not rule.gates:
         raise ConfigurationError(f"{where}: a pattern needs gates", hint="name a literal that every match contains")
-    if min(map(len, rule.gate_literals())) < 3:
-        raise ConfigurationError(f"{where}: a gate has fewer than three characters", hint="set gates explicitly")
+    if not rule.gates and any(re.search(r"[?*+\\[(|]", name) for name in rule.names):
+        raise ConfigurationError(f"{where}: names that are expressions need gates")
+    try:
+        rule.gate_expressions()
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{where}: {error.message}", hint=error.hint) from error
     if rule.check and rule.check not in CHECKS and rule.check not in CONTEXT_CHECKS:
         raise ConfigurationError(f"{where}: unknown check {rule.check!r}", hint=f"known: {', '.join(CHECKS)}")
     if rule.checksum and rule.checksum not in CHECKSUMS:
