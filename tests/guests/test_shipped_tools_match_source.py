@@ -1,0 +1,52 @@
+"""The components in the wheel are those that the sources in tools/ build."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def build() -> ModuleType:
+    # tools/ is a folder of scripts, not a package that could be imported by name.
+    places = {"rust_wasm": "rust_wasm.py", "tools_build": "build.py"}
+    for name, file in places.items():
+        spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / file)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+    return sys.modules["tools_build"]
+
+
+def test_no_shipped_tool_is_older_than_its_source(build: ModuleType) -> None:
+    assert build.stale() == {}, "run python tools/build.py"
+
+
+def test_a_changed_source_is_noticed(build: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    added = tmp_path / "added.rs"
+    added.write_text("// a line more")
+    known = build.sources
+    monkeypatch.setattr(build, "sources", lambda tool: [*known(tool), added])
+    monkeypatch.setattr(build, "ROOT", Path("/"))
+    assert build.stale() == dict.fromkeys(build.TOOLS, "its source changed after it was built")
+
+
+def test_a_component_that_the_sources_did_not_build_is_noticed(
+    build: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for tool in build.TOOLS:
+        (tmp_path / f"{tool}.wasm").write_bytes(b"\0asm")
+    monkeypatch.setattr(build, "SHIPPED", tmp_path)
+    assert build.stale() == dict.fromkeys(build.TOOLS, "it is not the component that was built")
+
+
+def test_echo_is_under_its_size(build: ModuleType) -> None:
+    assert (build.SHIPPED / "echo.wasm").stat().st_size < 120_000

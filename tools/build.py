@@ -1,0 +1,110 @@
+"""Build the first-party tools to components in wasmrt/_tools, and write down what they were built from.
+
+    python tools/build.py            build those whose source changed since
+    python tools/build.py NAME ...   build these, changed or not
+    python tools/build.py --check    build nothing; fail when a shipped component is older than its source
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import rust_wasm
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+SHIPPED = ROOT / "wasmrt/_tools"
+MANIFEST = SHIPPED / "manifest.json"
+TOOLS = ("echo", "json", "time")
+
+
+def sources(tool: str) -> list[Path]:
+    """Every file that decides what a tool's component is, this script and the world included."""
+    folders = [HERE / tool, HERE / "kit", ROOT / "wit/wasmrt-tool"]
+    found = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    return sorted([*found, HERE / "Cargo.toml", HERE / "Cargo.lock", HERE / "build.py"])
+
+
+def source_digest(tool: str) -> str:
+    """sha256 over names and bytes of the sources: equal digests, equal sources."""
+    digest = hashlib.sha256()
+    for path in sources(tool):
+        data = path.read_bytes()
+        digest.update(f"{path.relative_to(ROOT).as_posix()}\0{len(data)}\0".encode() + data)
+    return digest.hexdigest()
+
+
+def stale() -> dict[str, str]:
+    """Tools whose shipped component does not belong to the present source, each with the reason."""
+    recorded = json.loads(MANIFEST.read_text()) if MANIFEST.is_file() else {}
+    reasons = {tool: _reason(tool, recorded.get(tool)) for tool in TOOLS}
+    return {tool: reason for tool, reason in reasons.items() if reason}
+
+
+def _reason(tool: str, entry: dict[str, str] | None) -> str | None:
+    component = SHIPPED / f"{tool}.wasm"
+    if entry is None or not component.is_file():
+        return "it was never built"
+    if entry["source_sha256"] != source_digest(tool):
+        return "its source changed after it was built"
+    if entry["component_sha256"] != hashlib.sha256(component.read_bytes()).hexdigest():
+        return "it is not the component that was built"
+    return None
+
+
+def build(tool: str, rust: rust_wasm.RustWasm) -> Path:
+    """Compile one tool by itself: built together, cargo would give all of them each other's features."""
+    target = Path(os.environ.get("CARGO_TARGET_DIR", HERE / "target"))
+    command = ["cargo", "build", "--locked", "--release", "--target", rust_wasm.TARGET, "-p", tool]
+    env = os.environ | rust.env | rust.component_env([*_remaps(), "-Clink-arg=-zstack-size=131072"])
+    subprocess.run(command, cwd=HERE, env=env | {"CARGO_TARGET_DIR": str(target)}, check=True)
+    SHIPPED.mkdir(exist_ok=True)
+    return Path(shutil.copyfile(target / rust_wasm.TARGET / f"release/{tool}.wasm", SHIPPED / f"{tool}.wasm"))
+
+
+def _remaps() -> list[str]:
+    """Panic messages name source files: name them by crate, not by where this machine keeps them."""
+    home = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
+    subprocess.run(["cargo", "fetch", "--locked"], cwd=HERE, check=True)
+    indexes = sorted((home / "registry/src").iterdir())
+    places = {str(ROOT): "wasmrt", str(rust_wasm.cache_dir()): "toolchain"} | {str(place): "crates" for place in indexes}
+    return [f"--remap-path-prefix={place}={name}" for place, name in places.items()]
+
+
+def _record(tool: str, component: Path) -> None:
+    recorded = json.loads(MANIFEST.read_text()) if MANIFEST.is_file() else {}
+    data = component.read_bytes()
+    recorded[tool] = {
+        "component_sha256": hashlib.sha256(data).hexdigest(),
+        "size_bytes": len(data),
+        "source_sha256": source_digest(tool),
+    }
+    MANIFEST.write_text(json.dumps(recorded, indent=2, sort_keys=True) + "\n")
+
+
+def main(arguments: list[str]) -> int:
+    out_of_date = stale()
+    if arguments == ["--check"]:
+        for tool, reason in out_of_date.items():
+            print(f"{tool}: {reason}; run python tools/build.py", file=sys.stderr)
+        return 1 if out_of_date else 0
+    unknown = set(arguments) - set(TOOLS)
+    if unknown:
+        print(f"no such tool: {', '.join(sorted(unknown))}; there are {', '.join(TOOLS)}", file=sys.stderr)
+        return 2
+    rust = rust_wasm.find(prepare=True)
+    for tool in arguments or out_of_date:
+        component = build(tool, rust)
+        _record(tool, component)
+        print(f"{tool}: {component.stat().st_size} bytes")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
