@@ -35,7 +35,7 @@ def find_places(environ: Mapping[str, str] | None = None) -> Places:
             raise ConfigurationError(
                 f"{HOME_VARIABLE} must be an absolute path", hint=f"export {HOME_VARIABLE}=$PWD/the-folder"
             )
-        return Places(root, root / "cache")
+        return Places(root / "data", root / "cache")
     import platformdirs  # costs more than the rest of this room, and WASMRT_HOME does without
 
     return Places(

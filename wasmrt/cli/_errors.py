@@ -1,0 +1,90 @@
+"""An error as the reader needs it: one sentence and a hint, or one JSON object; and what it means as exit code."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from wasmrt.cli._output import printable, say
+from wasmrt.errors import (
+    CapabilityDeniedError,
+    CapabilityFileError,
+    ComponentError,
+    ConfigurationError,
+    GrantRequiredError,
+    InstallError,
+    IntegrityError,
+    InternalError,
+    InvalidParametersError,
+    NotAuthorizedError,
+    WasmrtError,
+)
+
+if TYPE_CHECKING:
+    import click
+
+FAILED, BAD_INPUT, DENIED, INTERNAL = 1, 2, 3, 4
+INTERRUPTED = 130  # what shells expect after Ctrl-C
+
+# The first that fits: a subclass comes before its family.
+_CODES: tuple[tuple[type[WasmrtError], int], ...] = (
+    (InternalError, INTERNAL),
+    (GrantRequiredError, DENIED),
+    (CapabilityDeniedError, DENIED),
+    (NotAuthorizedError, DENIED),
+    (IntegrityError, FAILED),
+    (InvalidParametersError, BAD_INPUT),
+    (ConfigurationError, BAD_INPUT),
+    (ComponentError, BAD_INPUT),
+    (InstallError, BAD_INPUT),
+    (WasmrtError, FAILED),
+)
+
+
+def exit_code(error: WasmrtError) -> int:
+    """Return the documented exit code of an error."""
+    return next(code for kind, code in _CODES if isinstance(error, kind))
+
+
+def fail(error: WasmrtError, *, as_json: bool) -> int:
+    """Tell an error of ours on stderr, and return its exit code."""
+    code = exit_code(error)
+    if as_json:
+        _say_json(error.as_dict() | {"exit_code": code})
+        return code
+    problems = error.problems if isinstance(error, CapabilityFileError) else ()
+    if len(problems) > 1:
+        say("error: the capability file cannot be used")
+        for path, sentence in problems:
+            say(f"  {path or '$'}: {sentence}")
+    else:
+        say(f"error: {error.message}")
+    if error.hint:
+        say(f"hint: {error.hint}")
+    return code
+
+
+def usage(error: click.ClickException, *, as_json: bool) -> int:
+    """Tell a mistake on the command line."""
+    context = getattr(error, "ctx", None)
+    hint = f"{context.command_path} --help" if context is not None else "wasmrt --help"
+    message = error.format_message()
+    return fail(ConfigurationError(message[:1].lower() + message[1:], code="usage", hint=hint), as_json=as_json)
+
+
+def unexpected(error: BaseException, *, as_json: bool) -> int:
+    """Tell an error that should not have been possible, with the line it came from."""
+    trace, line = error.__traceback__, "?"
+    while trace is not None:
+        line = f"{trace.tb_frame.f_globals.get('__name__', '?')}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    # The text of a foreign error may hold anything; its type and its place do not.
+    internal = InternalError(
+        f"an error that should never happen: {type(error).__name__} at {line}",
+        hint="please report it with the command that led to it",
+    )
+    return fail(internal, as_json=as_json)
+
+
+def _say_json(value: dict[str, Any]) -> None:
+    say(printable(json.dumps(value, ensure_ascii=False)))

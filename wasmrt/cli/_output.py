@@ -1,0 +1,73 @@
+"""How every command speaks: data on stdout, words on stderr, nothing that could drive the terminal."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print data as JSON, errors too (on stderr).")
+
+
+def printable(text: str) -> str:
+    """`text` with every character that a terminal might obey written as an escape; line ends stay.
+
+    SECURITY: tools, sidecars and file names choose text that is shown here.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == "\n" else _escaped(c) for c in text)
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def say(text: str) -> None:
+    """Words, on stderr."""
+    click.echo(printable(text), err=True)
+
+
+def show(text: str) -> None:
+    """Data for people, on stdout."""
+    click.echo(printable(text))
+
+
+def show_json(value: Any) -> None:
+    """Data for programs, on stdout."""
+    click.echo(printable(json.dumps(value, ensure_ascii=False, indent=2)))
+
+
+def show_columns(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """A plain table: columns as wide as they need to be, two blanks between."""
+    table = [list(header), *([printable(cell).replace("\n", " ") for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    layout = "  ".join(f"{{:<{width}}}" for width in widths)
+    click.echo("\n".join(layout.format(*row).rstrip() for row in table))
+
+
+def show_section(title: str, lines: Iterable[str]) -> None:
+    """A title and indented lines; nothing where there are none."""
+    listed = list(lines)
+    if listed:
+        show(f"{title}:\n" + "\n".join(f"  {line}" for line in listed))
+
+
+def is_interactive() -> bool:
+    """Whether a person can be asked."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def size_in_words(size_bytes: int) -> str:
+    """`1.4 MiB`"""
+    if size_bytes < 1024:
+        return f"{size_bytes} B"
+    if size_bytes < 1024 * 1024:
+        return f"{size_bytes / 1024:.1f} KiB"
+    return f"{size_bytes / 1024 / 1024:.1f} MiB"

@@ -1,0 +1,133 @@
+"""Finds a tool by name or path, with the power it has, and gets it ready. For every command that runs one."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+
+from wasmrt.errors import ConfigurationError, NotInstalledError
+from wasmrt.limits import COMPONENT_MAX_BYTES, MIB
+
+if TYPE_CHECKING:
+    from wasmrt import Capabilities, PreparedTool, WasmToolRuntime
+    from wasmrt.catalog import ToolVersion
+
+BUNDLED = Path(__file__).parent.parent / "_tools"
+_SLOW_BYTES = 1 * MIB
+"""Above this a first compile takes long enough to be watched."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundTool:
+    """A tool's bytes, and the power it was granted."""
+
+    name: str
+    data: bytes = field(repr=False)
+    origin: str
+    """`installed`, `bundled` or `file`."""
+    grant: Capabilities
+    sidecar: str | None = None
+    version: ToolVersion | None = None
+
+
+def find_tool(name_or_path: str, *, capabilities: Path | None = None, number: int | None = None) -> FoundTool:
+    """Find a tool: a path, else an installed tool, else one that comes with wasmrt.
+
+    A file has no grant: nobody gave it one. `capabilities` is one, given by whoever typed it.
+
+    Raises:
+        NotInstalledError: there is no such tool.
+        ConfigurationError: capabilities are given for a tool that has a grant of its own.
+    """
+    if name_or_path.endswith(".wasm") or os.sep in name_or_path:
+        return _from_file(Path(name_or_path), capabilities)
+    if capabilities is not None:
+        raise ConfigurationError(
+            f"{name_or_path} runs under the grant it was installed with",
+            hint=f"change it: wasmrt install SOURCE --name {name_or_path} --grant FILE",
+        )
+    return _installed(name_or_path, number) or find_bundled(name_or_path)
+
+
+def _from_file(path: Path, capabilities: Path | None) -> FoundTool:
+    from wasmrt.capabilities import Capabilities, parse
+    from wasmrt.installer import FileSource, read_capability_file
+
+    fetched = FileSource(path).fetch(max_bytes=COMPONENT_MAX_BYTES)
+    grant = Capabilities.none() if capabilities is None else parse(read_capability_file(capabilities)).capabilities
+    return FoundTool(
+        name=fetched.name[:64],
+        data=fetched.data,
+        origin="file",
+        grant=grant,
+        sidecar=None if fetched.sidecar is None else fetched.sidecar.decode("utf-8", "replace"),
+    )
+
+
+def _installed(name: str, number: int | None) -> FoundTool | None:
+    from wasmrt.catalog import Catalog, find_places
+
+    catalog = Catalog(find_places().data)
+    if not catalog.has(name):
+        return None
+    from wasmrt.installer import granted_to
+
+    version = catalog.get(name, number)
+    return FoundTool(
+        name=name,
+        data=catalog.read(version),
+        origin="installed",
+        grant=granted_to(version),
+        sidecar=version.sidecar,
+        version=version,
+    )
+
+
+def find_bundled(name: str) -> FoundTool:
+    """Find a tool that comes with wasmrt.
+
+    Raises:
+        NotInstalledError: there is none of that name.
+    """
+    from wasmrt.capabilities import Capabilities
+
+    path = BUNDLED / f"{name}.wasm"
+    if not name.isidentifier() or not path.is_file():
+        raise NotInstalledError(f"no tool named {name!r} is installed", hint="wasmrt list shows what is installed")
+    return FoundTool(name=name, data=path.read_bytes(), origin="bundled", grant=Capabilities.none())
+
+
+def bundled_names() -> list[str]:
+    """The tools that come with wasmrt."""
+    return sorted(path.stem for path in BUNDLED.glob("*.wasm"))
+
+
+def open_runtime(grant: Capabilities | None = None, *, workspace: Path | None = None) -> WasmToolRuntime:
+    """A runtime for one command, with the secrets store only where the grant can use one."""
+    from wasmrt.config import WasmRuntimeConfig
+    from wasmrt.runtime import WasmToolRuntime
+
+    secrets = None
+    if grant is not None and (grant.secrets is not None or (grant.http is not None and grant.http.credentials)):
+        from wasmrt.catalog import find_places
+        from wasmrt.secrets import open_store
+
+        secrets = open_store(find_places().data)
+    return WasmToolRuntime(WasmRuntimeConfig(secrets=secrets, workspace=workspace))
+
+
+def prepare(runtime: WasmToolRuntime, name: str, data: bytes, grant: Capabilities | None = None) -> PreparedTool:
+    """Compile a component, showing that something happens while it is large and somebody watches."""
+    if len(data) < _SLOW_BYTES or not sys.stderr.isatty():
+        return runtime.prepare(name, data, grant)
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        progress.add_task(f"compiling {name} ({len(data) / MIB:.1f} MiB), once", total=None)
+        return runtime.prepare(name, data, grant)

@@ -1,0 +1,140 @@
+"""`wasmrt doctor`: does everything that wasmrt stands on work here?"""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from wasmrt.cli._errors import FAILED
+from wasmrt.cli._output import json_option, show_columns, show_json, size_in_words
+from wasmrt.errors import WasmrtError
+
+if TYPE_CHECKING:
+    from wasmrt.catalog import Places
+
+_THIS_RELEASE = 1_763_596_800  # November 2025: a clock before that is wrong, and certificates fail
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing looked at. `state` is ok, warning or failed."""
+
+    name: str
+    state: str
+    found: str
+
+
+@click.command("doctor")
+@json_option
+@click.pass_context
+def doctor(ctx: click.Context, as_json: bool) -> None:
+    """Check versions, engine, cache, catalog, secrets and clock.
+
+    The exit code is 1 when something does not work.
+
+    \b
+    Examples:
+      wasmrt doctor
+      wasmrt doctor --json
+    """
+    from wasmrt.catalog import find_places
+
+    places = find_places()
+    checks = [_looked(name, look, places) for name, look in _CHECKS.items()]
+    if as_json:
+        show_json([asdict(check) for check in checks])
+    else:
+        show_columns(("CHECK", "STATE", "FOUND"), [(c.name, c.state, c.found) for c in checks])
+    if any(check.state == "failed" for check in checks):
+        ctx.exit(FAILED)
+
+
+def _looked(name: str, look: Callable[[Places], tuple[str, str]], places: Places) -> Check:
+    try:
+        return Check(name, *look(places))
+    except WasmrtError as error:
+        return Check(name, "failed", error.message + (f"; {error.hint}" if error.hint else ""))
+    except Exception as error:
+        return Check(name, "failed", f"{type(error).__name__}, please report it")
+
+
+def _versions(_: Places) -> tuple[str, str]:
+    from importlib.metadata import version
+
+    from wasmrt.engine import VERSION
+
+    return "ok", f"wasmrt {version('wasmrt')}, wasmtime {VERSION}, Python {platform.python_version()}"
+
+
+def _machine(_: Places) -> tuple[str, str]:
+    return "ok", f"{platform.system()} {platform.machine()}, {os.cpu_count()} processors"
+
+
+def _allocator(_: Places) -> tuple[str, str]:
+    from wasmrt.engine import Allocator, best_allocator
+
+    found = best_allocator()
+    if found == Allocator.POOLING:
+        return "ok", "pooling"
+    return "warning", "on demand, because this process may not reserve address space (ulimit -v): calls start slower"
+
+
+def _engine(_: Places) -> tuple[str, str]:
+    from wasmrt.cli._tools import bundled_names, find_bundled, open_runtime
+
+    if "echo" not in bundled_names():
+        return "warning", "the bundled tools are not built: run the build script of the repository"
+    found = find_bundled("echo")
+    start = time.perf_counter()
+    with open_runtime() as runtime:
+        runtime.prepare(found.name, found.data).execute({"message": "doctor"})
+    return "ok", f"echo answered in {(time.perf_counter() - start) * 1000:.0f} ms"
+
+
+def _cache(places: Places) -> tuple[str, str]:
+    from wasmrt.engine import DiskCache
+
+    folder = places.cache / "compiled"
+    if not DiskCache(folder, places.data / "cache.key").usable or not os.access(folder, os.W_OK):
+        return "warning", "the folder cannot be written: every start compiles again"
+    sizes = [entry.stat().st_size for entry in os.scandir(folder) if entry.is_file()]
+    return "ok", f"{len(sizes)} files, {size_in_words(sum(sizes))}"
+
+
+def _catalog(places: Places) -> tuple[str, str]:
+    from wasmrt.catalog import Catalog
+
+    tools = Catalog(places.data).tools()
+    waiting = sum(tool.waiting is not None for tool in tools)
+    return "ok", f"{len(tools)} installed, {waiting} updates wait for a grant; wasmrt verify checks their bytes"
+
+
+def _secrets(places: Places) -> tuple[str, str]:
+    from wasmrt.secrets import open_store
+
+    return "ok", type(open_store(places.data)).__name__
+
+
+def _clock(_: Places) -> tuple[str, str]:
+    if time.time() < _THIS_RELEASE:
+        return "failed", "the clock is years behind: certificates and expiry dates cannot be judged"
+    step = time.get_clock_info("monotonic").resolution
+    return "ok", f"monotonic steps of {step * 1e9:.0f} ns"
+
+
+_CHECKS: dict[str, Callable[[Places], tuple[str, str]]] = {
+    "versions": _versions,
+    "machine": _machine,
+    "allocator": _allocator,
+    "engine": _engine,
+    "cache": _cache,
+    "catalog": _catalog,
+    "secrets": _secrets,
+    "clock": _clock,
+}

@@ -1,0 +1,49 @@
+"""`wasmrt grant`: the decision that an update waits for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from wasmrt.cli._grant import ask, tell_powers
+from wasmrt.cli._output import is_interactive, json_option, say, show_json
+from wasmrt.errors import GrantRequiredError, NotInstalledError
+
+
+@click.command("grant")
+@click.argument("name")
+@click.option("--grant", type=click.Path(path_type=Path), metavar="FILE", help="Grant no more than this file allows.")
+@click.option("--yes", is_flag=True, help="Grant it without being asked: for scripts.")
+@json_option
+def grant(name: str, grant: Path | None, yes: bool, as_json: bool) -> None:
+    """Grant a waiting update what it asks for, and start using it.
+
+    \b
+    Examples:
+      wasmrt grant search
+      wasmrt grant search --grant narrower.json --yes
+    """
+    from wasmrt.capabilities import diff, explain, format_file, merge, parse
+    from wasmrt.catalog import Catalog, find_places
+    from wasmrt.installer import granted_to, read_capability_file, request_of
+
+    catalog = Catalog(find_places().data)
+    waiting = catalog.waiting(name)
+    if waiting is None:
+        raise NotInstalledError(f"no update of {name} waits for a grant", hint="wasmrt list shows which do")
+    power = request_of(waiting)
+    if grant is not None:
+        power = merge(power, parse(read_capability_file(grant)).capabilities)
+    tell_powers(f"{name} version {waiting.number}", explain(power))
+    for change in diff(granted_to(catalog.get(name)), power).widened:
+        say(f"  new: {change.sentence}")
+    if not yes:
+        if not is_interactive():
+            raise GrantRequiredError(f"nobody is here to grant {name} anything", hint="read the above, then pass --yes")
+        ask(name)
+    version = catalog.grant(name, waiting.number, format_file(power))
+    if as_json:
+        show_json(version.as_dict())
+    else:
+        say(f"{name} is version {version.number} now ({version.digest[:12]})")

@@ -1,0 +1,90 @@
+"""`wasmrt inspect`: everything about a tool that can be known without running it for anybody."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from wasmrt.cli._output import json_option, show, show_json, show_section, size_in_words
+from wasmrt.cli._reading import exports_of, imports_of, refusals
+from wasmrt.cli._tools import FoundTool, find_tool, open_runtime, prepare
+
+if TYPE_CHECKING:
+    from wasmrt import PreparedTool
+
+
+@click.command("inspect")
+@click.argument("tool", metavar="NAME_OR_PATH")
+@click.option("--version", "number", type=int, metavar="VERSION", help="Another version than the active one.")
+@click.option(
+    "--capabilities",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="For a file: judge it as if it had been granted this.",
+)
+@json_option
+def inspect(tool: str, number: int | None, capabilities: Path | None, as_json: bool) -> None:
+    """Show what a tool is, imports, may do and would be refused.
+
+    \b
+    Examples:
+      wasmrt inspect echo
+      wasmrt inspect ./search.wasm --json
+    """
+    found = find_tool(tool, capabilities=capabilities, number=number)
+    with open_runtime() as runtime:
+        report = _report(found, prepare(runtime, found.name, found.data))
+    if as_json:
+        show_json(report)
+    else:
+        _show(report)
+
+
+def _report(found: FoundTool, prepared: PreparedTool) -> dict[str, Any]:
+    from wasmrt.capabilities import explain, parse
+
+    imports = imports_of(prepared)
+    asked = None if found.sidecar is None else parse(found.sidecar)
+    version = found.version
+    return {
+        "name": found.name,
+        "origin": found.origin,
+        "world": prepared.world,
+        "digest": prepared.digest,
+        "size_bytes": len(found.data),
+        "imports": imports,
+        "exports": exports_of(prepared),
+        "tools": [spec.as_dict() for spec in prepared.tools],
+        "sidecar": None if found.sidecar is None else json.loads(found.sidecar),
+        "asks": [] if asked is None else list(explain(asked.capabilities)),
+        "granted": list(explain(found.grant)),
+        "refused": refusals(imports, found.grant),
+        "version": None if version is None else version.number,
+        "waits_for_grant": version is not None and version.grant is None,
+        "installed_at": None if version is None else version.installed_at,
+        "source": None if version is None else version.origin,
+    }
+
+
+def _show(report: dict[str, Any]) -> None:
+    number = f" version {report['version']}" if report["version"] else ""
+    show(f"{report['name']}{number} ({report['origin']})")
+    show(f"world:   {report['world']}\ndigest:  {report['digest']}\nsize:    {size_in_words(report['size_bytes'])}")
+    if report["installed_at"]:
+        show(f"from:    {report['source']}, {report['installed_at']}")
+    for tool in report["tools"]:
+        notes = [note for note, is_so in tool["annotations"].items() if is_so]
+        show(f"tool:    {tool['name']}" + (f" ({', '.join(notes)})" if notes else ""))
+        show_section("  description", [tool["description"]] if tool["description"] else [])
+        show_section("  schema", json.dumps(tool["schema"], ensure_ascii=False, indent=2).splitlines())
+        show_section("  problems", tool["problems"])
+    for side in ("imports", "exports"):
+        show_section(side, [f"{i or '(functions)'}: {', '.join(f) or 'types only'}" for i, f in report[side].items()])
+    show_section("asks for", report["asks"])
+    show_section("is granted", report["granted"])
+    show_section(
+        "will be refused", [f"{r['power']}, by its import {r['import']}; {r['hint']}" for r in report["refused"]]
+    )

@@ -1,0 +1,106 @@
+"""`wasmrt install`: a component with its capability file into the catalog, once somebody agreed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from wasmrt.cli._grant import ask, tell_powers
+from wasmrt.cli._output import is_interactive, json_option, say, show_json
+from wasmrt.cli._tools import open_runtime, prepare
+from wasmrt.errors import GrantRequiredError
+from wasmrt.limits import COMPONENT_MAX_BYTES, COMPONENT_WARN_BYTES
+
+if TYPE_CHECKING:
+    from wasmrt.catalog import ToolVersion
+    from wasmrt.installer import Installer, Proposal, Reading
+
+
+@click.command("install")
+@click.argument("source", type=click.Path(path_type=Path))
+@click.option("--name", metavar="NAME", help="What to call it; without it, the file's name.")
+@click.option(
+    "--capabilities",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="What it asks for; without it, NAME.capabilities.json beside the component.",
+)
+@click.option("--grant", type=click.Path(path_type=Path), metavar="FILE", help="Grant no more than this file allows.")
+@click.option("--yes", is_flag=True, help="Grant what it asks for without being asked: for scripts.")
+@click.option("--max-bytes", type=click.IntRange(1), default=COMPONENT_MAX_BYTES, help="Refuse larger components.")
+@click.option("--warn-bytes", type=click.IntRange(1), default=COMPONENT_WARN_BYTES, help="Warn above this size.")
+@json_option
+def install(
+    source: Path,
+    name: str | None,
+    capabilities: Path | None,
+    grant: Path | None,
+    yes: bool,
+    max_bytes: int,
+    warn_bytes: int,
+    as_json: bool,
+) -> None:
+    """Install a tool from a component file.
+
+    It shows what the tool asks for and stores it once you agree. An update that differs from what you agreed to
+    waits for a new grant; until then the old version keeps running.
+
+    \b
+    Examples:
+      wasmrt install ./search.wasm
+      wasmrt install ./search.wasm --name find --capabilities mine.json --yes
+      wasmrt install ./search.wasm --grant narrower.json
+    """
+    from wasmrt.catalog import Catalog, find_places
+    from wasmrt.cli._reading import read_tool
+    from wasmrt.installer import FileSource, Installer, WasmValidator, read_capability_file
+
+    def read(tool: str, data: bytes) -> Reading:
+        with open_runtime() as runtime:
+            return read_tool(prepare(runtime, tool, data))
+
+    validator = WasmValidator(warn_bytes=warn_bytes, max_bytes=max_bytes)
+    installer = Installer(Catalog(find_places().data), prepare=read, validator=validator)
+    narrowed = None if grant is None else read_capability_file(grant)
+    proposal = installer.propose(FileSource(source, capabilities), name=name, grant=narrowed)
+    _tell(proposal)
+    version = _decide(installer, proposal, yes)
+    if as_json:
+        show_json(version.as_dict() | {"unchanged": proposal.is_installed, "warnings": list(proposal.warnings)})
+    elif proposal.is_installed:
+        say(f"{version.name} version {version.number} is installed already")
+    else:
+        say(f"installed {version.name} version {version.number} ({version.digest[:12]})")
+
+
+def _tell(proposal: Proposal) -> None:
+    for warning in proposal.warnings:
+        say(f"warning: {warning}")
+    if proposal.is_installed:
+        return
+    if proposal.previous is not None:
+        say(f"{proposal.draft.name} differs from version {proposal.previous.number}:")
+        for change in proposal.changes:
+            say(f"  {change}")
+    tell_powers(proposal.draft.name, proposal.powers)
+
+
+def _decide(installer: Installer, proposal: Proposal, yes: bool) -> ToolVersion:
+    name = proposal.draft.name
+    if yes or not proposal.needs_decision:
+        return installer.accept(proposal)
+    if is_interactive():
+        ask(name)
+        return installer.accept(proposal)
+    if proposal.previous is None:
+        raise GrantRequiredError(
+            f"{name} was not installed: nobody is here to grant what it asks for",
+            hint="read the above, then install it with --yes",
+        )
+    waiting = installer.hold(proposal)
+    raise GrantRequiredError(
+        f"version {waiting.number} of {name} waits for a grant; version {proposal.previous.number} keeps running",
+        hint=f"wasmrt grant {name}",
+    )

@@ -1,0 +1,35 @@
+"""`wasmrt list`: what is installed."""
+
+from __future__ import annotations
+
+import click
+
+from wasmrt.cli._output import json_option, say, show_columns, show_json, size_in_words
+
+
+@click.command("list")
+@json_option
+def list(as_json: bool) -> None:
+    """Show the installed tools, one line each.
+
+    \b
+    Examples:
+      wasmrt list
+      wasmrt list --json
+    """
+    from wasmrt.catalog import Catalog, find_places
+
+    tools = Catalog(find_places().data).tools()
+    if as_json:
+        show_json([{name: getattr(tool, name) for name in tool.__slots__} for tool in tools])
+        return
+    if not tools:
+        say("nothing is installed yet; echo, time and json come with wasmrt")
+        return
+    show_columns(
+        ("NAME", "VERSION", "WORLD", "SIZE", "DIGEST"),
+        [(t.name, str(t.number), t.world, size_in_words(t.size_bytes), t.digest[:12]) for t in tools],
+    )
+    for tool in tools:
+        if tool.waiting is not None:
+            say(f"version {tool.waiting} of {tool.name} waits for a grant: wasmrt grant {tool.name}")

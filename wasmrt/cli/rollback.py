@@ -1,0 +1,28 @@
+"""`wasmrt rollback`: run an older version of a tool again."""
+
+from __future__ import annotations
+
+import click
+
+from wasmrt.cli._output import json_option, say, show_json
+
+
+@click.command("rollback")
+@click.argument("name")
+@click.option("--to", "number", type=int, metavar="VERSION", help="Which version; without it, the one before.")
+@json_option
+def rollback(name: str, number: int | None, as_json: bool) -> None:
+    """Make an older version of a tool the active one, with the grant it had.
+
+    \b
+    Examples:
+      wasmrt rollback search
+      wasmrt rollback search --to 3
+    """
+    from wasmrt.catalog import Catalog, find_places
+
+    version = Catalog(find_places().data).rollback(name, number)
+    if as_json:
+        show_json({"name": name, "version": version.number, "digest": version.digest})
+    else:
+        say(f"{name} is version {version.number} again ({version.digest[:12]})")

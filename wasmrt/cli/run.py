@@ -1,0 +1,115 @@
+"""`wasmrt run`: one call of one tool."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from wasmrt.cli._output import json_option, say, show_json
+from wasmrt.cli._tools import find_tool, open_runtime, prepare
+from wasmrt.errors import InvalidParametersError, SourceError, ToolError
+from wasmrt.limits import MAX_PARAMS_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from wasmrt.model import Decision, LogEntry
+
+
+@click.command("run")
+@click.argument("tool", metavar="NAME_OR_PATH")
+@click.argument("params", default="{}", metavar="[JSON | @FILE | -]")
+@click.option("--tool", "part", metavar="NAME", help="Which tool, where the component holds several.")
+@click.option("--context", metavar="JSON", help="What the tool is told about the conversation; it may know all of it.")
+@click.option("--user", default="local", show_default=True, help="Whose secrets and rate limits count.")
+@click.option(
+    "--capabilities",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="For a tool that is not installed: what it may do. Without it, nothing.",
+)
+@click.option(
+    "--workspace",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    metavar="DIR",
+    help="The folder that granted workspace prefixes are below.",
+)
+@click.option("--logs", is_flag=True, help="Show what the tool logged, on stderr.")
+@json_option
+def run(
+    tool: str,
+    params: str,
+    part: str | None,
+    context: str | None,
+    user: str,
+    capabilities: Path | None,
+    workspace: Path | None,
+    logs: bool,
+    as_json: bool,
+) -> None:
+    """Run a tool once: an installed one, one that comes with wasmrt, or a component file.
+
+    The result is JSON on stdout. With --json it comes with usage, logs and decisions.
+
+    \b
+    Examples:
+      wasmrt run echo '{"message": "hi"}'
+      wasmrt run ./search.wasm @params.json --capabilities search.capabilities.json
+      cat params.json | wasmrt run search -
+    """
+    text = _read_params(params)
+    found = find_tool(tool, capabilities=capabilities)
+    with open_runtime(found.grant, workspace=workspace) as runtime:
+        prepared = prepare(runtime, found.name, found.data, found.grant)
+        if part is not None:
+            prepared = prepared.tool(part)
+        try:
+            output = prepared.execute(text, context, user)
+        except ToolError as error:
+            if not as_json:
+                _show_logs(error.logs)
+                _show_denials(error.decisions)
+            raise
+    if as_json:
+        show_json(output.as_dict())
+        return
+    show_json(output.result)
+    if logs:
+        _show_logs(output.logs)
+    _show_denials(output.decisions)
+
+
+def _read_params(argument: str) -> str | bytes:
+    if argument == "-":
+        data = sys.stdin.buffer.read(MAX_PARAMS_BYTES + 1)
+    elif argument.startswith("@"):
+        try:
+            with Path(argument[1:]).open("rb") as file:
+                data = file.read(MAX_PARAMS_BYTES + 1)
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or "not a path"
+            raise SourceError(f"the params file cannot be read ({reason})", hint="check the path after @") from error
+    else:
+        return argument
+    if len(data) > MAX_PARAMS_BYTES:
+        raise InvalidParametersError(
+            f"the params are over {MAX_PARAMS_BYTES} bytes", hint="pass large data by reference"
+        )
+    return data
+
+
+def _show_logs(entries: Iterable[LogEntry]) -> None:
+    for entry in entries:
+        say(f"log {entry.level}: {entry.message}")
+
+
+def _show_denials(decisions: Iterable[Decision]) -> None:
+    denied = dict.fromkeys(decision for decision in decisions if not decision.allowed)
+    for decision in denied:
+        what = decision.subject or decision.capability
+        say(f"denied: {what} ({decision.reason}: {decision.rule})")
+        if decision.hint:
+            say(f"  to allow it, {decision.hint}")

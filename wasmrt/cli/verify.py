@@ -1,0 +1,40 @@
+"""`wasmrt verify`: is what is stored still what was installed?"""
+
+from __future__ import annotations
+
+import click
+
+from wasmrt.cli._errors import FAILED
+from wasmrt.cli._output import json_option, say, show_json
+
+
+@click.command("verify")
+@click.argument("name", required=False)
+@json_option
+@click.pass_context
+def verify(ctx: click.Context, name: str | None, as_json: bool) -> None:
+    """Check the stored components of one tool, or of all, against their digests.
+
+    Without a name it also removes what an install that was cut off left behind. The exit code is 1 when a
+    component is not what was installed.
+
+    \b
+    Examples:
+      wasmrt verify
+      wasmrt verify search --json
+    """
+    from wasmrt.catalog import Catalog, find_places
+
+    catalog = Catalog(find_places().data)
+    findings = catalog.verify(name)
+    strays = catalog.sweep() if name is None else 0
+    broken = [finding for finding in findings if finding.problem]
+    if as_json:
+        checked = [{slot: getattr(finding, slot) for slot in finding.__slots__} for finding in findings]
+        show_json({"checked": checked, "broken": len(broken), "strays_removed": strays})
+    else:
+        for finding in broken:
+            say(f"{finding.name} version {finding.number}: {finding.problem}")
+        say(f"{len(findings)} checked, {len(broken)} broken" + (f", {strays} left-over removed" if strays else ""))
+    if broken:
+        ctx.exit(FAILED)
