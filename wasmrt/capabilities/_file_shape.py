@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from wasmrt.capabilities._credential import LocationType, read_secret_name
+from wasmrt.capabilities._credential import CredentialLocation, LocationType, read_secret_name
 from wasmrt.capabilities._endpoint import MAX_PREFIX_LENGTH, METHODS, read_host_pattern, read_path_prefix
 from wasmrt.capabilities._json import Problems, child
 from wasmrt.capabilities._model import (
     MAX_CALL_TIMEOUT_SECONDS,
     MAX_HTTP_TIMEOUT_SECONDS,
     MAX_REQUESTS,
+    read_alias,
     read_secret_glob,
+    read_tool_name,
 )
 from wasmrt.capabilities._shape import (
     INVALID,
@@ -31,6 +33,7 @@ from wasmrt.capabilities._shape import (
 )
 from wasmrt.capabilities._url import InvalidUrlError, parse_url
 from wasmrt.capabilities._workspace_path import read_prefix
+from wasmrt.errors import ConfigurationError
 
 _HOST = Text(max_length=256, check=read_host_pattern, pattern=r"^(\*\.)?[^\s/@*?#]+$")
 _PATH = Text(max_length=MAX_PREFIX_LENGTH, check=read_path_prefix, pattern=r"^/[!-~]*$")
@@ -38,6 +41,8 @@ _SECRET = Text(max_length=128, check=read_secret_name, pattern=r"^[A-Za-z0-9_.-]
 _METHOD = Text(choices=METHODS, upper=True)
 _SCHEME = Text(choices=("https", "http"))
 _PORT = Number(maximum=65535)
+_ALIAS = Text(max_length=64, check=read_alias, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")
+_TOOL = Text(max_length=256, check=read_tool_name, pattern=r"^[!-~]+$")
 _WORD = Text(max_length=256)
 _PROSE = Text(max_length=16384)
 
@@ -84,7 +89,13 @@ class _Location(Shape):
             return INVALID
         rest = {key: item for key, item in value.items() if key != "type"}
         parts = _LOCATIONS[kind].read(rest, path, problems)
-        return INVALID if parts is INVALID else {"type": kind} | parts
+        if parts is INVALID:
+            return INVALID
+        try:
+            return CredentialLocation(LocationType(kind), **parts)
+        except ConfigurationError as error:
+            problems.add(path, error.message)
+            return INVALID
 
     def schema(self) -> dict[str, Any]:
         kinds = []
@@ -95,13 +106,19 @@ class _Location(Shape):
         return {"oneOf": kinds}
 
 
+def _read_listed_prefix(text: str) -> str:
+    if not text:
+        raise ConfigurationError("an empty prefix", hint="write true for the whole workspace")
+    return read_prefix(text)
+
+
 class _Workspace(Shape):
     """`true` is the whole workspace, `false` none of it."""
 
     _record = Record(
         {
             "allowed_prefixes": Member(
-                shape=ListOf(item=Text(check=read_prefix)),
+                shape=ListOf(item=Text(check=_read_listed_prefix)),
                 about="Folders or files, such as 'context/'. An empty list allows nothing.",
                 required=True,
             )
@@ -111,11 +128,7 @@ class _Workspace(Shape):
     def read(self, value: Any, path: str, problems: Problems) -> Any:
         if isinstance(value, bool):
             return {"allowed_prefixes": [""]} if value else None
-        result = self._record.read(value, path, problems)
-        if result is not INVALID and "" in result["allowed_prefixes"]:
-            problems.add(child(path, "allowed_prefixes"), "an empty prefix: write true for the whole workspace")
-            return INVALID
-        return result
+        return self._record.read(value, path, problems)
 
     def schema(self) -> dict[str, Any]:
         return {"anyOf": [{"type": "boolean"}, self._record.schema()]}
@@ -136,7 +149,8 @@ _ENDPOINT = Record(
         "schemes": Member(shape=ListOf(item=_SCHEME, least=1), about="Both schemes."),
         "path_prefix": Member(shape=_PATH, about="Whole segments: /v1/ covers all below it, every path if absent."),
         "methods": Member(shape=ListOf(item=_METHOD), about="Every method where nothing is said."),
-    }
+    },
+    either=(("port", "ports"), ("scheme", "schemes")),
 )
 _CREDENTIAL = Record(
     {
@@ -175,7 +189,7 @@ _SECRETS = Record(
 )
 _TOOL_INVOKE = Record(
     {
-        "aliases": Member(shape=MapOf(item=_WORD), about="Alias to the tool behind it.", required=True),
+        "aliases": Member(shape=MapOf(item=_TOOL, key=_ALIAS), about="Alias to the tool behind it.", required=True),
         "rate_limit": Member(shape=_RATE, about="How often, for each user."),
     }
 )

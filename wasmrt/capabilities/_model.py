@@ -141,10 +141,8 @@ class ToolInvokeCapability:
         if len(dict(self.aliases)) < len(self.aliases):
             raise ConfigurationError("one alias stands for two tools")
         for alias, tool in self.aliases:
-            if not isinstance(alias, str) or not _ALIAS.match(alias):
-                raise ConfigurationError(f"alias {alias!r} may hold letters, digits, '_', '-' and '.' only")
-            if not isinstance(tool, str) or not _TOOL_NAME.match(tool):
-                raise ConfigurationError(f"alias {alias!r} does not stand for a tool's name")
+            read_alias(alias)
+            read_tool_name(tool)
 
     def resolve(self, alias: str) -> str | None:
         """Return the tool behind an alias; None where it stands for nothing."""
@@ -259,6 +257,28 @@ def _listed(items: Iterable[str]) -> tuple[str, ...]:
 
 def _unique(read: Callable[[str], str], items: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(map(read, items)))
+
+
+def read_alias(text: object) -> str:
+    """Return an alias as it is.
+
+    Raises:
+        ConfigurationError: it holds anything but letters, digits, `_`, `-` and `.`.
+    """
+    if not isinstance(text, str) or not _ALIAS.match(text):
+        raise ConfigurationError(f"alias {text!r} may hold letters, digits, '_', '-' and '.' only")
+    return text
+
+
+def read_tool_name(text: object) -> str:
+    """Return the name of the tool behind an alias as it is.
+
+    Raises:
+        ConfigurationError: it is empty, long or holds invisible characters.
+    """
+    if not isinstance(text, str) or not _TOOL_NAME.match(text):
+        raise ConfigurationError(f"{text!r} is not a tool's name")
+    return text
 
 
 def read_secret_glob(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from wasmrt.capabilities._credential import CredentialLocation, CredentialMapping, LocationType
+from wasmrt.capabilities._credential import CredentialMapping
 from wasmrt.capabilities._endpoint import EndpointPattern
 from wasmrt.capabilities._file import AuthSection, CapabilityFile, OAuthConfig, SetupSecret, ValidationEndpoint
 from wasmrt.capabilities._file_shape import NESTED, ROOT, SECTIONS
@@ -113,17 +113,13 @@ def _build_http(tree: dict[str, Any], attempt: Callable[[str, Callable[[], Any]]
 def _build_endpoint(tree: dict[str, Any]) -> EndpointPattern:
     ports = tree.get("ports", [tree["port"]] if "port" in tree else [])
     schemes = tree.get("schemes", [tree.get("scheme", "https")])
-    if ("port" in tree and "ports" in tree) or ("scheme" in tree and "schemes" in tree):
-        raise CapabilityFileError("the entry has both a single and a plural form of one key", hint="keep one")
     return EndpointPattern(tree["host"], tree.get("path_prefix"), tuple(tree.get("methods", ())), ports, schemes)
 
 
 def _build_credential(name: str, tree: dict[str, Any]) -> CredentialMapping:
-    place = tree["location"]
-    parts = {key: value for key, value in place.items() if key != "type"}
     return CredentialMapping(
         secret_name=tree["secret_name"],
-        location=CredentialLocation(LocationType(place["type"]), **parts),
+        location=tree["location"],
         host_patterns=tree["host_patterns"],
         path_patterns=tree.get("path_patterns", ()),
         optional=tree.get("optional", False),

@@ -184,6 +184,8 @@ class Record(Shape):
     """An object with known keys; another key is a mistake that names the nearest known one."""
 
     members: Mapping[str, Member]
+    either: tuple[tuple[str, str], ...] = ()
+    """Pairs of keys of which only one may be there."""
 
     def read(self, value: Any, path: str, problems: Problems) -> Any:
         if not isinstance(value, dict):
@@ -203,6 +205,9 @@ class Record(Shape):
         for key, member in self.members.items():
             if member.required and key not in result:
                 problems.add(child(path, key), "is missing")
+        for one, other in self.either:
+            if one in result and other in result:
+                problems.add(child(path, other), f"{one!r} says it already; keep one")
         return INVALID if len(problems) > before else result
 
     def schema(self) -> dict[str, Any]:
@@ -211,11 +216,12 @@ class Record(Shape):
             properties[key] = member.shape.schema() | {"description": member.about}
             for other in member.others:
                 properties[other] = {"$comment": f"read as {key}", "deprecated": True} | member.shape.schema()
-        required = [
+        required: list[dict[str, Any]] = [
             {"required": [key]} if not member.others else {"anyOf": [{"required": [s]} for s in (key, *member.others)]}
             for key, member in self.members.items()
             if member.required
         ]
+        required += [{"not": {"required": list(pair)}} for pair in self.either]
         schema: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
         return schema | ({"allOf": required} if required else {})
 

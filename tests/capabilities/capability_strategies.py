@@ -1,0 +1,86 @@
+"""Random capabilities and requests that meet often enough to tell right from wrong."""
+
+from hypothesis import strategies as st
+
+from wasmrt.capabilities import (
+    METHODS,
+    Capabilities,
+    CredentialLocation,
+    CredentialMapping,
+    EndpointPattern,
+    HttpCapability,
+    RateLimitConfig,
+    SecretsCapability,
+    ToolInvokeCapability,
+    ToolLimits,
+    WorkspaceCapability,
+)
+
+HOSTS = ["api.example.com", "a.api.example.com", "example.com", "other.org", "8.8.8.8"]
+PATTERNS = [*HOSTS, "*.example.com", "*.api.example.com"]
+PATHS = ["/", "/v1", "/v1/", "/v1/users", "/v1/%75sers/", "/v1/users%2Fadmin", "/v1/usersX", "/v2", "//v1", "/%zz"]
+PREFIXES = [None, *(path for path in PATHS if "%zz" not in path)]
+PORTS = [80, 443, 8443]
+FILES = ["context", "context/a.md", "context/deep/b.md", "contextual/x", "notes/c.md"]
+FOLDERS = ["", "context", "context/", "context/deep/", "notes/", "contextual"]
+SECRETS = ["openai_key", "openai_org", "github_token"]
+GLOBS = [*SECRETS, "openai_*", "open*", "*"]
+
+subset = lambda items, most=3: st.lists(st.sampled_from(items), max_size=most).map(tuple)  # noqa: E731
+endpoints = st.builds(
+    EndpointPattern,
+    st.sampled_from(PATTERNS),
+    st.sampled_from(PREFIXES),
+    subset(METHODS[:4]),
+    subset(PORTS),
+    st.sampled_from([("https",), ("http",), ("https", "http")]),
+)
+locations = st.sampled_from(
+    [
+        CredentialLocation.bearer(),
+        CredentialLocation.basic("me"),
+        CredentialLocation.header("X-Api-Key", "Key "),
+        CredentialLocation.query_param("key"),
+        CredentialLocation.url_path("TOKEN"),
+    ]
+)
+credentials = st.builds(
+    CredentialMapping,
+    secret_name=st.sampled_from(SECRETS),
+    location=locations,
+    host_patterns=st.lists(st.sampled_from(PATTERNS), min_size=1, max_size=3).map(tuple),
+    path_patterns=subset([p for p in PREFIXES if p]),
+    optional=st.booleans(),
+)
+rates = st.builds(RateLimitConfig, st.integers(1, 100), st.integers(1, 2000))
+https = st.builds(
+    HttpCapability,
+    st.lists(endpoints, max_size=4).map(tuple),
+    st.dictionaries(st.sampled_from(["one", "two", "three"]), credentials, max_size=3),
+    rates,
+    st.integers(1, 10**9),
+    st.integers(1, 10**9),
+    st.one_of(st.integers(1, 3600), st.floats(0.001, 3600)),
+)
+limits = st.builds(
+    ToolLimits,
+    memory_bytes=st.none() | st.integers(1, 2**40),
+    fuel=st.none() | st.integers(1, 2**40),
+    timeout_seconds=st.none() | st.floats(0.001, 86400),
+)
+capabilities = st.builds(
+    Capabilities,
+    st.none() | https,
+    st.none() | st.builds(WorkspaceCapability, subset(FOLDERS)),
+    st.none() | st.builds(SecretsCapability, subset(GLOBS)),
+    st.none()
+    | st.builds(ToolInvokeCapability, st.dictionaries(st.sampled_from("abc"), st.sampled_from(["t1", "t2"])), rates),
+    limits,
+)
+urls = st.builds(
+    lambda scheme, host, port, path: f"{scheme}://{host}{port}{path}",
+    st.sampled_from(["https", "http"]),
+    st.sampled_from([*HOSTS, "notexample.com", "api.example.com.evil.org"]),
+    st.sampled_from(["", ":80", ":443", ":8443", ":22"]),
+    st.sampled_from([*PATHS, "/v1/users/7", "/v1/%2e%2e/admin", "/v1?x=1"]),
+)

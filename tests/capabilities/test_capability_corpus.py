@@ -1,0 +1,40 @@
+"""Every row of the SSRF corpus, decided by `explain_http` alone."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from wasmrt.capabilities import Capabilities, EndpointPattern
+from wasmrt.errors import ConfigurationError
+
+CORPUS = Path(__file__).resolve().parents[2].parent / "shared" / "corpora" / "ssrf_train.jsonl"
+# The row steps one past 255.255.255.255 and lands on ::1:0:0, which is outside 2000::/3: nothing public is there.
+MISLABELLED = {"a0cc3542c967": "::1:0:0"}
+
+
+def _decide(row: dict) -> bool:
+    patterns = []
+    for host in row["allowlist"]:
+        try:
+            patterns.append(EndpointPattern.host(host).with_schemes("https", "http"))
+        except ConfigurationError:
+            continue
+    granted = Capabilities.none().with_http(patterns)
+    asked = [row["url"], *row.get("redirects", [])]
+    return all(granted.explain_http("GET", url, row.get("resolves_to")).allowed for url in asked)
+
+
+def test_every_row_is_decided_as_expected():
+    if not CORPUS.exists():
+        pytest.skip(f"the corpus {CORPUS.name} is not beside this checkout")
+    rows = [json.loads(line) for line in CORPUS.read_text().splitlines()]
+    wrong = {row["id"]: row["url"] for row in rows if _decide(row) != (row["expect"] == "allow")}
+    assert set(wrong) == set(MISLABELLED), wrong
+    assert len(rows) == 689
+
+
+def test_the_mislabelled_row_is_outside_the_addresses_in_use():
+    granted = Capabilities.none().with_http([EndpointPattern.host("a.example")])
+    for address in MISLABELLED.values():
+        assert "not-global-unicast" in granted.explain_http("GET", "https://a.example/", [address]).rule

@@ -1,0 +1,325 @@
+"""Reading, writing and describing capability files."""
+
+import json
+
+import jsonschema_rs
+import pytest
+
+from wasmrt.capabilities import (
+    Capabilities,
+    CredentialLocation,
+    EndpointPattern,
+    capability_schema,
+    diff,
+    explain,
+    format_file,
+    parse,
+    review,
+)
+from wasmrt.errors import CapabilityFileError
+
+SEED = """{
+  "http": {
+    "allowed_endpoints": [
+      { "host": "api.example.com", "path_prefix": "/v1/", "methods": ["POST"] }
+    ]
+  },
+  "workspace": true,
+  "secrets": {
+    "allowed": ["API_KEY", "openai_*"]
+  }
+}"""
+NESTED = json.dumps(
+    {
+        "version": "0.1.0",
+        "wit_version": "0.3.0",
+        "description": "Searches a place.",
+        "capabilities": {
+            "http": {
+                "allowlist": [{"host": "api.example.com", "path_prefix": "/", "methods": ["get"]}],
+                "credentials": {
+                    "one": {
+                        "secret_name": "EXAMPLE_TOKEN",
+                        "location": {"type": "header", "header_name": "Authorization", "prefix": "Bearer "},
+                        "host_patterns": ["api.example.com"],
+                        "path_patterns": ["/v1/"],
+                        "optional": True,
+                    },
+                    "two": {
+                        "secret_name": "example_token",
+                        "location": {"type": "url_path", "placeholder": "{TOKEN}"},
+                        "host_patterns": ["*.example.com"],
+                    },
+                },
+                "rate_limit": {"requests_per_minute": 30},
+                "timeout_secs": 60,
+            },
+            "secrets": {"allowed_names": ["example_token"]},
+            "tool_invoke": {"aliases": {"search": "web"}},
+            "workspace": {"allowed_prefixes": ["okta/"]},
+        },
+        "limits": {"memory": 1048576, "fuel": 5, "timeout": 2.5},
+        "auth": {
+            "secret_name": "example_token",
+            "display_name": "Beispiel 例",
+            "oauth": {
+                "authorization_url": "https://{okta_domain}/oauth2/authorize",
+                "token_url": "https://login.example.com/token",
+                "scopes": ["read"],
+                "use_pkce": False,
+                "extra_params": {"access_type": "offline"},
+            },
+            "validation_endpoint": {"url": "https://api.example.com/me", "headers": {"Accept": "*/*"}},
+            "optional": True,
+        },
+        "setup": {
+            "required_secrets": [{"name": "example_token", "prompt": "Token"}],
+            "optional_secrets": [{"name": "second"}],
+        },
+        "discovery_summary": {"always_required": ["action"], "examples": [{"action": "x", "deep": {"er": []}}]},
+        "config": {"default_limit": 30},
+    }
+)
+
+
+def test_the_seeds_example_loads_and_means_what_the_seed_says():
+    granted = parse(SEED).capabilities
+    assert granted == Capabilities.none().with_http(
+        [EndpointPattern.host("api.example.com").with_path_prefix("/v1/").with_methods("POST")]
+    ).with_workspace_read([""]).with_secrets(["api_key", "openai_*"])
+    assert granted.http.rate_limit.requests_per_minute == 60
+    assert granted.http.rate_limit.requests_per_hour == 1000
+    assert (granted.http.max_request_bytes, granted.http.max_response_bytes) == (1 << 20, 10 << 20)
+    assert granted.http.timeout_seconds == 30
+    assert granted.explain_http("POST", "https://api.example.com/v1/x").allowed
+    assert granted.explain_workspace("any/where.md").allowed
+    assert granted.explain_secret("openai_key").allowed
+
+
+def test_everything_under_capabilities_counts_as_if_it_stood_at_the_top():
+    file = parse(NESTED)
+    http = file.capabilities.http
+    assert http.allowlist == (EndpointPattern.host("api.example.com").with_methods("GET"),)
+    assert [m.name for m in http.credentials] == ["one", "two"]
+    assert http.credentials[0].location == CredentialLocation.header("Authorization", "Bearer ")
+    assert http.credentials[0].optional and not http.credentials[1].optional
+    assert http.credentials[1].location.placeholder == "TOKEN"
+    assert http.timeout_seconds == 60
+    assert file.capabilities.limits.overrides() == {"memory_bytes": 1048576, "fuel": 5, "timeout_seconds": 2.5}
+    assert file.auth.oauth.extra_params == (("access_type", "offline"),)
+    assert file.auth.oauth.use_pkce is False
+    assert [(s.name, s.optional) for s in file.setup_secrets] == [("example_token", False), ("second", True)]
+    assert file.sections["config"] == {"default_limit": 30}
+
+
+@pytest.mark.parametrize("text", [SEED, NESTED, "{}", '{"workspace": false}', '{"http": {}}'])
+def test_a_file_is_written_in_one_spelling_that_reads_back_as_the_same(text):
+    written = format_file(parse(text))
+    assert parse(written) == parse(text)
+    assert format_file(parse(written)) == written
+    for old in ("allowed_endpoints", '"allowed"', "header_name", "timeout_secs", '"capabilities"'):
+        assert old not in written
+
+
+MISTAKES = """{
+  "http": {
+    "allowlst": [],
+    "allowlist": [
+      {"host": "https://example.com"},
+      {"hots": "example.com"},
+      {"host": "example.com", "methods": ["GET", "FETCH"], "port": 0},
+      {"host": "example.com", "port": 1, "ports": [2]}
+    ],
+    "timeout": 5,
+    "timeout_secs": 3,
+    "credentials": {
+      "x y": {"secret_name": "a b", "location": {"type": "beerer"}, "host_patterns": []},
+      "h": {"secret_name": "h", "location": {"type": "header", "name": "Host"}, "host_patterns": ["a.org"]}
+    }
+  },
+  "workspace": {"allowed_prefixes": ["../x", ""]},
+  "secret": {},
+  "secrets": {"allowed_names": ["*a"]},
+  "limits": {"fuel": -1, "memory_bytes": 1.5},
+  "auth": {"setup_url": "http://example.com/"},
+  "tool_invoke": {"aliases": {"a b": "x", "c": ""}},
+  "setup": null
+}"""
+
+
+def test_every_mistake_is_told_at_once_with_its_path_and_the_nearest_key():
+    with pytest.raises(CapabilityFileError) as caught:
+        parse(MISTAKES)
+    told = dict(caught.value.problems)
+    assert set(told) == {
+        "http.allowlst",
+        "http.allowlist[0].host",
+        "http.allowlist[1].hots",
+        "http.allowlist[1].host",
+        "http.allowlist[2].methods[1]",
+        "http.allowlist[2].port",
+        "http.allowlist[3].ports",
+        "http.timeout_secs",
+        'http.credentials["x y"].secret_name',
+        'http.credentials["x y"].location.type',
+        'http.credentials["x y"].host_patterns',
+        "http.credentials.h.location",
+        "workspace.allowed_prefixes[0]",
+        "workspace.allowed_prefixes[1]",
+        "secret",
+        "secrets.allowed_names[0]",
+        "limits.fuel",
+        "limits.memory_bytes",
+        "auth.setup_url",
+        "auth.secret_name",
+        'tool_invoke.aliases["a b"]',
+        "tool_invoke.aliases.c",
+        "setup",
+    }
+    assert told["http.allowlst"] == "unknown key; did you mean 'allowlist'?"
+    assert told["secret"] == "unknown key; did you mean 'secrets'?"
+    assert "did you mean 'bearer'?" in told['http.credentials["x y"].location.type']
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "not JSON"),
+        ("{", "not JSON"),
+        ("[]", "must be an object, not a list"),
+        ("null", "must be an object, not null"),
+        ("{} {}", "not JSON"),
+        ("// no\n{}", "not JSON"),
+        ('{"http": {},}', "not JSON"),
+        ('{"limits": {"fuel": NaN}}', "NaN"),
+        ('{"limits": {"fuel": 1e999}}', "too large"),
+        ('{"limits": {"fuel": ' + "9" * 5000 + "}}", "digits"),
+        ("[" * 100_000, "nests deeper"),
+        ('{"http":' * 17 + "1" + "}" * 17, "nests deeper"),
+        (b"\xff\xfe{\x00}\x00", "not UTF-8"),
+        ("\ufeff{}", "byte order mark"),
+        ('{"description": "\\ud800"}', "surrogate"),
+        ('{"' + "x" * 300_000 + '": 1}', "larger than"),
+        ('{"workspace": true, "workspace": false}', "written twice"),
+        ('{"http": {"allowlist": [], "allowlist": [{"host": "evil.example"}]}}', "written twice"),
+        ('{"http": {"allowlist": [], "allowed_endpoints": [{"host": "evil.example"}]}}', "two spellings"),
+        ('{"http": {}, "capabilities": {"http": {}}}', "also stands at the top"),
+        ('{"capabilities": {"capabilities": {}}}', "unknown key"),
+        ('{"workspace": 1}', "must be an object"),
+        ('{"http": {"allowlist": {"host": "a.example"}}}', "must be a list"),
+        ('{"http": {"allowlist": ["a.example"]}}', "must be an object, not text"),
+        ('{"http": {"allowlist": [' + ",".join(['{"host":"a.example"}'] * 257) + "]}}", "0 to 256 entries"),
+        ('{"http": {"max_request_bytes": true}}', "must be a positive whole number"),
+    ],
+)
+def test_a_file_that_is_not_strictly_sound_is_refused(text, told):
+    with pytest.raises(CapabilityFileError) as caught:
+        parse(text)
+    assert any(told in sentence for _, sentence in caught.value.problems), caught.value.problems
+
+
+def test_a_file_full_of_mistakes_is_answered_with_a_hundred_of_them():
+    with pytest.raises(CapabilityFileError) as caught:
+        parse(json.dumps({f"k{n}": 1 for n in range(5000)}))
+    assert len(caught.value.problems) == 100
+
+
+def test_the_published_schema_accepts_what_parses_and_refuses_what_does_not():
+    schema = jsonschema_rs.validator_for(capability_schema())
+    for text in (SEED, NESTED, "{}"):
+        assert schema.is_valid(json.loads(text))
+    for wrong in (
+        {"htp": {}},
+        {"http": {"allowlist": [{}]}},
+        {"http": {"allowlist": [{"host": "https://a"}]}},
+        {"limits": {"fuel": 0}},
+        {"workspace": {"allowed_prefixes": "x"}},
+        {"secrets": {}},
+        {"http": {"credentials": {"x": {"secret_name": "x", "location": {"type": "basic"}, "host_patterns": ["a.b"]}}}},
+    ):
+        assert not schema.is_valid(wrong), wrong
+        with pytest.raises(CapabilityFileError):
+            parse(json.dumps(wrong))
+
+
+def test_a_file_is_explained_in_plain_sentences():
+    granted = parse(
+        """{"http": {"allowlist": [{"host": "api.example.com", "path_prefix": "/v1/", "methods": ["GET", "POST"]}],
+        "credentials": {"t": {"secret_name": "example_token", "location": {"type": "bearer"},
+        "host_patterns": ["api.example.com"]}}}, "workspace": {"allowed_prefixes": ["context/"]}}"""
+    ).capabilities
+    assert explain(granted) == (
+        "may GET and POST https://api.example.com/v1/ and below, with your secret example_token in the "
+        "Authorization header",
+        "may send those requests 60 times a minute and 1000 times an hour, each with at most 1 MiB out, 10 MiB back "
+        "and 30 seconds",
+        "may read files under context/",
+        "may not do anything else",
+    )
+    assert explain(Capabilities.none()) == ("may not do anything outside its sandbox",)
+
+
+def test_a_credential_narrower_than_its_entry_is_explained_as_such():
+    granted = parse(
+        """{"http": {"allowlist": [{"host": "*.example.com", "path_prefix": "/v1"}], "credentials": {
+        "t": {"secret_name": "t", "location": {"type": "query_param", "name": "key"}, "optional": true,
+        "host_patterns": ["api.example.com"], "path_patterns": ["/v1/admin/"]},
+        "u": {"secret_name": "u", "location": {"type": "basic", "username": "me"}, "host_patterns": ["b.org"]}}}}"""
+    ).capabilities
+    said = explain(granted)
+    assert said[0].endswith(
+        "with your secret t in the query parameter key if it is set at api.example.com under /v1/admin/"
+    )
+    assert "has your secret u for b.org, where no request may go" in said
+
+
+def test_a_review_points_at_what_deserves_a_second_look():
+    file = parse(
+        """{"http": {"allowlist": [{"host": "*.example.com"}, {"host": "a.org", "scheme": "http", "path_prefix": "/x"}],
+        "credentials": {"t": {"secret_name": "t", "location": {"type": "bearer"}, "host_patterns": ["a.org"]},
+        "u": {"secret_name": "u", "location": {"type": "bearer"},
+        "host_patterns": ["*.b.org"], "path_patterns": ["/"]}}},
+        "workspace": {"allowed_prefixes": []}, "secrets": {"allowed": ["*"]}, "config": {}}"""
+    )
+    assert {remark.path for remark in review(file)} == {
+        "http.allowlist[0].host",
+        "http.allowlist[0]",
+        "http.allowlist[1].scheme",
+        "http.credentials.t",
+        "http.credentials.u",
+        "http.credentials.u.host_patterns",
+        "workspace.allowed_prefixes",
+        "secrets.allowed_names",
+        "config",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "imports", "path", "told"),
+    [
+        ('{"workspace": true}', ["near:agent/host@0.3.0#http-request"], "http", "near:agent/host@0.3.0#http-request"),
+        ('{"workspace": true}', [], "workspace", "imports nothing that uses it"),
+        ('{"secrets": {"allowed": ["a"]}}', ["wasi:cli/stdout@0.2.0"], "secrets", "imports nothing that uses it"),
+        ("{}", ["wasi:sockets/tcp-create-socket@0.2.3"], "$", "sockets are always refused"),
+        ("{}", ["wasmrt:tool/tools@0.1.0"], "tool_invoke", "it will be refused"),
+    ],
+)
+def test_a_review_compares_imports_and_powers_both_ways(text, imports, path, told):
+    remarks = {remark.path: remark.sentence for remark in review(parse(text), imports)}
+    assert told in remarks[path]
+
+
+def test_a_diff_tells_what_got_wider_and_what_narrower():
+    old = parse('{"http": {"allowlist": [{"host": "a.example", "path_prefix": "/v1/"}], "timeout": 10}}').capabilities
+    new = parse(
+        '{"http": {"allowlist": [{"host": "a.example", "path_prefix": "/v1/x/", "methods": ["GET"]}, '
+        '{"host": "b.example"}]}, "limits": {"fuel": 1000000}, "secrets": {"allowed": ["t"]}}'
+    ).capabilities
+    changes = diff(old, new)
+    assert [c.sentence for c in changes.widened] == [
+        "may send any request to https://b.example, every path",
+        "timeout_seconds 30.0 instead of 10",
+        "may ask whether secret t is set",
+    ]
+    assert [c.section for c in changes.narrowed] == ["http.allowlist", "limits.fuel"]
+    assert not diff(old, old)

@@ -1,0 +1,136 @@
+"""Laws of merging, comparing and writing capabilities."""
+
+from capability_strategies import FILES, SECRETS, capabilities, urls
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wasmrt.capabilities import (
+    METHODS,
+    Capabilities,
+    CapabilityFile,
+    EndpointPattern,
+    HttpCapability,
+    ToolLimits,
+    diff,
+    explain,
+    format_file,
+    merge,
+    parse,
+    parse_url,
+    review,
+)
+from wasmrt.errors import WasmrtError
+from wasmrt.limits import ResourceLimits
+
+methods = st.sampled_from(METHODS)
+
+
+@settings(max_examples=300, deadline=None)
+@given(capabilities, capabilities, st.lists(st.tuples(methods, urls), min_size=1, max_size=20))
+def test_a_merge_allows_a_request_exactly_when_both_sides_do(request, grant, asked):
+    both = merge(request, grant)
+    for method, url in asked:
+        apart = [c.explain_http(method, url).allowed for c in (request, grant)]
+        assert both.explain_http(method, url).allowed == all(apart), (method, url)
+
+
+@settings(max_examples=200, deadline=None)
+@given(capabilities, capabilities)
+def test_a_merge_allows_paths_secrets_and_aliases_exactly_when_both_sides_do(request, grant):
+    both = merge(request, grant)
+    for path in FILES:
+        assert both.explain_workspace(path).allowed == all(c.explain_workspace(path).allowed for c in (request, grant))
+    for name in [*SECRETS, "openai", "x"]:
+        assert both.explain_secret(name).allowed == all(c.explain_secret(name).allowed for c in (request, grant))
+    for alias in "abc":
+        behind = [c.tool_invoke.resolve(alias) if c.tool_invoke else None for c in (request, grant)]
+        found = both.tool_invoke.resolve(alias) if both.tool_invoke else None
+        assert found == (behind[0] if behind[0] == behind[1] else None)
+
+
+@settings(max_examples=200, deadline=None)
+@given(capabilities, capabilities, urls)
+def test_a_merge_sends_a_secret_only_where_both_sides_would(request, grant, url):
+    both = merge(request, grant)
+    if both.http is None:
+        return
+    try:
+        target = parse_url(url)
+    except WasmrtError:
+        return
+    for mapping in both.http.credentials_for(target):
+        for side in (request.http, grant.http):
+            matching = [m for m in side.credentials if m.matches(target)]
+            assert (mapping.secret_name, mapping.location) in [(m.secret_name, m.location) for m in matching]
+
+
+@settings(max_examples=200, deadline=None)
+@given(capabilities, capabilities)
+def test_a_merge_never_raises_a_number_over_either_side(request, grant):
+    defaults = ResourceLimits()
+    both = merge(request, grant, defaults=defaults)
+    for name in ToolLimits.__dataclass_fields__:
+        merged, *sides = (getattr(c.limits.over(defaults), name) for c in (both, request, grant))
+        assert merged == min(sides)
+    if both.http:
+        for name in ("max_request_bytes", "max_response_bytes", "timeout_seconds"):
+            assert getattr(both.http, name) == min(getattr(c.http, name) for c in (request, grant))
+        rates = [c.http.rate_limit.requests_per_hour for c in (request, grant)]
+        assert both.http.rate_limit.requests_per_hour == min(rates)
+
+
+@settings(max_examples=200, deadline=None)
+@given(capabilities, capabilities)
+def test_a_merge_widens_neither_side_by_the_account_of_diff(request, grant):
+    both = merge(request, grant)
+    assert diff(request, both).widened == ()
+    assert diff(grant, both).widened == ()
+
+
+@settings(max_examples=100, deadline=None)
+@given(capabilities)
+def test_a_merge_with_itself_or_nothing_is_what_it_says(given_capabilities):
+    assert merge(given_capabilities, given_capabilities) == given_capabilities
+    assert merge(given_capabilities, Capabilities.none()) == Capabilities(
+        limits=merge(given_capabilities, Capabilities.none()).limits
+    )
+
+
+@settings(max_examples=300, deadline=None)
+@given(capabilities)
+def test_what_is_written_reads_back_as_the_same(given_capabilities):
+    file = CapabilityFile(capabilities=given_capabilities)
+    text = format_file(file)
+    assert parse(text) == file
+    assert format_file(parse(text)) == text
+    hash(given_capabilities)
+
+
+@settings(max_examples=100, deadline=None)
+@given(capabilities, methods, urls)
+def test_the_line_in_a_hint_allows_the_request_and_little_else(given_capabilities, method, url):
+    decision = given_capabilities.explain_http(method, url)
+    if decision.allowed or not decision.hint or not decision.hint.startswith("add to http.allowlist: "):
+        return
+    line = decision.hint.removeprefix("add to http.allowlist: ")
+    added = parse(f'{{"http": {{"allowlist": [{line}]}}}}').capabilities
+    assert added.explain_http(method, url).allowed
+    assert not added.explain_http("DELETE" if method != "DELETE" else "GET", url).allowed
+
+
+@settings(max_examples=100, deadline=None)
+@given(capabilities)
+def test_every_capability_can_be_said_and_reviewed(given_capabilities):
+    said = explain(given_capabilities)
+    assert said[-1].startswith("may not do anything")
+    assert all(remark.sentence for remark in review(CapabilityFile(capabilities=given_capabilities)))
+
+
+def test_overlapping_entries_merge_to_what_they_share():
+    request = Capabilities.none().with_http([EndpointPattern.host("*.example.com").with_methods("GET", "POST")])
+    grant = Capabilities.none().with_http(
+        [EndpointPattern.host("api.example.com").with_path_prefix("/v1/").with_methods("GET", "PUT")]
+    )
+    assert merge(request, grant).http == HttpCapability(
+        (EndpointPattern.host("api.example.com").with_path_prefix("/v1/").with_methods("GET"),)
+    )

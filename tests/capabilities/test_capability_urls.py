@@ -1,0 +1,208 @@
+"""The one URL parser."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wasmrt.capabilities import EndpointPattern, InvalidUrlError, parse_url
+from wasmrt.errors import ConfigurationError
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://api.example.com/v1/chat?q=a(b),c|d{e}[f]",
+        "https://api.example.com/labels/a%2Fb",
+        "https://api.example.com/a'b!c*d;e=f:g@h&i",
+        "https://api.example.com/?filter[name]=x",
+        "https://api.example.com/files/foo%2ebar/..config/...",
+        "https://api.example.com//double//slash/",
+        "https://api.example.com:8443/x",
+        "http://8.8.8.8/",
+        "https://[2606:4700::1111]/",
+        "https://xn--mnchen-3ya.de/",
+        "https://xn--fa-hia.example/",
+        "https://a_b.example.com/",
+        "https://r3---sn-x.example.com/",
+        "https://example.com/%zz?%",
+    ],
+)
+def test_a_sound_url_is_sent_as_it_was_written(text):
+    assert str(parse_url(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "sent"),
+    [
+        ("HTTPS://API.Example.COM", "https://api.example.com/"),
+        ("https://example.com.:443/a#part", "https://example.com/a"),
+        ("https://example.com?x", "https://example.com/?x"),
+        ("https://example.com/?", "https://example.com/?"),
+        ("https://[2606:4700:0:0::1111]/", "https://[2606:4700::1111]/"),
+        ("https://XN--MNCHEN-3YA.de/", "https://xn--mnchen-3ya.de/"),
+    ],
+)
+def test_host_case_default_port_and_fragment_have_one_spelling(text, sent):
+    assert str(parse_url(text)) == sent
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "not-a-url",
+        "//example.com/",
+        "https:example.com",
+        "https:/example.com",
+        "https:///example.com",
+        "https://",
+        "https:///",
+        "https://?x",
+        "ftp://example.com/",
+        "file:///etc/passwd",
+        "unix:///run/docker.sock",
+        "gopher://example.com/",
+        "https+unix://x/",
+        " https://example.com/",
+        "https://example.com/ ",
+        "https://exa\tmple.com/",
+        "https://example.com/a\nb",
+        "https://example.com/a\r\nHost: x",
+        "https://example.com/\x00",
+        "https://example.com/\x7f",
+        "https://example.com/é",
+        "https://éxample.com/",
+        "https://example。com/",
+        "https://ｅxample.com/",
+        "https://example.com\\@evil.com/",
+        "https://example.com/a\\b",
+        "https:\\\\example.com/",
+        "https://user@example.com/",
+        "https://user:pw@example.com/",
+        "https://@example.com/",
+        "https://example.com%40evil.com/",
+        "https://example.com%00.evil.com/",
+        "https://exa%6dple.com/",
+        "https://example.com:/",
+        "https://example.com:0/",
+        "https://example.com:080/",
+        "https://example.com:65536/",
+        "https://example.com:+80/",
+        "https://example.com:80:80/",
+        "https://example.com:80x/",
+        "https://example..com/",
+        "https://.example.com/",
+        "https://example.com../",
+        "https://exa mple.com/",
+        "https://a|b/",
+        "https://[::1/",
+        "https://::1/",
+        "https://[::1%25eth0]/",
+        "https://[fe80::1%eth0]/",
+        "https://[1.2.3.4]/",
+        "https://[v1.x]/",
+        "https://[]/",
+        "https://[::1]x/",
+        "https://[::1]:/",
+        "https://0x7f.1/",
+        "https://0x7f000001/",
+        "https://2130706433/",
+        "https://0177.0.0.1/",
+        "https://127.1/",
+        "https://127.0.1/",
+        "https://1.2.3.4.5/",
+        "https://256.1.1.1/",
+        "https://01.2.3.4/",
+        "https://1.2.3.4./",
+        "https://0/",
+        "https://0x/",
+        "https://example.0x4/",
+        "https://example.09/",
+        "https://xn--/",
+        "https://xn--a/",
+        "https://xn--pokxncvks/",
+        "https://xn--abc-.com/",
+        "https://xn--google-.com/",
+        "https://" + "a" * 64 + ".com/",
+        "https://" + "a." * 127 + "com/",
+        "https://example.com/" + "a" * 9000,
+        "https://example.com/../a",
+        "https://example.com/a/..",
+        "https://example.com/a/./b",
+        "https://example.com/a/%2e%2E/b",
+        "https://example.com/a/.%2e/b",
+        "https://example.com/a/%252e%252e/b",
+        "https://example.com/a/%25252525252e./b",
+        "https://example.com/a/..%2fb",
+        "https://example.com/a%2f..%2fb",
+        "https://example.com/a/..%5cb",
+        "https://example.com/a/..;/b",
+        "https://example.com/a/..;x=1/b",
+        "https://example.com/a/..%00/b",
+        "https://example.com/a/..%20/b",
+    ],
+)
+def test_a_url_that_two_readers_could_read_differently_is_refused(text):
+    with pytest.raises(InvalidUrlError) as caught:
+        parse_url(text)
+    assert caught.value.code == "invalid-url"
+
+
+@pytest.mark.parametrize("value", [None, 1, b"https://example.com/", ["https://example.com/"]])
+def test_what_is_not_text_is_no_url(value):
+    with pytest.raises(InvalidUrlError):
+        parse_url(value)
+
+
+def test_a_refusal_never_quotes_the_url():
+    with pytest.raises(InvalidUrlError) as caught:
+        parse_url("https://user:hunter2@example.com/")
+    assert "hunter2" not in str(caught.value)
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.text(max_size=60) | st.from_regex(r"https?://[\w.:@\[\]%\\-]{1,30}(/[ -~]{0,20})?", fullmatch=True))
+def test_what_is_parsed_parses_again_to_the_same(text):
+    try:
+        url = parse_url(text)
+    except InvalidUrlError:
+        return
+    assert parse_url(str(url)) == url
+    assert str(url).isascii() and "\\" not in str(url) and "@" not in url.authority
+    assert url.host == url.host.lower()
+
+
+def test_a_credential_is_put_into_the_url_as_text_only():
+    url = parse_url("https://api.example.com/bot{TOKEN}/send?x=1")
+    assert str(url.with_placeholder("TOKEN", "a/b?c#d")) == "https://api.example.com/bota%2Fb%3Fc%23d/send?x=1"
+    assert url.with_query_param("key", "a&b=c").target == "/bot{TOKEN}/send?x=1&key=a%26b%3Dc"
+    assert parse_url("https://a.example/").with_query_param("k", "v").target == "/?k=v"
+    with pytest.raises(InvalidUrlError):
+        parse_url("https://api.example.com/{TOKEN}/x").with_placeholder("TOKEN", "..")
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("", "*", "*.", "*.com", "*.*.example.com", "a.*.com", "exa*mple.com", "*example.com", "*.1.2.3.4", "*.[::1]"),
+        *(
+            "https://example.com",
+            "example.com/",
+            "example.com:443",
+            "user@example.com",
+            "münchen.de",
+            "0x7f.1",
+            " a",
+            7,
+        ),
+    ],
+)
+def test_a_host_pattern_that_covers_nothing_or_too_much_is_refused(host):
+    with pytest.raises(ConfigurationError):
+        EndpointPattern.host(host)
+
+
+@pytest.mark.parametrize("prefix", ["v1", "", "/v1?x", "/v1#x", "/v1/*", "/v1/../x", "/%2e%2e/", "/%zz", "/a b", "/é"])
+def test_a_path_prefix_that_cannot_be_judged_is_refused(prefix):
+    with pytest.raises(ConfigurationError):
+        EndpointPattern.host("example.com").with_path_prefix(prefix)
