@@ -6,12 +6,16 @@ it trusts no schema: a guest's own never reaches the network, a file or unbounde
 
 from wasmrt.schema._forms import function_schema, result_schema, type_schema, unsupported
 from wasmrt.schema._read import to_values
+from wasmrt.schema._validator import Validator, coerce, schema_problem
 from wasmrt.schema._write import failure_text, split_result, to_json
 
 __all__ = [
+    "Validator",
+    "coerce",
     "failure_text",
     "function_schema",
     "result_schema",
+    "schema_problem",
     "split_result",
     "to_json",
     "to_values",
