@@ -231,7 +231,7 @@ def nearest(word: str, known_words: tuple[str, ...]) -> str:
     from difflib import get_close_matches
 
     close = get_close_matches(word.lower()[:64], known_words, n=1, cutoff=0.6)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    return f"; did you mean {str(close[0])!r}?" if close else ""
 
 
 def known(words: Mapping[str, object]) -> str:
