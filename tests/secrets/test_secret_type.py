@@ -56,7 +56,7 @@ def test_a_value_that_cannot_be_a_secret_is_refused_without_showing_it(value: st
     with pytest.raises(SecretError) as caught:
         Secret(value)
     assert VALUE not in str(caught.value)
-    assert caught.value.__cause__ is None
+    assert caught.value.__cause__ is None and caught.value.__context__ is None
 
 
 def test_names_are_lower_case() -> None:

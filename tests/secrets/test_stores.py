@@ -130,7 +130,7 @@ def test_a_keyring_that_breaks_tells_nothing_of_what_it_was_given() -> None:
     with pytest.raises(SecretBackendError) as caught:
         KeyringSecrets(Broken()).set("ann", "token", Secret("my-value"))
     error: BaseException | None = caught.value
-    assert error is not None and error.__cause__ is None and error.__suppress_context__
+    assert error is not None and error.__cause__ is None and error.__context__ is None
     assert "my-value" not in str(error)
 
 

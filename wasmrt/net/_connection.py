@@ -37,6 +37,7 @@ class Connection:
         """
         before = exchange.received
         self._send(request, exchange)
+        failure: Exception
         try:
             while True:
                 event = self._next(exchange)
@@ -45,9 +46,8 @@ class Connection:
                 if not isinstance(event, h11.InformationalResponse) or event.status_code == 101:
                     raise h11.RemoteProtocolError("no response")
         except (OSError, h11.RemoteProtocolError) as error:
-            if exchange.received == before:
-                raise DeadConnectionError from None
-            raise self._told(error, exchange) from None
+            failure = DeadConnectionError() if exchange.received == before else self._told(error, exchange)
+        raise failure  # SECURITY: out here it has no `__context__`; h11's error quotes the answer
 
     def body(self, exchange: Exchange) -> Iterator[bytes | bytearray]:
         """Yield the body of the answer as it comes, its transfer coding undone.
@@ -65,7 +65,8 @@ class Connection:
                 else:
                     raise h11.RemoteProtocolError("no end")
         except (OSError, h11.RemoteProtocolError) as error:
-            raise self._told(error, exchange) from None
+            failure = self._told(error, exchange)
+        raise failure
 
     def rest(self) -> bool:
         """Make ready for the next exchange; False where the connection cannot have another.

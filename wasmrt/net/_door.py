@@ -40,6 +40,8 @@ from wasmrt.net._wire import RawResponse, WireRequest, wire_budget
 if TYPE_CHECKING:
     from wasmrt.net._client import Client
 
+_SHORT_CHARS = 16
+
 
 class HttpDoor:
     """One for a runtime, shared by all its calls and threads; `close` it when no call is left.
@@ -240,17 +242,19 @@ def _inject(
     request: HttpRequest,
     renewed: dict[str, SecretValue] | None = None,
 ) -> Injected:
-    try:
-        injected = injector.inject(url, request.headers, call.secrets, call.prime, renewed=renewed)
-        for name in set(call.scanner.unwatched).intersection(injected.secret_names):
-            # SECURITY: a value too short to be told from a word could come back unrecognised.
+    def watch(name: str, value: str) -> None:
+        call.prime(name, value)
+        # SECURITY: a value too short to be told from a word would come back unrecognised, so it does not leave.
+        if len(value) < _SHORT_CHARS and not call.scanner.scan(value):
             raise HttpFailure(
                 FailureKind.AUTH_REQUIRED,
                 "credential-unusable",
                 f"the secret {name} is too short to be recognised in an answer",
                 hint=f"set a longer one: wasmrt secret set {name}",
             )
-        return injected
+
+    try:
+        return injector.inject(url, request.headers, call.secrets, watch, renewed=renewed)
     except HttpFailure as failure:
         if failure.decision is not None:
             call.decide(failure.decision)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 import time
@@ -59,12 +60,12 @@ class KeyringSecrets(EntryStore):
         return names
 
     def _ask(self, method: str, user: str, *args: str) -> str | None:
-        try:
+        with contextlib.suppress(Exception):
             answer: str | None = getattr(self._backend, method)(f"wasmrt/{user}", *args)
-        except Exception:
-            # SECURITY: `from None`. Backends raise what they like, and some put the value into the text.
-            raise SecretBackendError("the keyring does not answer", hint="unlock it and try again") from None
-        return answer
+            return answer
+        # SECURITY: outside the handler, so that nothing of the backend's error comes along. Backends raise what
+        # they like, and some put the value into the text.
+        raise SecretBackendError("the keyring does not answer", hint="unlock it and try again")
 
 
 def usable_keyring() -> Any:
@@ -80,7 +81,7 @@ def usable_keyring() -> Any:
 
 
 def _parsed(text: str) -> Any:
-    try:
+    with contextlib.suppress(ValueError):
         return json.loads(text)
-    except ValueError:
-        raise SecretBackendError("a stored secret has a form this version does not know") from None
+    # SECURITY: outside the handler: a JSON error keeps the text it could not read.
+    raise SecretBackendError("a stored secret has a form this version does not know")

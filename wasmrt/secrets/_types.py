@@ -31,11 +31,10 @@ class Secret:
     def __init__(self, value: str) -> None:
         if not value:
             raise SecretError("a secret must not be empty", code="secret-value")
-        try:
-            size = len(value.encode())
-        except UnicodeEncodeError:
-            # SECURITY: `from None`, because the original error carries the value.
-            raise SecretError("a secret must be valid UTF-8 text", code="secret-value") from None
+        # SECURITY: no try. An encoding error would carry the value along as this error's context.
+        if any("\ud800" <= char <= "\udfff" for char in value):
+            raise SecretError("a secret must be valid Unicode text", code="secret-value")
+        size = len(value.encode())
         if size > MAX_SECRET_BYTES:
             raise SecretError(f"a secret may have {MAX_SECRET_BYTES} bytes, not {size}", code="secret-value")
         self._value = value

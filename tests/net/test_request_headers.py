@@ -1,0 +1,100 @@
+"""What a guest may put into a request."""
+
+from __future__ import annotations
+
+import pytest
+
+from wasmrt.net import FailureKind, HttpFailure, HttpRequest
+from wasmrt.testing import ReceivedRequest, ServerConnection, http_response
+
+from .conftest import MakeWorld
+
+
+def ok(request: ReceivedRequest, connection: ServerConnection) -> bytes:
+    return http_response(b"ok")
+
+
+def refused(world: MakeWorld, **request: object) -> HttpFailure:
+    w = world(ok)
+    asked = HttpRequest("POST", w.url(), **request)  # type: ignore[arg-type]
+    with pytest.raises(HttpFailure) as caught:
+        w.door.fetch(w.call(max_request_bytes=2000), asked)
+    assert w.server.connections == 0
+    assert not caught.value.request_sent
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        ("Host", "evil.example"),
+        ("host", "api.example.com"),
+        ("Content-Length", "5"),
+        ("Content-Length", "0, 0"),
+        ("Content_Length", "5"),
+        ("Transfer-Encoding", "chunked"),
+        ("Connection", "keep-alive"),
+        ("Upgrade", "websocket"),
+        ("TE", "trailers"),
+        ("Expect", "100-continue"),
+        ("Proxy-Authorization", "Basic x"),
+        ("Accept-Encoding", "zstd"),
+        ("X-Forwarded-Host", "evil.example"),
+        ("Bad Name", "x"),
+        ("", "x"),
+        ("X:", "x"),
+        ("X-Ünicode", "x"),
+        ("X", "a\r\nHost: evil"),
+        ("X", "a\nb"),
+        ("X", "a\x00b"),
+        ("X", "\x7f"),
+    ],
+)
+def test_a_header_that_frames_or_routes_is_refused(world: MakeWorld, header: tuple[str, str]) -> None:
+    failure = refused(world, headers=(header,))
+    assert (failure.kind, failure.code) == (FailureKind.NETWORK_DENIED, "header-not-allowed")
+    assert "evil" not in failure.message
+
+
+def test_headers_are_bounded_in_number_and_size(world: MakeWorld) -> None:
+    assert refused(world, headers=tuple((f"X-{n}", "y") for n in range(129))).code == "header-not-allowed"
+    assert refused(world, headers=(("X", "y" * 70_000),)).code == "header-not-allowed"
+
+
+def test_url_headers_and_body_count_together(world: MakeWorld) -> None:
+    failure = refused(world, headers=(("X", "y" * 1000),), body=b"z" * 1000)
+    assert (failure.kind, failure.code) == (FailureKind.INPUT, "request-too-large")
+
+
+def test_other_headers_pass_in_order_with_duplicates(world: MakeWorld) -> None:
+    w = world(ok)
+    headers = (("X-A", "1"), ("x-b", "\t two "), ("X-A", "3"), ("X-Empty", ""), ("X-Text", "grüße"))
+    w.door.fetch(w.call(), HttpRequest("GET", w.url(), headers))
+    sent = [h for h in w.server.requests[0].headers if h[0].lower().startswith("x-")]
+    assert sent[:4] == [("X-A", "1"), ("x-b", "two"), ("X-A", "3"), ("X-Empty", "")]
+    assert sent[4][1].encode("latin-1").decode() == "grüße"
+
+
+@pytest.mark.parametrize("method", ["CONNECT", "TRACE", "get it", "", "GET\r\nX: y", "PROPFIND"])
+def test_an_unknown_method_is_refused(world: MakeWorld, method: str) -> None:
+    w = world(ok)
+    with pytest.raises(HttpFailure) as caught:
+        w.door.fetch(w.call(), HttpRequest(method, w.url()))
+    assert caught.value.code == "method-not-allowed"
+
+
+def test_a_token_in_the_guests_own_text_does_not_leave(world: MakeWorld) -> None:
+    w = world(ok)
+    token = "ghp_" + "wWPw5k4aXcaT4fNP0UcnZwJUVFk6LO0pINUx"[:36]
+    call = w.call()
+    for request in (
+        HttpRequest("GET", w.url(f"/?t={token}")),
+        HttpRequest("GET", w.url("/?t=" + token.replace("g", "%67"))),
+        HttpRequest("GET", w.url(), (("X-T", token),)),
+        HttpRequest("POST", w.url(), body=b"\xff" + token.encode()),
+    ):
+        with pytest.raises(HttpFailure) as caught:
+            w.door.fetch(call, request)
+        assert caught.value.code == "leak"
+    assert token not in repr(call.decisions)
+    assert w.server.connections == 0
