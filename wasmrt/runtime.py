@@ -54,7 +54,7 @@ class WasmToolRuntime:
         self._interfaces = (*host.interfaces(), *wasi.interfaces())
         self._detector = LeakDetector()
         self._audit = AuditFile(self.config.audit) if isinstance(self.config.audit, Path) else self.config.audit
-        self._rates = RateLimiter(self.config.rate_limit_storage)
+        self._rates = RateLimiter(redis_url=self.config.rate_limit_storage)
         self._path = CallPath(
             admission=Admission(self.config.max_concurrent_calls),
             audit=self._audit,

@@ -25,7 +25,23 @@ from wasmrt.engine._lower import LowerError
 from wasmrt.engine._sandbox import Export, Sandbox, StoreLimits
 from wasmrt.engine._text import plain
 from wasmrt.engine._traps import EngineFault, TrapCode
-from wasmrt.engine._types import ComponentType, FuncType, InterfaceType
+from wasmrt.engine._types import (
+    ComponentType,
+    EnumType,
+    FlagsType,
+    FuncType,
+    InterfaceType,
+    ListType,
+    OptionType,
+    Primitive,
+    RecordType,
+    ResourceRef,
+    ResultType,
+    TupleType,
+    VariantType,
+    WitType,
+    walk,
+)
 from wasmrt.engine._values import Case, Err, Ok, Some
 
 __all__ = [
@@ -43,23 +59,35 @@ __all__ = [
     "DiskCache",
     "EngineConfig",
     "EngineFault",
+    "EnumType",
     "Err",
     "Export",
+    "FlagsType",
     "FuncType",
     "GuestCall",
     "HostInterface",
     "InterfaceType",
     "Linker",
+    "ListType",
     "LowerError",
     "Ok",
     "OptLevel",
+    "OptionType",
+    "Primitive",
+    "RecordType",
+    "ResourceRef",
+    "ResultType",
     "Sandbox",
     "Some",
     "StoreLimits",
     "TrapCode",
+    "TupleType",
+    "VariantType",
+    "WitType",
     "best_allocator",
     "check_header",
     "plain",
     "resolve",
     "track",
+    "walk",
 ]

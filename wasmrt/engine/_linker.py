@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -74,7 +73,6 @@ _SIZE = _ffi.VALUE_SIZE
 _imports: dict[int, _Import] = {}
 _destructors: dict[int, Callable[[Any, int], None]] = {}
 _ids = itertools.count(1)
-_link_lock = threading.Lock()
 calls: dict[int, GuestCall] = {}
 """Calls in flight, by the number in their store's data slot."""
 
@@ -131,15 +129,14 @@ class Linker:
         pairs = resolve(component.type.imports, interfaces)
         _refuse_loose_imports(component)
         self._ids: list[int] = []
-        with _link_lock:
-            self.pointer: int = _ffi.linker_new(component.engine.pointer)
-            weakref.finalize(self, _unlink, self.pointer, self._ids).atexit = False
-            root = _ffi.linker_root(self.pointer)
-            try:
-                for wanted, offered in pairs:
-                    self._interface(root, wanted, offered)
-            finally:
-                _ffi.linker_instance_delete(root)
+        self.pointer: int = _ffi.linker_new(component.engine.pointer)
+        weakref.finalize(self, _unlink, self.pointer, self._ids).atexit = False
+        root = _ffi.linker_root(self.pointer)
+        try:
+            for wanted, offered in pairs:
+                self._interface(root, wanted, offered)
+        finally:
+            _ffi.linker_instance_delete(root)
 
     def _interface(self, root: int, wanted: InterfaceType, offered: HostInterface) -> None:
         instance = ctypes.c_void_p()
@@ -238,8 +235,8 @@ def _check(error: int | None) -> None:
 
 
 def _unlink(pointer: int, ids: list[int]) -> None:
-    with _link_lock:
-        _ffi.linker_delete(pointer)
+    # Runs wherever the garbage collector does, so it takes no lock; dict operations are atomic.
+    _ffi.linker_delete(pointer)
     for key in ids:
         _imports.pop(key, None)
         _destructors.pop(key, None)

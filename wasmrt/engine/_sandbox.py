@@ -73,7 +73,7 @@ _ON_EPOCH = _ffi.EPOCH_CALLBACK(_on_epoch)
 class Sandbox:
     """A fresh store for one instance of a component. Made, used and closed on one thread."""
 
-    __slots__ = ("_context", "_fuel", "_handle", "_instance", "_linker", "_spent", "_store", "_ticker", "closed")
+    __slots__ = ("_context", "_fuel", "_handle", "_instance", "_linker", "_spent", "_store", "_ticker", "closed", "started")
 
     def __init__(self, linker: Linker, limits: StoreLimits, call: GuestCall) -> None:
         engine = linker.component.engine
@@ -81,6 +81,7 @@ class Sandbox:
         self._handle = next(_handles)
         self._fuel = limits.fuel
         self._spent = 0
+        self.started = False
         self.closed = False
         calls[self._handle] = call
         self._ticker = engine.ticker
@@ -116,6 +117,7 @@ class Sandbox:
         )
         if error:
             raise fault(error)
+        self.started = True
 
     def call(self, export: Export, *values: Any) -> Any:
         """Lower `values`, run the export, lift its result, run its post-return.
@@ -124,6 +126,9 @@ class Sandbox:
             EngineFault: the guest trapped or was stopped.
             LowerError: a value does not fit the parameter's type.
         """
+        if not self.started or self.closed:
+            # The library would abort the process over an instance that is not there.
+            raise InternalError("the sandbox has no instance to call")
         func = _ffi.Func()
         func_at = ctypes.addressof(func)
         if not _ffi.instance_get_func(ctypes.addressof(self._instance), self._context, export.index, func_at):

@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.engine.conftest import PLAIN, assembled
+from wasmrt.engine import Compiler, DiskCache, EngineConfig
+from wasmrt.engine import _engine as engine_module
+from wasmrt.errors import InvalidComponentError
+
+
+class Compiles:
+    """Counts what really reaches the compiler."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        real = engine_module.Engine.compile
+        lock = threading.Lock()
+
+        def counted(engine: engine_module.Engine, data: bytes) -> engine_module.Component:
+            with lock:
+                self.count += 1
+            return real(engine, data)
+
+        monkeypatch.setattr(engine_module.Engine, "compile", counted)
+
+
+@pytest.fixture
+def compiles(monkeypatch: pytest.MonkeyPatch) -> Compiles:
+    return Compiles(monkeypatch)
+
+
+def disk(tmp_path: Path, **options: int) -> DiskCache:
+    return DiskCache(tmp_path / "cache", tmp_path / "data" / "cache.key", **options)
+
+
+def compiler(cache: DiskCache | None, *, keep: bool = True) -> Compiler:
+    return Compiler(EngineConfig(), keep=keep, disk=cache)
+
+
+DATA = assembled(PLAIN)
+
+
+def test_a_second_process_finds_the_code_on_disk(tmp_path: Path, compiles: Compiles) -> None:
+    compiler(disk(tmp_path)).compile(DATA, "d")
+    compiler(disk(tmp_path)).compile(DATA, "d")
+    assert compiles.count == 1
+
+
+def test_a_tampered_file_is_reported_once_and_never_loaded(
+    tmp_path: Path, compiles: Compiles, caplog: pytest.LogCaptureFixture
+) -> None:
+    compiler(disk(tmp_path)).compile(DATA, "d")
+    [file] = (tmp_path / "cache").glob("*.cwasm")
+    blob = bytearray(file.read_bytes())
+    blob[len(blob) // 2] ^= 1
+    file.write_bytes(blob)
+    cache = disk(tmp_path)
+    with caplog.at_level(logging.WARNING, "wasmrt.engine"):
+        compiler(cache).compile(DATA, "d")
+        compiler(cache).compile(DATA, "d")
+    assert compiles.count == 2
+    assert len([r for r in caplog.records if "not what was written" in r.message]) == 1
+
+
+def test_an_artifact_moved_to_another_key_does_not_verify(tmp_path: Path) -> None:
+    cache = disk(tmp_path)
+    cache.store("one", b"code")
+    (tmp_path / "cache").joinpath(cache._path("one").name).rename(cache._path("two"))
+    assert cache.load("two") is None
+
+
+def test_code_signed_by_another_installation_is_not_loaded(tmp_path: Path) -> None:
+    disk(tmp_path).store("k", b"code")
+    other = DiskCache(tmp_path / "cache", tmp_path / "elsewhere" / "cache.key")
+    assert other.load("k") is None
+
+
+def test_the_key_file_is_private_and_made_once(tmp_path: Path) -> None:
+    disk(tmp_path)
+    key = tmp_path / "data" / "cache.key"
+    before = key.read_bytes()
+    disk(tmp_path)
+    assert key.read_bytes() == before
+    assert key.stat().st_mode & 0o077 == 0
+
+
+def test_an_unusable_folder_is_said_and_calls_go_on_uncached(
+    tmp_path: Path, compiles: Compiles, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "cache").write_text("a file where a folder should be")
+    with caplog.at_level(logging.WARNING, "wasmrt.engine"):
+        cache = disk(tmp_path)
+        assert compiler(cache).compile(DATA, "d").type.functions
+    assert not cache.usable
+    assert "cache cannot be used" in caplog.text
+
+
+def test_a_full_disk_is_said_once_and_forgiven(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    cache = disk(tmp_path)
+
+    def full(*_: object, **__: object) -> int:
+        raise OSError(28, os.strerror(28))
+
+    monkeypatch.setattr("tempfile.mkstemp", full)
+    with caplog.at_level(logging.WARNING, "wasmrt.engine"):
+        assert compiler(cache).compile(DATA, "d").type.functions
+        assert compiler(cache).compile(DATA, "d").type.functions
+    assert caplog.text.count("cannot be written") == 1
+
+
+def test_the_folder_stays_under_its_cap_oldest_first(tmp_path: Path) -> None:
+    cache = disk(tmp_path, max_bytes=3000)
+    for name in "abcd":
+        cache.store(name, name.encode() * 1000)
+        os.utime(cache._path(name), (ord(name), ord(name)))
+    cache.store("e", b"e" * 1000)
+    kept = {name for name in "abcde" if cache.load(name)}
+    assert "e" in kept
+    assert "a" not in kept
+    assert sum(f.stat().st_size for f in (tmp_path / "cache").glob("*.cwasm")) <= 3000
+
+
+def test_many_threads_compile_one_digest_once(compiles: Compiles) -> None:
+    shared = compiler(None)
+    start = threading.Barrier(8)
+    found: list[object] = []
+
+    def work() -> None:
+        start.wait()
+        found.append(shared.compile(DATA, "d"))
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert compiles.count == 1
+    assert len({id(component) for component in found}) == 1
+
+
+def test_a_failed_compile_fails_for_all_who_wait_and_is_tried_again(compiles: Compiles) -> None:
+    shared = compiler(None)
+    for _ in range(2):
+        with pytest.raises(InvalidComponentError):
+            shared.compile(DATA[:-5], "broken")
+    assert compiles.count >= 2
+
+
+def test_nothing_is_kept_where_caching_is_off(compiles: Compiles) -> None:
+    shared = compiler(None, keep=False)
+    shared.compile(DATA, "d")
+    shared.compile(DATA, "d")
+    assert compiles.count == 2
