@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from wasmrt.errors import CapabilityDeniedError, ConfigurationError
 from wasmrt.limits import MAX_WORKSPACE_ENTRIES, MAX_WORKSPACE_FILE_BYTES
 from wasmrt.model import Reason
-from wasmrt.workspace import EntryKind, WorkspaceReader
+from wasmrt.workspace import WorkspaceReader
 
 SECRET = b"outside"
 
@@ -155,10 +155,10 @@ def test_a_listing_shows_files_and_folders_and_hides_what_cannot_be_read(root, r
     (root / "context" / "odd\nname").write_bytes(b"")
     Path(os.fsdecode(os.fsencode(root / "context") + b"/\xff")).write_bytes(b"")
     entries = reader.list("context/")
-    assert [(e.name, e.kind, e.size) for e in entries] == [
-        ("%2e%2e", EntryKind.DIRECTORY, 0),
-        ("a.md", EntryKind.FILE, 5),
-        ("deep", EntryKind.DIRECTORY, 0),
+    assert [(e.name, e.is_directory, e.size_bytes) for e in entries] == [
+        ("%2e%2e", True, 0),
+        ("a.md", False, 5),
+        ("deep", True, 0),
     ]
     assert reader.list("context") == entries
 

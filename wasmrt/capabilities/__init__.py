@@ -34,9 +34,10 @@ if TYPE_CHECKING:
     from wasmrt.capabilities._file import AuthSection, CapabilityFile, OAuthConfig, SetupSecret, ValidationEndpoint
     from wasmrt.capabilities._file_shape import capability_schema
     from wasmrt.capabilities._format import as_tree, format_file
-    from wasmrt.capabilities._imports import functions_of, powers_of
+    from wasmrt.capabilities._imports import powers_of
     from wasmrt.capabilities._merge import merge
     from wasmrt.capabilities._parse import parse
+    from wasmrt.capabilities._propose import propose
     from wasmrt.capabilities._review import Remark, review
     from wasmrt.capabilities._url import InvalidUrlError, ParsedUrl, parse_url
     from wasmrt.capabilities._words import explain
@@ -48,9 +49,10 @@ _LATER = {
     "_file": ("AuthSection", "CapabilityFile", "OAuthConfig", "SetupSecret", "ValidationEndpoint"),
     "_file_shape": ("capability_schema",),
     "_format": ("as_tree", "format_file"),
-    "_imports": ("functions_of", "powers_of"),
+    "_imports": ("powers_of",),
     "_merge": ("merge",),
     "_parse": ("parse",),
+    "_propose": ("propose",),
     "_review": ("Remark", "review"),
     "_url": ("InvalidUrlError", "ParsedUrl", "parse_url"),
     "_words": ("explain",),
@@ -102,7 +104,6 @@ __all__ = [
     "entry_for",
     "explain",
     "format_file",
-    "functions_of",
     "is_exempt",
     "judge_addresses",
     "judge_host",
@@ -112,6 +113,7 @@ __all__ = [
     "parse_url",
     "path_problem",
     "powers_of",
+    "propose",
     "read_secret_name",
     "review",
 ]

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from wasmrt.capabilities._addresses import AddressClass, Network, classify_address, is_exempt, parse_networks
 from wasmrt.capabilities._endpoint import DEFAULT_PORTS, METHODS, EndpointPattern, host_matches
+from wasmrt.capabilities._hints import line_hint
 from wasmrt.capabilities._path import is_under
 from wasmrt.capabilities._url import InvalidUrlError, ParsedUrl, parse_url
 from wasmrt.errors import ConfigurationError
@@ -145,7 +146,7 @@ def entry_for(url: ParsedUrl, method: str) -> EndpointPattern:
 
 def _line_hint(url: ParsedUrl, method: str) -> str | None:
     try:
-        return f"add to {_RULE}: {entry_for(url, method).as_line()}"
+        return line_hint(_RULE, entry_for(url, method).as_line())
     except (ConfigurationError, ValueError):
         return "no entry can cover this path; write it without broken escapes"
 

@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING
 from wasmrt.capabilities._addresses import Network, parse_networks
 from wasmrt.capabilities._allowlist import AllowlistValidator, describe_request, entry_for, judge_addresses, judge_host
 from wasmrt.capabilities._credential import read_secret_name
-from wasmrt.capabilities._url import InvalidUrlError, parse_url
-from wasmrt.capabilities._workspace_path import path_problem
-from wasmrt.errors import ConfigurationError
+from wasmrt.capabilities._hints import line_hint, section_hint
+from wasmrt.capabilities._model import read_alias
+from wasmrt.capabilities._url import InvalidUrlError, ParsedUrl, parse_url
+from wasmrt.capabilities._workspace_path import is_under_prefixes, path_problem
+from wasmrt.errors import ConfigurationError, WasmrtError
 from wasmrt.model import Decision, Reason
 
 if TYPE_CHECKING:
     from wasmrt.capabilities._model import Capabilities
 
 _SHOWN = 200
+_SOME_TOOL = "NAME-OF-THE-TOOL"
 
 
 def decide_http(
@@ -32,11 +35,10 @@ def decide_http(
     try:
         parsed = parse_url(url)
     except InvalidUrlError as problem:
-        return Decision(False, Reason.INVALID_URL, problem.message, hint=problem.hint, capability="http")
+        return Decision(False, Reason.INVALID_URL, problem.message, problem.hint, "http")
     subject = describe_request(parsed, method)
     if capabilities.http is None:
-        hint = _grant_hint(method, url)
-        return Decision(False, Reason.NOT_GRANTED, "no http section", hint=hint, capability="http", subject=subject)
+        return Decision(False, Reason.NOT_GRANTED, "no http section", _http_hint(parsed, method), "http", subject)
     decision = AllowlistValidator(capabilities.http.allowlist).check(parsed, method)
     if not decision.allowed:
         return decision
@@ -48,40 +50,36 @@ def decide_http(
     return decision
 
 
-def _grant_hint(method: str, url: str) -> str | None:
+def _http_hint(url: ParsedUrl, method: str) -> str | None:
     try:
-        entry = entry_for(parse_url(url), method).as_dict()
-    except (ConfigurationError, ValueError):
-        return 'add "http": {"allowlist": [...]}'
-    return f'add "http": {json.dumps({"allowlist": [entry]})}'
+        return section_hint("http", {"allowlist": [entry_for(url, method).as_dict()]})
+    except WasmrtError as problem:
+        return problem.message
 
 
 def decide_workspace(capabilities: Capabilities, path: str) -> Decision:
     """Decide a workspace path by its text alone."""
+
+    def deny(reason: Reason, rule: str, hint: str) -> Decision:
+        return Decision(False, reason, rule, hint, "workspace", subject)
+
+    subject = path[:_SHOWN].encode("unicode_escape").decode("ascii") if isinstance(path, str) else ""
     problem = path_problem(path)
-    subject = json.dumps(path[:_SHOWN])[1:-1] if isinstance(path, str) else ""
     if problem:
-        hint = "write it relative to the workspace, with forward slashes, like context/notes.md"
-        return Decision(False, Reason.INVALID_PATH, problem, hint=hint, capability="workspace", subject=subject)
-    folder = path.rpartition("/")[0]
-    prefix = json.dumps(f"{folder}/" if folder else path)
-    if capabilities.workspace_read is None:
-        hint = f'add "workspace": {{"allowed_prefixes": [{prefix}]}}'
-        return Decision(
-            False, Reason.NOT_GRANTED, "no workspace section", hint=hint, capability="workspace", subject=subject
-        )
-    for index, allowed in enumerate(capabilities.workspace_read.allowed_prefixes):
-        if type(capabilities.workspace_read)((allowed,)).allows(path):
-            rule = f"workspace.allowed_prefixes[{index}]"
-            return Decision(True, Reason.ALLOWED, rule, capability="workspace", subject=subject)
-    return Decision(
-        False,
-        Reason.PREFIX_NOT_ALLOWED,
-        "no entry of workspace.allowed_prefixes covers this path",
-        hint=f"add to workspace.allowed_prefixes: {prefix}",
-        capability="workspace",
-        subject=subject,
-    )
+        return deny(Reason.INVALID_PATH, problem, "write it relative to the workspace, like context/notes.md")
+    folder = path.removesuffix("/").rpartition("/")[0]
+    prefix = f"{folder}/" if folder else path
+    granted = capabilities.workspace_read
+    if granted is None:
+        hint = section_hint("workspace", {"allowed_prefixes": [prefix]})
+        return deny(Reason.NOT_GRANTED, "no workspace section", hint)
+    for index, allowed in enumerate(granted.allowed_prefixes):
+        if is_under_prefixes(path, (allowed,)):
+            return Decision(
+                True, Reason.ALLOWED, f"workspace.allowed_prefixes[{index}]", capability="workspace", subject=subject
+            )
+    rule = "no entry of workspace.allowed_prefixes covers this path"
+    return deny(Reason.PREFIX_NOT_ALLOWED, rule, line_hint("workspace.allowed_prefixes", json.dumps(prefix)))
 
 
 def decide_secret(capabilities: Capabilities, name: str) -> Decision:
@@ -90,30 +88,31 @@ def decide_secret(capabilities: Capabilities, name: str) -> Decision:
         sound = read_secret_name(name)
     except ConfigurationError as problem:
         rule = "the name is not one that a secret can have"
-        return Decision(False, Reason.SECRET_NOT_ALLOWED, rule, hint=problem.hint, capability="secrets")
+        return Decision(False, Reason.SECRET_NOT_ALLOWED, rule, problem.hint, "secrets")
     granted = capabilities.secrets
     if granted is None:
-        hint = f'add "secrets": {{"allowed_names": ["{sound}"]}}'
-        return Decision(False, Reason.NOT_GRANTED, "no secrets section", hint=hint, capability="secrets", subject=sound)
+        hint = section_hint("secrets", {"allowed_names": [sound]})
+        return Decision(False, Reason.NOT_GRANTED, "no secrets section", hint, "secrets", sound)
     if not granted.allows(sound):
         rule = "no entry of secrets.allowed_names covers this name"
-        hint = f'add to secrets.allowed_names: "{sound}"'
-        return Decision(False, Reason.SECRET_NOT_ALLOWED, rule, hint=hint, capability="secrets", subject=sound)
+        hint = line_hint("secrets.allowed_names", json.dumps(sound))
+        return Decision(False, Reason.SECRET_NOT_ALLOWED, rule, hint, "secrets", sound)
     return Decision(True, Reason.ALLOWED, "secrets.allowed_names", capability="secrets", subject=sound)
 
 
 def decide_tool(capabilities: Capabilities, alias: str) -> Decision:
     """Decide whether a guest may call the tool behind an alias."""
+    try:
+        sound = read_alias(alias)
+    except ConfigurationError as problem:
+        rule = "the alias is not one that a tool can have"
+        return Decision(False, Reason.ALIAS_NOT_ALLOWED, rule, problem.hint, "tool_invoke")
     granted = capabilities.tool_invoke
-    shown = json.dumps(alias[:64]) if isinstance(alias, str) else '""'
-    line = f'{shown}: "NAME-OF-THE-TOOL"'
-    subject = shown[1:-1]
     if granted is None:
-        hint = f'add "tool_invoke": {{"aliases": {{{line}}}}}'
-        rule = "no tool_invoke section"
-        return Decision(False, Reason.NOT_GRANTED, rule, hint=hint, capability="tool_invoke", subject=subject)
-    if not isinstance(alias, str) or granted.resolve(alias) is None:
+        hint = section_hint("tool_invoke", {"aliases": {sound: _SOME_TOOL}})
+        return Decision(False, Reason.NOT_GRANTED, "no tool_invoke section", hint, "tool_invoke", sound)
+    if granted.resolve(sound) is None:
         rule = "tool_invoke.aliases has no such alias"
-        hint = f"add to tool_invoke.aliases: {line}"
-        return Decision(False, Reason.ALIAS_NOT_ALLOWED, rule, hint=hint, capability="tool_invoke", subject=subject)
-    return Decision(True, Reason.ALLOWED, f"tool_invoke.aliases.{subject}", capability="tool_invoke", subject=subject)
+        hint = line_hint("tool_invoke.aliases", f"{json.dumps(sound)}: {json.dumps(_SOME_TOOL)}")
+        return Decision(False, Reason.ALIAS_NOT_ALLOWED, rule, hint, "tool_invoke", sound)
+    return Decision(True, Reason.ALLOWED, f"tool_invoke.aliases.{sound}", capability="tool_invoke", subject=sound)

@@ -28,7 +28,8 @@ def powers_of(imports: Iterable[str]) -> dict[str, str]:
     """
     needed: dict[str, str] = {}
     for name in sorted(set(imports)):
-        power = _INTERFACES.get(_unversioned(name))
+        bare = _unversioned(name)
+        power = _INTERFACES.get(bare) or _INTERFACES.get(bare.partition("#")[0])
         if power is not None:
             needed.setdefault(power, name)
     return needed
@@ -37,12 +38,6 @@ def powers_of(imports: Iterable[str]) -> dict[str, str]:
 def imports_of(power: str) -> str:
     """Name an import that uses a power."""
     return next(name for name, needs in _INTERFACES.items() if needs == power)
-
-
-def functions_of(interface: str) -> tuple[str, ...]:
-    """The functions of an interface that need a power of their own, where it has several."""
-    stem = f"{_unversioned(interface)}#"
-    return tuple(name.removeprefix(stem) for name in _INTERFACES if name.startswith(stem))
 
 
 def _unversioned(name: str) -> str:

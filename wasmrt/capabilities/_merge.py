@@ -62,7 +62,7 @@ def _merge_http(request: HttpCapability, grant: HttpCapability) -> HttpCapabilit
         allowlist: Sequence[EndpointPattern] = request.allowlist
     else:
         pairs = product(request.allowlist, grant.allowlist)
-        allowlist = _widest([e for a, b in pairs for e in common_endpoints(a, b)], endpoint_within)
+        allowlist = widest([e for a, b in pairs for e in common_endpoints(a, b)], endpoint_within)
     return HttpCapability(
         tuple(allowlist),
         _merge_credentials(request.credentials, grant.credentials),
@@ -119,10 +119,10 @@ def _merge_limits(request: ToolLimits, grant: ToolLimits, defaults: ResourceLimi
 
 def _common(one: Sequence[str], other: Sequence[str], within: Callable[[str, str], bool]) -> tuple[str, ...]:
     both = [a if within(a, b) else b for a, b in product(one, other) if within(a, b) or within(b, a)]
-    return tuple(_widest(both, within))
+    return tuple(widest(both, within))
 
 
-def _widest(items: Iterable[T], within: Callable[[T, T], bool]) -> list[T]:
+def widest(items: Iterable[T], within: Callable[[T, T], bool]) -> list[T]:
     """Drop what lies within another item, so that the result stays as short as what it says."""
     kept: list[T] = []
     for item in dict.fromkeys(items):

@@ -1,5 +1,5 @@
 """Reads workspace files for a guest, and nothing else: read-only, under granted prefixes, never outside the root."""
 
-from wasmrt.workspace._reader import EntryKind, WorkspaceEntry, WorkspaceReader
+from wasmrt.workspace._reader import WorkspaceEntry, WorkspaceReader
 
-__all__ = ["EntryKind", "WorkspaceEntry", "WorkspaceReader"]
+__all__ = ["WorkspaceEntry", "WorkspaceReader"]

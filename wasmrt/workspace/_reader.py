@@ -7,7 +7,6 @@ import os
 import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 
 from wasmrt.capabilities import Capabilities, path_problem
@@ -19,19 +18,14 @@ from wasmrt.workspace._walk import OutsideError, Walk, walking
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
-class EntryKind(StrEnum):
-    FILE = "file"
-    DIRECTORY = "directory"
-
-
 @dataclass(frozen=True, slots=True)
 class WorkspaceEntry:
     """A file or directory inside a directory."""
 
     name: str
-    kind: EntryKind
-    size: int
-    """Bytes; 0 for a directory."""
+    is_directory: bool
+    size_bytes: int
+    """0 for a directory."""
 
 
 class WorkspaceReader:
@@ -71,7 +65,7 @@ class WorkspaceReader:
         except OSError as error:
             raise _from_os(error, path) from None
 
-    def list(self, path: str) -> tuple[WorkspaceEntry, ...]:
+    def list(self, path: str = "") -> tuple[WorkspaceEntry, ...]:
         """Return a directory's files and directories, sorted by name; links and special files are left out.
 
         `""` is the root, which is listed only where the whole workspace is granted.
@@ -147,9 +141,9 @@ def _describe(entry: os.DirEntry[str]) -> list[WorkspaceEntry]:
     except FileNotFoundError:
         return []
     if stat.S_ISDIR(status.st_mode):
-        return [WorkspaceEntry(entry.name, EntryKind.DIRECTORY, 0)]
+        return [WorkspaceEntry(entry.name, True, 0)]
     if stat.S_ISREG(status.st_mode):
-        return [WorkspaceEntry(entry.name, EntryKind.FILE, status.st_size)]
+        return [WorkspaceEntry(entry.name, False, status.st_size)]
     return []
 
 

@@ -1,0 +1,66 @@
+"""Reads the lines out of denials' hints and puts them together: what a person might grant after watching a tool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from wasmrt.capabilities._cover import endpoint_within, name_within, prefix_within
+from wasmrt.capabilities._endpoint import EndpointPattern
+from wasmrt.capabilities._file import CapabilityFile
+from wasmrt.capabilities._merge import widest
+from wasmrt.capabilities._model import Capabilities
+from wasmrt.capabilities._parse import parse
+from wasmrt.errors import CapabilityFileError
+from wasmrt.model import Decision
+
+_SECTIONS = ("http.allowlist", "workspace.allowed_prefixes", "secrets.allowed_names", "tool_invoke.aliases")
+
+
+def propose(decisions: Iterable[Decision]) -> Capabilities:
+    """Return the narrowest capabilities that would have allowed everything that was refused for want of a grant.
+
+    What no capability file can allow, such as a private address or a broken URL, is left out.
+    """
+    asked = [file.capabilities for d in decisions if not d.allowed and (file := _read(d.hint)) is not None]
+    entries = [entry for one in asked if one.http for entry in one.http.allowlist]
+    prefixes = [prefix for one in asked if one.workspace_read for prefix in one.workspace_read.allowed_prefixes]
+    names = [name for one in asked if one.secrets for name in one.secrets.allowed_names]
+    aliases = {alias: tool for one in asked if one.tool_invoke for alias, tool in one.tool_invoke.aliases}
+    proposal = Capabilities.none()
+    if entries:
+        proposal = proposal.with_http(_with_shared_methods(entries))
+    if prefixes:
+        proposal = proposal.with_workspace_read(widest(prefixes, prefix_within))
+    if names:
+        proposal = proposal.with_secrets(widest(names, name_within))
+    return proposal.with_tool_invoke(aliases) if aliases else proposal
+
+
+def _with_shared_methods(entries: Iterable[EndpointPattern]) -> list[EndpointPattern]:
+    """One entry for each place, with every method that was asked for there."""
+    methods: dict[EndpointPattern, list[str]] = {}
+    for entry in entries:
+        methods.setdefault(entry.with_methods(), []).extend(entry.methods)
+    return widest((place.with_methods(*used) for place, used in methods.items()), endpoint_within)
+
+
+def _read(hint: str | None) -> CapabilityFile | None:
+    """The capability file that holds nothing but a hint's line; None where the hint is a step of another kind."""
+    if hint is None:
+        return None
+    head, colon, value = hint.partition(": ")
+    if not colon:
+        return None
+    section = head.removeprefix("add to ")
+    if section in _SECTIONS:
+        name, key = section.split(".")
+        held = f"{{{value}}}" if key == "aliases" else f"[{value}]"
+        text = f'{{"{name}": {{"{key}": {held}}}}}'
+    elif head.startswith('add "'):
+        text = f"{{{head.removeprefix('add ')}: {value}}}"
+    else:
+        return None
+    try:
+        return parse(text)
+    except CapabilityFileError:
+        return None

@@ -1,0 +1,272 @@
+"""`wasmrt caps`: write, check, read, compare and learn capability files. Nothing here grants anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from wasmrt.cli._errors import DENIED, FAILED
+from wasmrt.cli._output import json_option, say, show, show_json, show_section
+from wasmrt.errors import SourceError
+
+if TYPE_CHECKING:
+    from wasmrt.capabilities import CapabilityFile
+    from wasmrt.model import Decision
+
+file_argument = click.argument("file", type=click.Path(path_type=Path))
+
+
+@click.group("caps")
+def caps() -> None:
+    """Write, check and explain capability files: what a tool asks for.
+
+    \b
+    Examples:
+      wasmrt caps init ./search.wasm > search.capabilities.json
+      wasmrt caps check search.capabilities.json ./search.wasm
+      wasmrt caps explain search.capabilities.json --url https://api.example.com/v1/x --method POST
+    """
+
+
+@caps.command("schema")
+def schema() -> None:
+    """Print the JSON Schema of capability files, for editors.
+
+    \b
+    Example:
+      wasmrt caps schema > capabilities.schema.json
+    """
+    from wasmrt.capabilities import capability_schema
+
+    show_json(capability_schema())
+
+
+@caps.command("check")
+@file_argument
+@click.argument("tool", required=False, metavar="[NAME_OR_PATH]")
+@json_option
+def check(file: Path, tool: str | None, as_json: bool) -> None:
+    """Report every mistake in a file, and what deserves a second look; with a tool, whether the two fit.
+
+    \b
+    Examples:
+      wasmrt caps check search.capabilities.json
+      wasmrt caps check search.capabilities.json ./search.wasm --json
+    """
+    from wasmrt.capabilities import review
+
+    remarks = review(_read(file), None if tool is None else _imports_of(tool))
+    if as_json:
+        show_json({"remarks": [remark.as_dict() for remark in remarks]})
+        return
+    for remark in remarks:
+        show(f"{remark.path}: {remark.sentence}")
+    say(f"{file.name} is sound" + (f"; {len(remarks)} to look at" if remarks else ""))
+
+
+@caps.command("explain")
+@file_argument
+@click.option("--url", help="Decide a request to this URL.")
+@click.option("--method", default="GET", show_default=True, help="The request's method.")
+@click.option("--resolves-to", multiple=True, metavar="IP", help="An address the URL's host has; may be repeated.")
+@click.option("--path", help="Decide reading this workspace path.")
+@click.option("--secret", help="Decide asking whether this secret is set.")
+@click.option("--alias", help="Decide calling a tool by this alias.")
+@json_option
+def explain(
+    file: Path,
+    url: str | None,
+    method: str,
+    resolves_to: tuple[str, ...],
+    path: str | None,
+    secret: str | None,
+    alias: str | None,
+    as_json: bool,
+) -> int:
+    """Say in plain sentences what a file allows, or decide one use of it. Never touches the network.
+
+    A refused use ends with exit code 3 and names the line that would allow it.
+
+    \b
+    Examples:
+      wasmrt caps explain search.capabilities.json
+      wasmrt caps explain search.capabilities.json --url https://api.example.com/ --resolves-to 10.0.0.7
+    """
+    asked = [use for use in (url, path, secret, alias) if use is not None]
+    if len(asked) > 1:
+        raise click.UsageError("give one of --url, --path, --secret and --alias")
+    granted = _read(file).capabilities
+    if not asked:
+        from wasmrt.capabilities import explain as sentences
+
+        said = sentences(granted)
+        if as_json:
+            show_json({"sentences": said})
+        else:
+            show("\n".join(said))
+        return 0
+    if url is not None:
+        return _tell(granted.explain_http(method, url, resolves_to or None), as_json)
+    if path is not None:
+        return _tell(granted.explain_workspace(path), as_json)
+    if secret is not None:
+        return _tell(granted.explain_secret(secret), as_json)
+    return _tell(granted.explain_tool(alias or ""), as_json)
+
+
+def _tell(decision: Decision, as_json: bool) -> int:
+    if as_json:
+        show_json(decision.as_dict())
+    else:
+        show(f"{'allowed' if decision.allowed else 'denied'}: {decision.subject or decision.capability}")
+        show(f"by: {decision.rule} ({decision.reason})")
+        if decision.hint:
+            say(f"hint: {decision.hint}")
+    return 0 if decision.allowed else DENIED
+
+
+@caps.command("diff")
+@click.argument("old", type=click.Path(path_type=Path))
+@click.argument("new", type=click.Path(path_type=Path))
+@json_option
+def diff(old: Path, new: Path, as_json: bool) -> int:
+    """Say what NEW allows beyond OLD, and what it no longer allows. Exit code 1 where anything got wider.
+
+    \b
+    Example:
+      wasmrt caps diff search-1.capabilities.json search-2.capabilities.json
+    """
+    from wasmrt.capabilities import diff as compare
+
+    changes = compare(_read(old).capabilities, _read(new).capabilities)
+    if as_json:
+        show_json(changes.as_dict())
+    else:
+        show_section("wider", [f"{change.section}: {change.sentence}" for change in changes.widened])
+        show_section("narrower", [f"{change.section}: {change.sentence}" for change in changes.narrowed])
+        if not changes:
+            say("both allow the same")
+    return FAILED if changes.widened else 0
+
+
+@caps.command("fmt")
+@file_argument
+@click.option("--write", is_flag=True, help="Write it back instead of printing it.")
+def fmt(file: Path, write: bool) -> None:
+    """Print a file in its one spelling: known order, defaults left out.
+
+    \b
+    Example:
+      wasmrt caps fmt --write search.capabilities.json
+    """
+    from wasmrt.capabilities import format_file
+
+    text = format_file(_read(file))
+    if not write:
+        click.echo(text, nl=False)
+        return
+    _replace(file, text)
+    say(f"wrote {file.name}")
+
+
+def _replace(file: Path, text: str) -> None:
+    import tempfile
+
+    try:
+        with tempfile.NamedTemporaryFile("w", dir=file.parent, encoding="utf-8", delete=False) as draft:
+            draft.write(text)
+        Path(draft.name).chmod(file.stat().st_mode & 0o777)
+        Path(draft.name).replace(file)
+    except OSError as error:
+        raise SourceError(f"{file.name!r} cannot be written ({error.strerror})", hint="check who owns it") from error
+
+
+@caps.command("init")
+@click.argument("tool", metavar="NAME_OR_PATH")
+def init(tool: str) -> None:
+    """Draft a file from what a component imports. The draft allows nothing until its lists are filled.
+
+    \b
+    Example:
+      wasmrt caps init ./search.wasm > search.capabilities.json
+    """
+    from wasmrt.capabilities import Capabilities, format_file, powers_of
+
+    draft = Capabilities.none()
+    for power, name in powers_of(_imports_of(tool)).items():
+        match power:
+            case "http":
+                draft = draft.with_http([])
+            case "workspace":
+                draft = draft.with_workspace_read([])
+            case "secrets":
+                draft = draft.with_secrets([])
+            case "tool_invoke":
+                draft = draft.with_tool_invoke({})
+            case _:
+                say(f"{name} will be refused: no capability file can allow it")
+                continue
+        say(f"{power}: the component imports {name}; list what it may reach")
+    click.echo(format_file(draft), nl=False)
+    if draft == Capabilities.none():
+        say("the component imports nothing that needs a grant")
+
+
+@caps.command("learn")
+@click.argument("tool", metavar="NAME_OR_PATH")
+@click.argument("params", nargs=-1, metavar="[--] JSON...")
+@click.option("--user", default="local", show_default=True, help="Whose rate limits count.")
+def learn(tool: str, params: tuple[str, ...], user: str) -> None:
+    """Run a tool with no power at all, and propose the narrowest file for what it asked. A person applies it.
+
+    A tool that stops at its first refusal shows one need at a time: add the line, and ask again with `wasmrt run`.
+
+    \b
+    Example:
+      wasmrt caps learn ./search.wasm -- '{"query": "a"}' '{"query": "b"}'
+    """
+    from wasmrt.capabilities import format_file, propose
+
+    denied = dict.fromkeys(d for text in params or ("{}",) for d in _denials(tool, text, user) if not d.allowed)
+    for decision in denied:
+        say(f"asked: {decision.subject or decision.capability} ({decision.reason}: {decision.rule})")
+    if not denied:
+        say("the tool asked for nothing")
+    click.echo(format_file(propose(denied)), nl=False)
+
+
+def _denials(tool: str, params: str, user: str) -> tuple[Decision, ...]:
+    """Run once without any grant; every refusal is kept, whether the run ends well or not."""
+    from wasmrt.capabilities import Capabilities
+    from wasmrt.cli._tools import find_tool, open_runtime, prepare
+    from wasmrt.errors import InvalidParametersError, ToolError
+
+    found = find_tool(tool)
+    with open_runtime() as runtime:
+        prepared = prepare(runtime, found.name, found.data, Capabilities.none())
+        try:
+            return prepared.execute(params, None, user).decisions
+        except InvalidParametersError:
+            raise
+        except ToolError as error:
+            say(f"the tool ended with: {error.message}")
+            return error.decisions
+
+
+def _imports_of(tool: str) -> list[str]:
+    from wasmrt.cli._reading import flat, imports_of
+    from wasmrt.cli._tools import find_tool, open_runtime, prepare
+
+    found = find_tool(tool)
+    with open_runtime() as runtime:
+        imports = imports_of(prepare(runtime, found.name, found.data))
+    return [*imports, *flat(imports)]
+
+
+def _read(path: Path) -> CapabilityFile:
+    from wasmrt.capabilities import parse
+    from wasmrt.installer import read_capability_file
+
+    return parse(read_capability_file(path))
