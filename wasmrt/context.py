@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from wasmrt.errors import BudgetExceededError, CancelledError, DeadlineExceededError, RuntimeClosedError
 from wasmrt.limits import (
+    MAX_DECISIONS,
     MAX_HOST_CALLS,
     MAX_HTTP_REQUESTS,
     MAX_LOG_ENTRIES,
@@ -144,6 +145,7 @@ class CallContext:
         "clock",
         "deadline",
         "decisions",
+        "decisions_dropped",
         "failure",
         "grant",
         "host_calls",
@@ -193,6 +195,7 @@ class CallContext:
         self.logs: list[LogEntry] = []
         self.log_entries_dropped = 0
         self.decisions: list[Decision] = []
+        self.decisions_dropped = 0
         self.host_calls = 0
         self.params_bytes = 0
         self.http_requests = 0
@@ -345,8 +348,11 @@ class CallContext:
         return self._parts[make]  # type: ignore[no-any-return]
 
     def decide(self, decision: Decision) -> Decision:
-        """Remember a decision; the audit record lists them all."""
-        self.decisions.append(decision)
+        """Remember a decision for the result and the audit record; the ones over the cap are counted."""
+        if len(self.decisions) < MAX_DECISIONS:
+            self.decisions.append(decision)
+        else:
+            self.decisions_dropped += 1
         return decision
 
     def log(self, level: LogLevel, message: str) -> None:

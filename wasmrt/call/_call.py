@@ -233,5 +233,6 @@ def _record(path: CallPath, program: Program, context: CallContext, fuel: int, f
             "outcome": outcome,
             "usage": usage.as_dict(),
             "decisions": [decision.as_dict() for decision in context.decisions],
+            "decisions_dropped": context.decisions_dropped,
         }
     )
