@@ -99,7 +99,7 @@ def test_a_missing_secret_ends_the_request_with_the_command_that_sets_it(world: 
     call = w.call(mapping(LOCATIONS["bearer"]))
     failure = fail(w, call)
     assert (failure.kind, failure.code) == (FailureKind.AUTH_REQUIRED, "credential-missing")
-    assert "wasmrt secret set api_token --user ann" in failure.message
+    assert failure.hint == "run: wasmrt secret set api_token --user ann"
     assert call.decisions[-1].reason is Reason.CREDENTIAL_MISSING
     assert w.server.connections == 0
 

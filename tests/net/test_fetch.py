@@ -139,7 +139,6 @@ def test_a_denial_carries_the_line_that_would_allow_it(world: MakeWorld) -> None
     failure = caught.value
     assert (failure.code, failure.request_sent) == ("path-not-allowed", False)
     assert failure.hint is not None and '"path_prefix": "/v2/admin"' in failure.hint
-    assert failure.hint in failure.message
 
 
 def test_the_budget_of_a_call_ends_it_and_denied_requests_cost_nothing(world: MakeWorld) -> None:

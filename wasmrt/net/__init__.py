@@ -3,6 +3,8 @@
 Decides with `wasmrt.capabilities` and `wasmrt.leaks`; what it adds is the order, the sockets and the credentials.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from wasmrt.net._door import HttpDoor
 from wasmrt.net._injector import CredentialInjector, Injected
 from wasmrt.net._model import (
@@ -15,8 +17,12 @@ from wasmrt.net._model import (
     SecretsView,
     SecretValue,
 )
+from wasmrt.net._oauth import Login, OAuthError, TokenEndpoint, Tokens
 from wasmrt.net._rates import RateLimiter
 from wasmrt.net._resolver import ResolveError, Resolver, SystemResolver
+
+if TYPE_CHECKING:
+    from wasmrt.net._callback import LoopbackCallback
 
 __all__ = [
     "CredentialInjector",
@@ -27,11 +33,24 @@ __all__ = [
     "HttpRequest",
     "HttpResponse",
     "Injected",
+    "Login",
+    "LoopbackCallback",
     "NetworkConfig",
+    "OAuthError",
     "RateLimiter",
     "ResolveError",
     "Resolver",
     "SecretValue",
     "SecretsView",
     "SystemResolver",
+    "TokenEndpoint",
+    "Tokens",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "LoopbackCallback":  # http.server takes 20 ms to import, and only a login needs it
+        from wasmrt.net._callback import LoopbackCallback
+
+        return LoopbackCallback
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,17 +13,16 @@ from wasmrt.capabilities import (
     HttpCapability,
     InvalidUrlError,
     ParsedUrl,
-    judge_addresses,
-    judge_host,
     parse_url,
 )
 from wasmrt.errors import ExternalServiceError, RateLimitedError
 from wasmrt.leaks import Direction
-from wasmrt.limits import MAX_HTTP_REQUESTS
+from wasmrt.limits import MAX_HTTP_REQUESTS, MAX_OWN_RESPONSE_BYTES
 from wasmrt.model import Decision, Reason
 from wasmrt.net._exchange import Exchange
 from wasmrt.net._headers import Headers, header_bytes, request_problem, visible_headers, wire_headers
 from wasmrt.net._injector import CredentialInjector, Injected
+from wasmrt.net._judging import judged_addresses
 from wasmrt.net._model import (
     DoorCall,
     FailureKind,
@@ -34,7 +33,7 @@ from wasmrt.net._model import (
     SecretValue,
 )
 from wasmrt.net._rates import RateLimiter
-from wasmrt.net._resolver import ResolveError, SystemResolver
+from wasmrt.net._resolver import SystemResolver
 from wasmrt.net._wire import RawResponse, WireRequest, wire_budget
 
 if TYPE_CHECKING:
@@ -128,24 +127,52 @@ class HttpDoor:
         return True
 
     def _judge(self, call: DoorCall, url: ParsedUrl, ends_at: float) -> tuple[str, ...]:
-        """Resolve once and judge every address; what is returned is what will be dialled."""
-        if (refused := judge_host(url, self._networks)) is not None:
-            raise _denied(call, refused)
-        if url.address is not None:
-            return (str(url.address),)  # `judge_host` has judged it
-        try:
-            left = max(0.0, ends_at - time.monotonic())
-            addresses = self._resolver.resolve(url.host, url.port, timeout_seconds=left)
-        except ResolveError as error:
-            if time.monotonic() >= call.deadline:
-                raise HttpFailure(FailureKind.EXECUTOR, "deadline-exceeded", "the call's time is over") from None
-            raise _refuse(
-                call, Reason.NO_ADDRESS, error.message, "check the host's name", FailureKind.OPERATION_FAILED
-            ) from None
-        decision = judge_addresses(addresses, self._networks, url.origin)
-        if not decision.allowed:
+        addresses, decision = judged_addresses(url, self._networks, self._resolver, ends_at)
+        if decision.allowed:
+            return addresses
+        if decision.reason is not Reason.NO_ADDRESS:
             raise _denied(call, decision)
-        return addresses
+        if time.monotonic() >= call.deadline:
+            raise HttpFailure(FailureKind.EXECUTOR, "deadline-exceeded", "the call's time is over")
+        raise _denied(call, decision, FailureKind.OPERATION_FAILED)
+
+    def send_own(
+        self, method: str, url: str, headers: Headers, body: bytes | None, *, timeout_seconds: float
+    ) -> RawResponse:
+        """Send a request of the host's own, such as for a token: no guest wrote it and none sees the answer.
+
+        The same parser, addresses, TLS and bounds apply; https only. Nothing is scanned, because credentials are
+        what such requests are about.
+
+        Raises:
+            HttpFailure: why there is no answer.
+        """
+        try:
+            parsed = parse_url(url)
+        except InvalidUrlError as error:
+            raise HttpFailure(FailureKind.INPUT, error.code, error.message, hint=error.hint) from None
+        if parsed.scheme != "https":
+            raise HttpFailure(FailureKind.INPUT, "insecure-scheme", "a credential travels over https only")
+        ends_at = time.monotonic() + timeout_seconds
+        addresses, decision = judged_addresses(parsed, self._networks, self._resolver, ends_at)
+        if not decision.allowed:
+            raise HttpFailure(FailureKind.NETWORK_DENIED, str(decision.reason), decision.rule, decision=decision)
+        wire = WireRequest(
+            method,
+            parsed.scheme,
+            parsed.host,
+            parsed.port,
+            parsed.target,
+            wire_headers(headers, authority=parsed.authority, method=method, body=body),
+            body,
+        )
+        exchange = Exchange(
+            ends_at=ends_at,
+            call_deadline=ends_at,
+            max_received_bytes=wire_budget(MAX_OWN_RESPONSE_BYTES),
+            cancelled=threading.Event(),
+        )
+        return self._opened().send(wire, addresses, exchange, MAX_OWN_RESPONSE_BYTES)
 
     def _exchange(
         self,
@@ -317,5 +344,4 @@ def _denied(call: DoorCall, decision: Decision, kind: FailureKind = FailureKind.
         subject=clean(decision.subject),
     )
     call.decide(decision)
-    message = decision.rule + (f"; {decision.hint}" if decision.hint else "")
-    return HttpFailure(kind, str(decision.reason), message, decision=decision)
+    return HttpFailure(kind, str(decision.reason), decision.rule, decision=decision)

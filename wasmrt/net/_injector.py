@@ -163,5 +163,6 @@ def _refused(mapping: CredentialMapping, reason: Reason, what: str, hint: str | 
         capability="http",
         subject=mapping.secret_name,
     )
-    sentence = f"the secret {mapping.secret_name} {what}" + (f"; {hint}" if hint else "")
-    return HttpFailure(FailureKind.AUTH_REQUIRED, str(reason), sentence, decision=decision)
+    return HttpFailure(
+        FailureKind.AUTH_REQUIRED, str(reason), f"the secret {mapping.secret_name} {what}", decision=decision
+    )

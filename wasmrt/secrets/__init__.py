@@ -9,6 +9,7 @@ from wasmrt.secrets._env_file import parse_env_file
 from wasmrt.secrets._environment import EnvironmentSecrets
 from wasmrt.secrets._file import FileKey, FileSecrets
 from wasmrt.secrets._keyring import KeyringSecrets
+from wasmrt.secrets._oauth import IssuedTokens, OAuthState, RenewingSecrets, keep_tokens, oauth_state
 from wasmrt.secrets._types import (
     DEFAULT_USER,
     OAUTH_SUFFIX,
@@ -30,13 +31,18 @@ __all__ = [
     "EnvironmentSecrets",
     "FileKey",
     "FileSecrets",
+    "IssuedTokens",
     "KeyringSecrets",
+    "OAuthState",
+    "RenewingSecrets",
     "Secret",
     "SecretInfo",
     "SecretsStore",
     "UserSecrets",
     "checked_name",
     "checked_user",
+    "keep_tokens",
+    "oauth_state",
     "open_store",
     "parse_env_file",
     "set_command",

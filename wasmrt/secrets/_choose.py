@@ -15,9 +15,7 @@ from wasmrt.secrets._types import SecretsStore
 BACKENDS = ("auto", "keyring", "file", "environment")
 
 
-def open_store(
-    home: Path, *, backend: str | None = None, environ: Mapping[str, str] | None = None
-) -> SecretsStore:
+def open_store(home: Path, *, backend: str | None = None, environ: Mapping[str, str] | None = None) -> SecretsStore:
     """Open the store of this installation, whose data directory is `home`.
 
     `backend`, else the variable WASMRT_SECRETS_BACKEND, else `auto`: the desktop's keyring where there is
@@ -30,9 +28,7 @@ def open_store(
     environ = os.environ if environ is None else environ
     chosen = backend or environ.get("WASMRT_SECRETS_BACKEND") or "auto"
     if chosen not in BACKENDS:
-        raise ConfigurationError(
-            f"there is no secrets backend {chosen!r}", hint="choose one of " + ", ".join(BACKENDS)
-        )
+        raise ConfigurationError(f"there is no secrets backend {chosen!r}", hint="choose one of " + ", ".join(BACKENDS))
     if chosen == "environment":
         return EnvironmentSecrets(environ)
     if chosen == "keyring":

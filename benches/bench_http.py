@@ -1,0 +1,185 @@
+"""What the guarded door costs over bare httpx, and how a hundred calls at once fare.
+
+    python benches/bench_http.py            prints the figures
+    pytest benches/bench_http.py            fails where a bound is missed
+
+Bounds: at most 1.3 times bare httpx on a kept connection, for bodies of 1 KiB and of 1 MiB; a hundred concurrent
+requests in at most twice the time of the slowest of them. The server runs in a process of its own, and the two
+clients take turns, so that both meet the same weather.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ssl
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import trustme
+
+from wasmrt.capabilities import (
+    Capabilities,
+    CredentialLocation,
+    CredentialMapping,
+    EndpointPattern,
+    HttpCapability,
+    RateLimitConfig,
+)
+from wasmrt.net import HttpDoor, HttpRequest, NetworkConfig
+from wasmrt.secrets import DEFAULT_USER, Secret, UserSecrets
+from wasmrt.testing import FakeCall, MemorySecrets
+
+HOST = "127.0.0.1"
+KIB, MIB = 1024, 1024 * 1024
+MAX_RATIO = 1.3
+MAX_SPREAD = 2.0
+
+# The answer to /N is N bytes of JSON-like text; to /slow, the same after the server has seen a hundred of them.
+SERVER = """
+import asyncio, ssl, sys
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain(sys.argv[1])
+text = (b'{"id": 12345, "name": "a plain name", "tags": ["one", "two"], "note": "nothing to see"},\\n' * 12000)
+answers = {}
+async def serve(reader, writer):
+    try:
+        while True:
+            head = await reader.readuntil(b"\\r\\n\\r\\n")
+            size = int(head.split(b" ", 2)[1].lstrip(b"/"))
+            if size not in answers:
+                answers[size] = b"HTTP/1.1 200 OK\\r\\nContent-Type: application/json\\r\\nContent-Length: %d\\r\\n\\r\\n" % size + text[:size]
+            writer.write(answers[size])
+            await writer.drain()
+    except (asyncio.IncompleteReadError, OSError):
+        writer.close()
+async def main():
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context, backlog=256)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+asyncio.run(main())
+"""
+
+
+@dataclass(frozen=True)
+class Setting:
+    port: int
+    ca_file: Path
+    door: HttpDoor
+
+    def call(self, *, credential: bool = True) -> FakeCall:
+        mapping = CredentialMapping(
+            secret_name="bench_token", location=CredentialLocation.bearer(), host_patterns=(HOST,)
+        )
+        http = HttpCapability(
+            allowlist=(EndpointPattern(HOST, ports=(self.port,)),),
+            credentials=(mapping,) if credential else (),
+            rate_limit=RateLimitConfig(10**6, 10**6),
+        )
+        store = MemorySecrets()
+        store.set(DEFAULT_USER, "bench_token", Secret("bench-" + "value-" * 4))
+        return FakeCall(
+            Capabilities.none().with_http(http),
+            secrets=UserSecrets(store, DEFAULT_USER),
+            requests_left=10**9,
+            timeout_seconds=3600,
+        )
+
+
+@contextlib.contextmanager
+def setting() -> Iterator[Setting]:
+    authority = trustme.CA()
+    with tempfile.TemporaryDirectory() as folder:
+        ca_file, certificate = Path(folder, "ca.pem"), Path(folder, "server.pem")
+        authority.cert_pem.write_to_path(str(ca_file))
+        authority.issue_cert(HOST).private_key_and_cert_chain_pem.write_to_path(str(certificate))
+        command = [sys.executable, "-c", SERVER, str(certificate)]
+        server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        try:
+            assert server.stdout is not None
+            port = int(server.stdout.readline())
+            config = NetworkConfig(unsafe_allowed_networks=("127.0.0.0/8",), ca_file=ca_file)
+            with HttpDoor(config) as door:
+                yield Setting(port, ca_file, door)
+        finally:
+            server.terminate()
+            server.wait(timeout=10)
+
+
+def compare(here: Setting, size: int, rounds: int) -> tuple[float, float]:
+    """Return the median seconds of a bare and of a guarded request."""
+    url = f"https://{HOST}:{here.port}/{size}"
+    call = here.call()
+    verify = ssl.create_default_context(cafile=str(here.ca_file))
+    with httpx.Client(verify=verify, trust_env=False) as client:
+
+        def bare() -> bytes:
+            return client.get(url, headers={"Authorization": "Bearer x"}).content
+
+        def guarded() -> bytes:
+            return here.door.fetch(call, HttpRequest("GET", url)).body
+
+        assert bare() == guarded() and len(bare()) == size
+        times: dict[Callable[[], bytes], list[float]] = {bare: [], guarded: []}
+        for _ in range(rounds):
+            for ask in (bare, guarded):
+                started = time.perf_counter()
+                ask()
+                times[ask].append(time.perf_counter() - started)
+        return statistics.median(times[bare]), statistics.median(times[guarded])
+
+
+def burst(here: Setting, count: int = 100) -> tuple[float, float]:
+    """Return the seconds for `count` concurrent requests of as many calls, and the seconds of the slowest."""
+    calls = [here.call() for _ in range(count)]
+    start = threading.Barrier(count + 1)
+    took: list[float] = []
+
+    def one(call: FakeCall) -> None:
+        start.wait()
+        started = time.perf_counter()
+        here.door.fetch(call, HttpRequest("GET", f"https://{HOST}:{here.port}/{KIB}"))
+        took.append(time.perf_counter() - started)
+
+    threads = [threading.Thread(target=one, args=(call,)) for call in calls]
+    for thread in threads:
+        thread.start()
+    start.wait()
+    started = time.perf_counter()
+    for thread in threads:
+        thread.join()
+    assert len(took) == count
+    return time.perf_counter() - started, max(took)
+
+
+def test_a_guarded_request_costs_at_most_three_tenths_more_than_a_bare_one() -> None:
+    with setting() as here:
+        for size, rounds in ((KIB, 400), (MIB, 100)):
+            bare, guarded = compare(here, size, rounds)
+            assert guarded <= MAX_RATIO * bare, (size, bare, guarded)
+
+
+def test_a_hundred_calls_at_once_take_at_most_twice_their_slowest() -> None:
+    with setting() as here:
+        total, slowest = burst(here)
+        assert total <= MAX_SPREAD * slowest
+
+
+def main() -> None:
+    with setting() as here:
+        for size, rounds in ((KIB, 1000), (MIB, 200)):
+            bare, guarded = compare(here, size, rounds)
+            print(f"{size:>8} bytes: bare {bare * 1e6:8.0f} us, guarded {guarded * 1e6:8.0f} us, {guarded / bare:.2f}x")
+        total, slowest = burst(here)
+        print(f"100 at once: {total * 1e3:.0f} ms, slowest {slowest * 1e3:.0f} ms, {total / slowest:.2f}x")
+
+
+if __name__ == "__main__":
+    main()
