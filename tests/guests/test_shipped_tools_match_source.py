@@ -30,12 +30,9 @@ def test_no_shipped_tool_is_older_than_its_source(build: ModuleType) -> None:
     assert build.stale() == {}, "run python tools/build.py"
 
 
-def test_a_changed_source_is_noticed(build: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    added = tmp_path / "added.rs"
-    added.write_text("// a line more")
+def test_a_changed_source_is_noticed(build: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     known = build.sources
-    monkeypatch.setattr(build, "sources", lambda tool: [*known(tool), added])
-    monkeypatch.setattr(build, "ROOT", Path("/"))
+    monkeypatch.setattr(build, "sources", lambda tool: known(tool)[1:])
     assert build.stale() == dict.fromkeys(build.TOOLS, "its source changed after it was built")
 
 

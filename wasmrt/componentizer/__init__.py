@@ -1,0 +1,63 @@
+"""Make a component of a core module and the WIT of a tool world, where a toolchain stops at core modules.
+
+C through zig and Go's wasip1 end there. This room writes the component's text round the module and puts the module's
+own bytes in; it does not validate: the engine does, when the component is prepared. Worlds with resources, and
+packages that use other packages, are not for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from wasmrt.componentizer._module import read
+from wasmrt.componentizer._text import component_text
+from wasmrt.componentizer._wit import parse
+from wasmrt.errors import ComponentError
+
+__all__ = ["componentize"]
+
+_PREAMBLE = b"\0asm\x0d\0\x01\0"
+_CORE_MODULE = 1
+
+
+def componentize(core: bytes, wit: str, *, assemble: Callable[[str], bytes], world: str | None = None) -> bytes:
+    """Wrap a core module into a component of `world`, by default the only one in `wit`.
+
+    `assemble` turns WebAssembly text into bytes (the engine room's `wat2wasm`). Host functions the module does not
+    import are left out of the component; imports of WASI preview 1 are met by a null one.
+
+    Raises:
+        ComponentError: the bytes are no core module, the text is no such WIT, or the two do not fit.
+    """
+    package = parse(wit)
+    name = world or next(iter(package.worlds), "")
+    if name not in package.worlds or (world is None and len(package.worlds) != 1):
+        raise ComponentError(f"the WIT has no single world {name!r}", hint=f"its worlds: {', '.join(package.worlds)}")
+    return _fill(assemble(component_text(package, package.worlds[name], read(core))), core)
+
+
+def _fill(component: bytes, core: bytes) -> bytes:
+    """Put the real module where the first, empty one is."""
+    at = len(_PREAMBLE)
+    while component[at] != _CORE_MODULE:
+        size, start = _number(component, at + 1)
+        at = start + size
+    size, start = _number(component, at + 1)
+    return b"".join([component[: at + 1], _leb(len(core)), core, component[start + size :]])
+
+
+def _number(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while data[at] >= 0x80:
+        value |= (data[at] & 0x7F) << shift
+        shift, at = shift + 7, at + 1
+    return value | data[at] << shift, at + 1
+
+
+def _leb(value: int) -> bytes:
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
