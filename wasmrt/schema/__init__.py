@@ -5,15 +5,25 @@ it trusts no schema: a guest's own never reaches the network, a file or unbounde
 """
 
 from wasmrt.schema._forms import function_schema, result_schema, type_schema, unsupported
+from wasmrt.schema._names import ExportedFunction, exported_functions
+from wasmrt.schema._problems import params_problem
 from wasmrt.schema._read import to_values
+from wasmrt.schema._render import Provider, provider_schema, render
 from wasmrt.schema._validator import Validator, coerce, schema_problem
+from wasmrt.schema._wit import wit_text
 from wasmrt.schema._write import failure_text, split_result, to_json
 
 __all__ = [
+    "ExportedFunction",
+    "Provider",
     "Validator",
     "coerce",
+    "exported_functions",
     "failure_text",
     "function_schema",
+    "params_problem",
+    "provider_schema",
+    "render",
     "result_schema",
     "schema_problem",
     "split_result",
@@ -21,4 +31,5 @@ __all__ = [
     "to_values",
     "type_schema",
     "unsupported",
+    "wit_text",
 ]

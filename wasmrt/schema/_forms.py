@@ -86,7 +86,7 @@ def type_schema(kind: WitType) -> dict[str, Any]:
         case Primitive(name):
             return _primitive(name)
         case ListType(Primitive("u8")):
-            return {"type": "string", "contentEncoding": "base64"}
+            return {"type": "string", "contentEncoding": "base64", "description": "base64"}
         case ListType(element):
             return {"type": "array", "items": type_schema(element)}
         case RecordType(fields):

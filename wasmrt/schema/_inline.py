@@ -66,15 +66,17 @@ def read_schema(schema: str | Mapping[str, Any]) -> dict[str, Any]:
     return data
 
 
-def inlined(schema: dict[str, Any]) -> dict[str, Any]:
+def inlined(schema: dict[str, Any], *, repeats: tuple[int, ...] = _REPEATS) -> dict[str, Any]:
     """A schema that `read_schema` returned, with every reference written out.
+
+    `repeats` are the depths of recursion to try, until the whole is within bounds.
 
     Raises:
         SchemaError: a reference leads nowhere, or the references multiply beyond the bound.
     """
-    for repeats in _REPEATS:
+    for depth in repeats:
         try:
-            written = _Inliner(schema, repeats).expand(schema, 1)
+            written = _Inliner(schema, depth).expand(schema, 1)
         except _TooLargeError:
             continue
         assert isinstance(written, dict)

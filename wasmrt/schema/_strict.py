@@ -1,0 +1,83 @@
+"""OpenAI's strict mode: which schemas have such a form, and what it is.
+
+Its rules (structured outputs, "Supported schemas"): every object closed, every property required, choices as anyOf
+below the top, up to 5,000 properties, 10 levels, 1,000 enum values and 120,000 characters of names; no keyword that
+is not listed. A schema is refused where the form would forbid a call that the tool takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from wasmrt.schema._inline import rebuilt, subschemas
+
+MAX_PROPERTIES = 5_000
+MAX_LEVELS = 10
+MAX_ENUM_VALUES = 1_000
+MAX_NAME_CHARS = 120_000
+KEYWORDS = frozenset({
+    "additionalProperties", "anyOf", "const", "description", "enum", "exclusiveMaximum", "exclusiveMinimum", "format",
+    "items", "maxItems", "maximum", "minItems", "minimum", "multipleOf", "pattern", "properties", "required", "title",
+    "type",
+})  # fmt: skip
+FORMATS = frozenset({"date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uuid"})
+_NULL = {"type": "null"}
+
+
+def strict_problem(schema: dict[str, Any]) -> str | None:
+    """Why a rendered schema has no strict form; None where it has one."""
+    parts = list(_walk(schema, 1))
+    names = [name for part, _ in parts for name in part.get("properties", {})]
+    enums = [str(option) for part, _ in parts for option in part.get("enum", ())]
+    if len(names) > MAX_PROPERTIES or sum(map(len, names + enums)) > MAX_NAME_CHARS or len(enums) > MAX_ENUM_VALUES:
+        return "it has too many properties or enum values"
+    if max(level for _, level in parts) > MAX_LEVELS:
+        return f"it is nested over {MAX_LEVELS} levels deep"
+    return next((problem for part, _ in parts if (problem := _problem(part)) is not None), None)
+
+
+def tightened(schema: dict[str, Any]) -> dict[str, Any]:
+    """The strict form of a schema without a `strict_problem`."""
+    kept = {key: value for key, value in schema.items() if key in KEYWORDS}
+    if kept.get("format") not in FORMATS:
+        kept.pop("format", None)
+    closed = kept.pop("additionalProperties", None)
+    tight = rebuilt(kept, tightened)
+    if tight.get("type") != "object":
+        return tight
+    required = set(tight.get("required", ()))
+    tight["properties"] = {
+        name: kind if name in required else _nullable(kind) for name, kind in tight.get("properties", {}).items()
+    }
+    assert closed in (None, False)
+    return tight | {"required": list(tight["properties"]), "additionalProperties": False}
+
+
+def _walk(schema: dict[str, Any], level: int) -> Iterator[tuple[dict[str, Any], int]]:
+    yield schema, level
+    for place, inner in subschemas(schema):
+        if isinstance(inner, dict):
+            yield from _walk(inner, level + (place[0] != "anyOf"))
+
+
+def _problem(part: dict[str, Any]) -> str | None:
+    if not part.keys() & {"type", "anyOf", "enum", "const"}:
+        return "part of it takes any value at all"
+    lost = part.keys() & {"allOf", "not", "if", "patternProperties", "dependentSchemas", "dependentRequired"}
+    if lost:
+        return f"it uses {min(lost)}"
+    if part.get("type") == "object":
+        # Fields that a schema neither names nor mentions are no part of an ordinary call; a map's are the point of it.
+        closed = part.get("additionalProperties", False if part.get("properties") else None)
+        return None if closed is False else "part of it is an object that takes any field"
+    return None
+
+
+def _nullable(kind: dict[str, Any]) -> dict[str, Any]:
+    if kind.get("type") == "null" or _NULL in kind.get("anyOf", ()):
+        return kind
+    if kind.keys() <= {"anyOf", "description", "title"}:
+        return kind | {"anyOf": [*kind["anyOf"], _NULL]}
+    said = {key: value for key, value in kind.items() if key in ("title", "description")}
+    return {**said, "anyOf": [{key: value for key, value in kind.items() if key not in said}, _NULL]}
