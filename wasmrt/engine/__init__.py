@@ -43,6 +43,7 @@ from wasmrt.engine._types import (
     walk,
 )
 from wasmrt.engine._values import Case, Err, Ok, Some
+from wasmrt.engine._wat import wat2wasm
 
 __all__ = [
     "POOL_CORE_INSTANCES_PER_COMPONENT",
@@ -89,5 +90,6 @@ __all__ = [
     "plain",
     "resolve",
     "track",
+    "wat2wasm",
     "walk",
 ]

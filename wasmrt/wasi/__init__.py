@@ -4,19 +4,19 @@ SECURITY: the engine's WASI cannot be interrupted and cannot be bounded from her
 guest sees instead waits on its call's deadline, is capped, and opens neither files nor sockets.
 """
 
+from dataclasses import replace
+
 from wasmrt.engine import HostInterface
 from wasmrt.wasi import _cli, _clocks, _filesystem, _io, _random, _sockets
 from wasmrt.wasi._cli import GuestExit
+from wasmrt.wasi._signatures import SIGNATURES
 
 __all__ = ["GuestExit", "interfaces"]
 
-_ALL: tuple[HostInterface, ...] = (
-    *_io.INTERFACES,
-    *_clocks.INTERFACES,
-    *_random.INTERFACES,
-    *_cli.INTERFACES,
-    *_filesystem.INTERFACES,
-    *_sockets.INTERFACES,
+_ALL: tuple[HostInterface, ...] = tuple(
+    replace(interface, signatures=SIGNATURES.get(interface.name, {}))
+    for package in (_io, _clocks, _random, _cli, _filesystem, _sockets)
+    for interface in package.INTERFACES
 )
 
 

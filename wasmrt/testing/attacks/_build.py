@@ -46,6 +46,9 @@ class Body:
     description: str = "(call $text-result)"
     pages: int = 2
     more_modules: str = ""
+    """Core modules and instances beside the attacking one; what they offer goes through `more_exports`."""
+    more_exports: str = ""
+    more_imports: str = ""
 
 
 def tool(body: Body) -> str:
@@ -61,7 +64,7 @@ def tool(body: Body) -> str:
   (alias core export $libc "memory" (core memory $memory))
   (alias core export $libc "realloc" (core func $realloc))
   {body.more_modules}
-  {_lowered(body.imports)}
+  {_lowered(body.imports, body.more_exports)}
   {_module(body)}
   (core instance $main (instantiate $main (with "libc" (instance $libc)) (with "host" (instance $lowered))))
   {_lifted(bool(body.post_return))})"""
@@ -82,8 +85,9 @@ def _blocks(imports: tuple[str, ...]) -> str:
     return "\n  ".join(BLOCKS[block][1] for block in wanted)
 
 
-def _lowered(imports: tuple[str, ...]) -> str:
-    lines, exports = [], []
+def _lowered(imports: tuple[str, ...], more_exports: str) -> str:
+    lines: list[str] = []
+    exports = [more_exports]
     for name in imports:
         if name in FUNCTIONS:
             _, instance, function, _ = FUNCTIONS[name]
@@ -107,6 +111,7 @@ def _module(body: Body) -> str:
     (import "libc" "memory" (memory 1))
     (import "libc" "realloc" (func $realloc (param i32 i32 i32 i32) (result i32)))
     {imports}
+    {body.more_imports}
     (data (i32.const 512) "{{\\22ok\\22:true}}")
     (data (i32.const {TEXT_AT}) "{data}")
     (func $ok (result i32) (call $say (i32.const 512) (i32.const 11)))
@@ -137,7 +142,7 @@ def _module(body: Body) -> str:
 
 
 def _lifted(post_return: bool) -> str:
-    after = '(post-return (func $main "done"))' if post_return else ""
+    after = '(post-return (core func $main "done"))' if post_return else ""
     return f"""(type $request (record (field "params" string) (field "context" (option string))))
   (type $response (record (field "output" (option string)) (field "error" (option string))))
   (func $execute (param "req" $request) (result $response)

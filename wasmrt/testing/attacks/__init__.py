@@ -1,0 +1,32 @@
+"""Hostile tools, one small component each, and the end every one of them must come to.
+
+`wasmrt doctor --attack` lets them loose on an installation; our own tests do the same and more.
+"""
+
+from wasmrt.testing.attacks._answers import ANSWERS
+from wasmrt.testing.attacks._attack import ONLY_THE_CLOCK, OVERRUN_SECONDS, Attack, Outcome, run
+from wasmrt.testing.attacks._build import Body, tool
+from wasmrt.testing.attacks._components import COMPONENTS
+from wasmrt.testing.attacks._cpu import CPU
+from wasmrt.testing.attacks._host import HOST
+from wasmrt.testing.attacks._memory import MEMORY
+from wasmrt.testing.attacks._reach import REACH
+
+__all__ = [
+    "ANSWERS",
+    "ATTACKS",
+    "COMPONENTS",
+    "CPU",
+    "HOST",
+    "MEMORY",
+    "ONLY_THE_CLOCK",
+    "OVERRUN_SECONDS",
+    "REACH",
+    "Attack",
+    "Body",
+    "Outcome",
+    "run",
+    "tool",
+]
+
+ATTACKS: tuple[Attack, ...] = (*CPU, *MEMORY, *HOST, *REACH, *ANSWERS, *COMPONENTS)

@@ -1,0 +1,91 @@
+"""What an attack is, and how it is let loose on a runtime."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from wasmrt.engine import wat2wasm
+from wasmrt.errors import ToolError, WasmrtError
+from wasmrt.limits import ResourceLimits
+from wasmrt.model import ToolOutput
+from wasmrt.runtime import WasmToolRuntime
+from wasmrt.testing.attacks._build import Body, tool
+
+OVERRUN_SECONDS = 0.1
+"""How long after its deadline an attack may still hold the caller."""
+ONLY_THE_CLOCK = ResourceLimits(timeout_seconds=0.3, fuel=2**60)
+"""Fuel for years: what stops the guest is the deadline."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attack:
+    """One hostile component and the end it must come to."""
+
+    name: str
+    about: str
+    body: Body | Callable[[], bytes]
+    expects: tuple[type[WasmrtError], ...] = ()
+    """Empty where the attack comes to nothing and the call succeeds."""
+    params: Any = field(default_factory=dict)
+    limits: ResourceLimits = ONLY_THE_CLOCK
+
+    def component(self) -> bytes:
+        return wat2wasm(tool(self.body)) if isinstance(self.body, Body) else self.body()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How an attack ended."""
+
+    attack: str
+    ended: ToolOutput | BaseException
+    stopped_by: str
+    """The error's code, or `harmless`."""
+    seconds: float
+    """Of the call; of preparing, where it never came to a call."""
+    as_expected: bool
+    in_time: bool
+
+    @property
+    def held(self) -> bool:
+        return self.as_expected and self.in_time
+
+
+def run(attack: Attack, runtime: WasmToolRuntime) -> Outcome:
+    """Prepare and call an attack, and judge how it ended."""
+    component = attack.component()
+    ended, seconds, called = _ended(attack, runtime, component)
+    runtime.forget(attack.name)
+    if isinstance(ended, ToolOutput):
+        as_expected, stopped_by = not attack.expects and ended.result == {"ok": True}, "harmless"
+    else:
+        as_expected = isinstance(ended, attack.expects)
+        stopped_by = ended.code if isinstance(ended, WasmrtError) else type(ended).__name__
+    return Outcome(
+        attack=attack.name,
+        ended=ended,
+        stopped_by=stopped_by,
+        seconds=seconds,
+        as_expected=as_expected,
+        # Compiling is bounded by the component's size, not by the call's deadline.
+        in_time=not called or seconds <= attack.limits.timeout_seconds + OVERRUN_SECONDS,
+    )
+
+
+def _ended(attack: Attack, runtime: WasmToolRuntime, component: bytes) -> tuple[Any, float, bool]:
+    started = time.monotonic()
+    try:
+        prepared = runtime.prepare(attack.name, component, limits=attack.limits)
+    except Exception as error:
+        return error, time.monotonic() - started, False
+    started = time.monotonic()
+    try:
+        return prepared.execute(attack.params), time.monotonic() - started, True
+    except ToolError as error:
+        used = error.usage.wall_seconds if error.usage is not None else 0.0
+        return error, max(used, time.monotonic() - started), True
+    except Exception as error:
+        return error, time.monotonic() - started, True

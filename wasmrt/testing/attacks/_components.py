@@ -1,0 +1,143 @@
+"""Attacks in the component itself: refused, or made ready at a bounded price, before any call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from wasmrt.engine import wat2wasm
+from wasmrt.errors import (
+    ComponentTooLargeError,
+    CoreModuleError,
+    InstantiationError,
+    InvalidComponentError,
+    NotWasmError,
+    UnknownImportError,
+    UnknownWorldError,
+    WasmrtError,
+)
+from wasmrt.limits import COMPONENT_MAX_BYTES
+from wasmrt.testing.attacks._attack import Attack
+from wasmrt.testing.attacks._build import Body, tool
+
+
+def _text(text: str) -> Callable[[], bytes]:
+    return lambda: wat2wasm(text)
+
+
+def _leb(number: int) -> bytes:
+    out = bytearray()
+    while True:
+        out.append(number & 0x7F | (0x80 if number > 0x7F else 0))
+        number >>= 7
+        if not number:
+            return bytes(out)
+
+
+def _custom_section(name: bytes, size: int) -> bytes:
+    body = _leb(len(name)) + name + bytes(size)
+    return b"\0" + _leb(len(body)) + body
+
+
+def _with_section(name: bytes, size: int) -> Callable[[], bytes]:
+    return lambda: wat2wasm(tool(Body())) + _custom_section(name, size)
+
+
+def _br_table() -> Body:
+    # Twenty thousand targets in each of fifty jump tables.
+    targets = "0 " * 20_000
+    return Body(functions=f"(func (block (br_table {targets} 0 (i32.const 0))))" * 50)
+
+
+def _nested(depth: int) -> bytes:
+    # As bytes: the text's own parser stops at a hundred. 4 is the section of a component in a component.
+    component = b"\0asm\x0d\0\x01\0"
+    for _ in range(depth):
+        component = b"\0asm\x0d\0\x01\0\x04" + _leb(len(component)) + component
+    return component
+
+
+def _deep_type(depth: int) -> str:
+    return f"""(component (import "deep" (instance (export "f"
+      (func (param "x" {"(list " * depth} u8 {")" * depth}))))))"""
+
+
+def _wide_type(count: int) -> str:
+    fields = "".join(f'(field "f{n}" string)' for n in range(count))
+    return f"""(component (type $t (record {fields})) (import "t" (type $u (eq $t)))
+      (import "wide" (instance (export "f" (func (result bool))))))"""
+
+
+def _imports(count: int) -> str:
+    return "(component " + "".join(f'(import "test:n/i{n}" (instance))' for n in range(count)) + ")"
+
+
+def _wrong_host(function: str) -> str:
+    return f'(component (import "near:agent/host@0.3.0" (instance (export {function}))))'
+
+
+def _component(name: str, about: str, body: Body | Callable[[], bytes], *expects: type[WasmrtError]) -> Attack:
+    return Attack(name=name, about=about, body=body, expects=expects)
+
+
+COMPONENTS = (
+    _component("not-wasm", "is a shell script", lambda: b"#!/bin/sh\nexit 1\n", NotWasmError),
+    _component("empty-file", "is empty", lambda: b"", NotWasmError),
+    _component("truncated", "ends in the middle", lambda: wat2wasm(tool(Body()))[:-100], InvalidComponentError),
+    _component("core-module", "is a core module", _text("(module)"), CoreModuleError),
+    _component(
+        "too-large", "is larger than any component may be",
+        lambda: wat2wasm(tool(Body())) + bytes(COMPONENT_MAX_BYTES), ComponentTooLargeError,
+    ),
+    _component("no-exports", "exports nothing", _text("(component)"), UnknownWorldError),
+    _component(
+        "unknown-import", "imports an interface that nobody has",
+        _text('(component (import "evil:door/open@1.0.0" (instance (export "f" (func)))))'), UnknownImportError,
+    ),
+    _component(
+        "unknown-function", "imports a function that the host's interface does not have",
+        _text(_wrong_host('"run-shell" (func (param "command" string))')), UnknownImportError,
+    ),
+    _component(
+        "wrongly-typed-import", "imports a host function with other types than the host's",
+        _text(_wrong_host('"secret-exists" (func (param "name" string) (result string))')), UnknownImportError,
+    ),
+    _component(
+        "wrongly-typed-wasi", "imports a WASI function with other types than WASI's",
+        _text('(component (import "wasi:random/random@0.2.0" (instance (export "get-random-bytes" '
+              "(func (param \"len\" string) (result u64))))))"), UnknownImportError,
+    ),
+    _component(
+        "import-of-a-module", "imports a core module",
+        _text('(component (import "m" (core module)))'), UnknownImportError,
+    ),
+    _component(
+        "wrongly-typed-export", "exports the tool interface with other types",
+        _text("""(component (component $s (type $u u8) (export "unused" (type $u))) (instance $t (instantiate $s))
+          (export "near:agent/tool@0.3.0" (instance $t)))"""),
+        InvalidComponentError, UnknownWorldError,
+    ),
+    _component("nested-components", "nests components ten thousand deep", lambda: _nested(10_000), UnknownWorldError,
+               InvalidComponentError),
+    _component("deep-type", "imports a list of lists of lists, ninety deep", _text(_deep_type(90)),
+               InvalidComponentError),
+    _component("many-imports", "imports ten thousand interfaces", _text(_imports(10_000)), UnknownWorldError,
+               UnknownImportError, InvalidComponentError),
+    _component(
+        "long-name", "exports a function with a name of 200,000 characters",
+        _text(f'(component (import "{"a" * 200_000}" (instance)))'), InvalidComponentError, UnknownWorldError,
+    ),
+    _component("custom-section", "carries 20 MB in a section that means nothing", _with_section(b"x", 20_000_000)),
+    _component(
+        "custom-section-name", "carries a section with a name of 90,000 characters",
+        _with_section(b"n" * 90_000, 10),
+    ),
+    _component(
+        "many-functions", "has twenty thousand functions", Body(functions="(func)" * 20_000),
+    ),
+    _component("jump-tables", "has fifty jump tables of twenty thousand targets", _br_table()),
+    _component(
+        "wide-record", "has a record type of twenty thousand fields", _text(_wide_type(20_000)),
+        InvalidComponentError, UnknownImportError, UnknownWorldError,
+    ),
+    _component("trap-in-start", "traps before any call", Body(start="unreachable"), InstantiationError),
+)  # fmt: skip
