@@ -1,12 +1,25 @@
 """What is installed, and where: components by digest, versions by name, their requests and grants.
 
-It stores and checks; what a sidecar means and whether it is granted is decided by the rooms above.
+It stores and checks; what a sidecar means and whether it is granted is decided by the rooms above. The catalog
+itself loads when first used: a command that finds no index does without SQLite.
 """
 
-from wasmrt.catalog._catalog import Catalog
-from wasmrt.catalog._components import digest_of
-from wasmrt.catalog._model import MAX_NAME_LENGTH, Draft, Finding, Listed, ToolVersion, read_name
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from wasmrt.catalog._places import HOME_VARIABLE, Places, find_places
+
+if TYPE_CHECKING:
+    from wasmrt.catalog._catalog import Catalog
+    from wasmrt.catalog._components import digest_of
+    from wasmrt.catalog._model import MAX_NAME_LENGTH, Draft, Finding, Listed, ToolVersion, read_name
+
+_LATER = {
+    "_catalog": ("Catalog",),
+    "_components": ("digest_of",),
+    "_model": ("MAX_NAME_LENGTH", "Draft", "Finding", "Listed", "ToolVersion", "read_name"),
+}
 
 __all__ = [
     "HOME_VARIABLE",
@@ -21,3 +34,14 @@ __all__ = [
     "find_places",
     "read_name",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _LATER.items():
+        if name in names:
+            from importlib import import_module
+
+            value = getattr(import_module(f"{__name__}.{module}"), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

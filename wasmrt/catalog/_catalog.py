@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -266,6 +265,8 @@ def _is_same(known: ToolVersion, draft: Draft) -> bool:
 
 
 def _insert(db: sqlite3.Connection, draft: Draft, number: int, grant: str | None) -> None:
+    from datetime import UTC, datetime  # reading does without
+
     values = (
         draft.name,
         number,

@@ -21,6 +21,11 @@ class Places:
     cache: Path
     """Compiled code: may be deleted at any time."""
 
+    @property
+    def index(self) -> Path:
+        """The catalog's index: where it does not exist, nothing is installed."""
+        return self.data / "catalog.sqlite3"
+
 
 def find_places(environ: Mapping[str, str] | None = None) -> Places:
     """Find this user's folders; WASMRT_HOME puts both under one folder.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import click
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
+_SUSPECT = re.compile(r"[^\n\x20-\x7e]")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print data as JSON, errors too (on stderr).")
 
 
@@ -19,12 +19,13 @@ def printable(text: str) -> str:
 
     SECURITY: tools, sidecars and file names choose text that is shown here.
     """
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(c if c.isprintable() or c == "\n" else _escaped(c) for c in text)
+    return _SUSPECT.sub(_escaped, text)
 
 
-def _escaped(character: str) -> str:
+def _escaped(found: re.Match[str]) -> str:
+    character = found[0]
+    if character.isprintable():
+        return character
     code = ord(character)
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
@@ -42,6 +43,12 @@ def show(text: str) -> None:
 def show_json(value: Any) -> None:
     """Data for programs, on stdout."""
     click.echo(printable(json.dumps(value, ensure_ascii=False, indent=2)))
+
+
+def show_json_list(values: Iterable[Any]) -> None:
+    """A JSON array of data for programs, one entry a line: an indented one takes ten times as long to write."""
+    lines = ",\n".join(json.dumps(value, ensure_ascii=False) for value in values)
+    click.echo(printable(f"[\n{lines}\n]" if lines else "[]"))
 
 
 def show_columns(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

@@ -23,7 +23,7 @@ class Root(click.Group):
         return sorted(path.stem for path in _HERE.glob("[a-z]*.py"))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if not cmd_name.isidentifier() or not (_HERE / f"{cmd_name}.py").is_file():
+        if not cmd_name.isidentifier() or cmd_name.startswith("_") or not (_HERE / f"{cmd_name}.py").is_file():
             return None
         command: click.Command = getattr(import_module(f"wasmrt.cli.{cmd_name}"), cmd_name)
         return command

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-
 from wasmrt.errors import ConfigurationError, NotInstalledError
 from wasmrt.limits import COMPONENT_MAX_BYTES, MIB
 
@@ -69,9 +68,14 @@ def _from_file(path: Path, capabilities: Path | None) -> FoundTool:
 
 
 def _installed(name: str, number: int | None) -> FoundTool | None:
-    from wasmrt.catalog import Catalog, find_places
+    from wasmrt.catalog import find_places
 
-    catalog = Catalog(find_places().data)
+    places = find_places()
+    if not places.index.exists():
+        return None
+    from wasmrt.catalog import Catalog
+
+    catalog = Catalog(places.data)
     if not catalog.has(name):
         return None
     from wasmrt.installer import granted_to

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from wasmrt.cli._output import json_option, say, show_columns, show_json, size_in_words
+from wasmrt.cli._output import json_option, say, show_columns, show_json_list, size_in_words
 
 
 @click.command("list")
@@ -21,7 +21,7 @@ def list(as_json: bool) -> None:
 
     tools = Catalog(find_places().data).tools()
     if as_json:
-        show_json([{name: getattr(tool, name) for name in tool.__slots__} for tool in tools])
+        show_json_list({name: getattr(tool, name) for name in tool.__slots__} for tool in tools)
         return
     if not tools:
         say("nothing is installed yet; echo, time and json come with wasmrt")

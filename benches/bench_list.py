@@ -1,0 +1,88 @@
+"""`wasmrt list` with 10,000 installed tools next to 10, and `wasmrt run` of one of them, as processes.
+
+    python benches/bench_list.py [rounds]
+
+Exits with 1 when the large catalog takes 3 times the small one, or a run pays for the catalog's size.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+from wasmrt.catalog import Catalog, Draft, digest_of
+from wasmrt.catalog._catalog import _activate, _insert
+
+SMALL, LARGE = 10, 10_000
+LIST_TARGET, RUN_TARGET = 3.0, 1.2
+WASMRT = [sys.executable, "-m", "wasmrt"]
+SIDECAR = '{"http": {"allowlist": [{"host": "api.example.com", "path_prefix": "/v1/"}]}}'
+
+
+def main() -> int:
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 15
+    with tempfile.TemporaryDirectory() as folder:
+        homes = {count: fill(Path(folder) / str(count), count) for count in (SMALL, LARGE)}
+        commands = {
+            "list": [*WASMRT, "list"],
+            "list --json": [*WASMRT, "list", "--json"],
+            "run": [*WASMRT, "run", "tool-00005", '{"message": "hi"}'],
+        }
+        times: dict[tuple[str, int], list[float]] = {}
+        for turn in range(rounds + 1):
+            for what, command in commands.items():
+                for count, home in homes.items():
+                    taken = seconds(home, f"{folder}/bytecode", command)
+                    if turn:  # the first writes bytecode and compiles
+                        times.setdefault((what, count), []).append(taken)
+    worst = []
+    for what in commands:
+        small, large = median(times[what, SMALL]), median(times[what, LARGE])
+        target = RUN_TARGET if what == "run" else LIST_TARGET
+        print(
+            f"{what:<12} {SMALL} tools {small * 1000:6.1f} ms   {LARGE} tools {large * 1000:6.1f} ms   "
+            f"ratio {large / small:.2f} (target: under {target})"
+        )
+        worst.append(large / small >= target)
+    return int(any(worst))
+
+
+def fill(home: Path, count: int) -> Path:
+    """A catalog of `count` tools with distinct rows; they share the bytes of the bundled echo."""
+    data = (Path(__file__).parents[1] / "wasmrt" / "_tools" / "echo.wasm").read_bytes()
+    catalog = Catalog(home / "data")
+    drafts = [
+        Draft(
+            name=f"tool-{number:05}",
+            digest=digest_of(data),
+            size_bytes=len(data),
+            world="wasmrt:tool/provider@0.1.0",
+            description="Says what it is told, at some length, as descriptions of tools are wont to do.",
+            imports=tuple(f"wasi:io/streams@0.2.6#function-{n}" for n in range(20)),
+            sidecar=SIDECAR,
+        )
+        for number in range(count)
+    ]
+    catalog.add(drafts[0], data, SIDECAR)
+    with catalog._index.writing() as db:  # one transaction, or filling takes longer than measuring
+        for draft in drafts[1:]:
+            _insert(db, draft, 1, SIDECAR)
+            _activate(db, draft.name, 1)
+    return home
+
+
+def seconds(home: Path, bytecode: str, command: list[str]) -> float:
+    environ = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    environ |= {"WASMRT_HOME": str(home), "PYTHONPYCACHEPREFIX": bytecode}
+    start = time.perf_counter()
+    subprocess.run(command, env=environ, check=True, capture_output=True)
+    return time.perf_counter() - start
+
+
+if __name__ == "__main__":
+    sys.exit(main())

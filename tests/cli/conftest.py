@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import wasmtime
+from click.testing import CliRunner, Result
+
+from wasmrt.cli import cli
+
+BUNDLED = Path(cli.__module__ and __import__("wasmrt").__file__).parent / "_tools"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An installation of its own."""
+    folder = tmp_path / "home"
+    monkeypatch.setenv("WASMRT_HOME", str(folder))
+    return folder
+
+
+@pytest.fixture
+def wasmrt(home: Path) -> Callable[..., Result]:
+    """Runs the command as a script would: no terminal."""
+
+    def run(*arguments: str | Path, stdin: str | bytes = "", code: int = 0) -> Result:
+        result = CliRunner().invoke(cli, [str(a) for a in arguments], input=stdin, prog_name="wasmrt")
+        assert result.exit_code == code, f"exit code {result.exit_code}: {result.stderr or result.exception!r}"
+        return result
+
+    return run
+
+
+@pytest.fixture
+def tool_file(tmp_path: Path) -> Callable[..., Path]:
+    """Writes a component that really runs (the bundled echo unless told otherwise), with or without a sidecar."""
+
+    def write(name: str = "parrot", *, data: bytes | None = None, sidecar: object = None, of: str = "echo") -> Path:
+        path = tmp_path / f"{name}.wasm"
+        path.write_bytes((BUNDLED / f"{of}.wasm").read_bytes() if data is None else data)
+        beside = tmp_path / f"{name}.capabilities.json"
+        beside.unlink(missing_ok=True)
+        if sidecar is not None:
+            beside.write_text(sidecar if isinstance(sidecar, str) else json.dumps(sidecar))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def encode() -> Callable[[str], bytes]:
+    """WebAssembly text to bytes."""
+    return lambda text: bytes(wasmtime.wat2wasm(text))

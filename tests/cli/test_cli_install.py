@@ -1,0 +1,206 @@
+"""`wasmrt install`, `grant`, `rollback`, `remove`, `verify`, `list`, as a script meets them."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+SIDECAR = {"http": {"allowlist": [{"host": "api.example.com", "path_prefix": "/v1/", "methods": ["GET"]}]}}
+
+Run = Callable[..., "object"]
+Write = Callable[..., Path]
+
+
+def test_a_tool_that_asks_for_nothing_is_installed_listed_run_and_removed(wasmrt: Run, tool_file: Write) -> None:
+    assert "installed parrot version 1" in wasmrt("install", tool_file()).stderr
+    assert "parrot" in wasmrt("list").stdout
+    assert "hi" in wasmrt("run", "parrot", '{"message": "hi"}').stdout
+    assert "installed already" in wasmrt("install", tool_file()).stderr
+    assert "removed parrot (1 version)" in wasmrt("remove", "parrot").stderr
+    assert "nothing is installed" in wasmrt("list").stderr
+    assert "no tool named 'parrot'" in wasmrt("run", "parrot", code=2).stderr
+
+
+def test_a_tool_that_asks_for_something_is_shown_in_words_and_needs_yes(wasmrt: Run, tool_file: Write) -> None:
+    path = tool_file(sidecar=SIDECAR)
+    refused = wasmrt("install", path, code=3).stderr
+    assert "may GET https://api.example.com/v1/" in refused
+    assert "hint: read the above, then install it with --yes" in refused
+    assert json.loads(wasmrt("list", "--json").stdout) == []
+    stored = json.loads(wasmrt("install", path, "--yes", "--json").stdout)
+    assert (stored["name"], stored["number"], stored["active"]) == ("parrot", 1, True)
+    assert json.loads(stored["sidecar"]) == SIDECAR
+
+
+def test_an_update_waits_for_a_grant_while_the_old_version_runs(wasmrt: Run, tool_file: Write) -> None:
+    wasmrt("install", tool_file())
+    held = wasmrt("install", tool_file(of="json", sidecar=SIDECAR), code=3).stderr
+    assert "version 2 of parrot waits for a grant; version 1 keeps running" in held
+    assert "other bytes" in held
+    assert "asks for more: may GET https://api.example.com/v1/" in held
+    assert "hi" in wasmrt("run", "parrot", '{"message": "hi"}').stdout
+    assert json.loads(wasmrt("list", "--json").stdout)[0]["waiting"] == 2
+    assert "wasmrt grant parrot" in wasmrt("list").stderr
+    assert "pass --yes" in wasmrt("grant", "parrot", code=3).stderr
+    granted = wasmrt("grant", "parrot", "--yes")
+    assert "new: may GET https://api.example.com/v1/" in granted.stderr
+    assert json.loads(wasmrt("list", "--json").stdout)[0]["number"] == 2
+    assert "version 1 again" in wasmrt("rollback", "parrot").stderr
+    assert "hi" in wasmrt("run", "parrot", '{"message": "hi"}').stdout
+    assert "no update of parrot waits" in wasmrt("grant", "parrot", "--yes", code=2).stderr
+
+
+def test_a_grant_file_narrows_what_inspect_says_is_granted(wasmrt: Run, tool_file: Write, tmp_path: Path) -> None:
+    narrower = tmp_path / "narrower.json"
+    narrower.write_text(
+        json.dumps({"http": {"allowlist": [{"host": "api.example.com", "path_prefix": "/v1/public/"}]}})
+    )
+    wasmrt("install", tool_file(sidecar=SIDECAR), "--grant", narrower, "--yes")
+    report = json.loads(wasmrt("inspect", "parrot", "--json").stdout)
+    assert "https://api.example.com/v1/ " in report["asks"][0]
+    assert "GET https://api.example.com/v1/public/" in report["granted"][0]
+
+
+def test_a_spoilt_component_is_never_run_and_verify_says_so(wasmrt: Run, tool_file: Write, home: Path) -> None:
+    wasmrt("install", tool_file())
+    (stored,) = home.rglob("components/*.wasm")
+    stored.write_bytes(stored.read_bytes()[:-1] + b"\xff")
+    refused = wasmrt("run", "parrot", '{"message": "hi"}', code=1).stderr
+    assert "not what was installed" in refused
+    assert str(home) not in refused
+    report = json.loads(wasmrt("verify", "--json", code=1).stdout)
+    assert report["broken"] == 1
+    assert "1 checked, 1 broken" in wasmrt("verify", "parrot", code=1).stderr
+    wasmrt("remove", "parrot")
+    assert "0 checked, 0 broken" in wasmrt("verify").stderr
+
+
+@pytest.mark.parametrize(
+    ("data", "code", "words"),
+    [
+        (b"", "not-wasm", "the file is empty"),
+        (b"this is a text file", "not-wasm", "this is not WebAssembly"),
+        (b"\0asm\x01\0\0\0", "core-module", "this is a core module, not a component"),
+        (b"\0asm\x0d\0\x01\0", "unknown-world", "no world that can be run here"),
+        (b"\0asm\x0d\0\x01\0\x01\x40", "invalid-component", "is cut off"),
+    ],
+)
+def test_bad_bytes_are_refused_in_one_sentence_with_a_hint(
+    wasmrt: Run, tool_file: Write, data: bytes, code: str, words: str
+) -> None:
+    result = wasmrt("install", tool_file(data=data), code=2)
+    first, second = result.stderr.splitlines()
+    assert first.startswith("error: ") and words in first
+    assert second.startswith("hint: ")
+    error = json.loads(wasmrt("install", tool_file(data=data), "--json", code=2).stderr)
+    assert (error["code"], error["exit_code"]) == (code, 2)
+    assert json.loads(wasmrt("list", "--json").stdout) == []
+
+
+def test_an_unknown_world_and_an_unknown_import_are_named(
+    wasmrt: Run, tool_file: Write, encode: Callable[[str], bytes]
+) -> None:
+    world = encode('(component (instance $e) (export "acme:thing/api@1.0.0" (instance $e)))')
+    assert "it exports acme:thing/api@1.0.0" in wasmrt("install", tool_file(data=world), code=2).stderr
+    needs = encode(
+        '(component (import "acme:thing/host" (instance)) (instance $e) (export "near:agent/tool" (instance $e)))'
+    )
+    assert "acme:thing/host" in wasmrt("install", tool_file(data=needs), code=2).stderr
+
+
+def test_a_truncated_tool_and_one_of_200_megabytes_are_refused(wasmrt: Run, tool_file: Write, tmp_path: Path) -> None:
+    path = tool_file()
+    path.write_bytes(path.read_bytes()[:-100])
+    assert "cut off" in wasmrt("install", path, code=2).stderr
+    with path.open("wb") as file:
+        file.truncate(200 * 1024 * 1024)
+    assert "over the limit of 67108864 bytes" in wasmrt("install", path, code=2).stderr
+    assert "over the limit of 1000 bytes" in wasmrt("install", tool_file(), "--max-bytes", "1000", code=2).stderr
+    assert "warning: the component is large" in wasmrt("install", tool_file(), "--warn-bytes", "1000").stderr
+
+
+@pytest.mark.parametrize("name", ["../up", "a/b", "dotted.name", "Upper", "bell\x07", "a" * 65, ""])
+def test_a_name_that_cannot_be_one_is_refused_and_says_the_rule(wasmrt: Run, tool_file: Write, name: str) -> None:
+    result = wasmrt("install", tool_file(), "--name", name, code=2)
+    assert "cannot name a tool" in result.stderr
+    assert "lower-case letters" in result.stderr
+    assert "\x07" not in result.stderr
+
+
+def test_a_sidecar_that_is_not_json_or_has_a_mistake_is_refused(wasmrt: Run, tool_file: Write) -> None:
+    assert "capability file" in wasmrt("install", tool_file(sidecar="{nope"), "--yes", code=2).stderr
+    twice = {"htpp": {}, "http": {"alowlist": []}}
+    told = wasmrt("install", tool_file(sidecar=twice), "--yes", code=2).stderr
+    assert "htpp" in told and "alowlist" in told
+    assert json.loads(wasmrt("list", "--json").stdout) == []
+
+
+def test_a_source_that_is_not_there_is_named_without_its_folder(wasmrt: Run, tmp_path: Path) -> None:
+    told = wasmrt("install", tmp_path / "absent.wasm", code=2).stderr
+    assert "there is no component 'absent.wasm'" in told
+    assert str(tmp_path) not in told
+
+
+def test_the_cache_folder_may_be_read_only(wasmrt: Run, tool_file: Write, home: Path) -> None:
+    wasmrt("install", tool_file())
+    cache = home / "cache"
+    for path in (*cache.rglob("*.cwasm"),):
+        path.unlink()
+    # Root may write anywhere: a file in the folder's place cannot be written into by anybody.
+    for folder in cache.iterdir():
+        folder.rmdir()
+    cache.rmdir()
+    cache.write_text("")
+    result = subprocess.run(
+        [sys.executable, "-m", "wasmrt", "run", "parrot", '{"message": "hi"}'], capture_output=True, text=True
+    )
+    assert result.returncode == 0
+    assert "hi" in result.stdout
+    assert "cache cannot be used" in result.stderr
+
+
+def on_a_terminal(answer: bytes, *arguments: str | Path) -> tuple[int, str]:
+    """Runs the command with a terminal for stdin and stderr, and types the answer."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "wasmrt", *map(str, arguments)], stdin=theirs, stderr=theirs, stdout=subprocess.DEVNULL
+    )
+    os.close(theirs)
+    os.write(ours, answer)
+    said = b""
+    try:
+        while chunk := os.read(ours, 4096):
+            said += chunk
+    except OSError:  # how a terminal says that the other side is gone
+        pass
+    os.close(ours)
+    return process.wait(), said.decode()
+
+
+def test_a_person_at_a_terminal_is_asked_and_the_answer_counts(wasmrt: Run, tool_file: Write) -> None:
+    path = tool_file(sidecar=SIDECAR)
+    code, said = on_a_terminal(b"n\n", "install", path)
+    assert code == 3
+    assert "may GET https://api.example.com/v1/" in said
+    assert "Grant this to parrot?" in said
+    assert json.loads(wasmrt("list", "--json").stdout) == []
+    code, said = on_a_terminal(b"y\n", "install", path)
+    assert code == 0
+    assert "installed parrot version 1" in said
+
+
+def test_two_processes_may_install_the_same_tool_at_once(wasmrt: Run, tool_file: Write) -> None:
+    path = tool_file(sidecar=SIDECAR)
+    command = [sys.executable, "-m", "wasmrt", "install", str(path), "--yes", "--json"]
+    workers = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(3)]
+    outputs = [worker.communicate() for worker in workers]
+    assert [worker.returncode for worker in workers] == [0, 0, 0], outputs
+    assert {json.loads(out)["number"] for out, _ in outputs} == {1}
+    assert "1 checked, 0 broken" in wasmrt("verify").stderr

@@ -1,0 +1,176 @@
+"""`wasmrt run` and `inspect`, and what every command has in common."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+
+from wasmrt.cli import cli
+
+Run = Callable[..., "object"]
+Write = Callable[..., Path]
+COMMANDS = cli.list_commands(click.Context(cli))
+
+
+def test_a_bundled_tool_runs_from_an_argument_a_file_and_stdin(wasmrt: Run, tmp_path: Path) -> None:
+    params = '{"message": "hi"}'
+    (tmp_path / "params.json").write_text(params)
+    expected = wasmrt("run", "echo", params).stdout
+    assert "hi" in expected
+    assert wasmrt("run", "echo", f"@{tmp_path / 'params.json'}").stdout == expected
+    assert wasmrt("run", "echo", "-", stdin=params).stdout == expected
+
+
+def test_json_carries_result_usage_logs_and_decisions(wasmrt: Run) -> None:
+    output = json.loads(wasmrt("run", "echo", '{"message": "hi"}', "--json").stdout)
+    assert {"result", "usage", "logs", "decisions", "duration", "call_id"} <= output.keys()
+    assert output["usage"]["fuel"] > 0
+
+
+def test_an_installed_tool_comes_before_a_bundled_one(wasmrt: Run, tool_file: Write) -> None:
+    wasmrt("install", tool_file("echo", of="json"))
+    assert "operation" in wasmrt("run", "echo", '{"message": "hi"}', code=2).stderr
+
+
+@pytest.mark.parametrize("params", ["{not json", "", '{"message": NaN}', "[" * 100_000])
+def test_params_that_are_not_json_are_bad_input(wasmrt: Run, params: str) -> None:
+    told = wasmrt("run", "echo", "--", params, code=2).stderr
+    assert told.startswith("error: params ")
+    assert "hint: " in told
+
+
+def test_params_that_do_not_fit_the_schema_name_the_field(wasmrt: Run) -> None:
+    assert "message" in wasmrt("run", "echo", "{}", code=2).stderr
+    error = json.loads(wasmrt("run", "echo", '{"message": 5}', "--json", code=2).stderr)
+    assert error["kind"] == "invalid-parameters"
+    assert "message" in error["message"]
+
+
+def test_params_from_nowhere_or_without_end_are_refused(wasmrt: Run, tmp_path: Path) -> None:
+    assert "cannot be read" in wasmrt("run", "echo", f"@{tmp_path / 'absent'}", code=2).stderr
+    assert "over" in wasmrt("run", "echo", "-", stdin=b" " * (5 * 1024 * 1024), code=2).stderr
+    assert "not UTF-8" in wasmrt("run", "echo", "-", stdin=b'{"message": "\xff"}', code=2).stderr
+
+
+def test_a_component_file_runs_without_any_power_unless_given(wasmrt: Run, tool_file: Write) -> None:
+    path = tool_file(sidecar={"http": {"allowlist": [{"host": "api.example.com"}]}})
+    report = json.loads(wasmrt("inspect", path, "--json").stdout)
+    assert "api.example.com" in report["asks"][0]
+    assert report["granted"] == ["may not do anything outside its sandbox"]
+    given = path.with_name("parrot.capabilities.json")
+    report = json.loads(wasmrt("inspect", path, "--capabilities", given, "--json").stdout)
+    assert "api.example.com" in report["granted"][0]
+    assert "hi" in wasmrt("run", path, '{"message": "hi"}').stdout
+
+
+def test_an_installed_tool_takes_no_capabilities_from_the_command_line(wasmrt: Run, tool_file: Write) -> None:
+    path = tool_file(sidecar={})
+    wasmrt("install", path)
+    told = wasmrt("run", "parrot", "{}", "--capabilities", path.with_name("parrot.capabilities.json"), code=2).stderr
+    assert "runs under the grant it was installed with" in told
+
+
+def test_inspect_shows_world_imports_exports_schema_and_digest(wasmrt: Run) -> None:
+    report = json.loads(wasmrt("inspect", "echo", "--json").stdout)
+    assert report["origin"] == "bundled"
+    assert len(report["digest"]) == 64
+    assert report["world"] in report["exports"]
+    assert report["tools"][0]["schema"]["properties"]["message"]
+    shown = wasmrt("inspect", "echo").stdout
+    for word in (report["world"], report["digest"], "is granted:", '"message"'):
+        assert word in shown
+
+
+def test_an_unknown_tool_command_or_option_is_bad_input_with_the_next_step(wasmrt: Run) -> None:
+    assert "no tool named 'ecco'" in wasmrt("run", "ecco", code=2).stderr
+    assert "Did you mean install?" in wasmrt("instal", code=2).stderr
+    told = wasmrt("list", "--no-such", code=2).stderr
+    assert told.startswith("error: no such option")
+    assert "hint: wasmrt list --help" in told
+    assert json.loads(wasmrt("list", "--no-such", "--json", code=2).stderr)["code"] == "usage"
+
+
+@pytest.mark.parametrize("name", ["_root", "../run", "run.py", "__init__"])
+def test_only_commands_are_commands(wasmrt: Run, name: str) -> None:
+    assert "there is no command" in wasmrt(name, code=2).stderr
+
+
+def test_text_from_outside_cannot_drive_the_terminal(wasmrt: Run) -> None:
+    hostile = "red \x1b[31m and \x9b2J and \u202e turned"
+    for result in (
+        wasmrt("run", "echo", json.dumps({"message": hostile})),
+        wasmrt("run", hostile, code=2),
+        wasmrt("run", "echo", hostile, code=2),
+        wasmrt("run", "echo", hostile, "--json", code=2),
+    ):
+        for character in "\x1b\x9b\u202e":
+            assert character not in result.output
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_an_example(wasmrt: Run, command: str) -> None:
+    shown = wasmrt(command, "--help").stdout
+    if not isinstance(cli.get_command(click.Context(cli), command), click.Group):
+        assert "Examples:" in shown
+        assert f"wasmrt {command}" in shown.partition("Examples:")[2]
+        assert "--json" in shown
+
+
+def test_help_and_version_name_every_command_and_exit_code(wasmrt: Run) -> None:
+    shown = wasmrt("--help").stdout
+    for command in COMMANDS:
+        assert re.search(rf"^  {command}\b", shown, re.MULTILINE)
+    for code in ("0  done", "1  the tool", "2  usage", "3  denied", "4  an error of wasmrt itself"):
+        assert code in shown
+    assert re.fullmatch(r"wasmrt \d+\.\d+\.\d+\n", wasmrt("--version").stdout)
+
+
+def test_doctor_finds_everything_in_order(wasmrt: Run) -> None:
+    checks = json.loads(wasmrt("doctor", "--json").stdout)
+    assert {check["name"] for check in checks} >= {"versions", "allocator", "engine", "cache", "catalog", "clock"}
+    assert not [check for check in checks if check["state"] == "failed"]
+    assert "STATE" in wasmrt("doctor").stdout
+
+
+def test_doctor_fails_when_the_catalog_is_damaged(wasmrt: Run, home: Path) -> None:
+    (home / "data").mkdir(parents=True)
+    (home / "data" / "catalog.sqlite3").write_bytes(b"no database" * 1000)
+    checks = json.loads(wasmrt("doctor", "--json", code=1).stdout)
+    assert [check["name"] for check in checks if check["state"] == "failed"] == ["catalog"]
+
+
+def test_a_relative_home_is_refused(wasmrt: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WASMRT_HOME", "relative/place")
+    assert "absolute path" in wasmrt("list", code=2).stderr
+
+
+def test_running_a_tool_imports_no_more_than_it_needs(home: Path) -> None:
+    script = (
+        "import sys\nfrom wasmrt.cli import cli\n"
+        "try: cli(['run', 'echo', '{\"message\": \"hi\"}'])\nexcept SystemExit as end: assert not end.code\n"
+        "print(' '.join(sys.modules), file=sys.stderr)"
+    )
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    loaded = set(result.stderr.split())
+    heavy = {
+        "wasmtime",
+        "httpx",
+        "httpcore",
+        "rich",
+        "keyring",
+        "cryptography",
+        "wasm_tools",
+        "importlib.metadata",
+    }
+    assert not loaded & heavy
+    assert not {name for name in loaded if name.startswith("wasmrt.cli.")} - {
+        f"wasmrt.cli.{name}" for name in ("_root", "_errors", "_output", "_tools", "run")
+    }
+    assert "wasmrt.installer" not in loaded
