@@ -25,6 +25,8 @@ from wasmrt.errors import ConfigurationError
         "https://a_b.example.com/",
         "https://r3---sn-x.example.com/",
         "https://example.com/%zz?%",
+        "https://example.com/@user?u=http://x@y/",
+        "https://example.com/%e2%80%a6/%c3%a9",
     ],
 )
 def test_a_sound_url_is_sent_as_it_was_written(text):
@@ -36,6 +38,7 @@ def test_a_sound_url_is_sent_as_it_was_written(text):
     [
         ("HTTPS://API.Example.COM", "https://api.example.com/"),
         ("https://example.com.:443/a#part", "https://example.com/a"),
+        ("https://example.com?mail=a@b.org", "https://example.com/?mail=a@b.org"),
         ("https://example.com?x", "https://example.com/?x"),
         ("https://example.com/?", "https://example.com/?"),
         ("https://[2606:4700:0:0::1111]/", "https://[2606:4700::1111]/"),
@@ -140,6 +143,14 @@ def test_host_case_default_port_and_fragment_have_one_spelling(text, sent):
         "https://example.com/a/..;x=1/b",
         "https://example.com/a/..%00/b",
         "https://example.com/a/..%20/b",
+        "https://example.com/%c0%ae%c0%ae/b",
+        "https://example.com/a/..%c0%afb",
+        "https://example.com/a/..%C1%9cb",
+        "https://example.com/%ef%bc%8e%ef%bc%8e/b",
+        "https://example.com/%u002E%u002e/b",
+        "https://example.com/%e2%80%a5/b",
+        "https://example.com#@evil.com/",
+        "https://example.com?@evil.com/",
     ],
 )
 def test_a_url_that_two_readers_could_read_differently_is_refused(text):

@@ -8,6 +8,23 @@ from functools import lru_cache
 _BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _SEPARATORS = re.compile(r"[/\\]")
 _MAX_DECODINGS = 4
+# As they look once the bytes are decoded; bytes outside UTF-8 are surrogates then.
+_PLAIN = dict(
+    (
+        ("\udcc0\udcae", "."),
+        ("\udcc0\udcaf", "/"),
+        ("\udcc1\udc9c", "\\"),
+        ("%u002e", "."),
+        ("%u002f", "/"),
+        ("%u005c", "\\"),
+        ("\uff0e", "."),
+        ("\uff0f", "/"),
+        ("\uff3c", "\\"),
+        ("\u2024", "."),
+        ("\u2025", ".."),
+    )
+)
+_LOOK_ALIKES = re.compile("|".join(map(re.escape, _PLAIN)), re.IGNORECASE)
 
 
 def is_well_escaped(path: str) -> bool:
@@ -57,11 +74,12 @@ def is_under(prefix: str | None, segments: tuple[str, ...] | None) -> bool:
 def has_dot_segment(path: str) -> bool:
     """Whether any reader would see `.` or `..` as a segment.
 
-    SECURITY: servers differ. Some decode twice, some split at `\\` or at a decoded `%2F`, some drop
-    `;parameters`, NUL or blanks before they compare; what is a dot segment to any of them is one here.
+    SECURITY: servers differ. Some decode twice, some split at `\\` or at a decoded `%2F`, some take overlong UTF-8,
+    `%u002e` or full-width forms for the ASCII character, some drop `;parameters`, NUL or blanks before they compare;
+    what is a dot segment to any of them is one here.
     """
     for _ in range(_MAX_DECODINGS):
-        if "." in path and any(_is_dots(piece) for piece in _SEPARATORS.split(path)):
+        if any(_is_dots(piece) for piece in _SEPARATORS.split(_LOOK_ALIKES.sub(_plain, path))):
             return True
         decoded = decode(path)
         if decoded == path:
@@ -70,7 +88,12 @@ def has_dot_segment(path: str) -> bool:
     return True
 
 
+def _plain(look_alike: re.Match[str]) -> str:
+    return _PLAIN[look_alike[0].lower()]
+
+
 def _is_dots(piece: str) -> bool:
+    if "." not in piece:
+        return False
     name = piece.partition(";")[0]
-    name = "".join(c for c in name if c > " ")
-    return name in (".", "..")
+    return "".join(c for c in name if c > " ") in (".", "..")

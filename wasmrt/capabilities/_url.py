@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 # Visible ASCII without the backslash, which some clients take for a slash. `( ) , | { } [ ]` stay.
 _PLAIN = re.compile(r"[\x21-\x5b\x5d-\x7e]+\Z")
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]+)(/[^?#]*)?(\?[^#]*)?(#.*)?\Z")
+# `https://a#@b` and `https://a?@b`: readers that look for the user name first see the host b.
+_LATE_USER = re.compile(r"[^/?#]*[?#][^/=]*@")
 _PORT = re.compile(r"[1-9][0-9]{0,4}\Z")
 
 
@@ -113,6 +115,8 @@ def parse_url(text: object) -> ParsedUrl:
     scheme = found[1].lower()
     if scheme not in DEFAULT_PORTS:
         raise InvalidUrlError("the URL's scheme is neither https nor http")
+    if _LATE_USER.match(text, found.start(2)):
+        raise InvalidUrlError("the URL holds an '@' that some readers take for the end of a user name")
     host, port = _read_authority(found[2], scheme)
     path = found[3] or "/"
     if has_dot_segment(path):
