@@ -61,7 +61,8 @@ class FakeCall:
 
     def prime(self, name: str, value: str) -> None:
         if self._primed.get(name) != value:
-            self._primed[name] = value
+            # A renewed secret keeps its old value watched too.
+            self._primed[name if name not in self._primed else f"{name}#{len(self._primed)}"] = value
             self.scanner = _DETECTOR.primed(self._primed)
 
     def charge_http_request(self) -> bool:
