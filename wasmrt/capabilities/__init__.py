@@ -1,25 +1,12 @@
 """What a tool may do: the capability file, its merge with a grant, and every decision made from them.
 
 Pure: nothing here reads a file, a clock or the network. Acting on a decision is for the rooms above.
-The model and the decisions load at once; the file format and what compares powers load when first used.
+Each name loads its own part when it is first used: a run without a sidecar never loads the file format.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-
-from wasmrt.capabilities._credential import CredentialLocation, CredentialMapping, LocationType, read_secret_name
-from wasmrt.capabilities._endpoint import METHODS, EndpointPattern
-from wasmrt.capabilities._model import (
-    Capabilities,
-    HttpCapability,
-    RateLimitConfig,
-    SecretsCapability,
-    ToolInvokeCapability,
-    ToolLimits,
-    WorkspaceCapability,
-)
-from wasmrt.capabilities._workspace_path import path_problem
 
 if TYPE_CHECKING:
     from wasmrt.capabilities._addresses import AddressClass, Network, classify_address, is_exempt, parse_networks
@@ -30,21 +17,45 @@ if TYPE_CHECKING:
         judge_addresses,
         judge_host,
     )
+    from wasmrt.capabilities._credential import CredentialLocation, CredentialMapping, LocationType, read_secret_name
     from wasmrt.capabilities._diff import CapabilityDiff, Change, diff
+    from wasmrt.capabilities._endpoint import METHODS, EndpointPattern
     from wasmrt.capabilities._file import AuthSection, CapabilityFile, OAuthConfig, SetupSecret, ValidationEndpoint
     from wasmrt.capabilities._file_shape import capability_schema
     from wasmrt.capabilities._format import as_tree, format_file
     from wasmrt.capabilities._imports import powers_of
     from wasmrt.capabilities._merge import merge
+    from wasmrt.capabilities._model import (
+        Capabilities,
+        HttpCapability,
+        RateLimitConfig,
+        SecretsCapability,
+        ToolInvokeCapability,
+        ToolLimits,
+        WorkspaceCapability,
+    )
     from wasmrt.capabilities._parse import parse
     from wasmrt.capabilities._propose import propose
     from wasmrt.capabilities._review import Remark, review
     from wasmrt.capabilities._url import InvalidUrlError, ParsedUrl, parse_url
     from wasmrt.capabilities._words import explain
+    from wasmrt.capabilities._workspace_path import path_problem
 
 _LATER = {
     "_addresses": ("AddressClass", "Network", "classify_address", "is_exempt", "parse_networks"),
     "_allowlist": ("AllowlistValidator", "describe_request", "entry_for", "judge_addresses", "judge_host"),
+    "_credential": ("CredentialLocation", "CredentialMapping", "LocationType", "read_secret_name"),
+    "_endpoint": ("METHODS", "EndpointPattern"),
+    "_model": (
+        "Capabilities",
+        "HttpCapability",
+        "RateLimitConfig",
+        "SecretsCapability",
+        "ToolInvokeCapability",
+        "ToolLimits",
+        "WorkspaceCapability",
+    ),
+    "_workspace_path": ("path_problem",),
     "_diff": ("CapabilityDiff", "Change", "diff"),
     "_file": ("AuthSection", "CapabilityFile", "OAuthConfig", "SetupSecret", "ValidationEndpoint"),
     "_file_shape": ("capability_schema",),

@@ -9,21 +9,17 @@ _BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _SEPARATORS = re.compile(r"[/\\]")
 _MAX_DECODINGS = 4
 # As they look once the bytes are decoded; bytes outside UTF-8 are surrogates then.
-_PLAIN = dict(
-    (
-        ("\udcc0\udcae", "."),
-        ("\udcc0\udcaf", "/"),
-        ("\udcc1\udc9c", "\\"),
-        ("%u002e", "."),
-        ("%u002f", "/"),
-        ("%u005c", "\\"),
-        ("\uff0e", "."),
-        ("\uff0f", "/"),
-        ("\uff3c", "\\"),
-        ("\u2024", "."),
-        ("\u2025", ".."),
-    )
-)
+_OVERLONG = {"\udcc0\udcae": "."} | {"\udcc0\udcaf": "/"} | {"\udcc1\udc9c": "\\"}
+_PLAIN = _OVERLONG | {
+    "%u002e": ".",
+    "%u002f": "/",
+    "%u005c": "\\",
+    "\uff0e": ".",
+    "\uff0f": "/",
+    "\uff3c": "\\",
+    "\u2024": ".",
+    "\u2025": "..",
+}
 _LOOK_ALIKES = re.compile("|".join(map(re.escape, _PLAIN)), re.IGNORECASE)
 
 
