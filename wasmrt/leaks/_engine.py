@@ -13,7 +13,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from wasmrt.errors import ConfigurationError
-from wasmrt.leaks._checks import CHECKS, CHECKSUMS, entropy, is_placeholder
+from wasmrt.leaks._checks import CHECKS, CHECKSUMS, entropy, is_documented, is_placeholder
 from wasmrt.leaks._generic import CONTEXT_CHECKS
 from wasmrt.leaks._rules import Rule
 
@@ -21,11 +21,12 @@ if TYPE_CHECKING:
     import re2
 
 BLOCK_BYTES = 4096
-_GATE_OVERLAP_BYTES = 128
+_GATE_OVERLAP_BYTES = 256
 _GATE_MEMORY_BYTES = 64 << 20
 _RULE_MEMORY_BYTES = 16 << 20
 
 _WORD = frozenset(b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+_LOWER = frozenset(b"abcdefghijklmnopqrstuvwxyz")
 _HEX = frozenset(b"0123456789abcdefABCDEF")
 
 
@@ -123,10 +124,12 @@ class RuleEngine:
             if match.start() >= high:
                 return
             start, end = match.span(1)
+            if start < 0:  # an alternative without a group: all of it is the secret
+                start, end = match.span()
             verdict = judge(rule, data, match.start(), start, end)
             if verdict is not None:
                 yield Finding(rule, start, end, verdict)
-            position = max(match.end(), position + 1) if verdict is not None else _after(match, start, end)
+            position = max(match.end() if verdict is not None else _after(match, start, end), match.start() + 1)
 
 
 def _after(match: Any, start: int, end: int) -> int:
@@ -141,15 +144,18 @@ def judge(rule: Rule, data: bytes, begin: int, start: int, end: int) -> bool | N
         return True
     if not rule.inside and not _stands_alone(data, begin, start, end):
         return None
+    if rule.names and begin and data[begin] in _LOWER and data[begin - 1] in _LOWER:
+        return None  # the name is the tail of another word
     if rule.check in CONTEXT_CHECKS:
-        return False if CONTEXT_CHECKS[rule.check](data, begin, start, end) else None
+        weighed = CONTEXT_CHECKS[rule.check](data, begin, start, end)
+        return False if weighed and not is_documented(value) else None
     if rule.entropy and entropy(value) < rule.entropy:
         return None
     if not rule.placeholders and is_placeholder(value):
         return None
     if rule.check and not CHECKS[rule.check](value):
         return None
-    return False
+    return None if is_documented(value) else False
 
 
 def _stands_alone(data: bytes, begin: int, start: int, end: int) -> bool:

@@ -16,12 +16,13 @@ _INNOCENT_NAMES = re.compile(
     rb"|sort_?key|partition|csrf|xsrf|nonce|etag|version|revision|commit|signature|license_?key_?id|key_?name|passwordfile"
     rb"|monkey|hotkey|keycode|key_?code|keypress|certificate|thumbprint|filename|file_?path|_path|_dir|_url\b|_uri\b"
     rb"|keystore|key_?vault|keying|bucket|schema|keychain|key_?pair|key_?ring|key_?size|name$|[a-z0-9]I[dD]$|[_\-.]I[dD]$"
+    rb"|_enc$|_alg$|algorithm$|_method$|_format$|_scopes?$|_kind$|_mode$|::"
     rb"|endpoint|secret_?name|secretname|secret_?ref|selector"
 )
 _PASSWORD_NAMES = re.compile(rb"(?i)passw|pwd|passphrase|passwd")
 _UUID = re.compile(rb"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _HEX = re.compile(rb"(?:0x)?[0-9a-fA-F]+")
-_CODE = re.compile(rb"[A-Za-z_][\w]*(?:(?:\.|->|::)[A-Za-z_]\w*)+|[A-Za-z_][\w.]*\(.*|[@$%&].*|.*\.(?:com|org|net|io|py|js|json|ya?ml|txt|html|md|pem|key|crt)|/.*|\.\.?/.*")
+_CODE = re.compile(rb"[a-z]+://.*|.*aws4_request.*|0x[0-9a-fA-F]{1,16}|.*[({\[].*|[A-Za-z_][\w]*(?:(?:\.|->|::)[A-Za-z_]\w*)+|[A-Za-z_][\w.]*\(.*|[@$%&].*|.*\.(?:com|org|net|io|py|js|json|ya?ml|txt|html|md|pem|key|crt)|/.*|\.\.?/.*")
 _COMMON_PASSWORDS = frozenset(
     b"password passw0rd password1 password123 p@ssw0rd p@ssword pass1234 pass word secret test test123 test1234 admin"
     b" admin123 root guest user username changeit letmein qwerty 12345678 123456 none null true false string required"
@@ -47,43 +48,67 @@ def looks_random(value: bytes) -> bool:
     return entropy(value) >= floor and transitions(value) >= max(3, len(value) // 5)
 
 
-_SEGMENT = re.compile(rb"[0-9A-Za-z+/=]+")
 _STRONG_NAMES = re.compile(
     rb"(?i)(?:api|access|auth|secret|private|client|app|encryption|signing|master|account)[_\-. ]?(?:key|token|secret)"
     rb"|secret|token|passw|pwd|passphrase|credential"
 )
 
 
+_WORDS = re.compile(rb"[A-Z]?[a-z]{3,}|[A-Z]{3,}")
+_VOWEL = re.compile(rb"(?i)[aeiouy]")
+_SEGMENT = re.compile(rb"[0-9A-Za-z+/=]+")
+
+
+_UUID_NAMES = re.compile(rb"(?i)(?:key|token|secret|passw(?:or)?d|pwd)$")
+
+
 def is_made_of_words(value: bytes) -> bool:
     """Tell an identifier or a version, whose parts are words or numbers, from text without parts."""
+    words = sum(len(w) for w in _WORDS.findall(value) if len(w) > 3 and _VOWEL.search(w))
+    if 2 * words >= len(value):
+        return True
     mixed = 0
     for part in _SEGMENT.findall(value):
-        letters = sum(65 <= c <= 90 or 97 <= c <= 122 for c in part)
-        if letters != len(part) and letters or transitions(part) > 4:
+        if transitions(part) > (0 if part.isalpha() else 4 if part.isdigit() else 1):
             mixed += len(part)
     return mixed < min(12, len(value) // 2 + 1)
 
 
 def looks_assigned(data: bytes, begin: int, start: int, end: int) -> bool:
     """Decide on the candidate `data[start:end]` whose name begins at `begin`."""
-    name, value = _name_of(data, begin, start), data[start:end].rstrip(b".,;")
+    value = data[start:end].rstrip(b".,;")
+    if not 8 <= len(value) <= 160 or data[end - 3 : end] == b"..." or not _ends_well(data, start, end):
+        return False
+    quoted = data[start - 1] in _QUOTES
+    random = _UUID.fullmatch(value) is not None or (looks_random(value) and not is_made_of_words(value))
+    if not random and not (quoted and looks_chosen(value)):
+        return False
+    if _CODE.fullmatch(value) or longest_sequence(value) >= 8 or is_placeholder(value):
+        return False
+    name, operator = _name_of(data, begin, start)
+    if len(name) > 80 or _INNOCENT_NAMES.search(name) or (operator in b",(" and not quoted):
+        return False
+    return _name_suffices(name, value, quoted=quoted, random=random)
+
+
+def _ends_well(data: bytes, start: int, end: int) -> bool:
+    """The value ends where its notation ends, not in the middle of a sentence or an expression."""
+    if end >= len(data):
+        return True
     quoted = start > 0 and data[start - 1] in _QUOTES
-    if _INNOCENT_NAMES.search(name) or len(name) > 80:
-        return False
-    if quoted and end < len(data) and data[end] not in _QUOTES and data[end] != 0x5C:
-        return False
-    if not quoted and end < len(data) and data[end] not in _ENDS:
-        return False
-    if is_placeholder(value) or longest_sequence(value) >= 8 or _CODE.fullmatch(value):
-        return False
-    strong = _STRONG_NAMES.search(name) is not None
+    return data[end] in _QUOTES or data[end] == 0x5C if quoted else data[end] in _ENDS
+
+
+def _name_suffices(name: bytes, value: bytes, *, quoted: bool, random: bool) -> bool:
+    """The weaker the name, the more random the value has to be."""
+    secretive = _PASSWORD_NAMES.search(name) is not None
+    if not random:
+        return secretive
     if _UUID.fullmatch(value):
-        return strong and quoted
-    if looks_random(value) and not is_made_of_words(value):
-        if not strong and (len(value) < 20 or transitions(value) < len(value) // 4):
-            return False
-        return len(value) >= 16 or _PASSWORD_NAMES.search(name) is not None or transitions(value) >= 5
-    return quoted and _PASSWORD_NAMES.search(name) is not None and looks_chosen(value)
+        return quoted and _UUID_NAMES.search(name) is not None
+    if _STRONG_NAMES.search(name) is None:
+        return len(value) >= 20 and transitions(value) >= len(value) // 4
+    return len(value) >= 16 or secretive or (len(value) >= 10 and transitions(value) >= 5)
 
 
 def looks_chosen(value: bytes) -> bool:
@@ -100,17 +125,17 @@ def looks_chosen(value: bytes) -> bool:
     return kinds >= 3 and entropy(value) >= 2.75
 
 
-_NAME_END = re.compile(rb"[\"'`\])>]*\s*(?:=>|:=|=|:|,|>|\()")
+_NAME_END = re.compile(rb"[\"'`\])>\\]*\s*(=>|[:?.+]*=|:|,|>|\(|\|)")
 
 
-def _name_of(data: bytes, begin: int, start: int) -> bytes:
-    """The whole name: what the rule matched up to the assignment, and the word it was the end of."""
+def _name_of(data: bytes, begin: int, start: int) -> tuple[bytes, bytes]:
+    """The whole name, with the word that the rule's keyword was the end of, and the operator after it."""
     low = begin
-    while low > 0 and begin - low < 64 and (data[low - 1 : low].isalnum() or data[low - 1] in b"_-."):
+    while low > 0 and begin - low < 64 and (data[low - 1 : low].isalnum() or data[low - 1] in b"_-.:"):
         low -= 1
     name = data[low:start]
-    found = _NAME_END.search(name)
-    return name[: found.start()] if found else name
+    found = _NAME_END.search(name, begin - low)
+    return (name[: found.start()], found.group(1)) if found else (name, b"=")
 
 
 def is_password(data: bytes, begin: int, start: int, end: int) -> bool:
@@ -120,7 +145,7 @@ def is_password(data: bytes, begin: int, start: int, end: int) -> bool:
     lowered = value.lower()
     if lowered in _COMMON_PASSWORDS or is_placeholder(value) or value[:1] in b"$%<{[*(@":
         return False
-    return len(set(lowered)) >= 3 and (b"(" not in value or b")" not in value)
+    return len(set(lowered)) >= 3 and (b"(" not in value)
 
 
 _EXAMPLE_USERS = re.compile(rb"(?i)//(?:user|username|usr|login|name|me|foo|bob|alice|u)?:")
@@ -146,7 +171,7 @@ def is_bearer(data: bytes, begin: int, start: int, end: int) -> bool:
     value = data[start:end].rstrip(b"=.")
     if is_placeholder(value) or _CODE.fullmatch(value) or value.isalpha():
         return False
-    return _UUID.fullmatch(value) is not None or looks_random(value)
+    return _UUID.fullmatch(value) is not None or (looks_random(value) and not is_made_of_words(value))
 
 
 def is_curl_user(data: bytes, begin: int, start: int, end: int) -> bool:
@@ -177,16 +202,14 @@ def is_kubernetes_data(data: bytes, begin: int, start: int, end: int) -> bool:
     del begin
     value = data[start:end]
     inner = unpadded_base64(value)
-    if inner is None or len(inner) < 6 or value.isalpha():
-        return False
-    return len(inner) >= 64 or not is_placeholder(inner)
+    return inner is not None and len(inner) >= 6 and not value.isalpha()
 
 
 def is_aws_secret(data: bytes, begin: int, start: int, end: int) -> bool:
     """Forty characters of base64 that are no path, no hash and not part of a longer text."""
     del begin
     value = data[start:end]
-    if end < len(data) and data[end] in b"+/=" or value.count(b"/") > 4 or is_placeholder(value):
+    if is_made_of_words(value) or end < len(data) and data[end] in b"+/=" or value.count(b"/") > 4 or is_placeholder(value):
         return False
     return value.lower() != value and any(48 <= c <= 57 for c in value) and transitions(value) >= 10
 

@@ -28,7 +28,7 @@ MAX_REACH_BYTES = 16 * 1024
 
 _ASSIGN = (
     r"""[\w.\-]*(?:[ \t]?[\w.\-]+)?\\?["'`\])>]*\s*"""
-    r"""(?:(?::{1,3}|[?.+]|\|\|)?=[ \t"'`(>=\\]*|(?:=>|\|\||[:,>(])[\s"'`(=>\\]*)"""
+    r"""(?:(?::{1,3}|[?.+]|\|\|)?=[ \t"'`(>=\\]*|(?:=>|\|\||[:>(])[\s"'`(=>\\]*|,[ \t"'`(\\]*)"""
 )
 """From a name to its value, in the notations of shells, programs, JSON, YAML and XML."""
 
@@ -47,7 +47,7 @@ class Rule:
     value: str = ""
     pattern: str = ""
     gates: tuple[str, ...] = ()
-    """Literals with character classes, one of which occurs near the start of every match; their case counts for a `token`."""
+    """Literals with character classes, one of which begins near the start of every match; their case counts for a `token`."""
     entropy: float = 3.0
     """Bits per byte that the secret must reach."""
     check: str = ""
@@ -83,7 +83,7 @@ class Rule:
 
 
 _LITERAL = re.compile(r"(?:[A-Za-z0-9_\-/:@=~ ]|\\[.\-$+/])+")
-_CLASS = re.compile(r"(\[[^\]]+\])")
+_CLASS = re.compile(r"(\[[^\]]+\](?:\{[0-9]{1,2}\}|\*)?)")
 _GATE_MIN = 3
 
 
@@ -99,7 +99,7 @@ def leading_literal(expression: str) -> str:
 
 
 def _gate(text: str, *, cased: bool) -> str:
-    """Quote a gate but for its character classes; short or repeating gates are refused, the gates' automaton stays small."""
+    """Quote a gate but for its character classes, each of which may repeat: the gates' automaton stays small."""
     parts = _CLASS.split(text)
     units = sum(1 if part.startswith("[") else len(part) for part in parts)
     if units < _GATE_MIN:
