@@ -244,7 +244,9 @@ class LimitError(ToolError):
     code = "limit"
     kind = ToolErrorKind.SANDBOX
 
-    def __init__(self, message: str, *, limit: float, used: float | None, setting: str, hint: str | None = None) -> None:
+    def __init__(
+        self, message: str, *, limit: float, used: float | None, setting: str, hint: str | None = None
+    ) -> None:
         super().__init__(message, hint=hint or f"raise {setting} for this tool if it really needs more")
         self.limit = limit
         self.used = used

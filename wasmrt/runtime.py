@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from blake3 import blake3
 
@@ -36,7 +34,12 @@ from wasmrt.errors import InvalidNameError, NotInstalledError, RuntimeClosedErro
 from wasmrt.leaks import LeakDetector
 from wasmrt.limits import COMPONENT_MAX_BYTES, ResourceLimits
 from wasmrt.model import ToolOutput
-from wasmrt.net import RateLimiter
+
+if TYPE_CHECKING:
+    import asyncio
+    from concurrent.futures import ThreadPoolExecutor
+
+    from wasmrt.net import RateLimiter
 
 MAX_NAME_LENGTH = 64
 
@@ -54,7 +57,7 @@ class WasmToolRuntime:
         self._interfaces = (*host.interfaces(), *wasi.interfaces())
         self._detector = LeakDetector()
         self._audit = AuditFile(self.config.audit) if isinstance(self.config.audit, Path) else self.config.audit
-        self._rates = RateLimiter(redis_url=self.config.rate_limit_storage)
+        self._rate_limiter: RateLimiter | None = None
         self._path = CallPath(
             admission=Admission(self.config.max_concurrent_calls),
             audit=self._audit,
@@ -163,8 +166,20 @@ class WasmToolRuntime:
             if self._door is None:
                 from wasmrt.net import HttpDoor, NetworkConfig
 
-                self._door = HttpDoor(self.config.network or NetworkConfig(), rates=self._rates)
+                rates = self._new_rates()
+                self._door = HttpDoor(self.config.network or NetworkConfig(), rates=rates)
             return self._door
+
+    def _rates(self) -> RateLimiter:
+        with self._lock:
+            return self._new_rates()
+
+    def _new_rates(self) -> RateLimiter:
+        if self._rate_limiter is None:
+            from wasmrt.net import RateLimiter
+
+            self._rate_limiter = RateLimiter(redis_url=self.config.rate_limit_storage)
+        return self._rate_limiter
 
     def _run_by_name(self, name: str, asked: Asked) -> ToolOutput | None:
         with self._lock:
@@ -177,10 +192,14 @@ class WasmToolRuntime:
             if self.closed:
                 raise RuntimeClosedError("the runtime is closed", hint="make a new WasmToolRuntime")
             if self._executor is None:
+                from concurrent.futures import ThreadPoolExecutor
+
                 self._executor = ThreadPoolExecutor(
                     self.config.max_concurrent_calls * 4, thread_name_prefix="wasmrt-call"
                 )
             executor = self._executor
+        import asyncio  # a program that awaits has it loaded; one that does not should not pay for it
+
         return asyncio.get_running_loop().run_in_executor(executor, work)
 
 
@@ -285,6 +304,8 @@ class PreparedTool:
         Raises:
             ToolError: as `execute`.
         """
+        import asyncio
+
         opened = _Opened()
         asked = Asked(params, context, user, on_progress, on_open=opened)
         try:

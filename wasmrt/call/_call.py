@@ -6,7 +6,7 @@ import json
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wasmrt.call._admission import Admission
 from wasmrt.call._audit import AuditSink
@@ -27,7 +27,9 @@ from wasmrt.errors import (
 )
 from wasmrt.leaks import LeakScanner
 from wasmrt.model import LogEntry, ToolOutput
-from wasmrt.net import RateLimiter
+
+if TYPE_CHECKING:
+    from wasmrt.net import RateLimiter
 
 Progress = Callable[[int, int | None, str | None], None]
 _system_clock = SystemClock()
@@ -39,8 +41,9 @@ class CallPath:
 
     admission: Admission
     audit: AuditSink | None = None
-    rates: RateLimiter | None = None
     rate: RateLimitConfig | None = None
+    rates: Callable[[], RateLimiter] | None = None
+    """Where calls are counted; made when first needed, because the room of networks is slow to import."""
     clock: Callable[[], Clock] = lambda: _system_clock
     metered: bool = True
 
@@ -57,7 +60,9 @@ class Asked:
     on_open: Callable[[CallContext], None] | None = None
 
 
-def call(path: CallPath, program: Program, spec: ToolSpec, grant: Capabilities, services: Services, asked: Asked) -> ToolOutput:
+def call(
+    path: CallPath, program: Program, spec: ToolSpec, grant: Capabilities, services: Services, asked: Asked
+) -> ToolOutput:
     """Run one tool once.
 
     Raises:
@@ -72,7 +77,9 @@ def call(path: CallPath, program: Program, spec: ToolSpec, grant: Capabilities, 
     try:
         _admit(path, context)
         try:
-            sandbox = Sandbox(program.linker, program.store_limits(program.limits.fuel if path.metered else None), context)
+            sandbox = Sandbox(
+                program.linker, program.store_limits(program.limits.fuel if path.metered else None), context
+            )
             try:
                 sandbox.instantiate()
                 raw = program.world.run(sandbox, spec, text, context_text)
@@ -124,7 +131,7 @@ def _open(
 
 def _admit(path: CallPath, context: CallContext) -> None:
     if path.rates is not None and path.rate is not None:
-        path.rates.check_and_record(context.user, context.tool, path.rate, what="call")
+        path.rates().check_and_record(context.user, context.tool, path.rate, what="call")
     if len(context.tool_chain) == 1:  # a tool called by a tool runs under its caller's permit
         path.admission.enter(context)
 

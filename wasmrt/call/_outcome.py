@@ -89,5 +89,3 @@ def _from_fault(cause: EngineFault, context: CallContext, fuel_used: int) -> Too
         f"the guest trapped: {cause.code.words}", code=f"trap-{cause.code.words.replace(' ', '-')}",
         hint=_HINTS.get(cause.code),
     )  # fmt: skip
-
-

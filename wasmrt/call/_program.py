@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from wasmrt.call._outcome import from_exception
 from wasmrt.call._spec import ToolSpec
 from wasmrt.call._worlds import World, detect
-from wasmrt.context import CallContext, Services
 from wasmrt.capabilities import Capabilities
+from wasmrt.context import CallContext, Services
 from wasmrt.engine import (
     POOL_MEMORIES_PER_COMPONENT,
     POOL_MEMORY_BYTES,
@@ -77,7 +77,7 @@ def make_program(
     world = detect(linker)
     small = replace(
         limits,
-        fuel=min(limits.fuel, DESCRIBE_FUEL),
+        fuel=DESCRIBE_FUEL,  # its own: a tool with a small budget a call can still be asked what it is
         timeout_seconds=min(limits.timeout_seconds, DESCRIBE_SECONDS),
     )
     memories, specs = _describe(name, linker, world, small, metered)

@@ -61,13 +61,14 @@ def detect(linker: Linker) -> World:
     """
     kind = linker.component.type
     if kind.export(PROVIDER) is not None:
-        return _ProviderWorld(PROVIDER, *_exports(linker, PROVIDER, _PROVIDER))
+        describe, invoke = _exports(linker, PROVIDER, _PROVIDER)
+        return _ProviderWorld(PROVIDER, describe, invoke)
     for version in AGENT_VERSIONS:
         name = f"near:agent/tool{version}"
         if kind.export(name) is not None:
             typed = version == "@0.4.1"
-            exports = _exports(linker, name, _AGENT_TYPED if typed else _AGENT)
-            return _AgentWorld(name, *exports, typed=typed)
+            execute, schema, description = _exports(linker, name, _AGENT_TYPED if typed else _AGENT)
+            return _AgentWorld(name, execute, schema, description, typed)
     raise UnknownWorldError(_nothing_to_run(kind), hint="export wasmrt:tool/provider@0.1.0 or near:agent/tool")
 
 

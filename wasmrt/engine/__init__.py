@@ -90,6 +90,6 @@ __all__ = [
     "plain",
     "resolve",
     "track",
-    "wat2wasm",
     "walk",
+    "wat2wasm",
 ]

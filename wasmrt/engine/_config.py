@@ -44,7 +44,6 @@ _OFF = (
     "wasm_gc",
     "gc_support",
     "wasm_memory64",
-    "wasm_multi_memory",
     "wasm_exceptions",
     "wasm_custom_page_sizes",
     "wasm_stack_switching",
@@ -55,7 +54,9 @@ _OFF = (
     "wasm_component_model_map",
     "concurrency_support",
 )
-_ON = ("consume_fuel", "epoch_interruption", "wasm_component_model")
+# Multi-memory is on: the adapters between nested components need it, and without it wasmtime 50 aborts the process
+# over them. The store's own limit on memories holds all the same.
+_ON = ("consume_fuel", "epoch_interruption", "wasm_component_model", "wasm_multi_memory")
 
 
 class OptLevel(StrEnum):
@@ -83,7 +84,9 @@ class EngineConfig:
     def key(self) -> str:
         features = ",".join(sorted(_OFF))
         pool = ",".join(f"{k}={v}" for k, v in sorted(_POOL.items())) if self.allocator == Allocator.POOLING else ""
-        return f"{self.optimization_level}|{self.allocator}|{self.consume_fuel}|{MAX_WASM_STACK_BYTES}|{features}|{pool}"
+        return (
+            f"{self.optimization_level}|{self.allocator}|{self.consume_fuel}|{MAX_WASM_STACK_BYTES}|{features}|{pool}"
+        )
 
 
 def native_config(config: EngineConfig) -> int:

@@ -125,4 +125,3 @@ def shared_engine(config: EngineConfig) -> Engine:
         if engine is None:
             engine = _engines[config.key] = Engine(config)
         return engine
-

@@ -78,15 +78,15 @@ ENTRY_SIZE = 48
 class Vector(ctypes.Structure):
     """wasm_byte_vec_t and every val*_t vector: a size and a pointer."""
 
-    _fields_ = [("size", c_size_t), ("data", c_void_p)]  # noqa: RUF012 - ctypes wants a plain list
+    _fields_ = [("size", c_size_t), ("data", c_void_p)]
 
 
 class Instance(ctypes.Structure):
-    _fields_ = [("store_id", c_uint64), ("private", c_uint32)]  # noqa: RUF012
+    _fields_ = [("store_id", c_uint64), ("private", c_uint32)]
 
 
 class Func(ctypes.Structure):
-    _fields_ = [  # noqa: RUF012
+    _fields_ = [
         ("store_id", c_uint64),
         ("private1", c_uint32),
         ("private2", c_uint32),
@@ -97,13 +97,13 @@ class Func(ctypes.Structure):
 class TypeRef(ctypes.Structure):
     """wasmtime_component_valtype_t: a kind and, for compound kinds, a pointer."""
 
-    _fields_ = [("kind", c_uint8), ("of", c_void_p)]  # noqa: RUF012
+    _fields_ = [("kind", c_uint8), ("of", c_void_p)]
 
 
 class Item(ctypes.Structure):
     """wasmtime_component_item_t: a kind and a pointer, or a TypeRef in place."""
 
-    _fields_ = [("kind", c_uint8), ("of", c_void_p), ("of_type", c_void_p)]  # noqa: RUF012
+    _fields_ = [("kind", c_uint8), ("of", c_void_p), ("of_type", c_void_p)]
 
 
 # Callbacks. Results are pointers to wasmtime_error_t or NULL.
@@ -200,9 +200,7 @@ linker_delete = _function(_quick, "wasmtime_component_linker_delete", None, P)
 linker_root = _function(_quick, "wasmtime_component_linker_root", P, P)
 linker_instantiate = _function(_blocking, "wasmtime_component_linker_instantiate", P, P, P, P, P)
 linker_instance_delete = _function(_quick, "wasmtime_component_linker_instance_delete", None, P)
-linker_add_instance = _function(
-    _quick, "wasmtime_component_linker_instance_add_instance", P, P, ctypes.c_char_p, N, P
-)
+linker_add_instance = _function(_quick, "wasmtime_component_linker_instance_add_instance", P, P, ctypes.c_char_p, N, P)
 linker_add_func = _function(
     _quick, "wasmtime_component_linker_instance_add_func", P, P, ctypes.c_char_p, N, FUNC_CALLBACK, P, P
 )

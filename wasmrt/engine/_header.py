@@ -25,9 +25,7 @@ def check_header(data: bytes, *, max_bytes: int = COMPONENT_MAX_BYTES) -> None:
     if not data:
         raise NotWasmError("the file is empty", hint="check that the build or the download finished")
     if data[:4] != _MAGIC[: len(data[:4])]:
-        raise NotWasmError(
-            "the file is not WebAssembly: it does not start with \\0asm", hint="pass a .wasm component"
-        )
+        raise NotWasmError("the file is not WebAssembly: it does not start with \\0asm", hint="pass a .wasm component")
     if len(data) < 8:
         raise InvalidComponentError("the file is cut off inside its header", hint="build or download it again")
     version, layer = int.from_bytes(data[4:6], "little"), int.from_bytes(data[6:8], "little")

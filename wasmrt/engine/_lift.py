@@ -97,10 +97,11 @@ def _bytes(address: int, _context: int) -> bytes:
 
 def _numbers(code: str, width: int) -> Lifter:
     start, step = PAYLOAD // width, _SIZE // width
+    form: Any = code  # the stubs want a literal
 
     def lift(address: int, _context: int) -> list[Any]:
         size, data = _vector(_string_at(address + PAYLOAD, 16))
-        return _window(data, size).cast(code)[start::step].tolist() if size else []
+        return _window(data, size).cast(form)[start::step].tolist() if size else []
 
     return lift
 

@@ -218,6 +218,7 @@ def _bytes(value: Any, address: int, arena: Arena) -> None:
 def _numbers(name: str) -> Lowerer:
     code, width = FORMAT[name]
     start, step, kind = PAYLOAD // width, _SIZE // width, KIND[name]
+    form: Any = code  # the stubs want a literal
 
     def lower(value: Any, address: int, arena: Arena) -> None:
         _expect(isinstance(value, (list, tuple)), f"a list of {name}", value)
@@ -230,7 +231,7 @@ def _numbers(name: str) -> Lowerer:
         if count:
             window = memoryview((ctypes.c_ubyte * (count * _SIZE)).from_address(block)).cast("B")
             window[0::_SIZE] = bytes((kind,)) * count
-            window.cast(code)[start::step] = memoryview(packed)
+            window.cast(form)[start::step] = memoryview(packed)
         _memmove(address, _head(LIST, count, block), 24)
 
     return lower

@@ -11,7 +11,7 @@ from typing import Any
 from wasmrt.engine import _ffi
 from wasmrt.engine._lift import Lifter, lifter
 from wasmrt.engine._linker import GuestCall, Linker, calls
-from wasmrt.engine._lower import CallArena, LowerError, Lowerer, lowerer
+from wasmrt.engine._lower import CallArena, Lowerer, LowerError, lowerer
 from wasmrt.engine._traps import EngineFault, fault
 from wasmrt.engine._types import FuncType
 from wasmrt.errors import InternalError
@@ -73,7 +73,18 @@ _ON_EPOCH = _ffi.EPOCH_CALLBACK(_on_epoch)
 class Sandbox:
     """A fresh store for one instance of a component. Made, used and closed on one thread."""
 
-    __slots__ = ("_context", "_fuel", "_handle", "_instance", "_linker", "_spent", "_store", "_ticker", "closed", "started")
+    __slots__ = (
+        "_context",
+        "_fuel",
+        "_handle",
+        "_instance",
+        "_linker",
+        "_spent",
+        "_store",
+        "_ticker",
+        "closed",
+        "started",
+    )
 
     def __init__(self, linker: Linker, limits: StoreLimits, call: GuestCall) -> None:
         engine = linker.component.engine

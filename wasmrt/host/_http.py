@@ -101,6 +101,4 @@ def _through_the_door(
     except HttpFailure as failure:
         context.check()  # a deadline that passed on the wire ends the call, and is not the guest's to handle
         message = f"{failure.message}; {failure.hint}" if failure.hint else failure.message
-        raise HostFailure(
-            str(failure.kind), failure.code, message, request_sent=failure.request_sent
-        ) from failure
+        raise HostFailure(str(failure.kind), failure.code, message, request_sent=failure.request_sent) from failure

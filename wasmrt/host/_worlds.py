@@ -10,9 +10,7 @@ AGENT_VERSIONS = ("", "@0.2.0", "@0.3.0", "@0.4.1")
 _LEVEL = "enum { trace, debug, info, warn, error }"
 _KIND = "enum { auth-required, input, output-too-large, executor, network-denied, client, operation-failed }"
 _FAILURE = f"record {{ kind: {_KIND}, code: option<string>, message: string }}"
-_HTTP_FAILURE = (
-    f"record {{ kind: {_KIND}, code: option<string>, message: option<string>, request-sent: bool }}"
-)
+_HTTP_FAILURE = f"record {{ kind: {_KIND}, code: option<string>, message: option<string>, request-sent: bool }}"
 _HEADERS = "list<record { name: string, value: string }>"
 _METHOD = "enum { get, head, post, put, patch, delete, options }"
 _REQUEST = (
@@ -76,9 +74,7 @@ def _tool() -> tuple[HostInterface, ...]:
             {"invoke": _tools.invoke},
             signatures={"invoke": f"func(alias: string, params: string) -> result<string, {_FAILURE}>"},
         ),
-        HostInterface(
-            named("log"), {"log": _log.log}, signatures={"log": f"func(level: {_LEVEL}, message: string)"}
-        ),
+        HostInterface(named("log"), {"log": _log.log}, signatures={"log": f"func(level: {_LEVEL}, message: string)"}),
         HostInterface(
             named("clock"),
             {"now": _log.now_millis, "monotonic": _log.monotonic},
@@ -90,4 +86,3 @@ def _tool() -> tuple[HostInterface, ...]:
             signatures={"report": "func(done: u64, total: option<u64>, message: option<string>)"},
         ),
     )
-
