@@ -72,7 +72,7 @@ def _name(interface: str, function: str, level: int) -> str:
     kept = [*parts[-1 - min(level, _FULL - 1) :], function]
     if level >= _FULL and version:
         kept.insert(len(kept) - 1, version)
-    name = _REFUSED.sub("-", "-".join(kept)).strip("-") or "tool"
+    name = "-".join(_REFUSED.sub("-", part).strip("-") for part in kept)
     if len(name) <= MAX_TOOL_NAME and level <= _FULL:
         return name
     # Length 64 with a digest of what was cut; each further level, should digests clash, takes another one.

@@ -157,8 +157,9 @@ class _Names:
         return home
 
     def func(self, name: str, kind: FuncType) -> str:
+        params = self.params(kind.params)  # first, so that a type has a param's name rather than the result's
         arrow = "" if kind.result is None else f" -> {self.type(kind.result, f'{name}-result')}"
-        return f"{'async ' if kind.is_async else ''}func({self.params(kind.params)}){arrow}"
+        return f"{'async ' if kind.is_async else ''}func({params}){arrow}"
 
     def params(self, params: tuple[tuple[str, WitType], ...]) -> str:
         return ", ".join(f"{_id(name)}: {self.type(kind, name)}" for name, kind in params)
