@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from wasmrt.catalog import Catalog
+from wasmrt.catalog import Catalog, Draft, digest_of
 
 # Forks a child for every line that a change runs inside the catalog, and kills it there. The parent then looks at
 # what is left. Prints one JSON object: how many lines were tried, and every state that was seen.
@@ -95,6 +95,21 @@ INSTALL_ONE = textwrap.dedent("""
 """)
 
 
+ON_A_FULL_DISK = textwrap.dedent("""
+    import resource, sys
+    from pathlib import Path
+    from wasmrt.catalog import Catalog, Draft, digest_of
+    from wasmrt.errors import InstallError
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
+    data = b"n" * int(sys.argv[3])
+    made = Draft(name="echo", digest=digest_of(data), size_bytes=len(data), world="any")
+    try:
+        Catalog(Path(sys.argv[1])).add(made, data, "{}")
+    except InstallError as error:
+        print(error.code, error.hint)
+""")
+
+
 def python(script: str, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-c", script, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -135,3 +150,20 @@ def test_processes_that_install_one_name_at_once_each_get_a_version(tmp_path: Pa
     assert [v.number for v in versions] == list(range(1, 16))
     assert {catalog.read(v) for v in versions} == {b"%d %d" % (w, t) for w in range(3) for t in range(5)}
     assert catalog.sweep() == 0
+
+
+@pytest.mark.parametrize(("room_bytes", "component_bytes"), [(0, 9), (5_000, 9), (20_000, 9), (99_999, 100_000)])
+def test_a_disk_that_fills_up_leaves_the_old_version_and_says_so(
+    tmp_path: Path, room_bytes: int, component_bytes: int
+) -> None:
+    # No file may grow beyond a size: what a full disk does, at a chosen place, to the component or to the index.
+    old = b"old"
+    catalog = Catalog(tmp_path)
+    catalog.add(Draft(name="echo", digest=digest_of(old), size_bytes=3, world="any"), old, "{}")
+    with python(ON_A_FULL_DISK, str(tmp_path), str(room_bytes), str(component_bytes)) as process:
+        out, _ = process.communicate()
+    assert out == "catalog check that its folder is yours and the disk is not full\n"
+    assert catalog.read(catalog.get("echo")) == old
+    assert [version.number for version in catalog.versions("echo")] == [1]
+    assert all(finding.problem is None for finding in catalog.verify())
+    assert list((tmp_path / "incoming").iterdir()) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
@@ -32,7 +33,10 @@ def test_a_tool_that_asks_for_something_is_shown_in_words_and_needs_yes(wasmrt: 
     path = tool_file(sidecar=SIDECAR)
     refused = wasmrt("install", path, code=3).stderr
     assert "may GET https://api.example.com/v1/" in refused
-    assert "hint: read the above, then install it with --yes" in refused
+    assert "hint: read what it asks for, then install it with --yes" in refused
+    error = json.loads(wasmrt("install", path, "--json", code=3).stderr)
+    assert (error["code"], error["exit_code"]) == ("grant-required", 3)
+    assert any("https://api.example.com/v1/" in sentence for sentence in error["asks"])
     assert json.loads(wasmrt("list", "--json").stdout) == []
     stored = json.loads(wasmrt("install", path, "--yes", "--json").stdout)
     assert (stored["name"], stored["number"], stored["active"]) == ("parrot", 1, True)
@@ -49,6 +53,7 @@ def test_an_update_waits_for_a_grant_while_the_old_version_runs(wasmrt: Run, too
     assert json.loads(wasmrt("list", "--json").stdout)[0]["waiting"] == 2
     assert "wasmrt grant parrot" in wasmrt("list").stderr
     assert "pass --yes" in wasmrt("grant", "parrot", code=3).stderr
+    assert json.loads(wasmrt("grant", "parrot", "--json", code=3).stderr)["changes"]
     granted = wasmrt("grant", "parrot", "--yes")
     assert "new: may GET https://api.example.com/v1/" in granted.stderr
     assert json.loads(wasmrt("list", "--json").stdout)[0]["number"] == 2
@@ -164,6 +169,20 @@ def test_the_cache_folder_may_be_read_only(wasmrt: Run, tool_file: Write, home: 
     assert result.returncode == 0
     assert "hi" in result.stdout
     assert "cache cannot be used" in result.stderr
+
+
+@pytest.mark.parametrize("tenths", range(1, 10, 2))
+def test_an_install_killed_at_any_moment_leaves_a_whole_catalog(wasmrt: Run, tool_file: Write, tenths: int) -> None:
+    wasmrt("install", tool_file())
+    command = [sys.executable, "-m", "wasmrt", "install", str(tool_file(of="json")), "--yes"]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(tenths / 10)
+        process.kill()
+    assert "0 broken" in wasmrt("verify").stderr
+    assert json.loads(wasmrt("list", "--json").stdout)[0]["number"] in (1, 2)
+    wasmrt("install", tool_file(of="json"), "--yes")
+    assert json.loads(wasmrt("list", "--json").stdout)[0]["number"] == 2
 
 
 def on_a_terminal(answer: bytes, *arguments: str | Path) -> tuple[int, str]:

@@ -50,7 +50,9 @@ class Index:
         with _translated():
             try:
                 db = self._open("mode=rw")
-            except sqlite3.OperationalError:
+            except sqlite3.OperationalError as error:
+                if "locked" in str(error):
+                    raise
                 # A read-only folder cannot hold WAL's side files. Nobody can be writing there either.
                 db = self._open("mode=ro&immutable=1")
             with contextlib.closing(db):

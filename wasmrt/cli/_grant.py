@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import click
 
@@ -15,6 +16,18 @@ def tell_powers(name: str, powers: Iterable[str]) -> None:
     say(f"{name}")
     for sentence in powers:
         say(f"  {sentence}")
+
+
+class NotGrantedError(GrantRequiredError):
+    """A refusal that carries what there is to decide, for programs that ask the person themselves."""
+
+    def __init__(self, message: str, *, hint: str, asks: Sequence[str], changes: Sequence[str] = ()) -> None:
+        super().__init__(message, hint=hint)
+        self.asks = tuple(asks)
+        self.changes = tuple(changes)
+
+    def as_dict(self) -> dict[str, Any]:
+        return super().as_dict() | {"asks": list(self.asks), "changes": list(self.changes)}
 
 
 def ask(name: str) -> None:

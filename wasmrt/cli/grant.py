@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from wasmrt.cli._grant import ask, tell_powers
+from wasmrt.cli._grant import NotGrantedError, ask, tell_powers
 from wasmrt.cli._output import is_interactive, json_option, say, show_json
-from wasmrt.errors import GrantRequiredError, NotInstalledError
+from wasmrt.errors import NotInstalledError
 
 
 @click.command("grant")
@@ -35,12 +35,17 @@ def grant(name: str, grant: Path | None, yes: bool, as_json: bool) -> None:
     power = request_of(waiting)
     if grant is not None:
         power = merge(power, parse(read_capability_file(grant)).capabilities)
-    tell_powers(f"{name} version {waiting.number}", explain(power))
-    for change in diff(granted_to(catalog.get(name)), power).widened:
-        say(f"  new: {change.sentence}")
+    new = [f"new: {change.sentence}" for change in diff(granted_to(catalog.get(name)), power).widened]
+    if not as_json:
+        tell_powers(f"{name} version {waiting.number}", [*explain(power), *new])
     if not yes:
-        if not is_interactive():
-            raise GrantRequiredError(f"nobody is here to grant {name} anything", hint="read the above, then pass --yes")
+        if as_json or not is_interactive():
+            raise NotGrantedError(
+                f"nobody is here to grant {name} anything",
+                hint="read what it asks for, then pass --yes",
+                asks=explain(power),
+                changes=new,
+            )
         ask(name)
     version = catalog.grant(name, waiting.number, format_file(power))
     if as_json:

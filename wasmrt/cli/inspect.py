@@ -78,9 +78,11 @@ def _show(report: dict[str, Any]) -> None:
     for tool in report["tools"]:
         notes = [note for note, is_so in tool["annotations"].items() if is_so]
         show(f"tool:    {tool['name']}" + (f" ({', '.join(notes)})" if notes else ""))
-        show_section("  description", [tool["description"]] if tool["description"] else [])
-        show_section("  schema", json.dumps(tool["schema"], ensure_ascii=False, indent=2).splitlines())
-        show_section("  problems", tool["problems"])
+        if tool["description"]:
+            show(f"  {tool['description']}")
+        for problem in tool["problems"]:
+            show(f"  problem: {problem}")
+        show_section("  schema", [f"  {line}" for line in json.dumps(tool["schema"], indent=2).splitlines()])
     for side in ("imports", "exports"):
         show_section(side, [f"{i or '(functions)'}: {', '.join(f) or 'types only'}" for i, f in report[side].items()])
     show_section("asks for", report["asks"])

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from wasmrt.cli._grant import ask, tell_powers
+from wasmrt.cli._grant import NotGrantedError, ask, tell_powers
 from wasmrt.cli._output import is_interactive, json_option, say, show_json
 from wasmrt.cli._tools import open_runtime, prepare
-from wasmrt.errors import GrantRequiredError
 from wasmrt.limits import COMPONENT_MAX_BYTES, COMPONENT_WARN_BYTES
 
 if TYPE_CHECKING:
@@ -65,8 +64,9 @@ def install(
     installer = Installer(Catalog(find_places().data), prepare=read, validator=validator)
     narrowed = None if grant is None else read_capability_file(grant)
     proposal = installer.propose(FileSource(source, capabilities), name=name, grant=narrowed)
-    _tell(proposal)
-    version = _decide(installer, proposal, yes)
+    if not as_json:
+        _tell(proposal)
+    version = _decide(installer, proposal, granted=yes, may_ask=is_interactive() and not as_json)
     if as_json:
         show_json(version.as_dict() | {"unchanged": proposal.is_installed, "warnings": list(proposal.warnings)})
     elif proposal.is_installed:
@@ -87,20 +87,23 @@ def _tell(proposal: Proposal) -> None:
     tell_powers(proposal.draft.name, proposal.powers)
 
 
-def _decide(installer: Installer, proposal: Proposal, yes: bool) -> ToolVersion:
+def _decide(installer: Installer, proposal: Proposal, *, granted: bool, may_ask: bool) -> ToolVersion:
     name = proposal.draft.name
-    if yes or not proposal.needs_decision:
+    if granted or not proposal.needs_decision:
         return installer.accept(proposal)
-    if is_interactive():
+    if may_ask:
         ask(name)
         return installer.accept(proposal)
     if proposal.previous is None:
-        raise GrantRequiredError(
+        raise NotGrantedError(
             f"{name} was not installed: nobody is here to grant what it asks for",
-            hint="read the above, then install it with --yes",
+            hint="read what it asks for, then install it with --yes",
+            asks=proposal.powers,
         )
     waiting = installer.hold(proposal)
-    raise GrantRequiredError(
+    raise NotGrantedError(
         f"version {waiting.number} of {name} waits for a grant; version {proposal.previous.number} keeps running",
         hint=f"wasmrt grant {name}",
+        asks=proposal.powers,
+        changes=proposal.changes,
     )

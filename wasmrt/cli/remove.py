@@ -11,7 +11,7 @@ from wasmrt.cli._output import json_option, say, show_json
 @click.argument("name")
 @json_option
 def remove(name: str, as_json: bool) -> None:
-    """Remove an installed tool with all its versions and grants.
+    """Remove a tool with all its versions and grants.
 
     \b
     Examples:

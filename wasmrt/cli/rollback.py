@@ -12,7 +12,9 @@ from wasmrt.cli._output import json_option, say, show_json
 @click.option("--to", "number", type=int, metavar="VERSION", help="Which version; without it, the one before.")
 @json_option
 def rollback(name: str, number: int | None, as_json: bool) -> None:
-    """Make an older version of a tool the active one, with the grant it had.
+    """Run an older version of a tool again.
+
+    It becomes the active one, with the grant that it had.
 
     \b
     Examples:

@@ -50,9 +50,10 @@ def run(
     logs: bool,
     as_json: bool,
 ) -> None:
-    """Run a tool once: an installed one, one that comes with wasmrt, or a component file.
+    """Run a tool once.
 
-    The result is JSON on stdout. With --json it comes with usage, logs and decisions.
+    It may be installed, come with wasmrt, or be a component file. The result is JSON on stdout; with --json it
+    comes with usage, logs and decisions.
 
     \b
     Examples:

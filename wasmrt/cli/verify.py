@@ -13,7 +13,7 @@ from wasmrt.cli._output import json_option, say, show_json
 @json_option
 @click.pass_context
 def verify(ctx: click.Context, name: str | None, as_json: bool) -> None:
-    """Check the stored components of one tool, or of all, against their digests.
+    """Check stored components against their digests.
 
     Without a name it also removes what an install that was cut off left behind. The exit code is 1 when a
     component is not what was installed.

@@ -1,0 +1,119 @@
+"""What the command says when a tool breaks, fails, floods or asks for what it may not have."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from wasmrt.testing.attacks import Body, tool
+
+Run = Callable[..., "object"]
+Write = Callable[..., Path]
+Encode = Callable[[str], bytes]
+
+TEXT_AT = 1024
+SAY = "(call $say (i32.const {at}) (i32.const {length}))"
+URL = b"https://api.example.com/v1/items"
+GET = f"""(call $http-request (i32.const {TEXT_AT}) (i32.const 3) (i32.const {TEXT_AT + 3}) (i32.const {len(URL)})
+  (i32.const {TEXT_AT + 3 + len(URL)}) (i32.const 2) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0)
+  (i32.const 0) (i32.const 256))"""
+
+
+@pytest.fixture
+def guest(tool_file: Write, encode: Encode) -> Callable[..., Path]:
+    """Writes a component of near:agent@0.3.0 with a body of its own."""
+    return lambda body, **more: tool_file("guest", data=encode(tool(body)), **more)
+
+
+def answers(text: bytes) -> Body:
+    return Body(text=text, execute=SAY.format(at=TEXT_AT, length=len(text)))
+
+
+def test_a_trap_is_one_sentence_and_exit_code_1(wasmrt: Run, guest: Callable[..., Path]) -> None:
+    path = guest(Body(execute="unreachable"))
+    assert wasmrt("run", path, code=1).stderr.startswith("error: ")
+    error = json.loads(wasmrt("run", path, "--json", code=1).stderr)
+    assert (error["code"], error["kind"]) == ("trap-unreachable", "sandbox")
+    assert error["usage"]["fuel"] > 0
+
+
+def test_an_answer_that_is_not_json_or_of_50_megabytes_is_refused(wasmrt: Run, guest: Callable[..., Path]) -> None:
+    error = json.loads(wasmrt("run", guest(answers(b"{nope")), "--json", code=1).stderr)
+    assert error["code"] == "invalid-output"
+    flood = """(drop (memory.grow (i32.const 800)))
+      (call $say (i32.const 131072) (i32.const 50000000))"""
+    error = json.loads(wasmrt("run", guest(Body(execute=flood)), "--json", code=1).stderr)
+    assert error["code"] == "output-too-large"
+
+
+def test_a_tool_that_never_ends_is_ended_by_its_fuel(wasmrt: Run, guest: Callable[..., Path], tmp_path: Path) -> None:
+    limits = tmp_path / "limits.json"
+    limits.write_text(json.dumps({"limits": {"fuel": 1_000_000}}))
+    path = guest(Body(execute="(loop $forever (br $forever)) unreachable"))
+    told = wasmrt("run", path, "--capabilities", limits, code=1).stderr
+    assert "fuel" in told.splitlines()[0]
+    assert "limits.fuel" in told.splitlines()[1]
+
+
+def test_a_tools_own_failure_is_told_without_its_terminal_escapes(wasmrt: Run, guest: Callable[..., Path]) -> None:
+    said = b"no such \x1b[31mcity\x1b[0m"
+    told = wasmrt(
+        "run", guest(Body(text=said, execute=f"(call $fail (i32.const 1024) (i32.const {len(said)}))")), code=1
+    )
+    assert "no such" in told.stderr
+    assert "\x1b" not in told.output
+
+
+def test_a_denial_is_shown_with_the_line_that_would_allow_it(wasmrt: Run, guest: Callable[..., Path]) -> None:
+    body = Body(imports=("http-request",), text=b"GET" + URL + b"{}", execute=f"{GET} (call $ok)")
+    path = guest(body)
+    result = wasmrt("run", path)
+    assert json.loads(result.stdout) == {"ok": True}
+    assert "denied: GET https://api.example.com/v1/items" in result.stderr
+    assert '"allowlist": [{"host": "api.example.com"' in result.stderr
+    decisions = json.loads(wasmrt("run", path, "--json").stdout)["decisions"]
+    assert [decision["allowed"] for decision in decisions] == [False]
+
+
+def test_inspect_names_what_a_tool_will_be_refused(wasmrt: Run, guest: Callable[..., Path]) -> None:
+    body = Body(imports=("http-request",), text=b"GET" + URL + b"{}", execute=f"{GET} (call $ok)")
+    asks = {"http": {"allowlist": [{"host": "api.example.com"}]}}
+    path = guest(body, sidecar=asks)
+    report = json.loads(wasmrt("inspect", path, "--json").stdout)
+    assert "http-request" in report["imports"]["near:agent/host@0.3.0"]
+    assert "http" in {r["power"] for r in report["refused"]}
+    assert "will be refused" in wasmrt("inspect", path).stdout
+    wasmrt("install", path, "--yes")
+    refused = json.loads(wasmrt("inspect", "guest", "--json").stdout)["refused"]
+    assert "http" not in {r["power"] for r in refused}
+    assert {r["power"]: r["import"] for r in refused}["secrets"] == "near:agent/host@0.3.0#secret-exists"
+    stored = json.loads(wasmrt("install", path, "--yes", "--json").stdout)
+    assert "near:agent/host@0.3.0#http-request" in stored["imports"]
+
+
+def test_an_update_that_imports_more_says_so(wasmrt: Run, guest: Callable[..., Path]) -> None:
+    wasmrt("install", guest(answers(b"{}")))
+    body = Body(imports=("http-request",), text=b"GET" + URL + b"{}", execute=f"{GET} (call $ok)")
+    told = wasmrt("install", guest(body), code=3).stderr
+    assert "imports near:agent/host@0.3.0#http-request, which it did not" in told
+
+
+def test_a_guest_whose_schema_is_broken_is_installed_and_flagged(wasmrt: Run, guest: Callable[..., Path]) -> None:
+    # The made tool answers `{"ok":true}` for its schema; its description traps here.
+    path = guest(Body(description="unreachable"))
+    assert "warning: " in wasmrt("install", path).stderr
+    assert json.loads(wasmrt("run", "guest").stdout) == {"ok": True}
+
+
+def test_logs_are_shown_when_asked_for_and_when_the_tool_fails(wasmrt: Run, guest: Callable[..., Path]) -> None:
+    log = "(call $log (i32.const 2) (i32.const 1024) (i32.const 5))"
+    calm = guest(Body(imports=("log",), text=b"hello", execute=f"{log} (call $ok)"))
+    assert "hello" not in wasmrt("run", calm).stderr
+    assert "log info: hello" in wasmrt("run", calm, "--logs").stderr
+    assert (
+        "log info: hello"
+        in wasmrt("run", guest(Body(imports=("log",), text=b"hello", execute=f"{log} unreachable")), code=1).stderr
+    )

@@ -1,0 +1,61 @@
+"""The secrets, the network and the call of commands that are not a tool's run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wasmrt.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from wasmrt.capabilities import AuthSection, Capabilities
+    from wasmrt.cli._tools import FoundTool
+    from wasmrt.context import CallContext
+    from wasmrt.net import HttpDoor
+    from wasmrt.secrets import SecretsStore
+
+
+def store() -> SecretsStore:
+    """The secrets store of this installation."""
+    from wasmrt.catalog import find_places
+    from wasmrt.secrets import open_store
+
+    return open_store(find_places().data)
+
+
+def open_door() -> HttpDoor:
+    """A way out, with what `config.toml` in the data folder says about the network."""
+    from wasmrt.catalog import find_places
+    from wasmrt.net import HttpDoor, read_network_config
+
+    return HttpDoor(read_network_config(find_places().data / "config.toml"))
+
+
+def auth_section(found: FoundTool) -> AuthSection:
+    """Return what a tool's sidecar says about getting its credential.
+
+    Raises:
+        ConfigurationError: it says nothing.
+    """
+    from wasmrt.capabilities import parse
+
+    auth = None if found.sidecar is None else parse(found.sidecar).auth
+    if auth is None:
+        raise ConfigurationError(
+            f"the capability file of {found.name} has no auth section",
+            hint="set the secret itself: wasmrt secret set NAME",
+        )
+    return auth
+
+
+def call_for(tool: str, user: str, grant: Capabilities, door: HttpDoor, secrets: SecretsStore) -> CallContext:
+    """A call without a guest, under the tool's own grant: what passes here passes for the tool as well."""
+    from functools import partial
+
+    from wasmrt.context import CallContext, Services
+    from wasmrt.leaks import LeakDetector
+    from wasmrt.limits import ResourceLimits
+    from wasmrt.secrets import UserSecrets
+
+    services = Services(LeakDetector(), http=door, secrets_of=partial(UserSecrets, secrets))
+    limits = grant.limits.over(ResourceLimits())
+    return CallContext(call_id="cli", tool=tool, user=user, limits=limits, grant=grant, services=services)
