@@ -9,7 +9,16 @@ from wasmrt.errors import InvalidNameError, NotInstalledError
 from wasmrt.runtime import PreparedTool
 
 PROTECTED_TOOL_NAMES = frozenset(
-    ["echo", "time", "json", "http", "shell", "read_file", "write_file", "list_dir", "apply_patch", "memory_search", "memory_write", "memory_read", "memory_tree", "create_job", "list_jobs", "job_status", "cancel_job", "job_events", "job_prompt", "tool_search", "tool_install", "tool_auth", "tool_activate", "tool_list", "tool_remove", "skill_list", "skill_search", "skill_install", "skill_remove", "routine_create", "routine_list", "routine_update", "routine_delete", "routine_history", "build_software"]
+    {
+        *("echo", "time", "json", "http", "shell"),
+        *("read_file", "write_file", "list_dir", "apply_patch"),
+        *("memory_search", "memory_write", "memory_read", "memory_tree"),
+        *("create_job", "list_jobs", "job_status", "cancel_job", "job_events", "job_prompt"),
+        *("tool_search", "tool_install", "tool_auth", "tool_activate", "tool_list", "tool_remove"),
+        *("skill_list", "skill_search", "skill_install", "skill_remove"),
+        *("routine_create", "routine_list", "routine_update", "routine_delete", "routine_history"),
+        "build_software",
+    }
 )
 """Names that an agent's own tools go by; a tool that somebody else wrote may not take one."""
 

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from tests.call.conftest import ECHO, Prepare, until
-from wasmrt import ResourceLimits, WasmRuntimeConfig, WasmToolRuntime
+from wasmrt import PreparedTool, ResourceLimits, WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.engine import wat2wasm
 from wasmrt.errors import CancelledError, DeadlineExceededError, RuntimeClosedError, ToolError
 from wasmrt.testing.attacks import Body, tool
@@ -24,6 +24,11 @@ HOUR = Body(
     imports=("subscribe-duration", "block"),
     execute="(call $block (call $subscribe-duration (i64.const 3600000000000))) (call $ok)",
 )
+
+
+def to_its_deadline(tool: PreparedTool) -> None:
+    with pytest.raises(DeadlineExceededError):
+        tool.execute({})
 
 
 def sleeper() -> bytes:
@@ -104,7 +109,7 @@ def test_a_user_at_the_cap_waits_and_is_served_when_a_permit_comes_free() -> Non
     with WasmToolRuntime(config) as runtime:
         slow = runtime.prepare("slow", sleeper(), limits=ResourceLimits(timeout_seconds=1))
         echo = runtime.prepare("echo", wat2wasm(tool(ECHO)))
-        first = threading.Thread(target=lambda: pytest.raises(ToolError, slow.execute, {}))
+        first = threading.Thread(target=to_its_deadline, args=(slow,))
         first.start()
         until(lambda: runtime._path.admission.running == 1)
         assert echo.execute({"after": "the sleeper"}).result == {"after": "the sleeper"}
@@ -116,7 +121,7 @@ def test_waiting_for_a_permit_ends_at_the_deadline() -> None:
     with WasmToolRuntime(config) as runtime:
         slow = runtime.prepare("slow", sleeper(), limits=ResourceLimits(timeout_seconds=3))
         hasty = runtime.prepare("echo", wat2wasm(tool(ECHO)), limits=ResourceLimits(timeout_seconds=0.2))
-        first = threading.Thread(target=lambda: pytest.raises(ToolError, slow.execute, {}))
+        first = threading.Thread(target=to_its_deadline, args=(slow,))
         first.start()
         until(lambda: runtime._path.admission.running == 1)
         with pytest.raises(DeadlineExceededError) as caught:

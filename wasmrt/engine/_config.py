@@ -39,7 +39,6 @@ MAX_WASM_STACK_BYTES = 512 * 1024
 _OFF = (
     "wasm_threads",
     "shared_memory",
-    "wasm_tail_call",
     "wasm_function_references",
     "wasm_gc",
     "gc_support",
@@ -55,8 +54,8 @@ _OFF = (
     "concurrency_support",
 )
 # Multi-memory is on: the adapters between nested components need it, and without it wasmtime 50 aborts the process
-# over them. The store's own limit on memories holds all the same.
-_ON = ("consume_fuel", "epoch_interruption", "wasm_component_model", "wasm_multi_memory")
+# over them. The store's own limit on memories holds all the same. Tail calls are on: QuickJS guests are built with them.
+_ON = ("consume_fuel", "epoch_interruption", "wasm_component_model", "wasm_multi_memory", "wasm_tail_call")
 
 
 class OptLevel(StrEnum):

@@ -8,10 +8,10 @@ them (`OwnedArena`). A value that does not fit its type raises `LowerError` and 
 from __future__ import annotations
 
 import ctypes
+import struct
 from array import array
 from collections.abc import Callable
 from struct import Struct
-from struct import error as StructError
 from typing import Any, Protocol
 
 from wasmrt.engine import _ffi
@@ -134,7 +134,7 @@ class OwnedArena:
 Lowerer = Callable[[Any, int, Arena], None]
 
 
-def lowerer(kind: WitType) -> Lowerer:
+def lowerer(kind: WitType) -> Lowerer:  # noqa: C901 - one case a kind of type reads best in one place
     """The function that lowers values to `kind`."""
     match kind:
         case Primitive("string"):
@@ -197,7 +197,7 @@ def _number(name: str) -> Lowerer:
         _expect(isinstance(value, wanted) and (name == "bool" or not isinstance(value, bool)), name, value)
         try:
             packed = pack(kind, value)
-        except (StructError, OverflowError) as error:
+        except (struct.error, OverflowError) as error:
             raise LowerError(f"{value!r} does not fit {name}") from error
         _memmove(address, packed, len(packed))
 

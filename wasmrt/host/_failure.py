@@ -17,7 +17,7 @@ _OF_TOOL_ERROR = {
 }
 
 
-class HostFailure(Exception):
+class HostFailure(Exception):  # noqa: N818 - a refusal, as the worlds call it
     """A typed refusal: `kind` is one of the closed set that wasmrt:tool and near:agent@0.4.1 share."""
 
     def __init__(self, kind: str, code: str, message: str, *, request_sent: bool = False) -> None:
