@@ -31,7 +31,7 @@ def _coerce(schemas: Schemas, value: Any) -> Any:
     types = _types(applying, value)
     if isinstance(value, str) and "string" not in types:
         read = _read(value, types)
-        if read is _UNCHANGED:
+        if read is _UNCHANGED or any(read not in options for options in map(_options, applying) if options is not None):
             return value
         value = read
         applying = list(_applying(schemas, value))

@@ -81,7 +81,7 @@ def inlined(schema: dict[str, Any], *, repeats: tuple[int, ...] = _REPEATS) -> d
             continue
         assert isinstance(written, dict)
         return {"$schema": schema["$schema"], **written} if "$schema" in schema else written
-    raise SchemaError(f"has references that write out to over {MAX_SCHEMA_PARTS} parts")
+    raise SchemaError(f"has references that write out to over {MAX_SCHEMA_PARTS:,} parts")
 
 
 def subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...], Any]]:

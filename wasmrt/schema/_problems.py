@@ -148,7 +148,7 @@ def _option_names(failure: ValidationError) -> list[str]:
 def _wanted(failure: ValidationError) -> str:
     keyword = failure.kind.name
     if keyword == "type":
-        return _or(_A_TYPE.get(name, name) for name in failure.kind.value)
+        return _or(_A_TYPE.get(name, name) for name in sorted(failure.kind.value, key="null".__eq__))
     if keyword in ("enum", "const"):
         return f"one of {names(_option_names(failure))}"
     if keyword in _BOUNDS:

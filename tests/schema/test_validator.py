@@ -1,0 +1,449 @@
+import json
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wasmrt.errors import InvalidComponentError, InvalidParametersError
+from wasmrt.limits import MAX_SCHEMA_BYTES, MAX_SCHEMA_DEPTH
+from wasmrt.schema import Validator, coerce, schema_problem
+from wasmrt.schema._inline import SchemaError
+from wasmrt.schema._validator import _compile
+
+
+def obj(required=(), **properties):
+    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
+
+
+INTEGER, STRING = {"type": "integer"}, {"type": "string"}
+
+
+@pytest.fixture
+def listener():
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        server.setblocking(False)
+        yield server
+
+
+def nobody_called(server):
+    with pytest.raises(BlockingIOError):
+        server.accept()
+
+
+@pytest.mark.parametrize("place", ["$ref", "properties", "$schema", "$dynamicRef", "$defs"])
+def test_a_schema_that_points_to_the_network_calls_nobody(listener, place):
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}/schema.json"
+    schema = {"type": "object"} | {
+        "$ref": {"$ref": url},
+        "properties": {"properties": {"a": {"$ref": url}}},
+        "$schema": {"$schema": url},
+        "$dynamicRef": {"$dynamicRef": url},
+        "$defs": {"$defs": {"a": {"$id": url, "$ref": "other.json"}}, "$ref": "#/$defs/a"},
+    }[place]
+    assert schema_problem(schema) is not None
+    with pytest.raises(InvalidComponentError):
+        Validator(schema).check({})
+    nobody_called(listener)
+
+
+def test_the_validator_itself_follows_no_reference_either(listener, tmp_path):
+    # The second line: what would happen if a reference slipped past the first.
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}/schema.json"
+    file = tmp_path / "schema.json"
+    file.write_text("{}")
+    for reference in (url, file.as_uri(), "json-schema:///other"):
+        with pytest.raises(SchemaError, match="retrieving it failed"):
+            _compile({"$ref": reference})
+    nobody_called(listener)
+
+
+def test_a_schema_that_points_to_a_file_is_refused(tmp_path):
+    file = tmp_path / "schema.json"
+    file.write_text("{}")
+    assert "only references into itself" in str(schema_problem({"properties": {"a": {"$ref": file.as_uri()}}}))
+
+
+@pytest.mark.parametrize("where", ["pattern", "patternProperties"])
+def test_a_pattern_made_to_backtrack_takes_linear_time(where):
+    evil = "^(a+)+$"
+    text = "a" * 100_000 + "!"
+    schema = obj(x={"type": "string", "pattern": evil}) if where == "pattern" else {"patternProperties": {evil: False}}
+    started = time.process_time()
+    validator = Validator(schema)
+    if where == "pattern":
+        with pytest.raises(InvalidParametersError):
+            validator.check({"x": text})
+    else:
+        validator.check({text: 1})
+    assert time.process_time() - started < 2
+
+
+@pytest.mark.parametrize("pattern", ["(?=a)b", r"(a)\1", "(", "(?<!x)y", "(((a{1000}){1000}){1000})"])
+def test_a_pattern_that_cannot_run_in_linear_time_is_refused(pattern):
+    problem = schema_problem(obj(x={"pattern": pattern}))
+    assert problem is not None
+    assert "has a pattern that is broken or cannot run in linear time (at properties.x.pattern)" in problem
+
+
+def test_definitions_that_double_at_every_step_are_refused_at_once():
+    steps = 200
+    defs = {f"d{i}": {"allOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 2} for i in range(steps)}
+    schema = {"type": "object", "$defs": defs | {f"d{steps}": {}}, "$ref": "#/$defs/d0"}
+    started = time.process_time()
+    assert schema_problem(schema) == "the schema has references that write out to over 10,000 parts"
+    assert time.process_time() - started < 2
+
+
+def test_a_recursive_schema_is_checked_some_levels_down():
+    tree = obj(["name"], name=STRING, children={"type": "array", "items": {"$ref": "#/$defs/tree"}})
+    validator = Validator({"$defs": {"tree": tree}, **obj(["root"], root={"$ref": "#/$defs/tree"})})
+    validator.check({"root": {"name": "a", "children": [{"name": "b", "children": []}]}})
+    with pytest.raises(InvalidParametersError, match=r"^root\.children\[0\]: missing required field name"):
+        validator.check({"root": {"name": "a", "children": [{}]}})
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#"},
+        {"allOf": [{"$ref": "#"}, {"$ref": "#"}]},
+        {"anyOf": [{"properties": {"a": {"$ref": "#"}}}, {"properties": {"a": {"$ref": "#"}}}]},
+        {"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"},
+    ],
+)
+def test_a_schema_that_refers_to_itself_ends(schema):
+    deep = {}
+    for _ in range(60):
+        deep = {"a": deep}
+    started = time.process_time()
+    assert schema_problem(schema) is None
+    Validator(schema).check(deep)
+    assert time.process_time() - started < 2
+
+
+def test_a_reference_keeps_what_stands_beside_it():
+    name = {"type": "string", "description": "a name"}
+    schema = {"$defs": {"name/x": name}, **obj(a={"$ref": "#/$defs/name~1x", "maxLength": 2, "description": "mine"})}
+    Validator(schema).check({"a": "ab"})
+    for wrong in ({"a": 1}, {"a": "abc"}):
+        with pytest.raises(InvalidParametersError):
+            Validator(schema).check(wrong)
+
+
+@pytest.mark.parametrize(
+    ("schema", "problem"),
+    [
+        ("{", "the schema is not JSON"),
+        ("[1]", "the schema is not a JSON object"),
+        ("true", "the schema is not a JSON object"),
+        ("[" * 60_000, "the schema is JSON nested over 64 deep"),
+        ('"' + '\\"' * 30_000, "the schema is not JSON"),
+        ('{"minimum": NaN}', "the schema is not JSON"),
+        ('{"minimum": 1' + "0" * 5000 + "}", "the schema is not JSON"),
+        ({"a": {1, 2}}, "the schema is not JSON"),
+        ({"type": "array"}, 'the schema is of type "array", and params are an object'),
+        ({"type": ["object", "null"]}, "and params are an object"),
+        ({"$schema": "http://json-schema.org/draft-03/schema#"}, "names a dialect that is not known"),
+        ({"properties": {"a": {"$id": "https://a.example/b"}}}, "has an $id below its top"),
+        ({"properties": {"a": {"$ref": "#name"}}}, "refers to #name; only references into itself"),
+        ({"properties": {"a": {"$ref": "#/$defs/b"}}}, "refers to #/$defs/b, which is not there"),
+        (
+            {"properties": {"a": {"$ref": "#/required"}}, "required": ["b"]},
+            "refers to #/required, which is not a schema",
+        ),
+        ({"properties": {"a": {"type": "strnig"}}}, "is broken at properties.a.type"),
+        ({"properties": {"a": 5}}, "is broken at properties.a"),
+        ({"required": "a"}, "is broken at required"),
+        ({"description": "x" * MAX_SCHEMA_BYTES}, "the schema is over 64 KiB"),
+    ],
+)
+def test_a_broken_schema_says_why_in_one_line(schema, problem):
+    said = schema_problem(schema)
+    assert said is not None
+    assert problem in said
+    assert said.isprintable()
+    assert len(said) < 400
+    with pytest.raises(InvalidComponentError):
+        Validator(schema).check({})
+
+
+def nested(depth):
+    schema = {}
+    for _ in range(depth - 1):
+        schema = {"properties": {"a": schema}}
+    return schema
+
+
+def test_a_schema_is_bounded_in_depth():
+    assert schema_problem(nested(MAX_SCHEMA_DEPTH)) is None
+    assert schema_problem(nested(MAX_SCHEMA_DEPTH + 1)) == f"the schema is nested over {MAX_SCHEMA_DEPTH} deep"
+
+
+def test_a_property_named_like_a_keyword_is_a_property():
+    schema = obj(**{"$ref": STRING, "properties": INTEGER, "$id": STRING, "allOf": {"const": {"$ref": "http://x"}}})
+    assert schema_problem(schema) is None
+    Validator(schema).check({"$ref": "a", "properties": 1, "allOf": {"$ref": "http://x"}})
+
+
+@pytest.mark.parametrize("draft", ["draft-04/schema#", "draft-06/schema", "draft-07/schema#"])
+def test_older_dialects_are_read(draft):
+    schema = {
+        "$schema": f"http://json-schema.org/{draft}",
+        **obj(["a"], a={"type": "array", "items": [INTEGER, STRING]}),
+    }
+    assert schema_problem(schema) is None
+    with pytest.raises(InvalidParametersError, match=r"^a\[1\]: expected a string, got 2"):
+        Validator(schema).check({"a": [1, 2]})
+
+
+CHOICE = {
+    "oneOf": [
+        obj(["tag", "radius"], tag={"const": "circle"}, radius={"type": "number"}),
+        obj(["tag"], tag={"const": "none"}),
+    ]
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "params", "message"),
+    [
+        (obj(["a", "b", "c"], a=INTEGER), {}, "missing required fields a, b, c (required: a, b, c)"),
+        (obj(["a", "b"], a=INTEGER, b=STRING), {"b": ""}, "missing required field a (required: a, b)"),
+        (obj(["a"], a=INTEGER), {}, "missing required field a (required: a)"),
+        (obj(a=INTEGER), {"a": "x"}, 'a: expected an integer, got the string "x"'),
+        (obj(a={"type": ["integer", "null"]}), {"a": []}, "a: expected an integer or null, got an array of 0 items"),
+        (obj(name=STRING), {"nmae": "x"}, "unknown field nmae (did you mean name?); the fields are name"),
+        (obj(), {"x": 1, "y": 2}, "unknown fields x, y; no field is taken here"),
+        (obj(a={"enum": ["red", "blue", 3]}), {"a": "rde"},
+         'a: expected one of red, blue, 3, got the string "rde" (did you mean red?)'),
+        (obj(a={"const": 4}), {"a": 5}, "a: expected 4, got 5"),
+        (obj(a={"minimum": 3}), {"a": 1}, "a: expected a number of at least 3, got 1"),
+        (obj(a={"minLength": 3}), {"a": "é"}, "a: expected a string of at least 3 characters, got 1"),
+        (obj(a={"maxItems": 1}), {"a": [1, 2]}, "a: expected at most 1 items, got an array of 2 items"),
+        (obj(a={"uniqueItems": True}), {"a": [1, 1]}, "a: expected items that all differ"),
+        (obj(a={"pattern": "^b"}), {"a": "c"}, 'a: expected a string that matches ^b, got the string "c"'),
+        (obj(a={"not": {}}), {"a": 1}, "a: 1 is not allowed here"),
+        (obj(a=obj(b={"type": "array", "items": INTEGER})), {"a": {"b": [1, None]}},
+         "a.b[1]: expected an integer, got null"),
+        (obj(a=CHOICE), {"a": {"tag": "circle"}}, "a: missing required field radius (required: tag, radius)"),
+        (obj(a=CHOICE), {"a": {"tag": "circle", "radius": ""}}, "a.radius: expected a number"),
+        (obj(a=CHOICE), {"a": {"tag": "cirle"}}, "a: expected tag to be one of circle, none, got"),
+        (obj(a=CHOICE), {"a": 5}, "a: expected an object, got 5"),
+        (obj(a={"anyOf": [INTEGER, {"type": "null"}]}), {"a": "x"}, "a: expected an integer or null, got"),
+        (obj(a={"anyOf": [INTEGER, {"pattern": "^[0-9]$", **STRING}]}), {"a": "x"},
+         "a: expected an integer or a string that matches ^[0-9]$, got"),
+        (obj(a={"anyOf": [{**INTEGER, "maximum": 9}, STRING]}), {"a": 10}, "a: expected a number of at most 9, got 10"),
+        (obj(a={"oneOf": [INTEGER, {"type": "number"}]}), {"a": 1}, "a: 1 fits more than one of the 2 forms allowed"),
+        (obj(), [1], "expected an object, got an array of 1 item"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_said_in_one_line(schema, params, message):
+    with pytest.raises(InvalidParametersError) as caught:
+        Validator(schema).check(params)
+    assert message in str(caught.value)
+    assert str(caught.value).isprintable()
+    assert caught.value.hint
+
+
+def test_several_problems_share_the_line_and_the_rest_is_counted():
+    schema = obj(**dict.fromkeys("abcde", INTEGER))
+    with pytest.raises(InvalidParametersError) as caught:
+        Validator(schema).check(dict.fromkeys("abcde", "x"))
+    assert str(caught.value).count("expected an integer") == 3
+    assert str(caught.value).endswith("; and 2 more")
+
+
+def test_a_line_stays_short_whatever_was_sent():
+    huge = {"k\n" * 50_000: ["x" * 100_000] * 100, "a": "\x1b[31m" * 100_000}
+    with pytest.raises(InvalidParametersError) as caught:
+        Validator(obj(["a" * 10_000, "b"], a=INTEGER)).check(huge)
+    assert len(str(caught.value)) < 1600
+    assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize("params", [{"a": b"x"}, {"a": object()}, {1: 2}, {"a": "\ud800"}, {"a": float("nan")}])
+def test_what_is_not_json_data_is_refused_as_params(params):
+    validator = Validator(obj(a={}, **{"1": {"type": "integer"}}))
+    validator.check({"a": "b"})
+    with pytest.raises(InvalidParametersError):
+        Validator({"type": "object", "properties": {"a": {"type": ["integer", "array"]}}, "maxProperties": 0}).check(
+            params
+        )
+
+
+def test_params_nested_without_end_are_refused():
+    deep = []
+    for _ in range(5000):
+        deep = [deep]
+    with pytest.raises(InvalidParametersError, match="not JSON data"):
+        Validator(obj(a={"type": "integer"})).check({"a": deep})
+
+
+def test_a_validator_costs_nothing_until_it_is_used():
+    validator = Validator({"type": "nonsense"})
+    with pytest.raises(InvalidComponentError, match="the tool's schema is of type"):
+        validator.check({})
+
+
+def test_importing_the_room_does_not_load_the_validator():
+    code = "import sys, wasmrt.schema; sys.exit('jsonschema_rs' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
+
+
+def test_a_valid_check_is_fast():
+    check = Validator(obj(["a"], a=INTEGER, b=STRING)).check
+    params = {"a": 1, "b": "x"}
+    check(params)
+
+    def best():
+        started = time.perf_counter()
+        for _ in range(2000):
+            check(params)
+        return (time.perf_counter() - started) / 2000
+
+    assert min(best() for _ in range(5)) < 20e-6
+
+
+# --- coercion
+
+
+@pytest.mark.parametrize(
+    ("schema", "given_", "expected"),
+    [
+        (INTEGER, "5", 5),
+        (INTEGER, "-12", -12),
+        (INTEGER, "5.0", 5),
+        (INTEGER, str(2**64), 2**64),
+        ({"type": "number"}, "1.5e3", 1500.0),
+        ({"type": "number"}, "0.1", 0.1),
+        ({"type": "boolean"}, "true", True),
+        ({"type": "boolean"}, "False", False),
+        ({"type": "array", "items": INTEGER}, "[1, 2]", [1, 2]),
+        ({"type": "array", "items": INTEGER}, '["1", 2]', [1, 2]),
+        ({"type": "array", "items": INTEGER}, ["1", "2"], [1, 2]),
+        ({"type": "array", "prefixItems": [INTEGER, STRING]}, ["1", "2"], [1, "2"]),
+        (obj(n=INTEGER), '{"n": "5"}', {"n": 5}),
+        ({"type": ["integer", "null"]}, "5", 5),
+        ({"type": ["integer", "null"]}, "null", None),
+        ({"anyOf": [INTEGER, {"type": "null"}]}, "5", 5),
+        ({"enum": [1, 2]}, "2", 2),
+        ({"const": True}, "true", True),
+        ({"anyOf": [{"type": "number"}, {"enum": ["NaN"]}]}, "5", 5),
+        ({"allOf": [{"type": ["integer", "boolean"]}, {"type": ["integer", "array"]}]}, "5", 5),
+        ({"allOf": [obj(a=INTEGER)]}, {"a": "1"}, {"a": 1}),
+        (CHOICE, {"tag": "circle", "radius": "2.5"}, {"tag": "circle", "radius": 2.5}),
+        (CHOICE, '{"tag": "circle", "radius": "2.5"}', {"tag": "circle", "radius": 2.5}),
+        ({"additionalProperties": INTEGER, "type": "object"}, {"any": "5"}, {"any": 5}),
+        (obj(a=INTEGER, b=INTEGER), {"a": "1", "b": None}, {"a": 1}),
+    ],
+)
+def test_text_is_read_as_the_only_thing_it_can_mean(schema, given_, expected):
+    params = {"x": given_}
+    before = json.dumps(params)
+    changed = coerce(obj(x=schema), params)
+    assert json.dumps(changed) == json.dumps({"x": expected})
+    Validator(obj(x=schema)).check(changed)
+    assert json.dumps(params) == before
+
+
+@pytest.mark.parametrize(
+    ("schema", "given_"),
+    [
+        (STRING, "5"),
+        ({"type": ["string", "integer"]}, "5"),
+        ({"anyOf": [{**STRING, "maxLength": 1}, INTEGER]}, "55"),
+        (INTEGER, "five"),
+        (INTEGER, "5.5"),
+        (INTEGER, "007"),
+        (INTEGER, " 5 x"),
+        (INTEGER, "0x10"),
+        (INTEGER, "1_000"),
+        (INTEGER, "٣"),
+        (INTEGER, "9" * 1000),
+        (INTEGER, "true"),
+        ({"type": "number"}, "NaN"),
+        ({"type": "number"}, "1e999"),
+        ({"type": "number"}, "0.1000000000000000055511151231257827"),
+        ({"type": "boolean"}, "yes"),
+        ({"type": "boolean"}, "1"),
+        ({"type": "boolean"}, 1),
+        (INTEGER, ""),
+        (INTEGER, "null"),
+        ({"type": "array"}, "1, 2"),
+        ({"type": "array"}, "["),
+        ({"type": "array"}, "[" * 50_000),
+        ({"type": "array"}, "[" * 100 + "]" * 100),
+        ({"type": "object"}, '{"a": 1, "a": 2}'),
+        ({"type": "object"}, '{"a": 0.12345678901234567890}'),
+        ({"enum": ["1", 2]}, "3"),
+        (STRING, 5),
+        (obj(["a"], a=INTEGER), {"a": None}),
+        (CHOICE, {"tag": "square", "radius": "2"}),
+        ({"anyOf": [obj(a=INTEGER), obj(a={"type": "boolean"})]}, {"a": "5"}),
+    ],
+)
+def test_what_has_another_reading_or_would_lose_something_stays_as_it_is(schema, given_):
+    params = {"x": given_, "other": 1}
+    schema = {"type": "object", "properties": {"x": schema}, "required": ["x", "missing"]}
+    assert coerce(schema, params) == params
+    assert json.dumps(coerce(schema, params)) == json.dumps(params)
+
+
+def test_accept_takes_what_fits_after_coercion_and_refuses_the_rest():
+    validator = Validator(obj(["n"], n=INTEGER))
+    valid = {"n": 1}
+    assert validator.accept(valid) is valid
+    assert validator.accept({"n": "1"}) == valid
+    with pytest.raises(InvalidParametersError, match=r'^n: expected an integer, got the string "one"$'):
+        validator.accept({"n": "one"})
+
+
+data = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=8,
+)
+kinds = st.recursive(
+    st.sampled_from([{"type": t} for t in ("integer", "number", "boolean", "null", "string", "array", "object")])
+    | st.just({}) | st.lists(data, min_size=1, max_size=3).map(lambda options: {"enum": options}),
+    lambda inner: st.one_of(
+        st.lists(inner, min_size=1, max_size=3).map(lambda branches: {"anyOf": branches}),
+        st.lists(inner, min_size=1, max_size=2).map(lambda branches: {"oneOf": branches}),
+        st.lists(inner, min_size=1, max_size=2).map(lambda branches: {"allOf": branches}),
+        inner.map(lambda items: {"type": "array", "items": items}),
+        st.dictionaries(st.text(max_size=4), inner, max_size=3).map(lambda p: {"type": "object", "properties": p}),
+    ),
+    max_leaves=6,
+)  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(kinds, data)
+def test_coercion_leaves_valid_params_alone_and_any_params_unharmed(kind, value):
+    schema, params = {"type": "object", "properties": {"x": kind}}, {"x": value}
+    before = json.dumps(params)
+    changed = coerce(schema, params)
+    assert json.dumps(params) == before
+    try:
+        Validator(schema).check(params)
+    except InvalidParametersError:
+        assert coerce(schema, changed) == changed
+    else:
+        assert changed is params
+
+
+@settings(max_examples=200, deadline=None)
+@given(kinds, data)
+def test_no_schema_and_params_bring_down_the_messages(kind, value):
+    validator = Validator({"type": "object", "properties": {"x": kind}, "required": ["x"]})
+    try:
+        validator.accept({"x": value})
+    except InvalidParametersError as error:
+        assert str(error).isprintable()
+        assert len(str(error)) < 1600
