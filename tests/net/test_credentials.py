@@ -104,6 +104,18 @@ def test_a_missing_secret_ends_the_request_with_the_command_that_sets_it(world: 
     assert w.server.connections == 0
 
 
+def test_a_runtime_without_secrets_is_told_from_a_missing_secret(world: MakeWorld) -> None:
+    w = world(ok)
+    call = w.call(mapping(LOCATIONS["bearer"]))
+    call.secrets = None
+    failure = fail(w, call)
+    assert failure.code == "credential-missing" and "WasmRuntimeConfig" in str(failure.hint)
+    optional = w.call(mapping(LOCATIONS["bearer"], optional=True))
+    optional.secrets = None
+    w.get("/", optional)
+    assert w.server.requests[0].header("Authorization") is None
+
+
 def test_another_users_secret_is_no_substitute(world: MakeWorld) -> None:
     w = world(ok)
     w.store.set("local", "api_token", Secret(SECRET))

@@ -13,8 +13,8 @@ import pytest
 
 from wasmrt.capabilities import CredentialLocation, CredentialMapping
 from wasmrt.errors import SecretExpiredError
-from wasmrt.net import HttpRequest, Login, LoopbackCallback, OAuthError, TokenEndpoint, Tokens
-from wasmrt.secrets import OAuthState, RenewingSecrets, Secret, keep_tokens, oauth_state
+from wasmrt.net import HttpRequest, Login, LoopbackCallback, OAuthError, TokenEndpoint, Tokens, token_renewer
+from wasmrt.secrets import OAuthState, Renewals, RenewingSecrets, Secret, keep_tokens, oauth_state
 from wasmrt.testing import FakeCall, http_response
 
 from .conftest import HOST, MakeWorld, World
@@ -174,8 +174,7 @@ def logged_in(w: World, user: str = "ann", **endpoint_options: Any) -> tuple[Ren
     def renew(kept: OAuthState) -> Tokens:
         nonlocal count
         count += 1
-        assert kept.refresh_token is not None
-        return TokenEndpoint(w.door, kept.token_url, client_id=kept.client_id).refresh(kept.refresh_token)
+        return token_renewer(lambda: w.door)(kept)
 
     return RenewingSecrets(w.store, user, renew), lambda: count
 
@@ -236,6 +235,12 @@ def test_a_token_that_cannot_be_renewed_is_a_401_like_any_other(w: World, oauth:
     assert w.get("/api", call_with(w, view)).status == 401
     assert renewals() == 1
     assert [r.target for r in w.server.requests[asked:]] == ["/api", "/token"]
+
+
+def test_the_calls_of_one_user_share_a_view_and_those_of_two_do_not(w: World) -> None:
+    renewals = Renewals(w.store, token_renewer(lambda: w.door))
+    assert renewals.of("ann") is renewals.of("ann")
+    assert renewals.of("ann") is not renewals.of("bob")
 
 
 def test_a_plain_secret_is_not_renewed(w: World) -> None:

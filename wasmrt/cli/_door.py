@@ -49,13 +49,12 @@ def auth_section(found: FoundTool) -> AuthSection:
 
 def call_for(tool: str, user: str, grant: Capabilities, door: HttpDoor, secrets: SecretsStore) -> CallContext:
     """A call without a guest, under the tool's own grant: what passes here passes for the tool as well."""
-    from functools import partial
-
     from wasmrt.context import CallContext, Services
     from wasmrt.leaks import LeakDetector
     from wasmrt.limits import ResourceLimits
-    from wasmrt.secrets import UserSecrets
+    from wasmrt.net import token_renewer
+    from wasmrt.secrets import Renewals
 
-    services = Services(LeakDetector(), http=door, secrets_of=partial(UserSecrets, secrets))
+    services = Services(LeakDetector(), http=door, secrets_of=Renewals(secrets, token_renewer(lambda: door)).of)
     limits = grant.limits.over(ResourceLimits())
     return CallContext(call_id="cli", tool=tool, user=user, limits=limits, grant=grant, services=services)

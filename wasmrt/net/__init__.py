@@ -17,9 +17,10 @@ from wasmrt.net._model import (
     SecretsView,
     SecretValue,
 )
-from wasmrt.net._oauth import Login, OAuthError, TokenEndpoint, Tokens
+from wasmrt.net._oauth import Login, OAuthError, RefreshableToken, TokenEndpoint, Tokens, token_renewer
 from wasmrt.net._rates import RateLimiter
 from wasmrt.net._resolver import ResolveError, Resolver, SystemResolver
+from wasmrt.net._settings import HostsResolver, read_network_config
 
 if TYPE_CHECKING:
     from wasmrt.net._callback import LoopbackCallback
@@ -28,6 +29,7 @@ __all__ = [
     "CredentialInjector",
     "DoorCall",
     "FailureKind",
+    "HostsResolver",
     "HttpDoor",
     "HttpFailure",
     "HttpRequest",
@@ -38,6 +40,7 @@ __all__ = [
     "NetworkConfig",
     "OAuthError",
     "RateLimiter",
+    "RefreshableToken",
     "ResolveError",
     "Resolver",
     "SecretValue",
@@ -45,6 +48,8 @@ __all__ = [
     "SystemResolver",
     "TokenEndpoint",
     "Tokens",
+    "read_network_config",
+    "token_renewer",
 ]
 
 

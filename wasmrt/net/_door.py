@@ -290,6 +290,8 @@ def _inject(
 
 def _renew(call: DoorCall, injected: Injected) -> dict[str, SecretValue]:
     """Ask for newer values of the credentials that the server has just refused."""
+    if call.secrets is None:
+        return {}
     newer = {name: call.secrets.renewed(name) for name in injected.secret_names}
     return {name: secret for name, secret in newer.items() if secret is not None}
 

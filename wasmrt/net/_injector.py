@@ -63,7 +63,7 @@ class CredentialInjector:
         self,
         url: ParsedUrl,
         headers: Headers,
-        secrets: SecretsView,
+        secrets: SecretsView | None,
         prime: Callable[[str, str], None],
         *,
         renewed: dict[str, SecretValue] | None = None,
@@ -97,7 +97,12 @@ def _placeholder(mapping: CredentialMapping) -> str:
     return f"{{{mapping.location.placeholder}}}"
 
 
-def _fetch(mapping: CredentialMapping, secrets: SecretsView) -> SecretValue | None:
+def _fetch(mapping: CredentialMapping, secrets: SecretsView | None) -> SecretValue | None:
+    if secrets is None:
+        if mapping.optional:
+            return None
+        hint = "give WasmRuntimeConfig a secrets store"
+        raise _refused(mapping, Reason.CREDENTIAL_MISSING, "cannot be read: this runtime holds no secrets", hint)
     try:
         return secrets.get(mapping.secret_name)
     except SecretNotFoundError as error:

@@ -108,7 +108,8 @@ class DoorCall(Protocol):
     def grant(self) -> Capabilities: ...
 
     @property
-    def secrets(self) -> SecretsView: ...
+    def secrets(self) -> SecretsView | None:
+        """Those of the call's user; None in a runtime that holds none."""
 
     @property
     def scanner(self) -> LeakScanner:
@@ -126,7 +127,7 @@ class DoorCall(Protocol):
     def charge_http_bytes(self, *, sent: int, received: int) -> None:
         """Report bytes on the wire, headers included; called once for each exchange."""
 
-    def decide(self, decision: Decision) -> None:
+    def decide(self, decision: Decision) -> object:
         """Record a decision for the audit."""
 
 

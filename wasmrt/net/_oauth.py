@@ -12,7 +12,7 @@ import secrets as randomness
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlencode
 
 from wasmrt.errors import SecretError
@@ -164,6 +164,43 @@ class TokenEndpoint:
         if isinstance(lifetime, bool) or not isinstance(lifetime, (int, float)) or not 0 < lifetime < 2**40:
             return None
         return self._now() + lifetime
+
+
+class RefreshableToken(Protocol):
+    """What `wasmrt.secrets` keeps beside an access token; this room and that one do not import each other."""
+
+    @property
+    def token_url(self) -> str: ...
+
+    @property
+    def client_id(self) -> str: ...
+
+    @property
+    def client_secret(self) -> str | None: ...
+
+    @property
+    def refresh_token(self) -> str | None: ...
+
+    @property
+    def access_token_field(self) -> str: ...
+
+
+def token_renewer(door: Callable[[], HttpDoor]) -> Callable[[RefreshableToken], Tokens]:
+    """Return the function that gets the next access token; `door` is asked for at the first use."""
+
+    def renew(kept: RefreshableToken) -> Tokens:
+        if kept.refresh_token is None:
+            raise OAuthError("there is no refresh token", hint="log in again: wasmrt auth TOOL")
+        endpoint = TokenEndpoint(
+            door(),
+            kept.token_url,
+            client_id=kept.client_id,
+            client_secret=kept.client_secret,
+            access_token_field=kept.access_token_field,
+        )
+        return endpoint.refresh(kept.refresh_token)
+
+    return renew
 
 
 def _json_object(body: bytes) -> dict[str, Any]:

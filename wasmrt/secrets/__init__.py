@@ -9,7 +9,7 @@ from wasmrt.secrets._env_file import parse_env_file
 from wasmrt.secrets._environment import EnvironmentSecrets
 from wasmrt.secrets._file import FileKey, FileSecrets
 from wasmrt.secrets._keyring import KeyringSecrets
-from wasmrt.secrets._oauth import IssuedTokens, OAuthState, RenewingSecrets, keep_tokens, oauth_state
+from wasmrt.secrets._oauth import IssuedTokens, OAuthState, Renewals, RenewingSecrets, keep_tokens, oauth_state
 from wasmrt.secrets._types import (
     DEFAULT_USER,
     OAUTH_SUFFIX,
@@ -34,6 +34,7 @@ __all__ = [
     "IssuedTokens",
     "KeyringSecrets",
     "OAuthState",
+    "Renewals",
     "RenewingSecrets",
     "Secret",
     "SecretInfo",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Protocol
@@ -14,6 +15,7 @@ from wasmrt.limits import OAUTH_REFRESH_MARGIN_SECONDS
 from wasmrt.secrets._types import OAUTH_SUFFIX, Secret, SecretsStore
 
 _JUST_NOW_SECONDS = 5.0
+_MAX_VIEWS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -146,3 +148,23 @@ class RenewingSecrets:
         secret = keep_tokens(self._store, self._user, name, state, self._renew(state))
         self._renewed_at[name] = self._now()
         return secret
+
+
+class Renewals:
+    """The secrets of every user of one store, renewed by `renew`: one view for each user, shared by its calls."""
+
+    def __init__(self, store: SecretsStore, renew: Callable[[OAuthState], IssuedTokens]) -> None:
+        self._store = store
+        self._renew = renew
+        self._lock = threading.Lock()
+        self._views: OrderedDict[str, RenewingSecrets] = OrderedDict()
+
+    def of(self, user: str) -> RenewingSecrets:
+        """Return the view of `user`."""
+        with self._lock:
+            view = self._views.get(user)
+            if view is None:
+                view = self._views[user] = RenewingSecrets(self._store, user, self._renew)
+                if len(self._views) > _MAX_VIEWS:
+                    self._views.popitem(last=False)
+            return view

@@ -45,7 +45,7 @@ class FakeCall:
     grant: Capabilities
     tool: str = "tool"
     user: str = DEFAULT_USER
-    secrets: SecretsView = field(default_factory=lambda: UserSecrets(MemorySecrets(), DEFAULT_USER))
+    secrets: SecretsView | None = field(default_factory=lambda: UserSecrets(MemorySecrets(), DEFAULT_USER))
     timeout_seconds: float = 30.0
     cancelled: threading.Event = field(default_factory=threading.Event)
     requests_left: int = MAX_HTTP_REQUESTS

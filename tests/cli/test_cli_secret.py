@@ -1,0 +1,290 @@
+"""`wasmrt secret` and `wasmrt auth`, from the command line to real servers on loopback."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import trustme
+from click.testing import CliRunner, Result
+
+from tests.net.oauth_server import OAuthServer
+from wasmrt.cli import cli
+from wasmrt.testing import ReceivedRequest, ScriptedServer, ServerConnection, http_response
+
+VALUE = "k3y-" + "for-the-example-api"
+HOST = "api.example.com"
+
+Cli = Callable[..., Result]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("WASMRT_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("WASMRT_SECRETS_BACKEND", "file")
+    (tmp_path / "home" / "data").mkdir(parents=True)
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def wasmrt(home: Path) -> Cli:
+    def run(*args: object, stdin: str | bytes | None = None, code: int = 0) -> Result:
+        result = CliRunner().invoke(cli, [str(arg) for arg in args], input=stdin)
+        assert result.exit_code == code, (result.stdout, result.stderr, result.exception)
+        assert VALUE not in result.stdout + result.stderr
+        return result
+
+    return run
+
+
+def test_a_secret_is_piped_in_and_listed_by_name_and_age_only(wasmrt: Cli, home: Path) -> None:
+    wasmrt("secret", "set", "API_Token", stdin=VALUE + "\n")
+    assert "api_token  0 s  never" in wasmrt("secret", "list").stdout
+    listed = json.loads(wasmrt("secret", "list", "--json").stdout)
+    assert [entry["name"] for entry in listed] == ["api_token"]
+    assert set(listed[0]) == {"name", "created_at", "expires_at"}
+    for file in (home / "data").iterdir():
+        assert VALUE.encode() not in file.read_bytes()
+
+
+def test_a_value_is_never_an_argument(wasmrt: Cli) -> None:
+    result = CliRunner().invoke(cli, ["secret", "set", "api_token", "the-value"])
+    assert result.exit_code == 2
+
+
+def test_users_are_kept_apart(wasmrt: Cli) -> None:
+    wasmrt("secret", "set", "api_token", "--user", "ann", stdin=VALUE)
+    assert "local has no secrets" in wasmrt("secret", "list").stderr
+    assert "api_token" in wasmrt("secret", "list", "--user", "ann").stdout
+
+
+def test_a_secret_can_expire(wasmrt: Cli) -> None:
+    wasmrt("secret", "set", "api_token", "--expires-in-days", "2", stdin=VALUE)
+    assert "in 2 d" in wasmrt("secret", "list").stdout
+
+
+def test_a_removed_secret_is_gone(wasmrt: Cli) -> None:
+    wasmrt("secret", "set", "api_token", stdin=VALUE)
+    wasmrt("secret", "remove", "API_TOKEN")
+    assert wasmrt("secret", "list").stdout == ""
+    assert "is not set" in wasmrt("secret", "remove", "api_token", code=1).stderr
+
+
+@pytest.mark.parametrize("value", [b"", b"\n", b"\xff\xfe-not-text", b"x" * 70_000])
+def test_a_value_that_cannot_be_a_secret_is_refused(wasmrt: Cli, value: bytes) -> None:
+    wasmrt("secret", "set", "api_token", stdin=value, code=1)
+
+
+def test_a_dotenv_file_is_imported(wasmrt: Cli, tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text(f"API_TOKEN='{VALUE}'\nOTHER=another-value\n")
+    assert "api_token, other" in wasmrt("secret", "import", tmp_path / ".env").stderr
+    wasmrt("secret", "import", "-", "--only", "API_TOKEN", "--user", "ann", stdin=f"API_TOKEN={VALUE}\nB=c-value\n")
+    assert wasmrt("secret", "list", "--user", "ann").stdout.count("\n") == 2
+    assert "does not set absent" in wasmrt("secret", "import", tmp_path / ".env", "--only", "absent", code=2).stderr
+
+
+# -- with servers --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture
+def serve(authority: trustme.CA, home: Path) -> Iterator[Callable[..., ScriptedServer]]:
+    import ssl
+
+    servers: list[ScriptedServer] = []
+
+    def start(script: Callable[[ReceivedRequest, ServerConnection], bytes | None]) -> ScriptedServer:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        authority.issue_cert(HOST).configure_cert(context)
+        ca_file = home / "ca.pem"
+        authority.cert_pem.write_to_path(str(ca_file))
+        (home / "data" / "config.toml").write_text(
+            f'[network]\nunsafe_allowed_networks = ["127.0.0.0/8"]\nca_file = "{ca_file}"\n'
+            f'hosts = {{ "{HOST}" = ["127.0.0.1"] }}\n'
+        )
+        server = ScriptedServer(script, tls=context)
+        servers.append(server)
+        return server.__enter__()
+
+    yield start
+    for server in servers:
+        server.__exit__(None, None, None)
+
+
+def tool_with(folder: Path, port: int, **auth: object) -> tuple[Path, Path]:
+    """Write a component and its sidecar; the component is never run by these commands."""
+    sidecar = {
+        "http": {
+            "allowlist": [{"host": HOST, "port": port, "path_prefix": "/v1/"}],
+            "credentials": {
+                "api": {"secret_name": "api_token", "location": {"type": "bearer"}, "host_patterns": [HOST]}
+            },
+        },
+        "auth": {"secret_name": "api_token"} | auth,
+    }
+    component, file = folder / "demo.wasm", folder / "demo.capabilities.json"
+    component.write_bytes(b"\0asm\x0d\0\x01\0")
+    file.write_text(json.dumps(sidecar))
+    return component, file
+
+
+def test_a_secret_is_tested_with_the_tools_own_request(
+    wasmrt: Cli, serve: Callable[..., ScriptedServer], tmp_path: Path
+) -> None:
+    def script(request: ReceivedRequest, connection: ServerConnection) -> bytes:
+        good = request.header("Authorization") == f"Bearer {VALUE}"
+        return http_response(request.head, status=200 if good else 401)
+
+    server = serve(script)
+    url = f"https://{HOST}:{server.port}/v1/me"
+    component, file = tool_with(tmp_path, server.port, validation_endpoint={"url": url})
+    ask = ("secret", "test", "api_token", "--tool", component, "--capabilities", file)
+    assert "wasmrt secret set api_token" in wasmrt(*ask, code=1).stderr
+    wasmrt("secret", "set", "api_token", stdin="a-wrong-value")
+    assert "answered 401, not 200" in wasmrt(*ask, code=1).stderr
+    wasmrt("secret", "set", "api_token", stdin=VALUE)
+    assert "api_token works" in wasmrt(*ask).stderr
+    assert json.loads(wasmrt(*ask, "--json").stdout)["works"] is True
+
+
+def test_a_test_request_outside_the_grant_is_refused(
+    wasmrt: Cli, serve: Callable[..., ScriptedServer], tmp_path: Path
+) -> None:
+    server = serve(lambda r, c: http_response(b""))
+    url = f"https://{HOST}:{server.port}/elsewhere"
+    component, file = tool_with(tmp_path, server.port, validation_endpoint={"url": url})
+    wasmrt("secret", "set", "api_token", stdin=VALUE)
+    told = wasmrt("secret", "test", "api_token", "--tool", component, "--capabilities", file, code=1).stderr
+    assert "other paths" in told
+    assert server.requests == []
+
+
+def test_a_test_without_a_validation_request_says_so(wasmrt: Cli, tmp_path: Path) -> None:
+    component, file = tool_with(tmp_path, 443)
+    for name in ("api_token", "other"):
+        wasmrt("secret", "test", name, "--tool", component, "--capabilities", file, code=2)
+
+
+class Browser:
+    """What a person with a browser does: opens the address, agrees, and is sent back."""
+
+    def __init__(self, authority: trustme.CA, port: int) -> None:
+        self._authority, self._port = authority, port
+        self.opened: list[str] = []
+
+    def open(self, url: str) -> bool:
+        import http.client
+        import ssl
+
+        self.opened.append(url)
+        context = ssl.create_default_context()
+        self._authority.configure_trust(context)
+        context.check_hostname = False  # the test's browser dials loopback itself
+        login = http.client.HTTPSConnection("127.0.0.1", self._port, context=context, timeout=10)
+        login.request("GET", url.partition(str(self._port))[2])
+        location = str(login.getresponse().getheader("Location"))
+        login.close()
+        address, _, rest = location.removeprefix("http://").partition("/")
+        back = http.client.HTTPConnection(address, timeout=10)
+        back.request("GET", "/" + rest)
+        assert back.getresponse().status == 200
+        back.close()
+        return True
+
+
+@pytest.fixture
+def oauth(
+    serve: Callable[..., ScriptedServer], authority: trustme.CA, monkeypatch: pytest.MonkeyPatch
+) -> tuple[OAuthServer, ScriptedServer, Browser]:
+    server = OAuthServer()
+    running = serve(server.script)
+    browser = Browser(authority, running.port)
+    monkeypatch.setattr("webbrowser.open", browser.open)
+    return server, running, browser
+
+
+def oauth_section(port: int, **more: object) -> dict[str, object]:
+    base = f"https://{HOST}:{port}"
+    section = {"authorization_url": f"{base}/authorize", "token_url": f"{base}/token", "client_id": "a-client"}
+    return {"oauth": section | {"scopes": ["read"]} | more}
+
+
+def test_a_login_keeps_a_token_that_the_tool_can_use(
+    wasmrt: Cli, oauth: tuple[OAuthServer, ScriptedServer, Browser], tmp_path: Path
+) -> None:
+    server, running, browser = oauth
+    check = {"validation_endpoint": {"url": f"https://{HOST}:{running.port}/v1/me"}}
+    component, file = tool_with(tmp_path, running.port, **oauth_section(running.port), **check)
+    told = wasmrt("auth", component, "--capabilities", file).stderr
+    assert f"log in at {HOST}" in told and "api_token is set for local" in told
+    assert "code_challenge=" in browser.opened[0] and "state=" in browser.opened[0]
+    assert server.issued[0]["access_token"] not in told
+    assert "in 60 min" in wasmrt("secret", "list").stdout
+    assert "works" in wasmrt("secret", "test", "api_token", "--tool", component, "--capabilities", file).stderr
+    wasmrt("auth", component, "--capabilities", file)  # again, from the same place: no question
+
+
+def test_a_login_does_not_replace_a_secret_from_elsewhere(
+    wasmrt: Cli, oauth: tuple[OAuthServer, ScriptedServer, Browser], tmp_path: Path
+) -> None:
+    _, running, browser = oauth
+    component, file = tool_with(tmp_path, running.port, **oauth_section(running.port))
+    wasmrt("secret", "set", "api_token", stdin=VALUE)
+    assert "--replace" in wasmrt("auth", component, "--capabilities", file, code=2).stderr
+    assert browser.opened == []
+    wasmrt("auth", component, "--capabilities", file, "--replace")
+
+
+def test_a_sidecar_cannot_have_any_variable_sent_away(
+    wasmrt: Cli, oauth: tuple[OAuthServer, ScriptedServer, Browser], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, running, browser = oauth
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", VALUE)
+    for wrong in ({"client_secret_env": "AWS_SECRET_ACCESS_KEY"}, {"client_id": None, "client_id_env": "HOME"}):
+        given = {key: value for key, value in wrong.items() if value is not None}
+        section = oauth_section(running.port, **given)
+        if "client_id" in wrong:
+            section["oauth"].pop("client_id")  # type: ignore[attr-defined]
+        component, file = tool_with(tmp_path, running.port, **section)
+        wasmrt("auth", component, "--capabilities", file, code=2)
+    assert browser.opened == [] and running.requests == []
+
+
+def test_a_tool_without_a_login_names_the_command_that_sets_its_secret(wasmrt: Cli, tmp_path: Path) -> None:
+    component, file = tool_with(tmp_path, 443, instructions="Make a token on the settings page.")
+    told = wasmrt("auth", component, "--capabilities", file, code=2).stderr
+    assert "Make a token" in told and "wasmrt secret set api_token" in told
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[network",
+        "network = 1",
+        "[network]\nproxy = 'x'",
+        "[network]\nca_files = 'x'",
+        "[network]\nunsafe_allowed_networks = '10.0.0.0/8'",
+        "[network]\nunsafe_allowed_networks = [1]",
+        "[network]\nhosts = { a = '10.0.0.1' }",
+        "[network]\nhosts = { a = ['nonsense'] }",
+        "[network]\nmax_connections = true",
+        "[network]\nconnect_timeout_seconds = 0",
+        "#" * 300_000,
+    ],
+)
+def test_a_configuration_that_cannot_be_meant_is_refused(tmp_path: Path, text: str) -> None:
+    from wasmrt.errors import ConfigurationError
+    from wasmrt.net import read_network_config
+
+    path = tmp_path / "config.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigurationError) as caught:
+        read_network_config(path)
+    assert os.fspath(tmp_path) not in str(caught.value)

@@ -1,0 +1,196 @@
+"""`wasmrt secret`: credentials, by user. A value is typed or piped in, never given as an argument, and never shown."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from wasmrt.cli._errors import FAILED
+from wasmrt.cli._output import is_interactive, json_option, say, show_columns, show_json
+from wasmrt.errors import ConfigurationError, SecretError
+from wasmrt.limits import MAX_ENV_FILE_BYTES, MAX_SECRET_BYTES
+
+if TYPE_CHECKING:
+    from wasmrt.secrets import SecretInfo
+
+user_option = click.option("--user", default="local", show_default=True, help="Whose secret it is.")
+_DAY = 86400.0
+
+
+@click.group("secret")
+def secret() -> None:
+    """Keep the credentials that tools use and never see.
+
+    \b
+    Examples:
+      wasmrt secret set example_token
+      wasmrt secret list
+      wasmrt secret test example_token --tool search
+    """
+
+
+@secret.command("set")
+@click.argument("name")
+@user_option
+@click.option(
+    "--expires-in-days", type=click.FloatRange(min=0, min_open=True, max=36500), help="When it stops working."
+)
+def set_secret(name: str, user: str, expires_in_days: float | None) -> None:
+    """Set a secret: asked for without echo, or read from stdin.
+
+    \b
+    Examples:
+      wasmrt secret set example_token
+      pass show example | wasmrt secret set example_token
+    """
+    from wasmrt.cli._door import store
+    from wasmrt.secrets import Secret, checked_name
+
+    name = checked_name(name)
+    value = Secret(_typed(name) if is_interactive() else _piped())
+    expires_at = None if expires_in_days is None else time.time() + expires_in_days * _DAY
+    store().set(user, name, value, expires_at=expires_at)
+    say(f"{name} is set for {user}")
+
+
+def _typed(name: str) -> str:
+    value: str = click.prompt(f"value of {name}", hide_input=True, confirmation_prompt=True, err=True)
+    return value
+
+
+def _piped() -> str:
+    data = sys.stdin.buffer.read(MAX_SECRET_BYTES + 3)
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = ""
+    if not text and data:  # out of the handler: a decoding error carries what it could not decode
+        raise SecretError("a secret must be valid UTF-8 text", code="secret-value")
+    return text.removesuffix("\n").removesuffix("\r")
+
+
+@secret.command("list")
+@user_option
+@json_option
+def list_secrets(user: str, as_json: bool) -> None:
+    """List the names and ages of a user's secrets. Values are never shown."""
+    from wasmrt.cli._door import store
+
+    infos = store().list(user)
+    if as_json:
+        show_json([{slot: getattr(info, slot) for slot in info.__slots__} for info in infos])
+        return
+    if not infos:
+        say(f"{user} has no secrets; wasmrt secret set NAME sets one")
+        return
+    now = time.time()
+    show_columns(("NAME", "AGE", "EXPIRES"), [(info.name, _age(info, now), _expiry(info, now)) for info in infos])
+
+
+def _age(info: SecretInfo, now: float) -> str:
+    return _span(max(0.0, now - info.created_at))
+
+
+def _expiry(info: SecretInfo, now: float) -> str:
+    if info.expires_at is None:
+        return "never"
+    left = info.expires_at - now
+    return f"in {_span(left)}" if left > 0 else "expired"
+
+
+def _span(seconds: float) -> str:
+    for size, unit in ((_DAY, "d"), (3600.0, "h"), (60.0, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+@secret.command("remove")
+@click.argument("name")
+@user_option
+def remove_secret(name: str, user: str) -> None:
+    """Forget a secret."""
+    from wasmrt.cli._door import store
+
+    store().remove(user, name)
+    say(f"{name.lower()} is removed for {user}")
+
+
+@secret.command("import")
+@click.argument("file", type=click.File("rb"), metavar="FILE | -")
+@user_option
+@click.option("--only", multiple=True, metavar="NAME", help="Take this one only; may be given several times.")
+def import_secrets(file: click.File, user: str, only: tuple[str, ...]) -> None:
+    """Set every secret of a .env file, under lower-case names.
+
+    \b
+    Examples:
+      wasmrt secret import .env --only API_TOKEN
+    """
+    from wasmrt.cli._door import store
+    from wasmrt.secrets import checked_name, parse_env_file
+
+    data = file.read(MAX_ENV_FILE_BYTES + 1)  # type: ignore[attr-defined]
+    found = dict(parse_env_file(data.decode("utf-8", "replace")))
+    wanted = {checked_name(name) for name in only} or found.keys()
+    missing = sorted(wanted - found.keys())
+    if missing:
+        raise ConfigurationError(f"the file does not set {missing[0]}", hint="check the names after --only")
+    kept = store()
+    for name in sorted(wanted):
+        kept.set(user, name, found[name])
+    say(f"set for {user}: {', '.join(sorted(wanted)) or 'nothing'}")
+
+
+@secret.command("test")
+@click.argument("name")
+@click.option("--tool", required=True, metavar="NAME_OR_PATH", help="The tool whose validation request is made.")
+@click.option(
+    "--capabilities", type=click.Path(path_type=Path), metavar="FILE", help="The grant of a tool that is not installed."
+)
+@user_option
+@json_option
+@click.pass_context
+def test_secret(ctx: click.Context, name: str, tool: str, capabilities: Path | None, user: str, as_json: bool) -> None:
+    """Make the tool's own validation request, under its grant, and tell whether the secret works.
+
+    \b
+    Examples:
+      wasmrt secret test example_token --tool search
+    """
+    from wasmrt.cli._door import auth_section, call_for, open_door, store
+    from wasmrt.cli._tools import find_tool
+    from wasmrt.net import HttpFailure, HttpRequest
+    from wasmrt.secrets import checked_name
+
+    found = find_tool(tool, capabilities=capabilities)
+    auth, name = auth_section(found), checked_name(name)
+    check = auth.validation_endpoint
+    if auth.secret_name != name or check is None:
+        raise ConfigurationError(
+            f"the capability file of {found.name} says no request that would test {name}",
+            hint=f"its secret is {auth.secret_name}" if auth.secret_name != name else "run the tool instead",
+        )
+    kept = store()
+    kept.get(user, name)  # a missing one is told as such, with the command that sets it
+    status, problem = None, None
+    with open_door() as door:
+        call = call_for(found.name, user, found.grant, door, kept)
+        try:
+            status = door.fetch(call, HttpRequest(check.method, check.url, check.headers)).status
+        except HttpFailure as failure:
+            problem = failure.message + (f"; {failure.hint}" if failure.hint else "")
+    works = status == check.success_status
+    if as_json:
+        show_json({"name": name, "works": works, "status": status, "problem": problem})
+    elif works:
+        say(f"{name} works: {check.method} {check.url} answered {status}")
+    else:
+        answer = problem or f"{check.method} {check.url} answered {status}, not {check.success_status}"
+        say(f"{name} does not work: {answer}")
+    if not works:
+        ctx.exit(FAILED)
