@@ -21,6 +21,8 @@ from wasmrt.leaks._model import (
     report_of,
 )
 from wasmrt.leaks._rules import Rule, builtin_rules
+from wasmrt.leaks._stream import LeakStream
+from wasmrt.limits import DEFAULT_MAX_RESPONSE_BYTES
 
 _DEFAULT_ACTIONS: Mapping[tuple[Direction, Severity], Action] = {
     (Direction.OUTWARD, Severity.LOW): Action.WARN,
@@ -108,11 +110,27 @@ class LeakScanner:
             matches += self._matches(data, direction, "body")
         return report_of(list(dict.fromkeys(matches)))
 
-    def _matches(self, data: bytes, direction: Direction, where: str) -> list[LeakMatch]:
-        matches = [
+    def stream(
+        self, *, direction: Direction = Direction.INWARD, max_bytes: int = DEFAULT_MAX_RESPONSE_BYTES
+    ) -> LeakStream:
+        """Scan a text that arrives in chunks; the findings are those of the whole."""
+        return LeakStream(
+            formats=lambda data, start, end: self._format_matches(data, direction, "text", start, end),
+            exact=lambda data: self._exact_matches(data, direction, "text"),
+            joined=_joined,
+            max_bytes=max_bytes,
+        )
+
+    def _format_matches(
+        self, data: bytes, direction: Direction, where: str, start: int = 0, end: int | None = None
+    ) -> list[LeakMatch]:
+        return [
             LeakMatch(f.rule.id, f.start, f.end, f.rule.severity, self._action(f.rule, direction), f.certain, where)
-            for f in self._engine.find(data)
+            for f in self._engine.find(data, start, end)
         ]
+
+    def _matches(self, data: bytes, direction: Direction, where: str) -> list[LeakMatch]:
+        matches = self._format_matches(data, direction, where)
         return _joined(matches + self._exact_matches(data, direction, where)) if matches or self._exact else matches
 
     def _exact_matches(self, data: bytes, direction: Direction, where: str) -> list[LeakMatch]:

@@ -16,7 +16,8 @@ _INNOCENT_NAMES = re.compile(
     rb"|sort_?key|partition|csrf|xsrf|nonce|etag|version|revision|commit|signature|license_?key_?id|key_?name|passwordfile"
     rb"|monkey|hotkey|keycode|key_?code|keypress|certificate|thumbprint|filename|file_?path|_path|_dir|_url\b|_uri\b"
     rb"|keystore|key_?vault|keying|bucket|schema|keychain|key_?pair|key_?ring|key_?size|name$|[a-z0-9]I[dD]$|[_\-.]I[dD]$"
-    rb"|_enc$|_alg$|algorithm$|_method$|_format$|_scopes?$|_kind$|_mode$|::"
+    rb"|_enc$|_alg$|algorithm$|_method$|_format$|_scopes?$|_kind$|_mode$|::|arn$"
+    rb"|(?:change|request|client|idempotency|continuation|next|page|sync|resume|update|start|marker|cancellation)_?token"
     rb"|endpoint|secret_?name|secretname|secret_?ref|selector"
 )
 _PASSWORD_NAMES = re.compile(rb"(?i)passw|pwd|passphrase|passwd")
@@ -59,7 +60,7 @@ _VOWEL = re.compile(rb"(?i)[aeiouy]")
 _SEGMENT = re.compile(rb"[0-9A-Za-z+/=]+")
 
 
-_UUID_NAMES = re.compile(rb"(?i)(?:key|token|secret|passw(?:or)?d|pwd)$")
+_UUID_NAMES = re.compile(rb"(?i)(?:api|access|auth|app|service|account|bearer|admin|user|bot)[_\-. ]?(?:key|token|secret)$|secret$|passw(?:or)?d$")
 
 
 def is_made_of_words(value: bytes) -> bool:
