@@ -104,7 +104,16 @@ def call(
 def _check(program: Program, spec: ToolSpec, asked: Asked) -> tuple[str, str | None]:
     params = parsed(asked.params)
     text = encoded(params)
-    program.validator(spec.name).check(params)
+    validator = program.validator(spec.name)
+    try:
+        validator.check(params)
+    except InvalidParametersError:
+        # A model's "5" for 5 is read as what the schema wants, where only one reading exists.
+        read = validator.coerce(params)
+        if read is params:
+            raise
+        validator.check(read)
+        text = encoded(read)
     return text, None if asked.context is None else encoded(parsed(asked.context))
 
 

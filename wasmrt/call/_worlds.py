@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from wasmrt.call._outcome import guest_failure
+from wasmrt.call._plain import plain_world
 from wasmrt.call._spec import ANY_OBJECT, ToolSpec
 from wasmrt.engine import ComponentType, Err, Export, FuncType, Linker, Sandbox, plain
 from wasmrt.errors import GuestError, InvalidComponentError, UnknownWorldError
@@ -69,7 +70,10 @@ def detect(linker: Linker) -> World:
             typed = version == "@0.4.1"
             execute, schema, description = _exports(linker, name, _AGENT_TYPED if typed else _AGENT)
             return _AgentWorld(name, execute, schema, description, typed)
-    raise UnknownWorldError(_nothing_to_run(kind), hint="export wasmrt:tool/provider@0.1.0 or near:agent/tool")
+    others = plain_world(linker)
+    if others is not None:
+        return others
+    raise UnknownWorldError(_nothing_to_run(kind), hint="export wasmrt:tool/provider@0.1.0, near:agent/tool, or functions with plain types")
 
 
 def _nothing_to_run(kind: ComponentType) -> str:
