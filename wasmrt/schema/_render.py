@@ -79,7 +79,7 @@ def provider_schema(schema: Mapping[str, Any], provider: Provider, *, strict: bo
             hint="render for openai, anthropic or mcp; strict is openai's",
         )
     try:
-        flat = flattened(inlined(read_schema(schema), repeats=(0,)))
+        flat = flattened(inlined(read_schema(schema), repeats=(1, 0)))
     except SchemaError as error:
         raise InvalidComponentError(f"the tool's schema {error}", hint="the tool's author has to mend it") from None
     clean: dict[str, Any] = _clean(flat, openai=provider == "openai")
