@@ -1,6 +1,6 @@
 """Laws of merging, comparing and writing capabilities."""
 
-from capability_strategies import FILES, SECRETS, capabilities, urls
+from capability_strategies import FILES, SECRETS, capabilities, https, urls
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -62,6 +62,19 @@ def test_a_merge_sends_a_secret_only_where_both_sides_would(request, grant, url)
         for side in (request.http, grant.http):
             matching = [m for m in side.credentials if m.matches(target)]
             assert (mapping.secret_name, mapping.location) in [(m.secret_name, m.location) for m in matching]
+
+
+@settings(max_examples=200, deadline=None)
+@given(https, https, urls)
+def test_a_merge_keeps_every_secret_that_both_sides_would_send(request, grant, url):
+    both = merge(Capabilities(request), Capabilities(grant)).http
+    try:
+        target = parse_url(url)
+    except WasmrtError:
+        return
+    kept = {(m.secret_name, m.location) for m in both.credentials if m.matches(target)}
+    sides = [{(m.secret_name, m.location) for m in side.credentials if m.matches(target)} for side in (request, grant)]
+    assert kept == sides[0] & sides[1]
 
 
 @settings(max_examples=200, deadline=None)

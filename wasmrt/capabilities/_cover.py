@@ -62,9 +62,11 @@ def name_within(inner: str, outer: str) -> bool:
 def common_endpoints(one: EndpointPattern, other: EndpointPattern) -> list[EndpointPattern]:
     """The requests that both cover, as entries."""
     host = _narrower(one.host_pattern, other.host_pattern)
+    if host is None:
+        return []
     methods = tuple(m for m in METHODS if m in _methods(one) & _methods(other))
     prefix = _narrower_path(one.path_prefix, other.path_prefix)
-    if host is None or not methods or isinstance(prefix, bool):
+    if not methods or isinstance(prefix, bool):
         return []
     every = () if len(methods) == len(METHODS) else methods
     shared = _origins(one) & _origins(other)
@@ -77,7 +79,17 @@ def common_endpoints(one: EndpointPattern, other: EndpointPattern) -> list[Endpo
 
 
 def common_hosts(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(h for a, b in product(one, other) if (h := _narrower(a, b)) is not None))
+    """The hosts that both lists of patterns cover."""
+    first, second = frozenset(one), frozenset(other)
+    within = [host for host in one if not second.isdisjoint(_covering(host))]
+    within += [host for host in other if not first.isdisjoint(_covering(host))]
+    return tuple(dict.fromkeys(within))
+
+
+def _covering(host: str) -> list[str]:
+    """The pattern itself, and every `*.` pattern that covers all it covers."""
+    labels = host.removeprefix("*.").split(".")
+    return [host, *("*." + ".".join(labels[at:]) for at in range(1, len(labels)))]
 
 
 def common_paths(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...] | None:

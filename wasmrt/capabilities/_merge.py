@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
 from itertools import product
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from wasmrt.capabilities._cover import (
     common_endpoints,
@@ -62,7 +62,7 @@ def _merge_http(request: HttpCapability, grant: HttpCapability) -> HttpCapabilit
         allowlist: Sequence[EndpointPattern] = request.allowlist
     else:
         pairs = product(request.allowlist, grant.allowlist)
-        allowlist = widest([e for a, b in pairs for e in common_endpoints(a, b)], endpoint_within)
+        allowlist = widest((e for a, b in pairs for e in common_endpoints(a, b)), endpoint_within)
     return HttpCapability(
         tuple(allowlist),
         _merge_credentials(request.credentials, grant.credentials),
@@ -76,25 +76,23 @@ def _merge_http(request: HttpCapability, grant: HttpCapability) -> HttpCapabilit
 def _merge_credentials(
     request: Iterable[CredentialMapping], grant: Sequence[CredentialMapping]
 ) -> tuple[CredentialMapping, ...]:
-    merged: dict[str, CredentialMapping] = {}
+    merged: dict[tuple[object, ...], CredentialMapping] = {}
+    names: set[str] = set()
     for asked, given in product(request, grant):
         if (asked.secret_name, asked.location) != (given.secret_name, given.location):
             continue
         hosts = common_hosts(asked.host_patterns, given.host_patterns)
         paths = common_paths(asked.path_patterns, given.path_patterns)
-        if hosts and paths is not None:
-            name = _free_name(asked.name, merged)
-            merged[name] = replace(
-                asked,
-                host_patterns=hosts,
-                path_patterns=paths,
-                optional=asked.optional and given.optional,
-                name=name,
-            )
+        optional = asked.optional and given.optional
+        same = (asked.secret_name, asked.location, hosts, paths, optional)
+        if hosts and paths is not None and same not in merged:
+            name = _free_name(asked.name, names)
+            names.add(name)
+            merged[same] = replace(asked, host_patterns=hosts, path_patterns=paths, optional=optional, name=name)
     return tuple(merged.values())
 
 
-def _free_name(name: str, taken: dict[str, Any]) -> str:
+def _free_name(name: str, taken: set[str]) -> str:
     if name not in taken:
         return name
     return next(free for n in range(2, MAX_CAPABILITY_ENTRIES**2) if (free := f"{name[:120]}-{n}") not in taken)
@@ -125,10 +123,12 @@ def _common(one: Sequence[str], other: Sequence[str], within: Callable[[str, str
 def widest(items: Iterable[T], within: Callable[[T, T], bool]) -> list[T]:
     """Drop what lies within another item, so that the result stays as short as what it says."""
     kept: list[T] = []
-    for item in dict.fromkeys(items):
+    for item in items:
         if not any(within(item, other) for other in kept):
             kept = [other for other in kept if not within(other, item)]
             kept.append(item)
+        if len(kept) > 4 * MAX_CAPABILITY_ENTRIES:
+            break
     if len(kept) > MAX_CAPABILITY_ENTRIES:
         raise ConfigurationError(
             f"request and grant have more than {MAX_CAPABILITY_ENTRIES} entries in common",

@@ -31,6 +31,7 @@ _TOOL_NAME = re.compile(r"[\x21-\x7e]{1,256}\Z")
 MAX_REQUESTS = 1_000_000
 MAX_HTTP_TIMEOUT_SECONDS = 3600
 MAX_CALL_TIMEOUT_SECONDS = 86_400
+_MAX_CREDENTIAL_PLACES = 4 * MAX_CAPABILITY_ENTRIES
 _MAX_NUMBER = 2**53 - 1
 
 
@@ -86,6 +87,9 @@ class HttpCapability:
         _as_tuple(self, "credentials", CredentialMapping)
         _check_numbers(self, "max_request_bytes", "max_response_bytes")
         _check_numbers(self, "timeout_seconds", maximum=MAX_HTTP_TIMEOUT_SECONDS)
+        places = sum(len(mapping.host_patterns) + len(mapping.path_patterns) for mapping in self.credentials)
+        if places > _MAX_CREDENTIAL_PLACES:
+            raise ConfigurationError(f"the credentials may name {_MAX_CREDENTIAL_PLACES} hosts and paths together")
         names = [mapping.name for mapping in self.credentials]
         if len(set(names)) < len(names):
             raise ConfigurationError("two credentials have the same name", hint="give each a name of its own")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+from wasmrt.capabilities._about_shape import SECTIONS
 from wasmrt.capabilities._credential import CredentialMapping
 from wasmrt.capabilities._endpoint import EndpointPattern
 from wasmrt.capabilities._file import AuthSection, CapabilityFile, OAuthConfig, SetupSecret, ValidationEndpoint
-from wasmrt.capabilities._file_shape import NESTED, ROOT, SECTIONS
+from wasmrt.capabilities._file_shape import NESTED, ROOT
 from wasmrt.capabilities._json import Problems, child, read_json
 from wasmrt.capabilities._model import (
     Capabilities,

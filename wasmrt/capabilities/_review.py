@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from wasmrt.capabilities._about_shape import SECTIONS
 from wasmrt.capabilities._cover import common_hosts, common_paths
 from wasmrt.capabilities._file import CapabilityFile
-from wasmrt.capabilities._file_shape import SECTIONS
 from wasmrt.capabilities._imports import imports_of, powers_of
 from wasmrt.capabilities._json import child
 from wasmrt.capabilities._model import Capabilities, HttpCapability
