@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from wasmrt.componentizer._module import read
+from wasmrt.componentizer._module import leb, read
 from wasmrt.componentizer._text import component_text
 from wasmrt.componentizer._wit import parse
 from wasmrt.errors import ComponentError
@@ -33,7 +33,8 @@ def componentize(core: bytes, wit: str, *, assemble: Callable[[str], bytes], wor
     name = world or next(iter(package.worlds), "")
     if name not in package.worlds or (world is None and len(package.worlds) != 1):
         raise ComponentError(f"the WIT has no single world {name!r}", hint=f"its worlds: {', '.join(package.worlds)}")
-    return _fill(assemble(component_text(package, package.worlds[name], read(core))), core)
+    module = read(core)
+    return _fill(assemble(component_text(package, package.worlds[name], module)), module.code)
 
 
 def _fill(component: bytes, core: bytes) -> bytes:
@@ -43,7 +44,7 @@ def _fill(component: bytes, core: bytes) -> bytes:
         size, start = _number(component, at + 1)
         at = start + size
     size, start = _number(component, at + 1)
-    return b"".join([component[: at + 1], _leb(len(core)), core, component[start + size :]])
+    return b"".join([component[: at + 1], leb(len(core)), core, component[start + size :]])
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:
@@ -53,11 +54,3 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
         shift, at = shift + 7, at + 1
     return value | data[at] << shift, at + 1
 
-
-def _leb(value: int) -> bytes:
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 
 from wasmrt.errors import ComponentError, CoreModuleError, NotWasmError
 
@@ -27,6 +28,8 @@ class Module:
     """Imported functions: module, name, signature. Nothing else may be imported."""
     exports: dict[str, str]
     """Export name -> func, table, memory or global."""
+    code: bytes
+    """The module itself. Imports that come twice (Go's runtime does that) have got names of their own."""
 
 
 def read(data: bytes) -> Module:
@@ -47,45 +50,88 @@ def read(data: bytes) -> Module:
 
 def _read(source: _Bytes) -> Module:
     types: list[Signature | None] = []
-    imports: list[tuple[str, str, Signature]] = []
+    imports: list[_Import] = []
     exports: dict[str, str] = {}
+    code = source.data
     while not source.done():
-        section, size = source.byte(), source.number()
+        start, section, size = source.at, source.byte(), source.number()
         end = source.at + size
         if section == 1:
             types = [source.signature() for _ in range(source.count())]
         elif section == 2:
-            imports = [_import(source, types) for _ in range(source.count())]
+            imports = _distinct([_import(source, types) for _ in range(source.count())])
+            code = b"".join([code[:start], _import_section(imports), code[end:]])
         elif section == 7:
             for _ in range(source.count()):
                 name, kind = source.text(), source.byte()
                 exports[name] = _KINDS[kind]
                 source.number()
         source.at = end
-    return Module(tuple(imports), exports)
+    return Module(tuple((entry.module, entry.name, entry.signature) for entry in imports), exports, code)
 
 
-def _import(source: _Bytes, types: list[Signature | None]) -> tuple[str, str, Signature]:
+@dataclass(frozen=True, slots=True)
+class _Import:
+    module: str
+    name: str
+    type_index: int
+    signature: Signature
+
+
+def _import(source: _Bytes, types: list[Signature | None]) -> _Import:
     module, name, kind = source.text(), source.text(), source.byte()
-    signature = types[source.number()] if kind == 0 else None
+    index = source.number()
+    signature = types[index] if kind == 0 else None
     if signature is None:
         what = _KINDS[kind] if kind < len(_KINDS) else "tag"
-        raise ComponentError(f"the core module imports the {what} {module}.{name}, and only plain functions can be given")
-    return module, name, signature
+        raise ComponentError(
+            f"the core module imports the {what} {module}.{name}, and only plain functions can be given"
+        )
+    return _Import(module, name, index, signature)
+
+
+def _distinct(imports: list[_Import]) -> list[_Import]:
+    """A component refuses a module that imports one name twice: the second becomes `name [2]`."""
+    seen: Counter[tuple[str, str]] = Counter()
+    distinct = []
+    for entry in imports:
+        seen[entry.module, entry.name] += 1
+        count = seen[entry.module, entry.name]
+        distinct.append(replace(entry, name=f"{entry.name} [{count}]") if count > 1 else entry)
+    return distinct
+
+
+def _import_section(imports: list[_Import]) -> bytes:
+    body = bytearray(leb(len(imports)))
+    for entry in imports:
+        for text in (entry.module.encode(), entry.name.encode()):
+            body += leb(len(text)) + text
+        body += b"\0" + leb(entry.type_index)
+    return b"\x02" + leb(len(body)) + bytes(body)
+
+
+def leb(value: int) -> bytes:
+    """An unsigned number as WebAssembly writes it."""
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
 
 
 class _Bytes:
     """A cursor; reading past the end is an IndexError."""
 
     def __init__(self, data: bytes, at: int) -> None:
-        self._data = data
+        self.data = data
         self.at = at
 
     def done(self) -> bool:
-        return self.at >= len(self._data)
+        return self.at >= len(self.data)
 
     def byte(self) -> int:
-        value = self._data[self.at]
+        value = self.data[self.at]
         self.at += 1
         return value
 
@@ -106,9 +152,9 @@ class _Bytes:
 
     def text(self) -> str:
         size = self.number()
-        if self.at + size > len(self._data):
+        if self.at + size > len(self.data):
             raise IndexError
-        raw = self._data[self.at : self.at + size]
+        raw = self.data[self.at : self.at + size]
         self.at += size
         try:
             return raw.decode()

@@ -61,7 +61,7 @@ def stub(wanted: dict[str, Signature]) -> str:
 
 
 def _function(name: str, signature: Signature) -> str:
-    params, body = _BODIES.get(name, (None, ""))
+    params, body = _BODIES.get(name.partition(" ")[0], (None, ""))
     if params != signature.params:
         body = f"i32.const {_BADF}" if signature.results == ("i32",) else "unreachable"
     return f'(func (export "{name}") {signature.text()} {body})'

@@ -1,0 +1,267 @@
+"""Build the guests that tests run, with whatever toolchains this machine has, into tests/guests/.built.
+
+    python tests/guests/build.py [NAMES...]     build, and print a table of what is built and what is missing
+    python tests/guests/build.py --prepare      fetch toolchains from the package registries first
+
+`build(name)` returns the component's path, or what is missing. A component is built again when its sources change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+BUILT = HERE / ".built"
+sys.path.insert(0, str(ROOT / "tools"))
+
+import rust_wasm  # noqa: E402
+
+NPM_QUICKJS = ("componentize-qjs@0.4.5",)
+NPM_STARLINGMONKEY = ("@bytecodealliance/componentize-js@0.23.0",)
+TIMEOUT_SECONDS = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Why a guest cannot be built here."""
+
+    toolchain: str
+    reason: str
+
+
+class NotHere(Exception):
+    def __init__(self, toolchain: str, reason: str) -> None:
+        super().__init__(reason)
+        self.missing = Missing(toolchain, reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    toolchain: str
+    sources: tuple[str, ...]
+    """Files and folders below tests/guests, apart from the WIT."""
+    wit: str
+    """The world's file below wit/."""
+    make: Callable[[Recipe, Path, bool], None]
+    """(recipe, output, prepare)"""
+    option: str = ""
+
+    @property
+    def world(self) -> Path:
+        return ROOT / "wit" / self.wit
+
+
+def build(name: str, *, prepare: bool = False) -> Path | Missing:
+    """Return the component of a guest, built now if need be, or what is missing.
+
+    With `prepare` a toolchain that is absent is fetched from its registry, as far as it has one.
+    Raises: subprocess.CalledProcessError when a toolchain is there and fails.
+    """
+    recipe = GUESTS[name]
+    final = BUILT / f"{name}-{_digest(recipe)}.wasm"
+    if final.is_file():
+        return final
+    BUILT.mkdir(exist_ok=True)
+    with TemporaryDirectory(dir=BUILT) as work:
+        out = Path(work, "out.wasm")
+        try:
+            recipe.make(recipe, out, prepare)
+        except NotHere as absent:
+            return absent.missing
+        for old in BUILT.glob(f"{name}-{'?' * 16}.wasm"):
+            old.unlink()
+        # Other test runs may build the same guest: whoever is last replaces equal by equal.
+        os.replace(out, final)
+    return final
+
+
+def _digest(recipe: Recipe) -> str:
+    digest = hashlib.sha256(repr((recipe.toolchain, recipe.option)).encode())
+    places = [HERE / source for source in recipe.sources]
+    places += [recipe.world, Path(__file__), ROOT / "wasmrt/componentizer"]
+    for place in places:
+        for path in sorted(place.rglob("*")) if place.is_dir() else [place]:
+            if path.is_file() and "__pycache__" not in path.parts and "target" not in path.parts:
+                digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _run(command: list[str | Path], cwd: Path = HERE, **env: str) -> None:
+    words = [str(word) for word in command]
+    done = subprocess.run(
+        words, cwd=cwd, env=os.environ | env, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False
+    )
+    if done.returncode:
+        print(done.stdout, done.stderr, sep="\n", file=sys.stderr)
+        raise subprocess.CalledProcessError(done.returncode, words)
+
+
+def _wrap(recipe: Recipe, core: bytes, out: Path) -> None:
+    from wasmrt.componentizer import componentize
+    from wasmrt.engine import wat2wasm
+
+    out.write_bytes(componentize(core, recipe.world.read_text(), assemble=wat2wasm))
+
+
+# one function a toolchain
+
+
+def _wat(recipe: Recipe, out: Path, _prepare: bool) -> None:
+    from wasmrt.engine import wat2wasm
+
+    _wrap(recipe, wat2wasm((HERE / recipe.sources[0]).read_text()), out)
+
+
+def _c(recipe: Recipe, out: Path, _prepare: bool) -> None:
+    if importlib.util.find_spec("ziglang") is None:
+        raise NotHere("zig", "pip install ziglang")
+    core = out.with_name("core.wasm")
+    flags = ["-target", "wasm32-freestanding", "-Os", "-nostdlib", "-Wall", "-Werror", f'-DAT="{recipe.option}"']
+    linking = ["-Wl,--no-entry", "-Wl,--strip-all", "-Wl,-z,stack-size=16384"]
+    cache = str(rust_wasm.cache_dir() / "zig")
+    command = [sys.executable, "-m", "ziglang", "cc", *flags, *linking, "-o", core, HERE / recipe.sources[0]]
+    _run(command, ZIG_GLOBAL_CACHE_DIR=cache, ZIG_LOCAL_CACHE_DIR=cache)
+    _wrap(recipe, core.read_bytes(), out)
+
+
+def _rust(recipe: Recipe, out: Path, prepare: bool) -> None:
+    try:
+        rust = rust_wasm.find(prepare=prepare)
+    except rust_wasm.MissingToolchain as missing:
+        raise NotHere("rust", str(missing)) from None
+    crate, _, feature = recipe.option.partition(":")
+    features = ["--features", feature] if feature else []
+    _cargo([*features, "-p", crate, "--target", rust_wasm.TARGET], out, rust.env | rust.component_env([]))
+
+
+def _rust_wasip2(recipe: Recipe, out: Path, prepare: bool) -> None:
+    target = "wasm32-wasip2"
+    if shutil.which("cargo") is None or shutil.which("rustup") is None:
+        raise NotHere(f"rust {target}", "install Rust with rustup")
+    if prepare:
+        subprocess.run(["rustup", "target", "add", target], capture_output=True, check=False)
+    installed = subprocess.run(["rustup", "target", "list", "--installed"], capture_output=True, text=True, check=True)
+    if target not in installed.stdout.split():
+        raise NotHere(f"rust {target}", f"rustup target add {target}")
+    _cargo(["-p", recipe.option, "--target", target], out, {})
+
+
+def _cargo(arguments: list[str], out: Path, env: dict[str, str]) -> None:
+    target = Path(os.environ.get("CARGO_TARGET_DIR", BUILT / "cargo"))
+    command = ["cargo", "build", "--locked", "--release", *arguments]
+    _run([*command], cwd=HERE / "rust", **env, CARGO_TARGET_DIR=str(target))
+    crate = arguments[arguments.index("-p") + 1].replace("-", "_")
+    triple = arguments[arguments.index("--target") + 1]
+    shutil.copyfile(target / triple / f"release/{crate}.wasm", out)
+
+
+def _python(recipe: Recipe, out: Path, _prepare: bool) -> None:
+    beside = Path(sys.executable).with_name("componentize-py")
+    command = str(beside) if beside.is_file() else shutil.which("componentize-py")
+    if command is None:
+        raise NotHere("componentize-py", "pip install componentize-py==0.25.1")
+    stub = ["--stub-wasi"] if recipe.option == "stub" else []
+    world = ["-d", recipe.world.parent, "-w", "sandboxed-tool"]
+    # It reads every file below the path, so the source alone is given to it.
+    source = out.with_name("source")
+    shutil.copytree(HERE / recipe.sources[0], source, ignore=shutil.ignore_patterns("__pycache__"))
+    _run([command, *world, "componentize", *stub, "app", "-p", source, "-o", out])
+
+
+def _quickjs(recipe: Recipe, out: Path, prepare: bool) -> None:
+    place = _npm("quickjs", NPM_QUICKJS, prepare)
+    command = [place / "node_modules/.bin/componentize-qjs", "--wit", recipe.world.parent, "-n", "sandboxed-tool"]
+    _run([*command, "--stub-wasi", "--sync", "--opt-size", "-o", out, "--js", HERE / recipe.sources[0]])
+
+
+def _starlingmonkey(recipe: Recipe, out: Path, prepare: bool) -> None:
+    # 385 MB: fetched only when asked for by name.
+    wanted = prepare and os.environ.get("WASMRT_GUESTS_STARLINGMONKEY") == "1"
+    place = _npm("starlingmonkey", NPM_STARLINGMONKEY, wanted)
+    script = shutil.copy(HERE / recipe.sources[1], place)
+    _run(["node", script, HERE / recipe.sources[0], recipe.world, "sandboxed-tool", out])
+
+
+def _npm(name: str, packages: tuple[str, ...], prepare: bool) -> Path:
+    if shutil.which("node") is None or shutil.which("npm") is None:
+        raise NotHere(name, "install Node.js")
+    place = rust_wasm.cache_dir() / f"npm-{name}-{hashlib.sha256(repr(packages).encode()).hexdigest()[:8]}"
+    if not (place / "done").is_file():
+        if not prepare:
+            raise NotHere(name, f"python tests/guests/build.py --prepare fetches {' '.join(packages)}")
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "package.json").write_text(json.dumps({"private": True}))
+        _run(["npm", "install", "--no-audit", "--no-fund", *packages], cwd=place)
+        (place / "done").touch()
+    return place
+
+
+def _go(recipe: Recipe, out: Path, _prepare: bool) -> None:
+    if shutil.which("go") is None:
+        raise NotHere("go", "install Go 1.24 or newer")
+    core = out.with_name("core.wasm")
+    command = ["go", "build", "-trimpath", "-ldflags=-s -w", "-buildmode=c-shared", "-o", core, "."]
+    _run([*command], cwd=HERE / recipe.sources[0], GOOS="wasip1", GOARCH="wasm", GOTOOLCHAIN="local")
+    _wrap(recipe, core.read_bytes(), out)
+
+
+_V030 = "near-agent/0.3.0/tool.wit"
+_OURS = "wasmrt-tool/tool.wit"
+_RUST = ("rust/Cargo.toml", "rust/Cargo.lock")
+
+
+def _near_agent_rust(version: str) -> Recipe:
+    feature = "unversioned" if version == "unversioned" else "v" + version.replace(".", "_")
+    sources = (*_RUST, "rust/near-agent")
+    return Recipe("rust", sources, f"near-agent/{version}/tool.wit", _rust, f"guest-near-agent:{feature}")
+
+
+GUESTS: dict[str, Recipe] = {
+    "echo-wat": Recipe("wat", ("wat/echo.wat",), _V030, _wat),
+    "counter-wat": Recipe("wat", ("wat/counter.wat",), _V030, _wat),
+    "host-wat": Recipe("wat", ("wat/host.wat",), _V030, _wat),
+    "c": Recipe("zig", ("c/near_agent.c",), _V030, _c, "@0.3.0"),
+    "c-unversioned": Recipe("zig", ("c/near_agent.c",), "near-agent/unversioned/tool.wit", _c, ""),
+    "rust-unversioned": _near_agent_rust("unversioned"),
+    "rust-0.2.0": _near_agent_rust("0.2.0"),
+    "rust": _near_agent_rust("0.3.0"),
+    "rust-0.4.1": _near_agent_rust("0.4.1"),
+    "rust-tool": Recipe("rust", (*_RUST, "rust/tool"), _OURS, _rust, "guest-tool"),
+    "rust-wasip2": Recipe("rust wasm32-wasip2", (*_RUST, "rust/wasip2"), _V030, _rust_wasip2, "guest-wasip2"),
+    "python": Recipe("componentize-py", ("python",), _V030, _python),
+    "python-stub": Recipe("componentize-py", ("python",), _V030, _python, "stub"),
+    "quickjs": Recipe("quickjs", ("js/near-agent.js",), _V030, _quickjs),
+    "starlingmonkey": Recipe("starlingmonkey", ("js/near-agent.js", "js/starling.mjs"), _V030, _starlingmonkey),
+    "go": Recipe("go", ("go",), _V030, _go),
+}
+
+
+def main(arguments: list[str]) -> int:
+    prepare = "--prepare" in arguments
+    names = [argument for argument in arguments if argument != "--prepare"] or list(GUESTS)
+    unknown = sorted(set(names) - set(GUESTS))
+    if unknown:
+        print(f"no such guest: {', '.join(unknown)}; there are {', '.join(GUESTS)}", file=sys.stderr)
+        return 2
+    for name in names:
+        made = build(name, prepare=prepare)
+        if isinstance(made, Missing):
+            print(f"{name:18} missing  {made.toolchain}: {made.reason}", flush=True)
+        else:
+            print(f"{name:18} {made.stat().st_size:>11,}  {made}", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

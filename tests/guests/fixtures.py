@@ -1,0 +1,30 @@
+"""The `guest` fixture: a component's bytes by name, or a skip that names the toolchain; tests/conftest.py loads it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.guests.build import Missing, build
+
+_missing: dict[str, Missing] = {}
+
+
+@pytest.fixture(scope="session")
+def guest() -> Callable[[str], bytes]:
+    """`guest("rust")` is the component's bytes. Names are the keys of `tests.guests.build.GUESTS`."""
+
+    def component(name: str) -> bytes:
+        made = build(name)
+        if isinstance(made, Missing):
+            _missing[name] = made
+            pytest.skip(f"toolchain {made.toolchain} missing: {made.reason}")
+        return made.read_bytes()
+
+    return component
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for name, why in sorted(_missing.items()):
+        terminalreporter.write_line(f"guest {name} not built, toolchain {why.toolchain} missing: {why.reason}", red=True)
