@@ -189,6 +189,7 @@ def test_a_broken_coding_is_an_error(world: MakeWorld, coding: str, body: bytes)
     "answer",
     [
         http_response(b"short", length=50),
+        http_response(b"long" * 100_000, length=400_001),
         CHUNKED + b"5\r\nhello\r\n",
         CHUNKED + b"zz\r\nhello\r\n0\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello!",
@@ -213,11 +214,28 @@ def test_an_answer_that_is_not_http_is_a_failed_operation(world: MakeWorld, answ
     assert failure.request_sent
 
 
-def test_bytes_after_an_answer_never_become_the_next_one(world: MakeWorld) -> None:
+@pytest.mark.parametrize("tls", [True, False])
+@pytest.mark.parametrize("size", [4, 100_000, 3 * MIB])
+def test_bytes_after_an_answer_never_become_the_next_one(world: MakeWorld, size: int, tls: bool) -> None:
     smuggled = http_response(b"smuggled")
-    w = world(lambda r, c: http_response(b"real") + (smuggled if r.target == "/1" else b""))
-    assert w.get("/1").body == b"real"
-    assert w.get("/2").body == b"real"
+    w = world(lambda r, c: http_response(b"r" * size) + (smuggled if r.target == "/1" else b""), tls=tls)
+    for path in ("/1", "/2", "/1", "/2"):
+        assert w.get(path).body == b"r" * size
+
+
+@pytest.mark.parametrize("size", [4, 100_000])
+@pytest.mark.parametrize(
+    ("first_line", "header", "connections"),
+    [("HTTP/1.1", "X: close", 1), ("HTTP/1.1", "Connection: foo, Close", 2), ("HTTP/1.0", "X: y", 2)],
+)
+def test_a_connection_is_kept_as_long_as_both_sides_want_it(
+    world: MakeWorld, size: int, first_line: str, header: str, connections: int
+) -> None:
+    head = f"{first_line} 200 OK\r\nContent-Length: {size}\r\n{header}\r\n\r\n".encode()
+    w = world(lambda r, c: head + b"x" * size)
+    for _ in range(2):
+        assert len(w.get().body) == size
+    assert w.server.connections == connections
 
 
 @pytest.mark.parametrize("status", [300, 301, 302, 303, 304, 307, 308])

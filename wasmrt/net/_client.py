@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import h11
+
 from wasmrt.limits import MAX_CONNECT_ATTEMPTS, MAX_HEADER_BYTES, MAX_HEADERS
 from wasmrt.net._connection import Connection, DeadConnectionError
 from wasmrt.net._decode import CodingError, decoders_for
@@ -78,16 +80,16 @@ def _converse(connection: Connection, request: WireRequest, exchange: Exchange, 
         raise exchange.too_large()
     codings = [value.decode("latin-1") for name, value in headers if name.lower() == b"content-encoding"]
     try:
-        body = _read_body(connection, codings, max_response_bytes - size, exchange)
+        body = _read_body(connection, head, codings, max_response_bytes - size, exchange)
     except CodingError as error:
         raise exchange.failure(FailureKind.OPERATION_FAILED, "content-coding", str(error)) from None
     return RawResponse(head.status_code, headers, body)
 
 
-def _read_body(connection: Connection, codings: list[str], room: int, exchange: Exchange) -> bytes:
+def _read_body(connection: Connection, head: h11.Response, codings: list[str], room: int, exchange: Exchange) -> bytes:
     decoders = decoders_for(codings)
     pieces: list[bytes | bytearray] = []
-    for chunk in connection.body(exchange):
+    for chunk in connection.body(head, exchange):
         piece: bytes | bytearray = chunk
         for decoder in decoders:
             piece = decoder.feed(bytes(piece), room)

@@ -25,7 +25,7 @@ class Connection:
 
     def __init__(self, socket: BoundedSocket) -> None:
         self._socket = socket
-        self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEADER_BYTES)
+        self._http = _new_http()
         self._idle_since = 0.0
 
     def ask(self, request: WireRequest, exchange: Exchange) -> h11.Response:
@@ -49,21 +49,32 @@ class Connection:
             failure = DeadConnectionError() if exchange.received == before else self._told(error, exchange)
         raise failure  # SECURITY: out here it has no `__context__`; h11's error quotes the answer
 
-    def body(self, exchange: Exchange) -> Iterator[bytes | bytearray]:
+    def body(self, head: h11.Response, exchange: Exchange) -> Iterator[bytes | bytearray]:
         """Yield the body of the answer as it comes, its transfer coding undone.
 
         Raises:
             HttpFailure: it ended too early, or the exchange is over.
         """
+        left = _length(head)
         try:
             while True:
-                event = self._next(exchange)
-                if isinstance(event, h11.Data):
-                    yield event.data
-                elif isinstance(event, h11.EndOfMessage):
+                event = self._http.next_event()
+                if isinstance(event, h11.EndOfMessage):
                     return
-                else:
+                if isinstance(event, h11.Data):
+                    left -= len(event.data)
+                    yield event.data
+                elif event is not h11.NEED_DATA:
                     raise h11.RemoteProtocolError("no end")
+                elif left > 0:
+                    break
+                else:
+                    self._http.receive_data(self._socket.receive(exchange))
+            # What is left is so many bytes and nothing else. Read here, they are not copied through h11's buffer,
+            # which takes longer than the TLS below.
+            yield from self._plain(left, exchange)
+            self._http = _new_http() if _stays_open(head) else self._http
+            return
         except (OSError, h11.RemoteProtocolError) as error:
             failure = self._told(error, exchange)
         raise failure
@@ -72,13 +83,15 @@ class Connection:
         """Make ready for the next exchange; False where the connection cannot have another.
 
         SECURITY: bytes that came after the answer would be read as the answer to the next request, which may be
-        another user's. h11 keeps such bytes and so did the pools built on it; here they end the connection.
+        another user's. h11 keeps such bytes and so did the pools built on it; here they end the connection, and so
+        does anything that has come in by the time it is taken again.
         """
-        if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
+        if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
+            if self._http.trailing_data != (b"", False):
+                return False
+            self._http.start_next_cycle()
+        elif self._http.our_state is not h11.IDLE or self._socket.is_readable():
             return False
-        if self._http.trailing_data != (b"", False):
-            return False
-        self._http.start_next_cycle()
         self._idle_since = time.monotonic()
         return True
 
@@ -114,7 +127,31 @@ class Connection:
                 return event
             self._http.receive_data(self._socket.receive(exchange))
 
+    def _plain(self, left: int, exchange: Exchange) -> Iterator[bytes]:
+        while left:
+            data = self._socket.receive(exchange, left)
+            if not data:
+                raise OSError("the body is too short")
+            left -= len(data)
+            yield data
+
     def _told(self, error: Exception, exchange: Exchange) -> Exception:
         if isinstance(error, OSError) or self._http.trailing_data[1]:
             return exchange.broken()
         return exchange.failure(FailureKind.OPERATION_FAILED, "protocol", "the server's answer is not valid HTTP")
+
+
+def _new_http() -> h11.Connection:
+    return h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEADER_BYTES)
+
+
+def _length(head: h11.Response) -> int:
+    """Return the length that frames the body; 0 where something else does. h11 has checked both headers."""
+    named = {name: value for name, value in head.headers if name in (b"content-length", b"transfer-encoding")}
+    return int(named.get(b"content-length", 0)) if b"transfer-encoding" not in named else 0
+
+
+def _stays_open(head: h11.Response) -> bool:
+    """RFC 9112 9.3: HTTP/1.1 without `close`."""
+    options = b",".join(value.lower() for name, value in head.headers if name == b"connection")
+    return head.http_version == b"1.1" and b"close" not in {option.strip() for option in options.split(b",")}

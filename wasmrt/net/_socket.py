@@ -26,12 +26,12 @@ class BoundedSocket:
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
 
-    def receive(self, exchange: Exchange) -> bytes:
+    def receive(self, exchange: Exchange, at_most: int = _READ_BYTES) -> bytes:
         """Return what has come in, or nothing at the end. Raises OSError where the connection broke."""
         while True:
             self._sock.settimeout(exchange.wait_seconds())
             try:
-                data = self._sock.recv(_READ_BYTES)
+                data = self._sock.recv(min(at_most, _READ_BYTES))
             except TimeoutError:
                 continue
             exchange.charge_received(len(data))
@@ -51,6 +51,8 @@ class BoundedSocket:
 
     def is_readable(self) -> bool:
         """Whether an idle connection has something to read: then it was closed, or its server is out of step."""
+        if isinstance(self._sock, ssl.SSLSocket) and self._sock.pending():
+            return True  # decrypted already: the descriptor no longer shows it
         poll = select.poll()
         poll.register(self._sock, select.POLLIN)
         return bool(poll.poll(0))
