@@ -7,6 +7,7 @@ The text is cut into blocks at fixed offsets, so that it does not matter in whic
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from threading import Lock
@@ -25,6 +26,8 @@ _GATE_OVERLAP_BYTES = 256
 _GATE_MEMORY_BYTES = 64 << 20
 _RULE_MEMORY_BYTES = 16 << 20
 
+_COLOUR = re.compile(rb"\x1b\[[0-9;]*[A-Za-z]\Z")
+"""An ANSI sequence that ends right before a candidate."""
 _WORD = frozenset(b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _LOWER = frozenset(b"abcdefghijklmnopqrstuvwxyz")
 _HEX = frozenset(b"0123456789abcdefABCDEF")
@@ -165,5 +168,7 @@ def _stands_alone(data: bytes, begin: int, start: int, end: int) -> bool:
     if begin != start or begin == 0 or data[begin - 1] not in _WORD:
         return True
     if begin >= 2 and data[begin - 2] == 0x5C:  # \n, \t, \" in a string literal
+        return True
+    if _COLOUR.search(data, max(0, begin - 12), begin):
         return True
     return begin >= 3 and data[begin - 3] == 0x25 and data[begin - 2] in _HEX and data[begin - 1] in _HEX

@@ -13,7 +13,7 @@ import base64
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from wasmrt.leaks._layers import Budget, opened, unescaped
+from wasmrt.leaks._layers import Budget, opened, unescapings
 
 MIN_SECRET_CHARS = 6
 """Below this a secret is not looked for: it would redact ordinary words."""
@@ -22,6 +22,9 @@ _MIN_ALNUM = 12
 """With fewer letters and digits than this, a secret's punctuation counts as well."""
 _CASELESS_FROM = 16
 """From this length on a match in another case is no accident."""
+
+_APART_DEPTH = 2
+"""Down to this depth each kind of escape is also undone by itself."""
 
 _LOWER = bytes(range(256)).lower()
 _ALNUM = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -50,9 +53,6 @@ class ExactMatcher:
         self._loose: tuple[_Needle, ...] = ()
         self._verbatim: tuple[tuple[str, bytes], ...] = ()
 
-    def __bool__(self) -> bool:
-        return bool(self._secrets)
-
     def find(self, data: bytes) -> Iterator[tuple[str, int, int]]:
         """Yield `(name, start, end)` in byte offsets; may repeat a place."""
         if self._secrets:
@@ -79,12 +79,12 @@ class ExactMatcher:
 
     def _search(self, data: bytes, *, depth: int, budget: Budget) -> Iterator[tuple[str, int, int]]:
         yield from self._plainly(data)
-        decoded = unescaped(data)
-        if decoded is not None and depth < budget.depth and budget.take(len(decoded.data)):
-            for name, start, end in self._search(decoded.data, depth=depth + 1, budget=budget):
-                yield name, *decoded.origin(start, end)
         if depth >= budget.depth:
             return
+        for decoded in unescapings(data, apart=depth < _APART_DEPTH):
+            if budget.take(len(decoded.data)):
+                for name, start, end in self._search(decoded.data, depth=depth + 1, budget=budget):
+                    yield name, *decoded.origin(start, end)
         for start, end, inner in opened(data, budget):
             for name in {n for n, _, _ in self._search(inner, depth=depth + 1, budget=budget)}:
                 yield name, start, end

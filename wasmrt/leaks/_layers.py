@@ -48,27 +48,45 @@ class Unescaped:
         return begin, stop
 
 
-_ESCAPES = re.compile(
-    rb"(?:%[0-9A-Fa-f]{2})+"
-    rb"|(?:\\x[0-9A-Fa-f]{2})+"
-    rb"|(?:\\u[0-9A-Fa-f]{4})+"
-    rb"|\\u\{[0-9A-Fa-f]{1,6}\}"
-    rb"|\\U[0-9A-Fa-f]{8}"
-    rb"|\\[\\/\"'abfnrtv0]"
-    rb"|&#[0-9]{1,7};|&#[xX][0-9A-Fa-f]{1,6};|&(?:amp|lt|gt|quot|apos|nbsp);"
-)
+_FAMILIES = {
+    b"%": rb"(?:%[0-9A-Fa-f]{2})+",
+    b"\\": rb"(?:\\x[0-9A-Fa-f]{2})+|(?:\\u[0-9A-Fa-f]{4})+|\\u\{[0-9A-Fa-f]{1,6}\}|\\U[0-9A-Fa-f]{8}|\\[\\/\"'abfnrtv0]",
+    b"&": rb"&#[0-9]{1,7};|&#[xX][0-9A-Fa-f]{1,6};|&(?:amp|lt|gt|quot|apos|nbsp);",
+}
+_ESCAPES = {family: re.compile(expression) for family, expression in _FAMILIES.items()}
+_ANY_ESCAPE = re.compile(b"|".join(_FAMILIES.values()))
 _NAMED = {b"amp": b"&", b"lt": b"<", b"gt": b">", b"quot": b'"', b"apos": b"'", b"nbsp": b" "}
 _SINGLE = {b"\\\\": b"\\", b"\\/": b"/", b'\\"': b'"', b"\\'": b"'"}
 
 
+def unescapings(data: bytes, *, apart: bool) -> Iterator[Unescaped]:
+    """Undo one layer: every kind of escape at once, and with `apart` each kind by itself too.
+
+    A secret that holds `%41` or `&lt;` literally survives only the latter.
+    """
+    present = [family for family in _FAMILIES if family in data]
+    if not present:
+        return
+    everything = _undone(data, _ANY_ESCAPE)
+    if everything is not None:
+        yield everything
+    if apart and len(present) > 1:
+        for family in present:
+            alone = _undone(data, _ESCAPES[family])
+            if alone is not None and everything is not None and alone.data != everything.data:
+                yield alone
+
+
 def unescaped(data: bytes) -> Unescaped | None:
     """Undo percent, `\\u`, `\\x`, JSON and HTML escapes once; None where there are none."""
-    if b"%" not in data and b"\\" not in data and b"&" not in data:
-        return None
+    return next(unescapings(data, apart=False), None)
+
+
+def _undone(data: bytes, escapes: re.Pattern[bytes]) -> Unescaped | None:
     pieces: list[bytes] = []
     out, src = [0], [0]
     position = length = 0
-    for match in _ESCAPES.finditer(data):
+    for match in escapes.finditer(data):
         start, end = match.span()
         plain, value = data[position:start], _value(match.group())
         pieces += (plain, value)

@@ -1,0 +1,143 @@
+"""A secret of ours is found in every dress, and the text around it is left alone."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import html
+import json
+import string
+from collections.abc import Callable
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wasmrt.leaks import Action, Direction, LeakDetector
+
+DETECTOR = LeakDetector()
+
+SECRETS = st.text(alphabet=string.ascii_letters + string.digits + string.punctuation, min_size=16, max_size=200)
+
+
+def split_by(separator: str) -> Callable[[str], str]:
+    return lambda s: separator.join(s[i : i + 3] for i in range(0, len(s), 3))
+
+
+def percent_all(s: str) -> str:
+    return "".join(f"%{b:02X}" for b in s.encode())
+
+
+def partly_percent(s: str) -> str:
+    return "".join(f"%{ord(c):02x}" if i % 3 == 0 else c.replace("%", "%25") for i, c in enumerate(s))
+
+
+DRESSES: dict[str, Callable[[str], str]] = {
+    "verbatim": lambda s: s,
+    "base64": lambda s: base64.b64encode(s.encode()).decode(),
+    "base64-offset-1": lambda s: base64.b64encode(b"a" + s.encode() + b"tail").decode(),
+    "base64-offset-2": lambda s: base64.b64encode(b"ab" + s.encode() + b"x").decode(),
+    "base64url": lambda s: base64.urlsafe_b64encode(b"q" + s.encode()).decode().rstrip("="),
+    "base64-in-lines": lambda s: base64.encodebytes(b"some text before " + s.encode() * 2).decode(),
+    "hex": lambda s: s.encode().hex(),
+    "HEX": lambda s: s.encode().hex().upper(),
+    "hex-with-colons": lambda s: s.encode().hex(":"),
+    "percent-all": percent_all,
+    "percent-partly": partly_percent,
+    "percent-as-urls-do": lambda s: quote(s, safe=""),
+    "percent-twice": lambda s: quote(quote(s, safe=""), safe=""),
+    "backslash-u": lambda s: "".join(f"\\u{ord(c):04x}" for c in s),
+    "backslash-x": lambda s: "".join(f"\\x{ord(c):02x}" for c in s),
+    "json": lambda s: json.dumps({"v": s}),
+    "json-in-json": lambda s: json.dumps(json.dumps({"v": s})),
+    "html": lambda s: html.escape(s),
+    "html-numeric": lambda s: "".join(f"&#{ord(c)};" for c in s),
+    "html-hex": lambda s: "".join(f"&#x{ord(c):x};" for c in s),
+    "reversed": lambda s: s[::-1],
+    "split-by-space": split_by(" "),
+    "split-by-newline": split_by("\r\n  "),
+    "split-by-zero-width": split_by("\u200b"),
+    "split-by-joiner": split_by("\u2060\ufeff"),
+    "split-by-hyphen": split_by("-"),
+    "split-by-quotes": split_by('" + "'.replace("+", "")),
+    "gzip-in-base64": lambda s: base64.b64encode(gzip.compress(("x" * 50 + s).encode())).decode(),
+    "base64-twice": lambda s: base64.b64encode(base64.b64encode(s.encode())).decode(),
+    "hex-of-base64": lambda s: base64.b64encode(s.encode()).hex(),
+    "percent-of-base64": lambda s: percent_all(base64.b64encode(s.encode()).decode()),
+}
+
+
+@pytest.mark.parametrize("dress", DRESSES)
+@settings(max_examples=100, deadline=None)
+@given(secret=SECRETS)
+def test_a_primed_secret_is_found_in_every_encoding(dress: str, secret: str) -> None:
+    text = f"before, {DRESSES[dress](secret)} and after"
+    scanner = DETECTOR.primed({"token": secret})
+    if scanner.unwatched:
+        return
+    report = scanner.scan(text, direction=Direction.OUTWARD)
+    ours = [m for m in report.matches if m.rule == "secret:token"]
+    assert ours
+    assert report.should_block
+    assert all(m.certain and m.action is Action.BLOCK for m in ours)
+    assert not any(m.rule == "secret:token" for m in scanner.scan(scanner.redact(text)).matches)
+
+
+@pytest.mark.parametrize("change", [str.upper, str.lower])
+@settings(max_examples=30, deadline=None)
+@given(secret=st.text(alphabet=string.ascii_lowercase + string.digits, min_size=16, max_size=60))
+def test_a_secret_of_one_case_is_found_in_the_other(change: Callable[[str], str], secret: str) -> None:
+    assert DETECTOR.primed({"k": secret}).scan(f"v={change(secret)};").matches
+
+
+def test_a_secret_inside_gzip_is_found_in_bytes() -> None:
+    secret = "b1ue-" + "Whale/42-sings"
+    packed = gzip.compress(b"many words " * 40 + secret.encode())
+    assert DETECTOR.primed({"k": secret}).scan_bytes(packed).matches[0].rule == "secret:k"
+
+
+def test_a_bomb_costs_its_budget_and_no_more() -> None:
+    bomb = gzip.compress(gzip.compress(b"\0" * 200_000_000))
+    assert not DETECTOR.primed({"k": "quiet-" + "secret-value-7"}).scan_bytes(bomb).matches
+
+
+@pytest.mark.parametrize("word", ["word", "pass", "a b"])
+def test_a_short_secret_does_not_redact_english(word: str) -> None:
+    scanner = DETECTOR.primed({"short": word})
+    text = f"One {word} in a sentence, and the {word} again."
+    assert scanner.redact(text) == text
+    assert scanner.unwatched == ("short",)
+
+
+def test_an_ordinary_word_in_another_case_is_not_the_secret() -> None:
+    scanner = DETECTOR.primed({"pw": "Bluebird" + "sings"})
+    assert not scanner.scan("bluebird sings; BLUEBIRD SINGS").matches
+    assert scanner.scan("Bluebird" + "sings").matches
+
+
+def test_only_the_secret_is_replaced_and_offsets_are_characters() -> None:
+    secret = "tr0ub4dor-" + "and-three"
+    text = f"naïve ☕ {secret} ☕ fin"
+    scanner = DETECTOR.primed({"k": secret})
+    (match,) = scanner.scan(text).matches
+    assert text[match.start : match.end] == secret
+    assert scanner.redact(text) == "naïve ☕ [REDACTED:secret:k] ☕ fin"
+
+
+def test_a_secret_split_by_zero_width_characters_is_replaced_whole() -> None:
+    secret = "Kq7xWz90" + "mNpLrT4v"
+    text = "a " + "\u200b".join(secret) + " b"
+    assert DETECTOR.primed({"k": secret}).redact(text) == "a [REDACTED:secret:k] b"
+
+
+def test_an_escaped_secret_is_cut_at_its_escapes() -> None:
+    secret = "p&ss/w%rd+" + "with=signs#9"
+    text = f"x={quote(secret, safe='')}&y=1"
+    assert DETECTOR.primed({"k": secret}).redact(text) == "x=[REDACTED:secret:k]&y=1"
+
+
+def test_priming_builds_nothing_until_something_is_scanned() -> None:
+    scanner = DETECTOR.primed({f"s{i}": f"value-{i}-" + "x9" * 12 for i in range(10)})
+    assert scanner._exact is not None and scanner._exact._alnum is None
+    assert DETECTOR.primed({})._exact is None
