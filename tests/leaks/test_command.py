@@ -1,0 +1,78 @@
+"""`wasmrt leaks`: data on standard output, words on standard error, and never the secret itself."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from wasmrt.cli.leaks import leaks
+from wasmrt.leaks._rules import builtin_rules
+from wasmrt.leaks._sample import example_of
+
+TOKEN = example_of(next(r for r in builtin_rules() if r.id == "github-pat")).strip()
+RUNNER = CliRunner()
+
+OWN = """
+[[rules]]
+id = "own-key"
+source = "ours"
+token = 'own_[0-9a-f]{24}'
+not_matching = ["own_12"]
+"""
+
+
+def test_a_leak_is_named_by_place_and_rule_and_exits_1() -> None:
+    result = RUNNER.invoke(leaks, ["scan", "-"], input=f"fine\n  {TOKEN}\n")
+    assert result.exit_code == 1
+    assert result.stdout.startswith("2:3 github-pat critical block")
+    assert TOKEN not in result.output
+    assert result.stderr == "1 found\n"
+
+
+def test_a_clean_file_exits_0(tmp_path: Path) -> None:
+    file = tmp_path / "clean.txt"
+    file.write_text("nothing to see\n")
+    result = RUNNER.invoke(leaks, ["scan", str(file)])
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "nothing found\n")
+
+
+def test_json_is_the_report() -> None:
+    result = RUNNER.invoke(leaks, ["scan", "-", "--json", "--direction", "inward"], input=TOKEN)
+    report = json.loads(result.stdout)
+    assert report["should_block"] is False
+    assert report["matches"][0]["rule"] == "github-pat"
+
+
+def test_the_rules_are_listed_with_their_sources() -> None:
+    listed = json.loads(RUNNER.invoke(leaks, ["rules", "--json"]).stdout)
+    assert len(listed) == len(builtin_rules()) and all(rule["source"] for rule in listed)
+    assert len(RUNNER.invoke(leaks, ["rules"]).stdout.splitlines()) == len(listed)
+
+
+def test_a_rule_is_proven_by_name() -> None:
+    proof = json.loads(RUNNER.invoke(leaks, ["test", "github-pat", "--json"]).stdout)
+    assert proof["id"] == "github-pat" and proof["example"].startswith("ghp_")
+    assert RUNNER.invoke(leaks, ["test", "jwt"]).exit_code == 0
+
+
+@pytest.mark.parametrize("arguments", [["test", "no-such-rule"], ["scan", "no-such-file"], ["scan"], ["nothing"]])
+def test_a_wrong_command_exits_2(arguments: list[str]) -> None:
+    assert RUNNER.invoke(leaks, arguments).exit_code == 2
+
+
+def test_own_rules_are_used_once_they_are_proven(tmp_path: Path) -> None:
+    file = tmp_path / "own.toml"
+    file.write_text(OWN)
+    found = RUNNER.invoke(leaks, ["scan", "-", "--rules", str(file)], input="own_" + "0a1b2c3d" * 3)
+    assert "own-key" in found.stdout
+    file.write_text(OWN.replace("not_matching", "# not_matching"))
+    refused = RUNNER.invoke(leaks, ["scan", "-", "--rules", str(file)], input="x")
+    assert refused.exit_code == 2 and "hint: add not_matching" in refused.stderr
+
+
+@pytest.mark.parametrize("command", ["scan", "rules", "test"])
+def test_help_shows_an_example(command: str) -> None:
+    assert "Example:" in RUNNER.invoke(leaks, [command, "--help"]).stdout

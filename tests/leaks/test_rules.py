@@ -1,0 +1,122 @@
+"""The rules that ship, and rules of one's own."""
+
+from __future__ import annotations
+
+import uuid
+from random import Random
+
+import pytest
+
+from wasmrt.errors import ConfigurationError
+from wasmrt.leaks import LeakDetector, Rule, load_custom_rules, prove
+from wasmrt.leaks._engine import RuleEngine
+from wasmrt.leaks._rules import builtin_rules
+from wasmrt.leaks._sample import example_of
+
+RULES = builtin_rules()
+DETECTOR = LeakDetector()
+
+
+def test_there_are_enough_rules_with_a_source_and_a_provider_each() -> None:
+    assert len(RULES) >= 150
+    assert len({rule.id for rule in RULES}) == len(RULES)
+    assert all(len(rule.source) > 15 and rule.provider and "\n" not in rule.source for rule in RULES)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_a_rule_finds_an_example_of_its_format_and_nothing_in_its_placeholder(rule: Rule) -> None:
+    example = prove(rule)
+    for substitute in ("x", "*"):
+        masked = "".join(substitute if c.isalnum() else c for c in example)
+        assert not list(RuleEngine((rule,)).find(masked.encode()))
+
+
+def test_every_gate_lets_its_rule_through_among_all_the_others() -> None:
+    missed = [r.id for r in RULES if not DETECTOR.scan(f"\n\n{example_of(r)}\n").matches]
+    assert missed == []
+
+
+HEX = "0123456789abcdef"
+
+
+def innocents() -> dict[str, str]:
+    random = Random(4)
+    sha1, sha256, md5 = ("".join(random.choices(HEX, k=n)) for n in (40, 64, 32))
+    base64 = "".join(random.choices("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+/", k=86)) + "=="
+    return {
+        "commit id": f"commit {sha1}\nAuthor: somebody",
+        "checksum": f"sha256: {sha256}  wheel.whl\nmd5 = {md5}",
+        "image digest": f"image@sha256:{sha256}",
+        "package lock": f'"integrity": "sha512-{base64}",\n"resolved": "https://registry.example/x.tgz#{sha1}"',
+        "poetry lock": f'{{file = "a.whl", hash = "sha256:{sha256}"}}',
+        "uuid": f'"id": "{uuid.UUID(int=random.getrandbits(128))}", "request_id": "{uuid.UUID(int=9)}"',
+        "environment variable": 'token = os.environ["GITHUB_TOKEN"]\nkey: ${API_KEY}\npassword = "{{ vault.password }}"',
+        "placeholder": 'api_key = "your-api-key-here"\nsecret: <SECRET>\ntoken = "xxxxxxxxxxxxxxxxxxxx"',
+        "documentation": "AKIA" + "IOSFODNN7" + "EXAMPLE",
+        "public key": "-----BEGIN PUBLIC KEY-----\n" + base64 + "\n-----END PUBLIC KEY-----",
+        "certificate": "-----BEGIN CERTIFICATE-----\n" + base64 + "\n-----END CERTIFICATE-----",
+        "type annotation": "def f(token: Optional[str] = None, secret_key: bytes = b'') -> PrivateKeyTypes2: ...",
+        "function call": "password = get_password(user1, realm2)\nself.token = self.tokens[index3]",
+        "manual's URL": "postgres://user:password@host:5432/db and https://user:pass@example.com/",
+        "header in prose": "Send it as Authorization: Bearer <token>, or as `Authorization: Bearer $TOKEN`.",
+        "curl in prose": "curl -u user:password https://example.com; curl -u $USER:$PASS https://example.com",
+        "package name": "com.fasterxml.jackson.core:jackson-databind:2.15.2 and sk-learn, sk-image-0.21",
+        "data uri": "data:image/png;base64," + base64 * 3,
+        "next page": f'"nextPageToken": "{md5}", "continuation_token": "{sha1}"',
+        "css": ".ui.visible.right.sidebar~.pusher{transform:translate3d(0,0,0)} .key-frame-1{top:0}",
+    }
+
+
+@pytest.mark.parametrize(("kind", "text"), innocents().items())
+def test_look_alikes_are_left_alone(kind: str, text: str) -> None:
+    assert DETECTOR.scan(text).matches == ()
+
+
+OWN = """
+provider = "Acme"
+[[rules]]
+id = "acme-key"
+source = "Acme handbook, page 4"
+token = 'acme_[0-9a-f]{24}'
+not_matching = ["acme_123", "acme_handbook"]
+"""
+
+
+def test_own_rules_are_added_to_those_that_ship() -> None:
+    rules = load_custom_rules(OWN)
+    detector = LeakDetector(rules=rules)
+    assert detector.scan(example_of(rules[0])).matches[0].rule == "acme-key"
+    assert len(detector.rules) == len(RULES) + 1
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (("[0-9a-f]{24}", "(?=x)[0-9a-f]{24}"), "linear-time"),
+        (("[0-9a-f]{24}", r"([0-9a-f])\1{24}"), "linear-time"),
+        (("token = ", "tokn = "), "unknown key"),
+        (("'acme_", "'a"), "fewer than three"),
+        (('"acme_123", ', '"acme_' + "0a1b2c3d" * 3 + '", '), "look-alike"),
+        (('not_matching = ["acme_123", "acme_handbook"]', ""), "look-alike"),
+        (("{24}", "{24}' \ncheck = 'jwt"), "no example"),
+        (("{24}", "{24}' \ncheck = 'magic"), "unknown check"),
+        (("{24}", "{24}' \nreach = 999999 \nexample='"), "reach"),
+        (('source = "Acme handbook, page 4"', "source = 4"), "type str"),
+        (("id = ", "# id = "), "required"),
+        (("[[rules]]", "[rules]"), "list of tables"),
+        (("[[rules]]", "[[rules"), "not TOML"),
+    ],
+)
+def test_a_wrong_rule_is_refused_with_the_reason(change: tuple[str, str], says: str) -> None:
+    with pytest.raises(ConfigurationError, match=says):
+        load_custom_rules(OWN.replace(*change))
+
+
+def test_an_own_rule_cannot_take_the_name_of_another() -> None:
+    with pytest.raises(ConfigurationError, match="two rules"):
+        LeakDetector(rules=load_custom_rules(OWN.replace("acme-key", "jwt")))
+
+
+def test_a_rule_file_is_bounded() -> None:
+    with pytest.raises(ConfigurationError, match="bytes"):
+        load_custom_rules("#" * 300_000)
