@@ -6,6 +6,8 @@ WasmrtError                     code, hint, retryable
 ├─ ComponentError               the component's: bytes, layer, world, imports
 ├─ CapabilityDeniedError        .decision: reason, rule, hint
 ├─ InstallError                 a source, a name, a grant that is missing
+├─ BuildError                   an author's: a build step that failed
+│  └─ MissingToolchainError     a command or package that is not on the machine
 ├─ SecretError                  a credential that is missing, expired or unreadable
 ├─ LeakError                    a secret seen where it must not be
 ├─ ToolError                    .kind .usage .logs .decisions: what one call ended with
@@ -143,6 +145,18 @@ class GrantRequiredError(InstallError):
     """What the tool asks for differs from what was granted; a person has to decide."""
 
     code = "grant-required"
+
+
+class BuildError(WasmrtError):
+    """A tool could not be built from its source."""
+
+    code = "build"
+
+
+class MissingToolchainError(BuildError):
+    """A build needs a command or a package that is not here; the hint says how to get it."""
+
+    code = "missing-toolchain"
 
 
 class SecretError(WasmrtError):

@@ -105,6 +105,7 @@ MAX_HEADER_BYTES = 64 * KIB
 # Workspace files.
 MAX_WORKSPACE_FILE_BYTES = 4 * MIB
 MAX_WORKSPACE_ENTRIES = 500
+MAX_WORKSPACE_BYTES_PER_CALL = 64 * MIB
 MAX_PATH_BYTES = 4 * KIB
 
 # Capability files.
@@ -136,3 +137,15 @@ OAUTH_LOGIN_SECONDS = 300.0
 
 # The operator's configuration file.
 MAX_CONFIG_FILE_BYTES = 256 * KIB
+
+# Making tools: what a template, a project and its test cases may hold, and how long a build step may take.
+MAX_TEMPLATE_FILES = 64
+MAX_TEMPLATE_FILE_BYTES = 256 * KIB
+MAX_PROJECT_FILES = 10_000
+MAX_TEST_FILES = 256
+MAX_TEST_FILE_BYTES = 4 * MIB
+MAX_TEST_CASES = 2_000
+MAX_BUILD_OUTPUT_BYTES = 64 * KIB
+BUILD_STEP_SECONDS = 900.0
+PROBE_SECONDS = 30.0
+WATCH_SECONDS = 0.5

@@ -21,6 +21,7 @@ from wasmrt.net._oauth import Login, OAuthError, RefreshableToken, TokenEndpoint
 from wasmrt.net._rates import RateLimiter
 from wasmrt.net._resolver import ResolveError, Resolver, SystemResolver
 from wasmrt.net._settings import HostsResolver, read_network_config
+from wasmrt.net._wire import RawResponse, Transport, WireRequest
 
 if TYPE_CHECKING:
     from wasmrt.net._callback import LoopbackCallback
@@ -40,6 +41,7 @@ __all__ = [
     "NetworkConfig",
     "OAuthError",
     "RateLimiter",
+    "RawResponse",
     "RefreshableToken",
     "ResolveError",
     "Resolver",
@@ -48,6 +50,8 @@ __all__ = [
     "SystemResolver",
     "TokenEndpoint",
     "Tokens",
+    "Transport",
+    "WireRequest",
     "read_network_config",
     "token_renewer",
 ]

@@ -6,7 +6,6 @@ import threading
 import time
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 from wasmrt.capabilities import (
     AllowlistValidator,
@@ -34,10 +33,7 @@ from wasmrt.net._model import (
 )
 from wasmrt.net._rates import RateLimiter
 from wasmrt.net._resolver import SystemResolver
-from wasmrt.net._wire import RawResponse, WireRequest, wire_budget
-
-if TYPE_CHECKING:
-    from wasmrt.net._client import Client
+from wasmrt.net._wire import RawResponse, Transport, WireRequest, wire_budget
 
 _SHORT_CHARS = 16
 
@@ -56,7 +52,7 @@ class HttpDoor:
         self._config = config
         self._rates = rates or RateLimiter()
         self._lock = threading.Lock()
-        self._client: Client | None = None
+        self._client: Transport | None = config.transport
         if config.ca_file is not None:
             self._opened()  # a wrong file is the operator's mistake, told at once
 
@@ -97,7 +93,7 @@ class HttpDoor:
     ) -> None:
         self.close()
 
-    def _opened(self) -> Client:
+    def _opened(self) -> Transport:
         """Return the client, made at its first use: a run without HTTP does not import h11 and ssl."""
         with self._lock:
             if self._client is None:

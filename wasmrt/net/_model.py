@@ -15,6 +15,7 @@ from wasmrt.leaks import LeakScanner
 from wasmrt.limits import CONNECT_TIMEOUT_SECONDS, MAX_CONNECTIONS_PER_ORIGIN
 from wasmrt.model import Decision
 from wasmrt.net._resolver import Resolver
+from wasmrt.net._wire import Transport
 
 
 class FailureKind(StrEnum):
@@ -148,6 +149,8 @@ class NetworkConfig:
     max_connections: int = MAX_CONNECTIONS_PER_ORIGIN
     """To one host at one address."""
     connect_timeout_seconds: float = CONNECT_TIMEOUT_SECONDS
+    transport: Transport | None = None
+    """None for sockets; a test's recorded answers. Every check of the door comes before it."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "unsafe_allowed_networks", parse_networks(self.unsafe_allowed_networks))

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 from wasmrt.limits import MAX_HEADER_BYTES
+
+if TYPE_CHECKING:
+    from wasmrt.net._exchange import Exchange
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -28,6 +32,17 @@ class RawResponse:
     status: int
     headers: Sequence[tuple[bytes, bytes]]
     body: bytes
+
+
+class Transport(Protocol):
+    """Sends what the door has judged, and nothing else. Called from many threads."""
+
+    def send(
+        self, request: WireRequest, addresses: Sequence[str], exchange: Exchange, max_response_bytes: int
+    ) -> RawResponse:
+        """Return the answer, or raise `HttpFailure`."""
+
+    def close(self) -> None: ...
 
 
 def wire_budget(max_response_bytes: int) -> int:
