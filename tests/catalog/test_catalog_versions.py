@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -170,3 +171,17 @@ def test_every_error_of_a_catalog_that_cannot_be_written_is_ours(draft: Make, tm
     (tmp_path / "data").write_text("a file where the folder should be")
     with pytest.raises(WasmrtError):
         Catalog(tmp_path / "data").add(draft("echo", OLD), OLD, "{}")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_catalog_in_a_read_only_folder_can_still_be_read(catalog: Catalog, draft: Make, tmp_path: Path) -> None:
+    version = catalog.add(draft("echo", OLD), OLD, "{}")
+    (tmp_path / "data").chmod(0o555)
+    try:
+        assert catalog.read(catalog.get("echo")) == OLD
+        with pytest.raises(InstallError) as caught:
+            catalog.add(draft("echo", NEW), NEW, "{}")
+        assert caught.value.code == "catalog"
+        assert catalog.get("echo") == version
+    finally:
+        (tmp_path / "data").chmod(0o755)

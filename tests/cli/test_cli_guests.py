@@ -117,3 +117,19 @@ def test_logs_are_shown_when_asked_for_and_when_the_tool_fails(wasmrt: Run, gues
         "log info: hello"
         in wasmrt("run", guest(Body(imports=("log",), text=b"hello", execute=f"{log} unreachable")), code=1).stderr
     )
+
+
+def test_a_tool_invokes_another_by_alias_under_the_grants_of_both(
+    wasmrt: Run, guest: Callable[..., Path], tool_file: Write
+) -> None:
+    text = b'helper{"message": "through two"}'
+    at, length = TEXT_AT + 6, len(text) - 6
+    invoke = f"""(call $tool-invoke (i32.const {TEXT_AT}) (i32.const 6) (i32.const {at}) (i32.const {length})
+      (i32.const 256))
+      (call $say (i32.load (i32.const 260)) (i32.load (i32.const 264)))"""
+    asks = {"tool_invoke": {"aliases": {"helper": "parrot"}}}
+    path = guest(Body(imports=("tool-invoke",), text=text, execute=invoke), sidecar=asks)
+    wasmrt("install", path, "--yes")
+    wasmrt("run", "guest", code=1)  # nothing is installed under the name behind the alias
+    wasmrt("install", tool_file("parrot"))
+    assert "through two" in wasmrt("run", "guest").stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -89,7 +90,9 @@ def test_inspect_shows_world_imports_exports_schema_and_digest(wasmrt: Run) -> N
 
 
 def test_an_unknown_tool_command_or_option_is_bad_input_with_the_next_step(wasmrt: Run) -> None:
-    assert "no tool named 'ecco'" in wasmrt("run", "ecco", code=2).stderr
+    told = wasmrt("run", "ecco", code=2).stderr
+    assert "no tool named 'ecco'" in told
+    assert "hint: did you mean echo?" in told
     assert "Did you mean install?" in wasmrt("instal", code=2).stderr
     told = wasmrt("list", "--no-such", code=2).stderr
     assert told.startswith("error: no such option")
@@ -149,6 +152,25 @@ def test_doctor_fails_when_the_catalog_is_damaged(wasmrt: Run, home: Path) -> No
 def test_a_relative_home_is_refused(wasmrt: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WASMRT_HOME", "relative/place")
     assert "absolute path" in wasmrt("list", code=2).stderr
+
+
+def test_output_that_nobody_can_take_is_no_accident_of_ours(home: Path) -> None:
+    with open("/dev/full", "wb") as full:
+        result = subprocess.run(
+            [sys.executable, "-m", "wasmrt", "run", "echo", '{"message": "hi"}'],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert result.returncode == 1
+    assert result.stderr == "error: the output cannot be written (No space left on device)\n"
+    reader, writer = os.pipe()
+    os.close(reader)
+    result = subprocess.run(
+        [sys.executable, "-m", "wasmrt", "doctor"], stdout=writer, stderr=subprocess.PIPE, text=True
+    )
+    os.close(writer)
+    assert (result.returncode, result.stderr) == (1, "")
 
 
 def test_running_a_tool_imports_no_more_than_it_needs(home: Path) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 
 import click
 
+from wasmrt.errors import WasmrtError
+
 _SUSPECT = re.compile(r"[^\n\x20-\x7e]")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print data as JSON, errors too (on stderr).")
 
@@ -36,19 +38,28 @@ def say(text: str) -> None:
 
 
 def show(text: str) -> None:
-    """Data for people, on stdout."""
-    click.echo(printable(text))
+    """Data for people, on stdout.
+
+    Raises:
+        WasmrtError: it cannot be written, because the disk behind it is full, say.
+    """
+    try:
+        click.echo(printable(text))
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise WasmrtError(f"the output cannot be written ({error.strerror})", code="output") from error
 
 
 def show_json(value: Any) -> None:
     """Data for programs, on stdout."""
-    click.echo(printable(json.dumps(value, ensure_ascii=False, indent=2)))
+    show(json.dumps(value, ensure_ascii=False, indent=2))
 
 
 def show_json_list(values: Iterable[Any]) -> None:
     """A JSON array of data for programs, one entry a line: an indented one takes ten times as long to write."""
     lines = ",\n".join(json.dumps(value, ensure_ascii=False) for value in values)
-    click.echo(printable(f"[\n{lines}\n]" if lines else "[]"))
+    show(f"[\n{lines}\n]" if lines else "[]")
 
 
 def show_columns(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -56,7 +67,7 @@ def show_columns(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     table = [list(header), *([printable(cell).replace("\n", " ") for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     layout = "  ".join(f"{{:<{width}}}" for width in widths)
-    click.echo("\n".join(layout.format(*row).rstrip() for row in table))
+    show("\n".join(layout.format(*row).rstrip() for row in table))
 
 
 def show_section(title: str, lines: Iterable[str]) -> None:

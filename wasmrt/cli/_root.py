@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -10,10 +12,11 @@ from typing import Any
 
 import click
 
-from wasmrt.cli._errors import INTERRUPTED, fail, unexpected, usage
+from wasmrt.cli._errors import FAILED, INTERNAL, INTERRUPTED, fail, unexpected, usage
 from wasmrt.errors import WasmrtError
 
 _HERE = Path(__file__).parent
+_RARELY = 100_000
 
 
 class Root(click.Group):
@@ -98,5 +101,20 @@ def cli() -> None:
 
 
 def main() -> None:
-    """The console script."""
-    cli(prog_name="wasmrt")
+    """The console script.
+
+    A command is a short process: it does not look for garbage that dies with it, and once its words are written
+    it ends without taking the interpreter apart, which would take longer than many a call.
+    """
+    gc.set_threshold(_RARELY)
+    code = INTERNAL
+    try:
+        cli(prog_name="wasmrt")
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 0
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:  # the reader went away, as `head` does
+        code = code or FAILED
+    os._exit(code)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wasmrt.errors import ConfigurationError, NotInstalledError
-from wasmrt.limits import COMPONENT_MAX_BYTES, MIB
+from wasmrt.limits import COMPONENT_MAX_BYTES, MAX_INVOKE_DEPTH, MIB
 
 if TYPE_CHECKING:
     from wasmrt import Capabilities, PreparedTool, WasmToolRuntime
@@ -59,12 +60,17 @@ def _from_file(path: Path, capabilities: Path | None) -> FoundTool:
     fetched = FileSource(path).fetch(max_bytes=COMPONENT_MAX_BYTES)
     grant = Capabilities.none() if capabilities is None else parse(read_capability_file(capabilities)).capabilities
     return FoundTool(
-        name=fetched.name[:64],
+        name=_fitted(fetched.name),
         data=fetched.data,
         origin="file",
         grant=grant,
         sidecar=None if fetched.sidecar is None else fetched.sidecar.decode("utf-8", "replace"),
     )
+
+
+def _fitted(text: str) -> str:
+    """A tool's name out of a file's."""
+    return re.sub("[^a-z0-9_-]", "-", text.lower())[:64].strip("-_") or "tool"
 
 
 def _installed(name: str, number: int | None) -> FoundTool | None:
@@ -101,8 +107,20 @@ def find_bundled(name: str) -> FoundTool:
 
     path = BUNDLED / f"{name}.wasm"
     if not name.isidentifier() or not path.is_file():
-        raise NotInstalledError(f"no tool named {name!r} is installed", hint="wasmrt list shows what is installed")
+        raise NotInstalledError(f"no tool named {name!r} is installed", hint=_what_instead(name))
     return FoundTool(name=name, data=path.read_bytes(), origin="bundled", grant=Capabilities.none())
+
+
+def _what_instead(name: str) -> str:
+    if Path(name).is_file():
+        return f"for the file write ./{name}"
+    from difflib import get_close_matches  # only on the way to an error
+
+    from wasmrt.catalog import Catalog, find_places
+
+    known = [*bundled_names(), *(tool.name for tool in Catalog(find_places().data).tools())]
+    near = get_close_matches(name, known, n=1)
+    return f"did you mean {near[0]}?" if near else "wasmrt list shows what is installed"
 
 
 def bundled_names() -> list[str]:
@@ -110,18 +128,49 @@ def bundled_names() -> list[str]:
     return sorted(path.stem for path in BUNDLED.glob("*.wasm"))
 
 
-def open_runtime(grant: Capabilities | None = None, *, workspace: Path | None = None) -> WasmToolRuntime:
-    """A runtime for one command, with the secrets store only where the grant can use one."""
+def with_invoked(found: FoundTool) -> tuple[FoundTool, ...]:
+    """A tool and those that it may invoke, each with its own grant, and those that they may invoke.
+
+    One that is not installed is left out: invoking it is refused when it happens.
+    """
+    gathered = {found.name: found}
+    round_of = [found]
+    for _ in range(MAX_INVOKE_DEPTH):
+        names = {name for tool in round_of for name in _invoked_by(tool)} - gathered.keys()
+        round_of = [tool for name in sorted(names) if (tool := _find_named(name)) is not None]
+        gathered |= {tool.name: tool for tool in round_of}
+    return tuple(gathered.values())
+
+
+def _invoked_by(found: FoundTool) -> tuple[str, ...]:
+    granted = found.grant.tool_invoke
+    return () if granted is None else tuple(name for _, name in granted.aliases)
+
+
+def _find_named(name: str) -> FoundTool | None:
+    try:
+        return _installed(name, None) or find_bundled(name)
+    except NotInstalledError:
+        return None
+
+
+def open_runtime(*grants: Capabilities, workspace: Path | None = None) -> WasmToolRuntime:
+    """A runtime for one command, with secrets and network only where a grant can use them."""
     from wasmrt.config import WasmRuntimeConfig
     from wasmrt.runtime import WasmToolRuntime
 
-    secrets = None
-    if grant is not None and (grant.secrets is not None or (grant.http is not None and grant.http.credentials)):
+    secrets = network = None
+    if any(grant.secrets is not None or (grant.http is not None and grant.http.credentials) for grant in grants):
         from wasmrt.catalog import find_places
         from wasmrt.secrets import open_store
 
         secrets = open_store(find_places().data)
-    return WasmToolRuntime(WasmRuntimeConfig(secrets=secrets, workspace=workspace))
+    if any(grant.http is not None for grant in grants):
+        from wasmrt.catalog import find_places
+        from wasmrt.net import read_network_config
+
+        network = read_network_config(find_places().data / "config.toml")
+    return WasmToolRuntime(WasmRuntimeConfig(secrets=secrets, network=network, workspace=workspace))
 
 
 def prepare(runtime: WasmToolRuntime, name: str, data: bytes, grant: Capabilities | None = None) -> PreparedTool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from wasmrt.cli._output import json_option, say, show_json
-from wasmrt.cli._tools import find_tool, open_runtime, prepare
+from wasmrt.cli._tools import find_tool, open_runtime, prepare, with_invoked
 from wasmrt.errors import InvalidParametersError, SourceError, ToolError
 from wasmrt.limits import MAX_PARAMS_BYTES
 
@@ -63,8 +63,9 @@ def run(
     """
     text = _read_params(params)
     found = find_tool(tool, capabilities=capabilities)
-    with open_runtime(found.grant, workspace=workspace) as runtime:
-        prepared = prepare(runtime, found.name, found.data, found.grant)
+    tools = with_invoked(found)
+    with open_runtime(*(each.grant for each in tools), workspace=workspace) as runtime:
+        prepared, *_ = [prepare(runtime, each.name, each.data, each.grant) for each in tools]
         if part is not None:
             prepared = prepared.tool(part)
         try:
