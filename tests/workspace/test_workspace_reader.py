@@ -194,37 +194,73 @@ def test_an_unreadable_or_absent_root_says_so(tmp_path):
     assert _reason(reader.read, "a") == Reason.NOT_FOUND
 
 
-@pytest.mark.parametrize("target", ["folder", "file"])
-def test_a_race_between_a_link_and_the_real_thing_never_reads_outside(root, reader, target):
+@pytest.mark.parametrize(
+    ("swapped", "look_number"),
+    [("context", 1), ("context/deep", 1), ("context/deep/b.md", 1), ("context/deep/b.md", 2)],
+)
+def test_a_name_swapped_for_a_link_right_after_it_was_looked_at_is_not_followed(
+    root, reader, monkeypatch, swapped, look_number
+):
+    outside = root.parent / "outside"
+    for folder in (outside, outside / "deep"):
+        folder.mkdir(exist_ok=True)
+        (folder / "b.md").write_bytes(SECRET)
+    look, looks = os.stat, []
+
+    def look_then_swap(name, *, dir_fd=None, follow_symlinks=True):
+        seen = look(name, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
+        if dir_fd is not None:
+            looks.append(name)
+        if looks.count(Path(swapped).name) == look_number and not (root / swapped).is_symlink():
+            (root / swapped).rename(root / "kept")
+            target = {"context": outside, "context/deep": outside / "deep"}.get(swapped, outside / "b.md")
+            (root / swapped).symlink_to(target)
+        return seen
+
+    monkeypatch.setattr(os, "stat", look_then_swap)
+    refused = (Reason.NOT_FOUND, Reason.INVALID_PATH, Reason.NOT_A_FILE)
+    assert _reason(reader.read, "context/deep/b.md") in refused
+
+
+def test_a_file_swapped_for_a_pipe_right_after_it_was_looked_at_does_not_block(root, reader, monkeypatch):
+    look = os.stat
+
+    def look_then_swap(name, *, dir_fd=None, follow_symlinks=True):
+        seen = look(name, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
+        if name == "a.md":
+            (root / "context" / "a.md").unlink()
+            os.mkfifo(root / "context" / "a.md")
+        return seen
+
+    monkeypatch.setattr(os, "stat", look_then_swap)
+    assert _reason(reader.read, "context/a.md") == Reason.NOT_A_FILE
+
+
+def test_a_folder_that_keeps_changing_never_yields_what_is_outside(root, reader):
     outside = root.parent / "outside"
     (outside / "b.md").write_bytes(SECRET)
-    place = root / "context" / ("deep" if target == "folder" else "a.md")
-    real = root / "private" / "kept"
+    place, real = root / "context" / "deep", root / "private" / "kept"
     shutil.move(place, real)
-    path = "context/deep/b.md" if target == "folder" else "context/a.md"
     stop = threading.Event()
 
     def swap() -> None:
         while not stop.is_set():
-            os.rename(real, place)
-            os.rename(place, real)
-            os.symlink(outside if target == "folder" else outside / "secret.txt", place)
-            os.unlink(place)
+            real.rename(place)
+            place.rename(real)
+            place.symlink_to(outside)
+            place.unlink()
 
     racer = threading.Thread(target=swap)
     racer.start()
     seen = set()
     try:
-        for _ in range(3000):
-            try:
-                seen.add(reader.read(path))
-            except CapabilityDeniedError:
-                seen.add(None)
+        for _ in range(2000):
+            with contextlib.suppress(CapabilityDeniedError):
+                seen.add(reader.read("context/deep/b.md"))
     finally:
         stop.set()
         racer.join()
-    assert SECRET not in seen
-    assert seen <= {b"beta", b"alpha", None}
+    assert seen <= {b"beta"}
 
 
 def test_no_descriptor_stays_open(root, reader):

@@ -15,7 +15,7 @@ def host_within(inner: str, outer: str) -> bool:
     """Whether every host that `inner` covers is covered by `outer`."""
     if inner == outer:
         return True
-    return outer.startswith("*.") and inner.removeprefix("*").endswith(outer[1:]) and inner != outer[2:]
+    return outer.startswith("*.") and inner.removeprefix("*").endswith(outer[1:])
 
 
 def path_within(inner: str | None, outer: str | None) -> bool:
