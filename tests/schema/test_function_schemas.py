@@ -5,7 +5,18 @@ from hypothesis import given, settings
 
 from tests.schema.rules import check_rendering, parts
 from tests.schema.strategies import calls
-from wasmrt.engine import FuncType, ListType, Ok, OptionType, Primitive, RecordType, ResultType, TupleType, VariantType
+from wasmrt.engine import (
+    FuncType,
+    ListType,
+    Ok,
+    OptionType,
+    Primitive,
+    RecordType,
+    ResourceRef,
+    ResultType,
+    TupleType,
+    VariantType,
+)
 from wasmrt.errors import ConfigurationError, InvalidParametersError
 from wasmrt.schema import (
     Validator,
@@ -28,7 +39,7 @@ def as_json(func, values):
     return {name: to_json(kind, value) for (name, kind), value in zip(func.params, values, strict=True)}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(calls())
 def test_every_value_of_the_types_is_valid_under_the_schema(call):
     func, values = call
@@ -39,7 +50,7 @@ def test_every_value_of_the_types_is_valid_under_the_schema(call):
     assert coerce(schema, params) is params
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(calls())
 def test_the_schema_has_no_type_unions_and_no_choice_at_its_top(call):
     schema = function_schema(call[0])
@@ -56,7 +67,7 @@ def json_parts(data):
         yield from json_parts(inner)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(calls())
 def test_the_schema_renders_validly_for_each_provider(call):
     func, values = call
@@ -74,7 +85,7 @@ def test_the_schema_renders_validly_for_each_provider(call):
     to_values(func, coerce(schema, as_json(func, values)))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(calls())
 def test_what_the_schema_refuses_the_reader_refuses_too(call):
     func, values = call
@@ -123,6 +134,13 @@ def test_options_of_options_keep_their_two_absences_apart():
         check({"x": value})
     with pytest.raises(InvalidParametersError):
         check({"x": 3})
+
+
+def test_nothing_fits_where_a_resource_handle_is_wanted():
+    check = Validator({"type": "object", "properties": {"x": type_schema(ResourceRef("a:b/c#d", True))}}).check
+    for value in (0, None, {}):
+        with pytest.raises(InvalidParametersError):
+            check({"x": value})
 
 
 def test_every_part_of_a_wide_schema_is_typed():

@@ -119,6 +119,64 @@ def test_arrays_always_say_their_items():
     assert flat["properties"]["pair"]["maxItems"] == 2
 
 
+def test_forms_that_allow_nothing_else_make_an_object_that_allows_nothing_else():
+    closed = {"additionalProperties": False}
+    schema = {"type": "object", "oneOf": [
+        {"properties": {"at": STRING}, "description": "one", **closed}, {"properties": {"at": INTEGER}, **closed},
+    ]}  # fmt: skip
+    assert rendered(schema) == {
+        "type": "object",
+        "description": "Exactly one of these forms: (1) optional at; (2) optional at.",
+        "properties": {"at": {"anyOf": [STRING, INTEGER]}},
+        "required": [],
+        "additionalProperties": False,
+    }
+
+
+def test_two_constraints_on_one_property_both_stay():
+    schema = {"type": "object", "properties": {"a": {"minimum": 1}}, "allOf": [
+        {"properties": {"a": {"minimum": 2}}, "description": "inner", "additionalProperties": False}, True,
+    ], "unevaluatedProperties": False}  # fmt: skip
+    flat = rendered(schema)
+    assert flat["properties"] == {"a": {"allOf": [{"minimum": 1}, {"minimum": 2}]}}
+    assert flat["description"] == "inner"
+    assert flat["additionalProperties"] is False
+
+
+def test_a_list_of_types_keeps_for_each_its_own_keywords():
+    schema = {"type": "object", "properties": {
+        "a": {"type": ["integer", "string"], "minimum": 1, "enum": [1, 2, "x", None], "title": "A"},
+        "b": {"type": ["integer", "string"], "enum": [True, 3]},
+        "c": {"type": ["string"]},
+        "d": {"type": ["string", "null"], "anyOf": [{"minLength": 1}, {"pattern": "x"}]},
+    }}  # fmt: skip
+    properties = rendered(schema)["properties"]
+    assert properties["a"] == {
+        "title": "A",
+        "anyOf": [{"type": "integer", "minimum": 1, "enum": [1, 2]}, {"type": "string", "enum": ["x"]}],
+    }
+    assert properties["b"] == {"anyOf": [{"type": "integer", "enum": [3]}]}
+    assert properties["c"] == STRING
+    assert properties["d"] == {
+        "allOf": [{"anyOf": [{"minLength": 1}, {"pattern": "x"}]}],
+        "anyOf": [STRING, {"type": "null"}],
+    }
+
+
+def test_strict_is_refused_over_ten_levels():
+    schema = STRING
+    for _ in range(11):
+        schema = {"type": "object", "properties": {"a": schema}}
+    with pytest.raises(ConfigurationError, match="over 10 levels"):
+        render("t", "", schema, "openai", strict=True)
+
+
+def test_strict_makes_a_choice_nullable_by_one_more_branch():
+    schema = {"type": "object", "properties": {"a": {"anyOf": [STRING, INTEGER]}, "b": {"type": "null"}}}
+    strict = rendered(schema, strict=True)
+    assert strict["properties"] == {"a": {"anyOf": [STRING, INTEGER, {"type": "null"}]}, "b": {"type": "null"}}
+
+
 def test_strict_requires_every_property_and_lets_optional_ones_be_null():
     schema = {"type": "object", "required": ["a"], "properties": {
         "a": {"type": "string", "maxLength": 5, "format": "uri", "default": "x"},
@@ -195,7 +253,7 @@ objects = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(objects)
 def test_any_schema_renders_validly_for_each_provider(schema):
     assert schema_problem(schema) is None

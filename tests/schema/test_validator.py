@@ -136,6 +136,13 @@ def test_a_reference_keeps_what_stands_beside_it():
             Validator(schema).check(wrong)
 
 
+def endless():
+    deep = []
+    for _ in range(5000):
+        deep = [deep]
+    return deep
+
+
 @pytest.mark.parametrize(
     ("schema", "problem"),
     [
@@ -143,6 +150,7 @@ def test_a_reference_keeps_what_stands_beside_it():
         ("[1]", "the schema is not a JSON object"),
         ("true", "the schema is not a JSON object"),
         ("[" * 60_000, "the schema is JSON nested over 64 deep"),
+        pytest.param({"a": endless()}, "the schema is JSON nested over 64 deep", id="nested-beyond-recursion"),
         ('"' + '\\"' * 30_000, "the schema is not JSON"),
         ('{"minimum": NaN}', "the schema is not JSON"),
         ('{"minimum": 1' + "0" * 5000 + "}", "the schema is not JSON"),
@@ -183,6 +191,13 @@ def nested(depth):
 def test_a_schema_is_bounded_in_depth():
     assert schema_problem(nested(MAX_SCHEMA_DEPTH)) is None
     assert schema_problem(nested(MAX_SCHEMA_DEPTH + 1)) == f"the schema is nested over {MAX_SCHEMA_DEPTH} deep"
+
+
+def test_a_reference_into_a_list_of_schemas_is_followed():
+    schema = {"allOf": [{"type": "object", "properties": {"n": INTEGER}}], **obj(a={"$ref": "#/allOf/0/properties/n"})}
+    schema["properties"]["n"] = {}
+    with pytest.raises(InvalidParametersError, match=r"^a: expected an integer"):
+        Validator(schema).check({"a": "x"})
 
 
 def test_a_property_named_like_a_keyword_is_a_property():
@@ -240,6 +255,9 @@ CHOICE = {
          "a: expected an integer or a string that matches ^[0-9]$, got"),
         (obj(a={"anyOf": [{**INTEGER, "maximum": 9}, STRING]}), {"a": 10}, "a: expected a number of at most 9, got 10"),
         (obj(a={"oneOf": [INTEGER, {"type": "number"}]}), {"a": 1}, "a: 1 fits more than one of the 2 forms allowed"),
+        ({"dependentRequired": {"a": ["b"]}}, {"a": 1}, "missing required field b"),
+        ({"properties": {"a": {"contains": INTEGER}}}, {"a": []}, "a: "),
+        (obj(a={"anyOf": [{"contains": INTEGER}, {"contains": STRING}]}), {"a": []}, "a: "),
         (obj(), [1], "expected an object, got an array of 1 item"),
     ],
 )  # fmt: skip
@@ -278,11 +296,10 @@ def test_what_is_not_json_data_is_refused_as_params(params):
 
 
 def test_params_nested_without_end_are_refused():
-    deep = []
-    for _ in range(5000):
-        deep = [deep]
-    with pytest.raises(InvalidParametersError, match="not JSON data"):
-        Validator(obj(a={"type": "integer"})).check({"a": deep})
+    validator = Validator(obj(a={"type": "integer"}))
+    for attempt in (validator.check, validator.accept):
+        with pytest.raises(InvalidParametersError, match="not JSON data"):
+            attempt({"a": endless()})
 
 
 def test_a_validator_costs_nothing_until_it_is_used():
@@ -409,21 +426,42 @@ data = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
     max_leaves=8,
 )
+TYPES = ("integer", "number", "boolean", "null", "string", "array", "object")
+bounds = st.fixed_dictionaries(
+    {},
+    optional={
+        "type": st.lists(st.sampled_from(TYPES), min_size=1, max_size=3, unique=True),
+        "minimum": st.integers(-2, 2),
+        "maxLength": st.integers(0, 3),
+        "enum": st.lists(data, min_size=1, max_size=3),
+        "description": st.text(max_size=3),
+        "format": st.sampled_from(["uri", "date"]),
+        "prefixItems": st.lists(
+            st.sampled_from([{"type": "integer"}, {"type": "string"}, {}, True]), min_size=1, max_size=2
+        ),
+        "maxItems": st.integers(0, 3),
+        "items": st.booleans(),
+        "dependentRequired": st.just({"a": ["b"]}),
+    },
+)
 kinds = st.recursive(
-    st.sampled_from([{"type": t} for t in ("integer", "number", "boolean", "null", "string", "array", "object")])
+    st.sampled_from([{"type": t} for t in TYPES]) | bounds
     | st.just({}) | st.lists(data, min_size=1, max_size=3).map(lambda options: {"enum": options}),
     lambda inner: st.one_of(
         st.lists(inner, min_size=1, max_size=3).map(lambda branches: {"anyOf": branches}),
         st.lists(inner, min_size=1, max_size=2).map(lambda branches: {"oneOf": branches}),
         st.lists(inner, min_size=1, max_size=2).map(lambda branches: {"allOf": branches}),
         inner.map(lambda items: {"type": "array", "items": items}),
-        st.dictionaries(st.text(max_size=4), inner, max_size=3).map(lambda p: {"type": "object", "properties": p}),
+        st.tuples(st.dictionaries(st.text("ab", max_size=2), inner | st.booleans(), max_size=3), inner).map(
+            lambda pair: {"type": "object", "properties": pair[0], "additionalProperties": pair[1]}
+        ),
+        inner.map(lambda not_: {"not": not_}),
     ),
     max_leaves=6,
 )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(kinds, data)
 def test_coercion_leaves_valid_params_alone_and_any_params_unharmed(kind, value):
     schema, params = {"type": "object", "properties": {"x": kind}}, {"x": value}
@@ -438,7 +476,7 @@ def test_coercion_leaves_valid_params_alone_and_any_params_unharmed(kind, value)
         assert changed is params
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(kinds, data)
 def test_no_schema_and_params_bring_down_the_messages(kind, value):
     validator = Validator({"type": "object", "properties": {"x": kind}, "required": ["x"]})

@@ -67,6 +67,38 @@ def test_a_component_reads_as_wit():
     )
 
 
+def test_methods_are_written_inside_their_resource():
+    own, borrow = ResourceRef("a:b/doors#door", True), ResourceRef("a:b/doors#door", False)
+    doors = InterfaceType(
+        "a:b/doors",
+        (
+            ("[constructor]door", FuncType((("width", U32),), own)),
+            ("[method]door.open", FuncType((("self", borrow), ("wide", Primitive("bool"))), None)),
+            ("[static]door.widest", FuncType((), U32)),
+            ("count", FuncType((), U32)),
+        ),
+        ("door",),
+    )
+    keys = InterfaceType("a:b/keys", (("fit", FuncType((("door", borrow), ("in", U32)), own)),), ())
+    text = wit_text(component([doors], [keys, doors]))
+    assert text.endswith(
+        "package a:b {\n"
+        "  interface doors {\n"
+        "    resource door {\n"
+        "      constructor(width: u32);\n"
+        "      open: func(wide: bool);\n"
+        "      widest: static func() -> u32;\n"
+        "    }\n"
+        "    count: func() -> u32;\n"
+        "  }\n"
+        "  interface keys {\n"
+        "    use doors.{door};\n"
+        "    fit: func(door: borrow<door>, in: u32) -> door;\n"
+        "  }\n"
+        "}\n"
+    )
+
+
 def test_an_interface_without_a_package_is_written_in_the_world():
     text = wit_text(component(exports=[InterfaceType("api", (("get", FuncType((), STRING)),), ())]))
     assert "  export api: interface {\n    get: func() -> string;\n  }\n" in text

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wasmrt.engine import plain
+from wasmrt.schema._inline import ANNOTATIONS
 
 MAX_FORMS = 50
 _MAX_RULE_BYTES = 400
@@ -68,16 +69,12 @@ def _join(flat: dict[str, Any], other: dict[str, Any]) -> None:
 
 
 def _both(left: Any, right: Any) -> Any:
-    if left == right or right is True:
+    if right is True or left == right:
         return left
-    if (
-        isinstance(left, dict)
-        and isinstance(right, dict)
-        and all(left[key] == right[key] for key in left if key in right)
-    ):
-        return left | right
-    if isinstance(left, dict) and isinstance(right, dict) and left.keys() - right.keys() <= {"description", "title"}:
-        return {key: value for key, value in left.items() if key not in right} | right
+    if isinstance(left, dict) and isinstance(right, dict):
+        shared = (left.keys() & right.keys()) - ANNOTATIONS
+        if all(left[key] == right[key] for key in shared):
+            return right | left
     return {"allOf": [left, right]}
 
 

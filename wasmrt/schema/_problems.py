@@ -94,7 +94,7 @@ def _unknown(error: ValidationError, schema: Mapping[str, Any]) -> str:
 
 def _enum(error: ValidationError, _schema: Mapping[str, Any]) -> str:
     options = _option_names(error)
-    hint = nearest(error.instance, options) if isinstance(error.instance, str) else ""
+    hint = nearest(error.instance, options)
     return f"expected one of {names(options)}, got {shown(error.instance)}{hint}"
 
 
@@ -115,7 +115,7 @@ def _none_fits(error: ValidationError, _schema: Mapping[str, Any]) -> str:
         [(name, options)] = tags.items()
         known = list(dict.fromkeys(options))
         found = error.instance.get(name)
-        return f"expected {names([name])} to be one of {names(known)}, got {shown(found)}{nearest(str(found), known)}"
+        return f"expected {names([name])} to be one of {names(known)}, got {shown(found)}{nearest(found, known)}"
     wanted = [_wanted(branch[0]) for branch in branches if branch[0].instance_path == error.instance_path]
     if len(wanted) == len(branches):
         return f"expected {_or(dict.fromkeys(wanted))}, got {given}"

@@ -224,7 +224,9 @@ def _fields(fields: tuple[tuple[str, WitType], ...]) -> Reader:
         if not value.keys() <= known:
             stranger = next(name for name in value if name not in known)
             allowed = f"; the fields are {names(name for name, *_ in steps)}" if steps else "; there are no fields"
-            raise _MisfitError(f"unknown field {names([str(stranger)])}{nearest(str(stranger), known)}{allowed}")
+            raise _MisfitError(
+                f"unknown field {names([str(stranger)])}{nearest(stranger, (name for name, *_ in steps))}{allowed}"
+            )
         missing = [name for name in required if name not in value]
         if missing:
             plural = "" if len(missing) == 1 else "s"
@@ -271,7 +273,7 @@ def _tagged(cases: dict[str, Reader]) -> Reader:
         tag = value["tag"]
         case = cases.get(tag) if isinstance(tag, str) else None
         if case is None:
-            raise _MisfitError(f"expected one of {names(cases)}, got {shown(tag)}{nearest(str(tag), cases)}", "tag")
+            raise _MisfitError(f"expected one of {names(cases)}, got {shown(tag)}{nearest(tag, cases)}", "tag")
         stranger = next((name for name in value if name not in ("tag", "value")), None)
         if stranger is not None:
             raise _MisfitError(f"unknown field {names([str(stranger)])}; the fields are tag and value")
@@ -285,7 +287,7 @@ def _enum(choices: tuple[str, ...]) -> Reader:
 
     def read(value: Any) -> str:
         if not isinstance(value, str) or value not in known:
-            raise _MisfitError(f"expected one of {names(choices)}, got {shown(value)}{nearest(str(value), choices)}")
+            raise _MisfitError(f"expected one of {names(choices)}, got {shown(value)}{nearest(value, choices)}")
         return value
 
     return read

@@ -181,7 +181,7 @@ def _typed(schema: dict[str, Any]) -> dict[str, Any]:
         choices.append({"type": kind, **own})
     rest = {key: value for key, value in shared.items() if key not in ("enum", "anyOf")}
     both = {"allOf": [*rest.get("allOf", ()), {"anyOf": shared["anyOf"]}]} if "anyOf" in shared else {}
-    return {**outside, **rest, **both, "anyOf": choices}
+    return {**outside, **rest, **both, "anyOf": choices} if choices else {**outside, "not": {}}
 
 
 def _is(kind: str, value: Any) -> bool:

@@ -65,6 +65,11 @@ class Validator:
         Raises:
             InvalidParametersError, InvalidComponentError: as `check`.
         """
+        try:
+            if (self._is_valid or self._compiled())(params):
+                return params
+        except ValueError:
+            pass  # not JSON data: `check` says so
         changed = self.coerce(params)
         self.check(changed)
         return changed

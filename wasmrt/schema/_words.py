@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from itertools import islice
 from typing import Any
 
 from wasmrt.engine import plain
 
 MAX_SHOWN_BYTES = 60
 MAX_NAMES = 20
+MAX_COMPARED = 200
 
 Path = Sequence[str | int]
 
@@ -52,7 +54,9 @@ def names(known: Iterable[str]) -> str:
     return text if len(listed) <= MAX_NAMES else f"{text} and {len(listed) - MAX_NAMES} more"
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: Any, known: Iterable[str]) -> str:
     """` (did you mean tags?)`, or nothing."""
-    close = get_close_matches(name[:MAX_SHOWN_BYTES], list(known), n=1)
+    if not isinstance(name, str):
+        return ""
+    close = get_close_matches(name[:MAX_SHOWN_BYTES], list(islice(known, MAX_COMPARED)), n=1)
     return f" (did you mean {plain(close[0], MAX_SHOWN_BYTES)}?)" if close else ""
