@@ -9,25 +9,25 @@ import pytest
 
 from wasmrt import wasi
 from wasmrt.capabilities import Capabilities
-from wasmrt.context import CallContext, Clock, LogicalClock, Services
+from wasmrt.context import CallContext, Clock, LogicalClock, Services, Workspace
 from wasmrt.leaks import LeakDetector
 from wasmrt.limits import ResourceLimits
 
 _INTERFACES = {interface.name.partition("@")[0]: interface for interface in wasi.interfaces()}
-_SERVICES = Services(LeakDetector())
+_DETECTOR = LeakDetector()
 
 
 class Guest:
     """Calls WASI functions of one call."""
 
-    def __init__(self, *, seconds: float = 30, clock: Clock | None = None) -> None:
+    def __init__(self, *, seconds: float = 30, clock: Clock | None = None, workspace: Workspace | None = None) -> None:
         self.context = CallContext(
             call_id="test",
             tool="test",
             user="local",
             limits=ResourceLimits(timeout_seconds=seconds),
             grant=Capabilities.none(),
-            services=_SERVICES,
+            services=Services(_DETECTOR, workspace=workspace),
             clock=clock or LogicalClock(),
         )
 

@@ -55,7 +55,6 @@ def test_the_network_is_a_handle_that_opens_nothing(guest: Guest) -> None:
     [
         "sockets/tcp#[method]tcp-socket.start-connect",
         "sockets/udp#[method]outgoing-datagram-stream.send",
-        "filesystem/types#[method]descriptor.open-at",
     ],
 )
 def test_what_needs_a_handle_that_nobody_has_is_a_bug_when_called(guest: Guest, name: str) -> None:

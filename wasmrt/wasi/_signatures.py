@@ -6,15 +6,10 @@ resources that are never given out need none: no guest can call them.
 
 from __future__ import annotations
 
+from wasmrt.wasi._file_signatures import FILE_SIGNATURES
+
 _STREAM_ERROR = "variant { last-operation-failed(error), closed }"
 _DATETIME = "record { seconds: u64, nanoseconds: u32 }"
-_FILE_ERROR = (
-    "enum { access, would-block, already, bad-descriptor, busy, deadlock, quota, exist, file-too-large, "
-    "illegal-byte-sequence, in-progress, interrupted, invalid, io, is-directory, loop, too-many-links, message-size, "
-    "name-too-long, no-device, no-entry, no-lock, insufficient-memory, insufficient-space, not-directory, not-empty, "
-    "not-recoverable, unsupported, no-tty, no-such-device, overflow, not-permitted, pipe, read-only, invalid-seek, "
-    "text-file-busy, cross-device }"
-)
 _SOCKET_ERROR = (
     "enum { unknown, access-denied, not-supported, invalid-argument, out-of-memory, timeout, concurrency-conflict, "
     "not-in-progress, would-block, invalid-state, new-socket-limit, address-not-bindable, address-in-use, "
@@ -86,7 +81,7 @@ SIGNATURES: dict[str, dict[str, str]] = {
     "wasi:cli/terminal-stdin@0.2.0": {"get-terminal-stdin": "func() -> option<terminal-input>"},
     "wasi:cli/terminal-stdout@0.2.0": {"get-terminal-stdout": "func() -> option<terminal-output>"},
     "wasi:cli/terminal-stderr@0.2.0": {"get-terminal-stderr": "func() -> option<terminal-output>"},
-    "wasi:filesystem/types@0.2.0": {"filesystem-error-code": f"func(err: borrow<error>) -> option<{_FILE_ERROR}>"},
+    "wasi:filesystem/types@0.2.0": FILE_SIGNATURES,
     "wasi:filesystem/preopens@0.2.0": {"get-directories": "func() -> list<tuple<descriptor, string>>"},
     "wasi:sockets/network@0.2.0": {"network-error-code": f"func(err: borrow<error>) -> option<{_SOCKET_ERROR}>"},
     "wasi:sockets/instance-network@0.2.0": {"instance-network": "func() -> network"},

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wasmrt.engine import Err, HostInterface
-from wasmrt.limits import MAX_REFUSALS
 from wasmrt.model import Decision, Reason
 from wasmrt.wasi._handles import Handles, drop_handle
+from wasmrt.wasi._refusals import record
 from wasmrt.wasi._streams import IoError
 from wasmrt.wasi._unreachable import unreachable
 
@@ -35,24 +35,18 @@ class Network:
     """The handle that every socket function wants to see; it opens nothing."""
 
 
-class _Refusals(set[str]):
-    """What was refused so far: a guest that tries a million times leaves one line a target, and a bounded number."""
-
-
 def _refuse(ctx: CallContext, subject: str) -> Err:
-    seen = ctx.part(_Refusals)
-    if subject not in seen and len(seen) < MAX_REFUSALS:
-        seen.add(subject)
-        ctx.decide(
-            Decision(
-                allowed=False,
-                reason=Reason.SOCKETS_DENIED,
-                rule="no tool gets sockets",
-                hint="use HTTP: add the host to http.allowlist and ask for it through the http import",
-                capability="sockets",
-                subject=subject,
-            )
-        )
+    record(
+        ctx,
+        Decision(
+            allowed=False,
+            reason=Reason.SOCKETS_DENIED,
+            rule="no tool gets sockets",
+            hint="use HTTP: add the host to http.allowlist and ask for it through the http import",
+            capability="sockets",
+            subject=subject,
+        ),
+    )
     return Err("access-denied")
 
 
