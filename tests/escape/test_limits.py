@@ -80,9 +80,21 @@ def test_a_tool_that_needs_more_memory_than_its_limit_says_how_much(make: Make) 
     assert "32 MiB" in caught.value.message
 
 
-def test_a_guest_cannot_hide_a_second_memory_in_its_main_module(make: Make) -> None:
-    with pytest.raises(InvalidComponentError):
-        make(Body(functions="(memory $second 100)"))
+def test_a_second_memory_in_one_module_counts_too(make: Make) -> None:
+    # Fails, with its own words, where both memories together got more pages than the budget has.
+    pages = attacks.ONLY_THE_CLOCK.memory_bytes // 65536
+    body = Body(
+        functions="(memory $second 1)",
+        execute=f"""(loop $more (br_if $more (i32.ne (memory.grow 0 (i32.const 1)) (i32.const -1))))
+        (loop $more (br_if $more (i32.ne (memory.grow $second (i32.const 1)) (i32.const -1))))
+        (if (i32.gt_u (i32.add (memory.size 0) (memory.size $second)) (i32.const {pages}))
+          (then (return (call $fail (i32.const 512) (i32.const 11))))) (call $ok)""",
+    )
+    try:
+        tool = make(body)
+    except InvalidComponentError:
+        return  # the pool has room for one memory a module: refused altogether
+    assert tool.execute({}).result == {"ok": True}
 
 
 def test_sixty_four_sleepers_hold_up_nobody_else_and_all_end_at_their_deadlines() -> None:

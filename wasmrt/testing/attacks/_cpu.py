@@ -65,6 +65,12 @@ CPU = (
         expects=(TrapError,),
     ),
     Attack(
+        name="tail-calls",
+        about="calls itself for ever without using stack",
+        body=Body(functions="(func $on (return_call $on))", execute="(call $on) (call $ok)"),
+        expects=(DeadlineExceededError,),
+    ),
+    Attack(
         name="fill-in-a-loop",
         about="fills 60 MiB with one instruction, again and again",
         body=Body(
