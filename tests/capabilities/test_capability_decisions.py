@@ -138,11 +138,10 @@ GRANTED = (
         ("contextual/x", Reason.PREFIX_NOT_ALLOWED),
         ("secrets/api_key.txt", Reason.PREFIX_NOT_ALLOWED),
         ("Context/x", Reason.PREFIX_NOT_ALLOWED),
-        *(
-            (path, Reason.INVALID_PATH)
-            for path in ("", ".", "..", "/etc/passwd", "../etc/passwd", "context/../secrets")
-        ),
-        *((path, Reason.INVALID_PATH) for path in ("context//x", "context/./x", "./context/x", "context\\x", "C:\\x")),
+        *((path, Reason.INVALID_PATH) for path in ("", "..", "/etc/passwd", "../etc/passwd", "context/../secrets")),
+        *((path, Reason.ALLOWED) for path in ("context//x", "context/./x", "./context/x", "./context/")),
+        *((path, Reason.PREFIX_NOT_ALLOWED) for path in (".", "./", "./contextual", "x/./context/a")),
+        *((path, Reason.INVALID_PATH) for path in ("context\\x", "C:\\x", "./../x", "//context/x")),
         *((path, Reason.INVALID_PATH) for path in ("D:secrets", "context/\x00.md", "context/\x1b", "context/\ud800")),
         *((path, Reason.INVALID_PATH) for path in ("\\\\server\\x", "context/" + "a" * 300, "a/" * 3000)),
     ],
@@ -180,6 +179,7 @@ def test_nothing_is_granted_by_default_and_the_hint_names_the_section(ask):
     [
         lambda: Capabilities.none().with_workspace_read(["../x"]),
         lambda: Capabilities.none().with_workspace_read("context/"),
+        lambda: Capabilities.none().with_workspace_read(["./"]),
         lambda: Capabilities.none().with_secrets(["a*b"]),
         lambda: Capabilities.none().with_secrets(["a b"]),
         lambda: Capabilities.none().with_tool_invoke({"a b": "x"}),

@@ -58,6 +58,8 @@ def test_a_granted_file_is_read_as_it_is(reader):
     assert reader.read("context/a.md") == b"alpha"
     assert reader.read("context/deep/b.md") == b"beta"
     assert reader.read("context/%2e%2e/c.md") == b"literal"
+    for same in ("./context/a.md", "context//a.md", "context/./a.md"):
+        assert reader.read(same) == b"alpha"
 
 
 @pytest.mark.parametrize(
@@ -70,8 +72,8 @@ def test_a_granted_file_is_read_as_it_is(reader):
         ("../outside/secret.txt", Reason.INVALID_PATH),
         ("/etc/passwd", Reason.INVALID_PATH),
         ("context/a.md/", Reason.INVALID_PATH),
-        ("context//a.md", Reason.INVALID_PATH),
-        ("context/./a.md", Reason.INVALID_PATH),
+        ("context/a.md/.", Reason.INVALID_PATH),
+        ("./contextual/x", Reason.PREFIX_NOT_ALLOWED),
         ("context\\a.md", Reason.INVALID_PATH),
         ("context/a.md\x00.txt", Reason.INVALID_PATH),
         ("C:/context/a.md", Reason.INVALID_PATH),
@@ -164,6 +166,7 @@ def test_a_listing_shows_files_and_folders_and_hides_what_cannot_be_read(root, r
 
 
 def test_only_granted_folders_are_listed(reader, whole):
+    assert _reason(reader.list, ".") == Reason.PREFIX_NOT_ALLOWED
     assert _reason(reader.list, "") == Reason.PREFIX_NOT_ALLOWED
     assert _reason(reader.list, "private") == Reason.PREFIX_NOT_ALLOWED
     assert _reason(reader.list, "..") == Reason.INVALID_PATH

@@ -12,7 +12,7 @@ from wasmrt.capabilities._credential import read_secret_name
 from wasmrt.capabilities._hints import line_hint, section_hint
 from wasmrt.capabilities._model import read_alias
 from wasmrt.capabilities._url import InvalidUrlError, ParsedUrl, parse_url
-from wasmrt.capabilities._workspace_path import is_under_prefixes, path_problem
+from wasmrt.capabilities._workspace_path import is_under_prefixes, path_problem, plain_path
 from wasmrt.errors import ConfigurationError, WasmrtError
 from wasmrt.model import Decision, Reason
 
@@ -67,11 +67,12 @@ def decide_workspace(capabilities: Capabilities, path: str) -> Decision:
     problem = path_problem(path)
     if problem:
         return deny(Reason.INVALID_PATH, problem, "write it relative to the workspace, like context/notes.md")
-    folder = path.removesuffix("/").rpartition("/")[0]
-    prefix = f"{folder}/" if folder else path
+    plain = plain_path(path)
+    folder = plain.rpartition("/")[0]
+    prefix = f"{folder}/" if folder else plain
     granted = capabilities.workspace_read
     if granted is None:
-        hint = section_hint("workspace", {"allowed_prefixes": [prefix]})
+        hint = section_hint("workspace", {"allowed_prefixes": [prefix]} if prefix else True)
         return deny(Reason.NOT_GRANTED, "no workspace section", hint)
     for index, allowed in enumerate(granted.allowed_prefixes):
         if is_under_prefixes(path, (allowed,)):
@@ -79,6 +80,8 @@ def decide_workspace(capabilities: Capabilities, path: str) -> Decision:
                 True, Reason.ALLOWED, f"workspace.allowed_prefixes[{index}]", capability="workspace", subject=subject
             )
     rule = "no entry of workspace.allowed_prefixes covers this path"
+    if not prefix:
+        return deny(Reason.PREFIX_NOT_ALLOWED, rule, section_hint("workspace", True))
     return deny(Reason.PREFIX_NOT_ALLOWED, rule, line_hint("workspace.allowed_prefixes", json.dumps(prefix)))
 
 

@@ -15,7 +15,8 @@ _DRIVE = re.compile(r"[A-Za-z]:")
 def path_problem(path: object) -> str | None:
     """Say why a path cannot be judged, or None: a clause that never quotes the path.
 
-    Percent signs and odd letters are part of a name, never decoded and never normalised.
+    Percent signs and odd letters are part of a name, never decoded and never normalised. Only empty and `.` segments
+    mean nothing, as everywhere.
     """
     if not isinstance(path, str):
         return "the path is not text"
@@ -39,11 +40,9 @@ def path_problem(path: object) -> str | None:
 
 
 def _segment_problem(path: str) -> str | None:
-    segments = path.removesuffix("/").split("/")
+    segments = path.split("/")
     if ".." in segments:
         return "the path climbs with '..'"
-    if "" in segments or "." in segments:
-        return "the path holds an empty or '.' segment"
     if any(len(segment.encode()) > _MAX_NAME_BYTES for segment in segments):
         return f"the path holds a name longer than {_MAX_NAME_BYTES} bytes"
     return None
@@ -56,15 +55,22 @@ def read_prefix(text: str) -> str:
         ConfigurationError: the prefix is not a sound relative path.
     """
     problem = path_problem(text) if text else None
+    if text and not problem and not plain_path(text):
+        problem = "it names no folder"
     if problem:
         raise ConfigurationError(
             f"workspace prefix {text!r} cannot be used: {problem}",
             hint='write it like "context/", or true for the whole workspace',
         )
-    return text
+    return plain_path(text) + "/" * text.endswith("/")
+
+
+def plain_path(path: str) -> str:
+    """A sound path without its empty and `.` segments; `""` is the workspace itself."""
+    return "/".join(segment for segment in path.split("/") if segment not in ("", "."))
 
 
 def is_under_prefixes(path: str, prefixes: tuple[str, ...]) -> bool:
     """Whether a sound path lies under a prefix: `notes` and `notes/` cover `notes` and below, not `notes2`."""
-    whole = path.removesuffix("/") + "/"
+    whole = plain_path(path) + "/"
     return any(not prefix or whole.startswith(prefix.removesuffix("/") + "/") for prefix in prefixes)

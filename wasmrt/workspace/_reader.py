@@ -53,7 +53,7 @@ class WorkspaceReader:
         decision = self._capabilities.explain_workspace(path)
         if not decision.allowed:
             raise _refused(decision)
-        if path.endswith("/"):
+        if path.endswith(("/", "/.")):
             raise _refusal(Reason.INVALID_PATH, "a file's path does not end in a slash", path)
         try:
             with walking(self._root) as walk:
