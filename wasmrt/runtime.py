@@ -63,7 +63,6 @@ class WasmToolRuntime:
             audit=self._audit,
             rates=self._rates,
             rate=self.config.call_rate_limit,
-            metered=self.config.fuel_config.enabled,
             **({"clock": LogicalClock} if self.config.deterministic else {}),
         )
         self._invoker = Invoker(self._run_by_name)

@@ -96,7 +96,11 @@ class CountingCall:
         return TimeoutError("late") if time.monotonic() >= self.deadline else None
 
 
-LIMITS = StoreLimits(memory_bytes=64 << 20, memories=4, table_elements=1000, tables=8, instances=16, fuel=50_000_000)
+def limits(*, fuel: int | None = 50_000_000) -> StoreLimits:
+    return StoreLimits(memory_bytes=64 << 20, memories=4, table_elements=1000, tables=8, instances=16, fuel=fuel)
+
+
+LIMITS = limits()
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.engine.conftest import LIMITS, CountingCall, Guest, agent_host
+from tests.engine.conftest import LIMITS, CountingCall, Guest, agent_host, limits
 from wasmrt.engine import Component, EngineFault, LowerError, Sandbox, TrapCode
 from wasmrt.errors import InternalError, UnknownImportError
 
@@ -62,7 +62,7 @@ def test_traps_are_told_apart_by_their_code(guest: Guest, export: str, code: Tra
 
 
 def test_the_epoch_ends_a_guest_at_its_deadline(component: Component) -> None:
-    guest = Guest(component, agent_host(lambda call, path: None), replace(LIMITS, fuel=None))
+    guest = Guest(component, agent_host(lambda call, path: None), limits(fuel=None))
     call = CountingCall(seconds=0.05)
     with pytest.raises(EngineFault):
         guest.call("spin", call=call)

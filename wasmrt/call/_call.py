@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import secrets
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from wasmrt.call._admission import Admission
 from wasmrt.call._audit import AuditSink
 from wasmrt.call._outcome import from_exception
-from wasmrt.call._params import check_depth, encoded, parsed
+from wasmrt.call._params import check_depth, decode, encoded, parsed
 from wasmrt.call._program import Program
 from wasmrt.call._spec import ToolSpec
 from wasmrt.capabilities import Capabilities, RateLimitConfig
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int | None, str | None], None]
 _system_clock = SystemClock()
+_PROCESS = secrets.token_hex(6)
+_calls = itertools.count(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,6 @@ class CallPath:
     rates: Callable[[], RateLimiter] | None = None
     """Where calls are counted; made when first needed, because the room of networks is slow to import."""
     clock: Callable[[], Clock] = lambda: _system_clock
-    metered: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +79,7 @@ def call(
     try:
         _admit(path, context)
         try:
-            sandbox = Sandbox(
-                program.linker, program.store_limits(program.limits.fuel if path.metered else None), context
-            )
+            sandbox = Sandbox(program.linker, program.store_limits, context)
             try:
                 sandbox.instantiate()
                 raw = program.world.run(sandbox, spec, text, context_text)
@@ -122,7 +122,7 @@ def _open(
 ) -> CallContext:
     parent = asked.parent
     context = CallContext(
-        call_id=secrets.token_hex(8),
+        call_id=f"{_PROCESS}-{next(_calls):x}",
         tool=program.name,
         user=asked.user,
         limits=program.limits,
@@ -159,15 +159,11 @@ def _lift(context: CallContext, text: str) -> tuple[Any, str]:
         )  # fmt: skip
     try:
         check_depth(text)
-        return json.loads(text, parse_constant=_refuse_constant), text
+        return decode(text), text
     except (ValueError, RecursionError, InvalidParametersError) as error:
         raise GuestOutputError(
             "the tool answered with something that is not JSON", hint="have the tool serialize its result"
         ) from error
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
 
 
 def _scan(context: CallContext, result: Any, text: str) -> tuple[Any, str]:

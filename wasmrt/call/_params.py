@@ -10,6 +10,14 @@ from wasmrt.errors import InvalidParametersError
 from wasmrt.limits import MAX_JSON_DEPTH, MAX_PARAMS_BYTES
 
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+decode = json.JSONDecoder(parse_constant=_refuse_constant).decode
+"""JSON text to data, without the NaN and Infinity that Python would take."""
 _STRUCTURE = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
 
 
@@ -27,7 +35,7 @@ def parsed(params: Any) -> Any:
     try:
         text = params if isinstance(params, str) else params.decode("utf-8")
         check_depth(text)
-        return json.loads(text, parse_constant=_refuse_constant)
+        return decode(text)
     except UnicodeDecodeError as error:
         raise InvalidParametersError("params are not UTF-8", hint="pass a JSON object as UTF-8 text") from error
     except RecursionError as error:
@@ -71,10 +79,6 @@ def check_depth(text: str) -> None:
                 raise _too_deep()
         elif mark in "]}":
             depth -= 1
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
 
 
 def _too_deep() -> InvalidParametersError:

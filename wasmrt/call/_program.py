@@ -40,13 +40,10 @@ class Program:
     linker: Linker
     world: World
     limits: ResourceLimits
-    memories: int
+    store_limits: StoreLimits
     specs: dict[str, ToolSpec]
     _validators: dict[str, Validator]
     _lock: threading.Lock
-
-    def store_limits(self, fuel: int | None) -> StoreLimits:
-        return _store_limits(self.limits, self.memories, fuel)
 
     def validator(self, tool: str) -> Validator:
         """The compiled schema of a tool, built when first needed."""
@@ -81,7 +78,8 @@ def make_program(
         timeout_seconds=min(limits.timeout_seconds, DESCRIBE_SECONDS),
     )
     memories, specs = _describe(name, linker, world, small, metered)
-    return Program(name, digest, linker, world, limits, memories, specs, {}, threading.Lock())
+    store_limits = _store_limits(limits, memories, limits.fuel if metered else None)
+    return Program(name, digest, linker, world, limits, store_limits, specs, {}, threading.Lock())
 
 
 def fits_the_pool(limits: ResourceLimits) -> bool:
@@ -89,11 +87,13 @@ def fits_the_pool(limits: ResourceLimits) -> bool:
     return limits.memory_bytes <= POOL_MEMORY_BYTES and limits.table_elements <= POOL_TABLE_ELEMENTS
 
 
-def _store_limits(limits: ResourceLimits, memories: int, fuel: int | None) -> StoreLimits:
+def _store_limits(
+    limits: ResourceLimits, memories: int, fuel: int | None, *, allowed: int | None = None
+) -> StoreLimits:
     # The engine counts per memory; the budget is the store's, so each memory gets its share.
     return StoreLimits(
         memory_bytes=limits.memory_bytes // memories,
-        memories=memories,
+        memories=allowed or memories,
         table_elements=limits.table_elements,
         tables=POOL_TABLES_PER_COMPONENT,
         instances=limits.instances,
@@ -169,7 +169,7 @@ def _memory_needed(linker: Linker, limits: ResourceLimits) -> int | None:
         wider = replace(limits, memory_bytes=budget)
         with Sandbox(
             linker,
-            replace(_store_limits(wider, 1, None), memories=POOL_MEMORIES_PER_COMPONENT),
+            _store_limits(wider, 1, None, allowed=POOL_MEMORIES_PER_COMPONENT),
             _probe_context("probe", wider),
         ) as sandbox:
             try:

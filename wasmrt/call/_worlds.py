@@ -73,7 +73,9 @@ def detect(linker: Linker) -> World:
     others = plain_world(linker)
     if others is not None:
         return others
-    raise UnknownWorldError(_nothing_to_run(kind), hint="export wasmrt:tool/provider@0.1.0, near:agent/tool, or functions with plain types")
+    raise UnknownWorldError(
+        _nothing_to_run(kind), hint="export wasmrt:tool/provider@0.1.0, near:agent/tool, or functions with plain types"
+    )
 
 
 def _nothing_to_run(kind: ComponentType) -> str:

@@ -54,7 +54,7 @@ _OFF = (
     "concurrency_support",
 )
 # Multi-memory is on: the adapters between nested components need it, and without it wasmtime 50 aborts the process
-# over them. The store's own limit on memories holds all the same. Tail calls are on: QuickJS guests are built with them.
+# over them. The store's own limit on memories holds all the same. Tail calls are on: QuickJS guests need them.
 _ON = ("consume_fuel", "epoch_interruption", "wasm_component_model", "wasm_multi_memory", "wasm_tail_call")
 
 

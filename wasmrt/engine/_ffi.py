@@ -14,7 +14,7 @@ import ctypes
 import importlib.util
 import platform
 import sys
-from ctypes import CFUNCTYPE, POINTER, c_bool, c_int64, c_size_t, c_uint8, c_uint32, c_uint64, c_void_p
+from ctypes import CFUNCTYPE, POINTER, c_bool, c_size_t, c_uint8, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any
 
@@ -85,13 +85,14 @@ class Instance(ctypes.Structure):
     _fields_ = [("store_id", c_uint64), ("private", c_uint32)]
 
 
+class _FuncHead(ctypes.Structure):
+    _fields_ = [("store_id", c_uint64), ("private1", c_uint32)]
+
+
 class Func(ctypes.Structure):
-    _fields_ = [
-        ("store_id", c_uint64),
-        ("private1", c_uint32),
-        ("private2", c_uint32),
-        ("private3", c_void_p),
-    ]
+    """wasmtime_component_func_t: 32 bytes, because its first two fields are a padded structure of their own."""
+
+    _fields_ = [("head", _FuncHead), ("private2", c_uint32), ("private3", c_void_p)]
 
 
 class TypeRef(ctypes.Structure):
@@ -186,9 +187,11 @@ resource_type_delete = _function(_quick, "wasmtime_component_resource_type_delet
 # Stores.
 store_new = _function(_quick, "wasmtime_store_new", P, P, P, P)
 store_context = _function(_quick, "wasmtime_store_context", P, P)
-store_limiter = _function(_quick, "wasmtime_store_limiter", None, P, c_int64, c_int64, c_int64, c_int64, c_int64)
+# No argument types: its six values are made once a tool, as ctypes objects, and passed as they are.
+store_limiter = _quick["wasmtime_store_limiter"]
+store_limiter.restype = None
 store_delete = _function(_blocking, "wasmtime_store_delete", None, P)
-store_epoch_callback = _function(_quick, "wasmtime_store_epoch_deadline_callback", None, P, EPOCH_CALLBACK, P, P)
+store_epoch_callback = _function(_quick, "wasmtime_store_epoch_deadline_callback", None, P, P, P, P)
 context_get_data = _function(_quick, "wasmtime_context_get_data", P, P)
 context_set_fuel = _function(_quick, "wasmtime_context_set_fuel", P, P, c_uint64)
 context_get_fuel = _function(_quick, "wasmtime_context_get_fuel", P, P, P)
@@ -211,7 +214,6 @@ linker_add_resource = _function(
 )  # fmt: skip
 instance_get_func = _function(_quick, "wasmtime_component_instance_get_func", B, P, P, P, P)
 func_call = _function(_blocking, "wasmtime_component_func_call", P, P, P, P, N, P, N)
-func_post_return = _function(_blocking, "wasmtime_component_func_post_return", P, P, P)
 
 # Values.
 vallist_new_uninit = _function(_quick, "wasmtime_component_vallist_new_uninit", None, P, N)

@@ -31,9 +31,8 @@ from wasmrt.engine._values import FORMAT, PAYLOAD, Case, Err, Ok, Some, is_neste
 Lifter = Callable[[int, int], Any]
 
 _string_at = ctypes.string_at
-_vector = Struct("=QQ").unpack
-_three = Struct("=QQQ").unpack
-_address = Struct("=Q").unpack
+_vector_at = _ffi.Vector.from_address  # faster than reading bytes and unpacking them
+_pointer_at = ctypes.c_uint64.from_address
 _SIZE, _ENTRY = _ffi.VALUE_SIZE, _ffi.ENTRY_SIZE
 _NAME_SIZE = _ENTRY - _SIZE
 
@@ -71,14 +70,20 @@ def lifter(kind: WitType) -> Lifter:  # noqa: C901 - one case a kind of type rea
             return _resource
 
 
+def _vector(address: int) -> tuple[int, int]:
+    vector = _vector_at(address)
+    return vector.size, vector.data or 0
+
+
 def _text(size: int, data: int) -> str:
     # The engine has validated UTF-8 before it hands a string over.
     return _string_at(data, size).decode("utf-8") if size else ""
 
 
 def _string(address: int, _context: int) -> str:
-    size, data = _vector(_string_at(address + PAYLOAD, 16))
-    return _string_at(data, size).decode("utf-8") if size else ""
+    vector = _vector_at(address + PAYLOAD)
+    size = vector.size
+    return _string_at(vector.data, size).decode("utf-8") if size else ""
 
 
 def _number(code: str, width: int) -> Lifter:
@@ -91,7 +96,7 @@ def _window(data: int, size: int) -> memoryview:
 
 
 def _bytes(address: int, _context: int) -> bytes:
-    size, data = _vector(_string_at(address + PAYLOAD, 16))
+    size, data = _vector(address + PAYLOAD)
     return bytes(_window(data, size)[PAYLOAD::_SIZE]) if size else b""
 
 
@@ -100,7 +105,7 @@ def _numbers(code: str, width: int) -> Lifter:
     form: Any = code  # the stubs want a literal
 
     def lift(address: int, _context: int) -> list[Any]:
-        size, data = _vector(_string_at(address + PAYLOAD, 16))
+        size, data = _vector(address + PAYLOAD)
         return _window(data, size).cast(form)[start::step].tolist() if size else []
 
     return lift
@@ -108,7 +113,7 @@ def _numbers(code: str, width: int) -> Lifter:
 
 def _list(element: Lifter) -> Lifter:
     def lift(address: int, context: int) -> list[Any]:
-        size, data = _vector(_string_at(address + PAYLOAD, 16))
+        size, data = _vector(address + PAYLOAD)
         return [element(at, context) for at in range(data, data + size * _SIZE, _SIZE)] if size else []
 
     return lift
@@ -118,7 +123,7 @@ def _record(fields: list[tuple[str, Lifter]]) -> Lifter:
     steps = [(name, index * _ENTRY + _NAME_SIZE, lift) for index, (name, lift) in enumerate(fields)]
 
     def lift(address: int, context: int) -> dict[str, Any]:
-        _, data = _vector(_string_at(address + PAYLOAD, 16))
+        data = _vector_at(address + PAYLOAD).data
         return {name: inner(data + offset, context) for name, offset, inner in steps}
 
     return lift
@@ -128,7 +133,7 @@ def _tuple(elements: list[Lifter]) -> Lifter:
     steps = [(index * _SIZE, lift) for index, lift in enumerate(elements)]
 
     def lift(address: int, context: int) -> tuple[Any, ...]:
-        _, data = _vector(_string_at(address + PAYLOAD, 16))
+        data = _vector_at(address + PAYLOAD).data
         return tuple(inner(data + offset, context) for offset, inner in steps)
 
     return lift
@@ -136,8 +141,8 @@ def _tuple(elements: list[Lifter]) -> Lifter:
 
 def _variant(cases: dict[str, Lifter | None]) -> Lifter:
     def lift(address: int, context: int) -> Case:
-        size, data, payload = _three(_string_at(address + PAYLOAD, 24))
-        name = _text(size, data)
+        name = _text(*_vector(address + PAYLOAD))
+        payload = _pointer_at(address + PAYLOAD + 16).value
         inner = cases[name]
         return Case(name) if inner is None else Case(name, inner(payload, context))
 
@@ -145,13 +150,13 @@ def _variant(cases: dict[str, Lifter | None]) -> Lifter:
 
 
 def _flags(address: int, _context: int) -> frozenset[str]:
-    size, data = _vector(_string_at(address + PAYLOAD, 16))
-    return frozenset(_text(*_vector(_string_at(data + index * 16, 16))) for index in range(size))
+    size, data = _vector(address + PAYLOAD)
+    return frozenset(_text(*_vector(data + index * 16)) for index in range(size))
 
 
 def _option(inner: Lifter, nested: bool) -> Lifter:
     def lift(address: int, context: int) -> Any:
-        (payload,) = _address(_string_at(address + PAYLOAD, 8))
+        payload = _pointer_at(address + PAYLOAD).value
         if not payload:
             return None
         return Some(inner(payload, context)) if nested else inner(payload, context)
@@ -161,9 +166,10 @@ def _option(inner: Lifter, nested: bool) -> Lifter:
 
 def _result(ok: Lifter | None, err: Lifter | None) -> Lifter:
     def lift(address: int, context: int) -> Ok | Err:
-        is_ok, payload = _vector(_string_at(address + PAYLOAD, 16))
+        place = _vector_at(address + PAYLOAD)
+        payload = place.data
         # Only the lowest byte of the first word is the bool; the rest is padding.
-        if is_ok & 0xFF:
+        if place.size & 0xFF:
             return Ok() if ok is None else Ok(ok(payload, context))
         return Err() if err is None else Err(err(payload, context))
 
@@ -171,7 +177,7 @@ def _result(ok: Lifter | None, err: Lifter | None) -> Lifter:
 
 
 def _resource(address: int, context: int) -> int:
-    (any_resource,) = _address(_string_at(address + PAYLOAD, 8))
+    any_resource = _pointer_at(address + PAYLOAD).value
     host = ctypes.c_void_p()
     error = _ffi.resource_any_to_host(context, any_resource, ctypes.addressof(host))
     if error:

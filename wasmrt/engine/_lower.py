@@ -53,6 +53,7 @@ from wasmrt.engine._values import (
 _SIZE, _ENTRY = _ffi.VALUE_SIZE, _ffi.ENTRY_SIZE
 _NAME_SIZE = _ENTRY - _SIZE
 _memmove = ctypes.memmove
+_STRING = KIND["string"]
 _head = Struct("=QQQ").pack
 _pair = Struct("=QQ").pack
 _triple = Struct("=QQQQ").pack
@@ -65,36 +66,81 @@ class LowerError(Exception):
 class Arena(Protocol):
     context: int
 
+    def put(self, at: int, data: bytes) -> None: ...
     def text(self, data: bytes) -> int: ...
+    def name(self, data: bytes) -> int: ...
     def values(self, count: int) -> int: ...
     def entries(self, count: int) -> int: ...
     def names(self, count: int) -> int: ...
 
 
+_ARENA_BYTES = 16 * 1024
+_COPIED_BYTES = 2 * 1024
+_names: dict[bytes, tuple[ctypes.Array[ctypes.c_char], int]] = {}
+
+
 class CallArena:
-    """Memory that Python keeps alive until the call is over."""
+    """Memory that Python keeps until the call is over; small things come from one block that is used again.
 
-    __slots__ = ("_kept", "context")
+    The engine copies parameters, so that the names of fields and cases can stand in one place for ever.
+    """
 
-    def __init__(self, context: int) -> None:
+    __slots__ = ("_base", "_block", "_end", "_kept", "_top", "_window", "context")
+
+    def __init__(self) -> None:
+        self._block = ctypes.create_string_buffer(_ARENA_BYTES)
+        self._window = memoryview(self._block).cast("B")
+        self._base = ctypes.addressof(self._block)
+        self._end = self._base + _ARENA_BYTES
+        self.reset(0)
+
+    def reset(self, context: int) -> None:
+        """Forget everything; nothing handed out before may be used again."""
         self.context = context
+        self._top = self._base
         self._kept: list[Any] = []
 
+    def put(self, at: int, data: bytes) -> None:
+        """Write `data` at an address that this arena handed out."""
+        offset = at - self._base
+        if 0 <= offset < _ARENA_BYTES:
+            self._window[offset : offset + len(data)] = data  # several times faster than ctypes.memmove
+        else:
+            _memmove(at, data, len(data))
+
     def text(self, data: bytes) -> int:
+        size = len(data)
+        if size <= _COPIED_BYTES:
+            at = self.take(size)
+            self.put(at, data)
+            return at
         pointer = ctypes.c_char_p(data)
         self._kept.append(pointer)
         return ctypes.c_void_p.from_buffer(pointer).value or 0
 
+    def name(self, data: bytes) -> int:
+        known = _names.get(data)
+        if known is None:
+            buffer = ctypes.create_string_buffer(data, len(data) or 1)
+            known = _names[data] = (buffer, ctypes.addressof(buffer))
+        return known[1]
+
     def values(self, count: int) -> int:
-        return self._block(count * _SIZE)
+        return self.take(count * _SIZE)
 
     def entries(self, count: int) -> int:
-        return self._block(count * _ENTRY)
+        return self.take(count * _ENTRY)
 
     def names(self, count: int) -> int:
-        return self._block(count * 16)
+        return self.take(count * 16)
 
-    def _block(self, size: int) -> int:
+    def take(self, size: int) -> int:
+        """An address with room for `size` bytes, aligned to eight."""
+        at = self._top
+        top = at + ((size + 7) & ~7)
+        if top <= self._end:
+            self._top = top
+            return at
         block = ctypes.create_string_buffer(size)
         self._kept.append(block)
         return ctypes.addressof(block)
@@ -108,10 +154,16 @@ class OwnedArena:
     def __init__(self, context: int) -> None:
         self.context = context
 
+    def put(self, at: int, data: bytes) -> None:
+        _memmove(at, data, len(data))
+
     def text(self, data: bytes) -> int:
         vector = _ffi.Vector()
         _ffi.byte_vec_new(ctypes.addressof(vector), len(data), data)
         return vector.data or 0
+
+    def name(self, data: bytes) -> int:
+        return self.text(data)
 
     def values(self, count: int) -> int:
         return self._vector(_ffi.vallist_new_uninit, count, _SIZE)
@@ -173,18 +225,19 @@ def _expect(ok: bool, what: str, value: Any) -> None:
 
 
 def _string(value: Any, address: int, arena: Arena) -> None:
-    _expect(isinstance(value, str), "a string", value)
+    if not isinstance(value, str):
+        _expect(False, "a string", value)
     try:
         data = value.encode("utf-8")
     except UnicodeEncodeError as error:
         raise LowerError("the string holds a lone surrogate, which UTF-8 cannot carry") from error
-    _memmove(address, _head(KIND["string"], len(data), arena.text(data) if data else 0), 24)
+    arena.put(address, _head(_STRING, len(data), arena.text(data) if data else 0))
 
 
-def _char(value: Any, address: int, _arena: Arena) -> None:
+def _char(value: Any, address: int, arena: Arena) -> None:
     _expect(isinstance(value, str) and len(value) == 1, "one character", value)
     _expect(not 0xD800 <= ord(value) <= 0xDFFF, "a Unicode scalar value", value)
-    _memmove(address, _pair(KIND["char"], ord(value)), 16)
+    arena.put(address, _pair(KIND["char"], ord(value)))
 
 
 def _number(name: str) -> Lowerer:
@@ -193,13 +246,13 @@ def _number(name: str) -> Lowerer:
     kind = KIND[name]
     wanted: tuple[type, ...] = (bool,) if name == "bool" else (float, int) if name[0] == "f" else (int,)
 
-    def lower(value: Any, address: int, _arena: Arena) -> None:
+    def lower(value: Any, address: int, arena: Arena) -> None:
         _expect(isinstance(value, wanted) and (name == "bool" or not isinstance(value, bool)), name, value)
         try:
             packed = pack(kind, value)
         except (struct.error, OverflowError) as error:
             raise LowerError(f"{value!r} does not fit {name}") from error
-        _memmove(address, packed, len(packed))
+        arena.put(address, packed)
 
     return lower
 
@@ -212,7 +265,7 @@ def _bytes(value: Any, address: int, arena: Arena) -> None:
         window = memoryview((ctypes.c_ubyte * (count * _SIZE)).from_address(block)).cast("B")
         window[0::_SIZE] = bytes((KIND["u8"],)) * count
         window[PAYLOAD::_SIZE] = value
-    _memmove(address, _head(LIST, count, block), 24)
+    arena.put(address, _head(LIST, count, block))
 
 
 def _numbers(name: str) -> Lowerer:
@@ -232,7 +285,7 @@ def _numbers(name: str) -> Lowerer:
             window = memoryview((ctypes.c_ubyte * (count * _SIZE)).from_address(block)).cast("B")
             window[0::_SIZE] = bytes((kind,)) * count
             window.cast(form)[start::step] = memoryview(packed)
-        _memmove(address, _head(LIST, count, block), 24)
+        arena.put(address, _head(LIST, count, block))
 
     return lower
 
@@ -243,7 +296,7 @@ def _list(element: Lowerer) -> Lowerer:
         block = arena.values(len(value)) if value else 0
         for index, inner in enumerate(value):
             element(inner, block + index * _SIZE, arena)
-        _memmove(address, _head(LIST, len(value), block), 24)
+        arena.put(address, _head(LIST, len(value), block))
 
     return lower
 
@@ -260,9 +313,9 @@ def _record(fields: list[tuple[str, Lowerer]]) -> Lowerer:
         for name, encoded, offset, inner in steps:
             if name not in value:
                 raise LowerError(f"the record's field {name} is missing")
-            _memmove(block + offset, _pair(len(encoded), arena.text(encoded)), 16)
+            arena.put(block + offset, _pair(len(encoded), arena.name(encoded)))
             inner(value[name], block + offset + _NAME_SIZE, arena)
-        _memmove(address, _head(RECORD, count, block), 24)
+        arena.put(address, _head(RECORD, count, block))
 
     return lower
 
@@ -273,7 +326,7 @@ def _tuple(elements: list[Lowerer]) -> Lowerer:
         block = arena.values(len(elements))
         for index, (inner, item) in enumerate(zip(elements, value, strict=True)):
             inner(item, block + index * _SIZE, arena)
-        _memmove(address, _head(TUPLE, len(elements), block), 24)
+        arena.put(address, _head(TUPLE, len(elements), block))
 
     return lower
 
@@ -296,7 +349,7 @@ def _variant(cases: dict[str, Lowerer | None]) -> Lowerer:
         _expect(isinstance(value, Case) and value.name in cases, f"a case of {', '.join(cases)}", value)
         encoded = value.name.encode()
         payload = _boxed(value.value, cases[value.name], arena)
-        _memmove(address, _triple(VARIANT, len(encoded), arena.text(encoded), payload), 32)
+        arena.put(address, _triple(VARIANT, len(encoded), arena.name(encoded), payload))
 
     return lower
 
@@ -306,7 +359,7 @@ def _enum(names: frozenset[str]) -> Lowerer:
         if value not in names:
             raise LowerError(f"{value!r} is none of {', '.join(sorted(names))}")
         encoded = value.encode()
-        _memmove(address, _head(ENUM, len(encoded), arena.text(encoded)), 24)
+        arena.put(address, _head(ENUM, len(encoded), arena.name(encoded)))
 
     return lower
 
@@ -320,8 +373,8 @@ def _flags(names: frozenset[str]) -> Lowerer:
         block = arena.names(len(chosen)) if chosen else 0
         for index, name in enumerate(chosen):
             encoded = name.encode()
-            _memmove(block + index * 16, _pair(len(encoded), arena.text(encoded)), 16)
-        _memmove(address, _head(FLAGS, len(chosen), block), 24)
+            arena.put(block + index * 16, _pair(len(encoded), arena.name(encoded)))
+        arena.put(address, _head(FLAGS, len(chosen), block))
 
     return lower
 
@@ -335,7 +388,7 @@ def _option(inner: Lowerer, nested: bool) -> Lowerer:
             payload = _boxed(value.value, inner, arena)
         else:
             payload = _boxed(value, inner, arena)
-        _memmove(address, _pair(OPTION, payload), 16)
+        arena.put(address, _pair(OPTION, payload))
 
     return lower
 
@@ -345,7 +398,7 @@ def _result(ok: Lowerer | None, err: Lowerer | None) -> Lowerer:
         _expect(isinstance(value, (Ok, Err)), "Ok or Err", value)
         is_ok = isinstance(value, Ok)
         payload = _boxed(value.value, ok if is_ok else err, arena)
-        _memmove(address, _head(RESULT, int(is_ok), payload), 24)
+        arena.put(address, _head(RESULT, int(is_ok), payload))
 
     return lower
 
@@ -364,6 +417,6 @@ def _resource(resource: str, owned: bool) -> Lowerer:
             _ffi.resource_host_delete(host)
         if error:
             raise fault(error)
-        _memmove(address, _pair(RESOURCE, handle.value or 0), 16)
+        arena.put(address, _pair(RESOURCE, handle.value or 0))
 
     return lower

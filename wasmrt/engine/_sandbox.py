@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
@@ -18,19 +17,29 @@ from wasmrt.errors import InternalError
 
 _SIZE = _ffi.VALUE_SIZE
 _FUEL_OFF = 2**63
+_EMPTY = bytes(_SIZE)
+_FUNC_SIZE = ctypes.sizeof(_ffi.Func)
 _handles = itertools.count(1)
+_arenas: list[CallArena] = []  # used by one call at a time; taking and giving back are atomic
 
 
-@dataclass(frozen=True, slots=True)
 class StoreLimits:
     """The store's own limits; memory is per linear memory, because that is what the engine counts."""
 
-    memory_bytes: int
-    memories: int
-    table_elements: int
-    tables: int
-    instances: int
-    fuel: int | None
+    __slots__ = ("fuel", "native")
+
+    def __init__(
+        self,
+        *,
+        memory_bytes: int,
+        memories: int,
+        table_elements: int,
+        tables: int,
+        instances: int,
+        fuel: int | None,
+    ) -> None:
+        self.fuel = fuel
+        self.native = tuple(map(ctypes.c_int64, (memory_bytes, table_elements, instances, tables, memories)))
 
 
 class Export:
@@ -68,6 +77,7 @@ def _on_epoch(_context: int, handle: int, delta: Any, kind: Any) -> int | None:
 
 
 _ON_EPOCH = _ffi.EPOCH_CALLBACK(_on_epoch)
+_ON_EPOCH_AT = ctypes.cast(_ON_EPOCH, ctypes.c_void_p).value
 
 
 class Sandbox:
@@ -79,6 +89,7 @@ class Sandbox:
         "_handle",
         "_instance",
         "_linker",
+        "_place",
         "_spent",
         "_store",
         "_ticker",
@@ -99,19 +110,13 @@ class Sandbox:
         self._ticker.enter()
         self._store: int = _ffi.store_new(engine.pointer, self._handle, None)
         self._context: int = _ffi.store_context(self._store)
-        self._instance = _ffi.Instance()
-        _ffi.store_limiter(
-            self._store,
-            limits.memory_bytes,
-            limits.table_elements,
-            limits.instances,
-            limits.tables,
-            limits.memories,
-        )
+        self._place = _ffi.Instance()
+        self._instance = ctypes.addressof(self._place)
+        _ffi.store_limiter(ctypes.c_void_p(self._store), *limits.native)
         # Start functions and realloc run guest code: everything is armed before instantiation.
         if engine.config.consume_fuel:
             _ffi.context_set_fuel(self._context, _FUEL_OFF if limits.fuel is None else limits.fuel)
-        _ffi.store_epoch_callback(self._store, _ON_EPOCH, self._handle, None)
+        _ffi.store_epoch_callback(self._store, _ON_EPOCH_AT, self._handle, None)
         _ffi.context_set_epoch_deadline(self._context, 1)
 
     def instantiate(self) -> None:
@@ -124,14 +129,16 @@ class Sandbox:
             self._linker.pointer,
             self._context,
             self._linker.component.pointer,
-            ctypes.addressof(self._instance),
+            self._instance,
         )
         if error:
             raise fault(error)
         self.started = True
 
     def call(self, export: Export, *values: Any) -> Any:
-        """Lower `values`, run the export, lift its result, run its post-return.
+        """Lower `values`, run the export, lift its result.
+
+        Its post-return is not run: it could only free memory of a store that is about to be dropped whole.
 
         Raises:
             EngineFault: the guest trapped or was stopped.
@@ -140,37 +147,40 @@ class Sandbox:
         if not self.started or self.closed:
             # The library would abort the process over an instance that is not there.
             raise InternalError("the sandbox has no instance to call")
-        func = _ffi.Func()
-        func_at = ctypes.addressof(func)
-        if not _ffi.instance_get_func(ctypes.addressof(self._instance), self._context, export.index, func_at):
-            raise InternalError(f"the instance has no export {'/'.join(export.path)}")
-        count = len(export.lowerers)
-        if len(values) != count:
-            raise LowerError(f"the export takes {count} values, not {len(values)}")
-        arena = CallArena(self._context)
-        args = arena.values(count) if count else 0
-        for index, lower in enumerate(export.lowerers):
-            lower(values[index], args + index * _SIZE, arena)
-        if export.lift is None:
-            self._run(func_at, args, count, None)
-            answer = None
-        else:
-            result = ctypes.create_string_buffer(_SIZE)
-            at = ctypes.addressof(result)
-            self._run(func_at, args, count, at)
-            try:
-                answer = export.lift(at, self._context)
-            finally:
-                _ffi.val_delete(at)
-        error = _ffi.func_post_return(func_at, self._context)
-        if error:
-            raise fault(error)
-        return answer
+        if len(values) != len(export.lowerers):
+            raise LowerError(f"the export takes {len(export.lowerers)} values, not {len(values)}")
+        arena = _arenas.pop() if _arenas else CallArena()
+        arena.reset(self._context)
+        try:
+            return self._call(export, values, arena)
+        finally:
+            _arenas.append(arena)
 
-    def _run(self, func: int, args: int, count: int, result: int | None) -> None:
-        error = _ffi.func_call(func, self._context, args, count, result, 0 if result is None else 1)
+    def _call(self, export: Export, values: tuple[Any, ...], arena: CallArena) -> Any:
+        context = self._context
+        func = arena.take(_FUNC_SIZE)
+        if not _ffi.instance_get_func(self._instance, context, export.index, func):
+            raise InternalError(f"the instance has no export {'/'.join(export.path)}")
+        count = len(values)
+        args = arena.values(count)
+        at = args
+        for lower, value in zip(export.lowerers, values, strict=True):
+            lower(value, at, arena)
+            at += _SIZE
+        if export.lift is None:
+            error = _ffi.func_call(func, context, args, count, None, 0)
+            if error:
+                raise fault(error)
+            return None
+        result = arena.values(1)
+        ctypes.memmove(result, _EMPTY, _SIZE)  # the engine drops what was there before
+        error = _ffi.func_call(func, context, args, count, result, 1)
         if error:
             raise fault(error)
+        try:
+            return export.lift(result, context)
+        finally:
+            _ffi.val_delete(result)
 
     @property
     def fuel_used(self) -> int:

@@ -8,6 +8,8 @@ from typing import Protocol
 
 TICK_SECONDS = 0.01
 """A tenth of the shortest deadline worth promising; the seed system ticked every 0.5 s."""
+_IDLE_TICKS = 20
+"""How long it stays awake after the last call, so that a run of short calls does not wake it for each."""
 
 
 class Ticking(Protocol):
@@ -30,7 +32,8 @@ class Ticker:
         state = self._state
         with state.lock:
             state.running += 1
-            if state.running == 1:
+            if not state.awake:
+                state.awake = True
                 state.wake.set()
         if self._thread is None:
             self._begin()
@@ -38,8 +41,6 @@ class Ticker:
     def leave(self) -> None:
         with self._state.lock:
             self._state.running -= 1
-            if self._state.running == 0:
-                self._state.wake.clear()
 
     def stop(self) -> None:
         """End the thread and wait for it."""
@@ -65,6 +66,7 @@ class _State:
         self.wake = threading.Event()
         self.pause = threading.Event()
         self.running = 0
+        self.awake = False
         self.stopped = False
 
     def stop(self) -> None:
@@ -77,6 +79,7 @@ class _State:
 
 
 def _tick(reference: weakref.ref[Ticking], state: _State) -> None:
+    idle = 0
     while not state.stopped:
         state.wake.wait()
         if state.pause.wait(TICK_SECONDS) or state.stopped:
@@ -86,3 +89,10 @@ def _tick(reference: weakref.ref[Ticking], state: _State) -> None:
             return
         engine.increment_epoch()
         del engine
+        idle = 0 if state.running else idle + 1
+        if idle >= _IDLE_TICKS:
+            idle = 0
+            with state.lock:
+                if not state.running and not state.stopped:
+                    state.awake = False
+                    state.wake.clear()
