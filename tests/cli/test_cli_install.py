@@ -151,6 +151,7 @@ def test_a_source_that_is_not_there_is_named_without_its_folder(wasmrt: Run, tmp
     told = wasmrt("install", tmp_path / "absent.wasm", code=2).stderr
     assert "there is no component 'absent.wasm'" in told
     assert str(tmp_path) not in told
+    assert "from a file only" in wasmrt("install", "https://example.com/tool.wasm", code=2).stderr
 
 
 def test_the_cache_folder_may_be_read_only(wasmrt: Run, tool_file: Write, home: Path) -> None:

@@ -192,11 +192,15 @@ class Catalog:
         """Remove components that no version names, left by an install that was cut off; return how many."""
         if not self._index.exists:
             return 0
+        with self._index.reading() as db:
+            known = _digests(db)
+        if not self._components.strays(known) and not self._components.has_incoming():
+            return 0  # nothing to do, and a folder that cannot be written is no reason to fail
         with self._index.writing() as db:
             self._components.prepare()
             self._components.clear_incoming()
-            known = {digest for (digest,) in db.execute("SELECT DISTINCT digest FROM version")}
-            strays = self._components.strays(known)
+            # Asked again: what looked stray a moment ago may be what somebody has just installed.
+            strays = self._components.strays(_digests(db))
             for digest in strays:
                 self._components.remove(digest)
         return len(strays)
@@ -237,6 +241,10 @@ def _versions(db: sqlite3.Connection, name: str) -> list[Any]:
     # The columns are ours, from the constant above.
     query = f"SELECT {_COLUMNS}, number = (SELECT active FROM tool WHERE name = ?1)"  # noqa: S608
     return db.execute(f"{query} FROM version WHERE name = ?1 ORDER BY number", (name,)).fetchall()
+
+
+def _digests(db: sqlite3.Connection) -> set[str]:
+    return {digest for (digest,) in db.execute("SELECT DISTINCT digest FROM version")}
 
 
 def _version(row: tuple[Any, ...]) -> ToolVersion:

@@ -82,6 +82,13 @@ class ComponentFolder:
             else:
                 Path(entry.path).unlink(missing_ok=True)
 
+    def has_incoming(self) -> bool:
+        """Whether something half-written lies around; it may be another process's that is still writing."""
+        try:
+            return any(os.scandir(self._incoming))
+        except FileNotFoundError:
+            return False
+
     def strays(self, known: Container[str]) -> list[str]:
         """Digests on disk that `known` does not hold."""
         try:

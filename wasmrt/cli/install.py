@@ -10,6 +10,7 @@ import click
 from wasmrt.cli._grant import NotGrantedError, ask, tell_powers
 from wasmrt.cli._output import is_interactive, json_option, say, show_json
 from wasmrt.cli._tools import open_runtime, prepare
+from wasmrt.errors import SourceError
 from wasmrt.limits import COMPONENT_MAX_BYTES, COMPONENT_WARN_BYTES
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command("install")
-@click.argument("source", type=click.Path(path_type=Path))
+@click.argument("source")
 @click.option("--name", metavar="NAME", help="What to call it; without it, the file's name.")
 @click.option(
     "--capabilities",
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 @click.option("--warn-bytes", type=click.IntRange(1), default=COMPONENT_WARN_BYTES, help="Warn above this size.")
 @json_option
 def install(
-    source: Path,
+    source: str,
     name: str | None,
     capabilities: Path | None,
     grant: Path | None,
@@ -56,6 +57,9 @@ def install(
     from wasmrt.cli._reading import read_tool
     from wasmrt.installer import FileSource, Installer, WasmValidator, read_capability_file
 
+    if "://" in source:
+        raise SourceError("a tool can be installed from a file only", hint="download it first, and its sidecar")
+
     def read(tool: str, data: bytes) -> Reading:
         with open_runtime() as runtime:
             return read_tool(prepare(runtime, tool, data))
@@ -63,7 +67,7 @@ def install(
     validator = WasmValidator(warn_bytes=warn_bytes, max_bytes=max_bytes)
     installer = Installer(Catalog(find_places().data), prepare=read, validator=validator)
     narrowed = None if grant is None else read_capability_file(grant)
-    proposal = installer.propose(FileSource(source, capabilities), name=name, grant=narrowed)
+    proposal = installer.propose(FileSource(Path(source), capabilities), name=name, grant=narrowed)
     if not as_json:
         _tell(proposal)
     version = _decide(installer, proposal, granted=yes, may_ask=is_interactive() and not as_json)
