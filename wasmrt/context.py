@@ -368,15 +368,16 @@ class CallContext:
 
     def usage(self, *, fuel: int, output_bytes: int = 0) -> Usage:
         return Usage(
-            fuel=fuel,
-            wall_seconds=time.monotonic() - self.started,
-            params_bytes=self.params_bytes,
-            output_bytes=output_bytes,
-            host_calls=self.host_calls,
-            http_requests=self.http_requests,
-            http_sent_bytes=self.http_sent_bytes,
-            http_received_bytes=self.http_received_bytes,
-            tool_invocations=self.tool_invocations,
-            log_entries=len(self.logs),
-            log_entries_dropped=self.log_entries_dropped,
+            fuel,
+            time.monotonic() - self.started,
+            None,
+            self.params_bytes,
+            output_bytes,
+            self.host_calls,
+            self.http_requests,
+            self.http_sent_bytes,
+            self.http_received_bytes,
+            self.tool_invocations,
+            len(self.logs),
+            self.log_entries_dropped,
         )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 
 class Reason(StrEnum):
@@ -97,9 +97,8 @@ class LogEntry:
     """Unix milliseconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """What one call used until it ended, well or badly."""
+class Usage(NamedTuple):
+    """What one call used until it ended, well or badly. A named tuple, because every call makes one."""
 
     fuel: int = 0
     wall_seconds: float = 0.0
@@ -116,7 +115,7 @@ class Usage:
     log_entries_dropped: int = 0
 
     def as_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
+        return self._asdict()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +129,7 @@ class ToolOutput:
     raw: str | None = None
     cost: Decimal | None = None
     duration: float = 0.0
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = Usage()
     logs: tuple[LogEntry, ...] = ()
     decisions: tuple[Decision, ...] = ()
     call_id: str = ""
