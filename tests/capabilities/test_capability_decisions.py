@@ -92,6 +92,12 @@ def test_a_path_prefix_covers_whole_segments(prefix, path, covered):
     assert granted.explain_http("GET", f"https://a.example{path}").allowed is covered
 
 
+def test_the_builder_takes_one_entry_or_a_list_of_them():
+    one = EndpointPattern.host("a.example").with_methods("GET", "POST")
+    assert one == EndpointPattern.host("A.example.").with_methods(["post", "get"])
+    assert Capabilities.none().with_http(one) == Capabilities.none().with_http(HttpCapability([one]))
+
+
 def test_an_empty_allowlist_and_none_at_all_differ():
     url = "https://anything.com/"
     assert Capabilities.none().with_http([]).explain_http("GET", url).reason == Reason.EMPTY_ALLOWLIST
@@ -184,6 +190,14 @@ def test_nothing_is_granted_by_default_and_the_hint_names_the_section(ask):
         lambda: Capabilities.none().with_secrets(["a b"]),
         lambda: Capabilities.none().with_tool_invoke({"a b": "x"}),
         lambda: Capabilities.none().with_tool_invoke({"a": ""}),
+        lambda: Capabilities.none().with_http(5),
+        lambda: Capabilities.none().with_http({"a": 1}),
+        lambda: Capabilities.none().with_workspace_read(5),
+        lambda: Capabilities.none().with_tool_invoke(["a"]),
+        lambda: HttpCapability(credentials={"a": 1}),
+        lambda: EndpointPattern("a.example", methods=5),
+        lambda: EndpointPattern("a.example", methods=("GET", 5)),
+        lambda: EndpointPattern("a.example", ports=("80",)),
         lambda: EndpointPattern.host("a.example").with_methods("BREW"),
         lambda: EndpointPattern.host("a.example").with_ports(0),
         lambda: EndpointPattern.host("a.example").with_schemes("ftp"),
@@ -196,6 +210,10 @@ def test_nothing_is_granted_by_default_and_the_hint_names_the_section(ask):
         lambda: CredentialLocation.header("X-Key", "a\r\n"),
         lambda: CredentialLocation.basic("a:b"),
         lambda: CredentialLocation.query_param(""),
+        lambda: CredentialLocation("bearer-ish"),
+        lambda: CredentialLocation.header(7),
+        lambda: CredentialMapping(secret_name="t", location="bearer", host_patterns=("a.example",)),
+        lambda: CredentialMapping(secret_name="t", location=CredentialLocation.bearer(), host_patterns=5),
         lambda: CredentialLocation.url_path("a/b"),
         lambda: CredentialMapping(secret_name="t", location=CredentialLocation.bearer(), host_patterns=()),
         lambda: CredentialMapping(

@@ -99,6 +99,9 @@ class CredentialLocation:
         return cls(LocationType.URL_PATH, placeholder=placeholder)
 
     def __post_init__(self) -> None:
+        parts = (self.name, self.prefix, self.username, self.placeholder)
+        if not isinstance(self.type, LocationType) or not all(isinstance(part, str) for part in parts):
+            raise ConfigurationError("a credential's place is made with bearer(), basic(), header(), ...")
         match self.type:
             case LocationType.BASIC if ":" in self.username or not _VISIBLE.match(self.username):
                 raise ConfigurationError("a basic credential's user name may not hold ':' or control characters")
@@ -158,6 +161,8 @@ class CredentialMapping:
         put(self, "name", self.name or self.secret_name)
         if len(self.name) > _MAX_NAME_LENGTH or not _VISIBLE.match(self.name):
             raise ConfigurationError("a credential's name must be short and of visible characters")
+        if not isinstance(self.location, CredentialLocation) or not isinstance(self.optional, bool):
+            raise ConfigurationError(f"credential {self.name!r} needs a CredentialLocation, and optional as a flag")
         if not self.host_patterns:
             raise ConfigurationError(f"credential {self.name!r} names no host", hint='add "host_patterns"')
         put(self, "host_patterns", _read_each(self.host_patterns, read_host_pattern))
@@ -202,7 +207,7 @@ def matching_credentials(credentials: Iterable[CredentialMapping], url: ParsedUr
 
 
 def _read_each(items: Iterable[str], read: Any) -> tuple[str, ...]:
-    if isinstance(items, str):
+    if isinstance(items, str) or not isinstance(items, Iterable):
         raise ConfigurationError(f"{items!r} must be a list")
     found = tuple(dict.fromkeys(read(item) for item in items))
     if len(found) > MAX_CAPABILITY_ENTRIES:

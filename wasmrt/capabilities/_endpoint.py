@@ -111,14 +111,15 @@ class EndpointPattern:
     def with_path_prefix(self, prefix: str) -> EndpointPattern:
         return replace(self, path_prefix=prefix)
 
-    def with_methods(self, *methods: str) -> EndpointPattern:
-        return replace(self, methods=methods)
+    def with_methods(self, *methods: str | Iterable[str]) -> EndpointPattern:
+        """Allow these methods only; they may also be given as one list."""
+        return replace(self, methods=_flat(methods))
 
-    def with_ports(self, *ports: int) -> EndpointPattern:
-        return replace(self, ports=ports)
+    def with_ports(self, *ports: int | Iterable[int]) -> EndpointPattern:
+        return replace(self, ports=_flat(ports))
 
-    def with_schemes(self, *schemes: str) -> EndpointPattern:
-        return replace(self, schemes=schemes)
+    def with_schemes(self, *schemes: str | Iterable[str]) -> EndpointPattern:
+        return replace(self, schemes=_flat(schemes))
 
     def ports_for(self, scheme: str) -> tuple[int, ...]:
         """The ports covered under `scheme`; none where the scheme is not covered."""
@@ -146,9 +147,21 @@ class EndpointPattern:
         return json.dumps(self.as_dict())
 
 
+def _flat(items: Iterable[Any]) -> tuple[Any, ...]:
+    """The items, those of a list in its place."""
+    flat: list[Any] = []
+    for item in items:
+        flat += item if isinstance(item, (list, tuple, set, frozenset)) else [item]
+    return tuple(flat)
+
+
+def _check_list(items: object, what: str, kind: type) -> None:
+    if not isinstance(items, (list, tuple, set, frozenset)) or not all(isinstance(item, kind) for item in items):
+        raise ConfigurationError(f"{what} must be a list of {'numbers' if kind is int else 'texts'}")
+
+
 def _read_methods(methods: Iterable[object]) -> tuple[str, ...]:
-    if isinstance(methods, str):
-        raise ConfigurationError(f"methods must be a list, not the text {methods!r}")
+    _check_list(methods, "methods", str)
     upper = {m.upper() if isinstance(m, str) else m for m in methods}
     unknown = upper - set(METHODS)
     if unknown:
@@ -158,6 +171,7 @@ def _read_methods(methods: Iterable[object]) -> tuple[str, ...]:
 
 
 def _read_ports(ports: Iterable[object]) -> tuple[int, ...]:
+    _check_list(ports, "ports", int)
     found: set[int] = set()
     for port in ports:
         if isinstance(port, bool) or not isinstance(port, int) or not 0 < port < 65536:
@@ -169,8 +183,7 @@ def _read_ports(ports: Iterable[object]) -> tuple[int, ...]:
 
 
 def _read_schemes(schemes: Iterable[object]) -> tuple[str, ...]:
-    if isinstance(schemes, str):
-        raise ConfigurationError(f"schemes must be a list, not the text {schemes!r}")
+    _check_list(schemes, "schemes", str)
     lower = {s.lower() if isinstance(s, str) else s for s in schemes}
     if not lower or lower - set(DEFAULT_PORTS):
         raise ConfigurationError("a scheme must be 'https' or 'http'", hint='leave it out for "https"')

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from wasmrt.capabilities._credential import CredentialMapping, matching_credentials, read_secret_name
 from wasmrt.capabilities._endpoint import EndpointPattern
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from wasmrt.capabilities._url import ParsedUrl
     from wasmrt.model import Decision
 
+T = TypeVar("T")
 _ALIAS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}\Z")
 _TOOL_NAME = re.compile(r"[\x21-\x7e]{1,256}\Z")
 MAX_REQUESTS = 1_000_000
@@ -81,6 +82,8 @@ class HttpCapability:
 
     def __post_init__(self) -> None:
         if isinstance(self.credentials, Mapping):
+            if not all(isinstance(mapping, CredentialMapping) for mapping in self.credentials.values()):
+                raise ConfigurationError("credentials may hold CredentialMapping only")
             named = tuple(replace(mapping, name=name) for name, mapping in self.credentials.items())
             object.__setattr__(self, "credentials", named)
         _as_tuple(self, "allowlist", EndpointPattern)
@@ -140,7 +143,10 @@ class ToolInvokeCapability:
 
     def __post_init__(self) -> None:
         pairs = self.aliases.items() if isinstance(self.aliases, Mapping) else self.aliases
-        object.__setattr__(self, "aliases", tuple(sorted((a, t) for a, t in pairs)))
+        try:
+            object.__setattr__(self, "aliases", tuple(sorted((str(a), str(t)) for a, t in pairs)))
+        except (TypeError, ValueError):
+            raise ConfigurationError("aliases must map an alias to a tool's name") from None
         _as_tuple(self, "aliases", tuple)
         if len(dict(self.aliases)) < len(self.aliases):
             raise ConfigurationError("one alias stands for two tools")
@@ -193,8 +199,11 @@ class Capabilities:
         """No power at all."""
         return cls()
 
-    def with_http(self, http: HttpCapability | Iterable[EndpointPattern]) -> Capabilities:
-        return replace(self, http=http if isinstance(http, HttpCapability) else HttpCapability(tuple(http)))
+    def with_http(self, http: HttpCapability | EndpointPattern | Iterable[EndpointPattern]) -> Capabilities:
+        """Allow these requests; a list of entries comes with the default limits."""
+        if isinstance(http, EndpointPattern):
+            http = (http,)
+        return replace(self, http=http if isinstance(http, HttpCapability) else HttpCapability(_listed(http)))
 
     def with_workspace_read(self, prefixes: WorkspaceCapability | Iterable[str]) -> Capabilities:
         given = prefixes if isinstance(prefixes, WorkspaceCapability) else WorkspaceCapability(_listed(prefixes))
@@ -208,7 +217,7 @@ class Capabilities:
     def with_tool_invoke(self, aliases: ToolInvokeCapability | Mapping[str, str]) -> Capabilities:
         given = aliases
         if not isinstance(given, ToolInvokeCapability):
-            given = ToolInvokeCapability(tuple(given.items()))
+            given = ToolInvokeCapability(tuple(given.items()) if isinstance(given, Mapping) else given)
         return replace(self, tool_invoke=given)
 
     def with_limits(self, limits: ToolLimits) -> Capabilities:
@@ -253,8 +262,8 @@ def glob_covers(pattern: str, name: str) -> bool:
     return pattern == name
 
 
-def _listed(items: Iterable[str]) -> tuple[str, ...]:
-    if isinstance(items, str):
+def _listed(items: Iterable[T]) -> tuple[T, ...]:
+    if isinstance(items, (str, Mapping)) or not isinstance(items, Iterable):
         raise ConfigurationError(f"{items!r} must be a list")
     return tuple(items)
 
