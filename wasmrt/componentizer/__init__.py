@@ -53,4 +53,3 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
         value |= (data[at] & 0x7F) << shift
         shift, at = shift + 7, at + 1
     return value | data[at] << shift, at + 1
-

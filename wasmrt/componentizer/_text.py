@@ -12,6 +12,9 @@ from wasmrt.componentizer._wit import PRIMITIVES, Definition, Function, Interfac
 from wasmrt.errors import ComponentError, UnknownImportError
 
 
+_CONSTRUCTORS = frozenset(("list", "option", "tuple", "result"))
+
+
 def component_text(package: Package, world: World, module: Module) -> str:
     """Raises: ComponentError where the module does not fit the world."""
     return _Writer(package, world, module).text()
@@ -77,7 +80,7 @@ class _Writer:
         ]
         for definition in interface.types:
             body.append(f"(type ${definition.name}' {_definition(definition)})")
-            body.append(f"(export \"{definition.name}\" (type ${definition.name} (eq ${definition.name}')))")
+            body.append(f'(export "{definition.name}" (type ${definition.name} (eq ${definition.name}\')))')
         body += [
             f'(export "{function.name}" {_function(function)})'
             for function in interface.functions
@@ -161,8 +164,10 @@ class _Writer:
             self._lines.append(f"(type {scope[definition.name]} {_definition(definition, scope)})")
         for function in interface.functions:
             self._lines.append(self._lifted(qualified, prefix, function, scope))
-        inner = _inner(interface)
-        given = [f'(with "type-{name}" (type {outer}))' for name, outer in scope.items()]
+        borrowed = self._borrowed(interface)
+        inner = _inner(interface, borrowed)
+        given = [f'(with "type-{source}-{of.name}" (type ${source}.{of.name}))' for source, of, _ in borrowed]
+        given += [f'(with "type-{of.name}" (type {scope[of.name]}))' for of in interface.types]
         given += [f'(with "func-{function.name}" (func ${prefix}{function.name}))' for function in interface.functions]
         self._lines.append(f"(component ${prefix}shape {' '.join(inner)})")
         self._lines.append(f"(instance ${prefix}made (instantiate ${prefix}shape {' '.join(given)}))")
@@ -179,6 +184,43 @@ class _Writer:
             f' (canon lift (core func $main "{core}") {self._options()}{after}))'
         )
 
+    def _borrowed(self, interface: Interface) -> list[_Borrowed]:
+        """Types of other interfaces that this one uses, each after those it is made of."""
+        found: dict[tuple[str, str], _Borrowed] = {}
+
+        def borrow(source: str, name: str) -> str:
+            place = self._interface(source)
+            if name in place.uses:
+                return borrow(*place.uses[name])
+            definition = next((of for of in place.types if of.name == name), None)
+            if definition is None:
+                raise ComponentError(f"interface {source!r} has no type {name!r}")
+            if (source, name) not in found:
+                scope = {part: borrow(source, part) for part in _names(definition)}
+                found[source, name] = (source, definition, scope)
+            return f"$in-{source}.{name}"
+
+        for source, name in interface.uses.values():
+            borrow(source, name)
+        return list(found.values())
+
+
+_Borrowed = tuple[str, Definition, dict[str, str]]
+
+
+def _names(definition: Definition) -> list[str]:
+    """The named types that a definition mentions."""
+    pending = [of for _, of in definition.cases]
+    names = []
+    while pending:
+        of = pending.pop()
+        if of is None:
+            continue
+        if of.name not in PRIMITIVES and of.name not in _CONSTRUCTORS:
+            names.append(of.name)
+        pending += of.of
+    return names
+
 
 def _shim(stand_ins: list[tuple[str, str, Signature]]) -> str:
     parts = [f'(table (export "table") {len(stand_ins)} {len(stand_ins)} funcref)']
@@ -189,23 +231,29 @@ def _shim(stand_ins: list[tuple[str, str, Signature]]) -> str:
     return f"(core module $shim {' '.join(parts)})"
 
 
-def _inner(interface: Interface) -> list[str]:
-    """Types in as `type-NAME`, functions in as `func-NAME`, both out under their own names."""
-    names = [*interface.uses, *(definition.name for definition in interface.types)]
-    taken: dict[str, str] = {}
+def _inner(interface: Interface, borrowed: list[_Borrowed]) -> list[str]:
+    """Types in as `type-...`, functions in as `func-NAME`, both out under their own names."""
     lines: list[str] = []
-    for local in interface.uses:
-        source, name = interface.uses[local]
-        lines.append(f'(import "type-{local}" (type $in-{local} (eq ${source}.{name})))')
-        taken[local] = f"$in-{local}"
+    for source, of, scope in borrowed:
+        key = f"{source}.{of.name}"
+        lines.append(f"(type $of-{key} {_definition(of, scope)})")
+        lines.append(f'(import "type-{source}-{of.name}" (type $in-{key} (eq $of-{key})))')
+    taken = {local: f"$in-{source}.{name}" for local, (source, name) in interface.uses.items()}
     for definition in interface.types:
         lines.append(f"(type $of-{definition.name} {_definition(definition, taken)})")
         lines.append(f'(import "type-{definition.name}" (type $in-{definition.name} (eq $of-{definition.name})))')
         taken[definition.name] = f"$in-{definition.name}"
     for function in interface.functions:
         lines.append(f'(import "func-{function.name}" (func $in-func-{function.name} {_signature(function, taken)}))')
-    lines += [f'(export $out-{name} "{name}" (type {taken[name]}))' for name in names]
-    out = {name: f"$out-{name}" for name in names}
+    out: dict[str, str] = {}
+    for local in interface.uses:
+        lines.append(f'(export $out-{local} "{local}" (type {taken[local]}))')
+        out[local] = f"$out-{local}"
+    # Written again in terms of the exported names: an exported type may mention no other.
+    for definition in interface.types:
+        lines.append(f"(type $as-{definition.name} {_definition(definition, out)})")
+        lines.append(f'(export $out-{definition.name} "{definition.name}" (type $as-{definition.name}))')
+        out[definition.name] = f"$out-{definition.name}"
     for function in interface.functions:
         ascribed = f"(func {_signature(function, out)})"
         lines.append(f'(export "{function.name}" (func $in-func-{function.name}) {ascribed})')
@@ -245,7 +293,7 @@ def _type(of: Type | None, scope: dict[str, str] | None = None) -> str:
         ok, error = (*of.of, None, None)[:2]
         parts = [_type(ok, scope)] if ok else []
         return f"(result {' '.join([*parts, *([f'(error {_type(error, scope)})'] if error else [])])})"
-    if of.name in {"list", "option", "tuple"}:
+    if of.name in _CONSTRUCTORS:
         return f"({of.name} {' '.join(_type(part, scope) for part in of.of)})"
     if scope is None:
         return f"${of.name}"

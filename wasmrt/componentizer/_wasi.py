@@ -15,7 +15,10 @@ _I = "i32"
 
 # name -> (parameters, body); parameters are checked, so that a body never meets another shape.
 _BODIES: dict[str, tuple[tuple[str, ...], str]] = {
-    "args_sizes_get": ((_I, _I), "(i32.store (local.get 0) (i32.const 0)) (i32.store (local.get 1) (i32.const 0)) i32.const 0"),
+    "args_sizes_get": (
+        (_I, _I),
+        "(i32.store (local.get 0) (i32.const 0)) (i32.store (local.get 1) (i32.const 0)) i32.const 0",
+    ),
     "environ_sizes_get": (
         (_I, _I),
         "(i32.store (local.get 0) (i32.const 0)) (i32.store (local.get 1) (i32.const 0)) i32.const 0",

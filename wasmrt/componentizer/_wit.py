@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 
 from wasmrt.errors import ComponentError
 
-PRIMITIVES = frozenset(
-    ("bool", "u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64", "f32", "f64", "char", "string")
-)
+PRIMITIVES = frozenset(("bool", "u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64", "f32", "f64", "char", "string"))
 MAX_WIT_BYTES = 256 * 1024
 MAX_TYPE_DEPTH = 32
 
