@@ -22,7 +22,11 @@ if TYPE_CHECKING:
     import re2
 
 BLOCK_BYTES = 4096
+STRIDE_BYTES = 16 * BLOCK_BYTES
+"""Neighbouring blocks that touch the same rule are searched as one, up to this; strides lie at fixed offsets."""
 _GATE_OVERLAP_BYTES = 256
+_CROWD = 24
+_CROWD_BYTES = 256
 _GATE_MEMORY_BYTES = 64 << 20
 _RULE_MEMORY_BYTES = 16 << 20
 
@@ -106,15 +110,32 @@ class RuleEngine:
             return gate
 
     def find(self, data: bytes, start: int = 0, end: int | None = None) -> Iterator[Finding]:
-        """Yield the findings that begin in `start..end`; `start` lies on a block's edge."""
+        """Yield the findings that begin in `start..end`; `start` lies on a stride's edge."""
         gate = self._gate or self._prepare()
         stop = len(data) if end is None else end
-        for low in range(start, stop, BLOCK_BYTES):
-            high = low + BLOCK_BYTES
-            hits = gate.Match(data[low : high + _GATE_OVERLAP_BYTES])
-            if hits:
-                for index in sorted({i for hit in hits for i in self._by_gate[hit]}):
-                    yield from self._apply(index, data, low, min(high, stop))
+        for base in range(start, stop, STRIDE_BYTES):
+            edge = min(base + STRIDE_BYTES, stop)
+            touched: dict[int, int] = {}
+            for low in range(base, edge, BLOCK_BYTES):
+                hits = gate.Match(data[low : low + BLOCK_BYTES + _GATE_OVERLAP_BYTES])
+                now = {i for hit in hits for i in self._by_gate[hit]} if hits else ()
+                if len(now) > _CROWD:
+                    yield from self._crowd(gate, data, low, min(low + BLOCK_BYTES, edge))
+                    now = ()
+                for index in touched.keys() - now if touched else ():
+                    yield from self._apply(index, data, touched.pop(index), low)
+                for index in now:
+                    touched.setdefault(index, low)
+            for index, low in touched.items():
+                yield from self._apply(index, data, low, edge)
+
+    def _crowd(self, gate: re2.Set, data: bytes, start: int, stop: int) -> Iterator[Finding]:
+        """Search a block that touches very many rules in small parts, each only for the rules it touches itself."""
+        for low in range(start, stop, _CROWD_BYTES):
+            high = min(low + _CROWD_BYTES, stop)
+            hits = gate.Match(data[low : high + _GATE_OVERLAP_BYTES]) or ()
+            for index in {i for hit in hits for i in self._by_gate[hit]}:
+                yield from self._apply(index, data, low, high)
 
     def _apply(self, index: int, data: bytes, low: int, high: int) -> Iterator[Finding]:
         rule = self.rules[index]

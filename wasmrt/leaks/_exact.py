@@ -13,7 +13,7 @@ import base64
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from wasmrt.leaks._layers import Budget, opened, unescapings
+from wasmrt.leaks._layers import Budget, holds_escapes, opened, unescapings
 
 MIN_SECRET_CHARS = 6
 """Below this a secret is not looked for: it would redact ordinary words."""
@@ -24,7 +24,7 @@ _CASELESS_FROM = 16
 """From this length on a match in another case is no accident."""
 
 _APART_DEPTH = 2
-"""Down to this depth each kind of escape is also undone by itself."""
+"""Down to this depth each kind of escape is also undone by itself, where a secret holds one literally."""
 
 _LOWER = bytes(range(256)).lower()
 _ALNUM = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -44,12 +44,13 @@ class _Needle:
 class ExactMatcher:
     """The needles of one call's secrets; nothing is built before the first scan."""
 
-    __slots__ = ("_alnum", "_loose", "_secrets", "_verbatim", "unwatched")
+    __slots__ = ("_alnum", "_escaped", "_loose", "_secrets", "_verbatim", "unwatched")
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
         self._secrets = tuple((n, v) for n, v in secrets.items() if len(v) >= MIN_SECRET_CHARS)
         self.unwatched = tuple(n for n, v in secrets.items() if len(v) < MIN_SECRET_CHARS)
         self._alnum: tuple[_Needle, ...] | None = None
+        self._escaped = False
         self._loose: tuple[_Needle, ...] = ()
         self._verbatim: tuple[tuple[str, bytes], ...] = ()
 
@@ -74,17 +75,24 @@ class ExactMatcher:
                 alnum.append(_Needle(name, raw.hex().encode(), None))
                 alnum += (_Needle(name, n.lower(), n) for n in _base64_cores(raw) if len(n) >= _MIN_NEEDLE)
         self._loose = tuple(loose)
+        self._escaped = any(holds_escapes(v.encode("utf-8", "surrogatepass")) for _, v in self._secrets)
         self._verbatim = tuple((n, v.encode("utf-8", "surrogatepass")) for n, v in self._secrets)
         self._alnum = tuple(alnum)
 
-    def _search(self, data: bytes, *, depth: int, budget: Budget) -> Iterator[tuple[str, int, int]]:
+    def _search(
+        self, data: bytes, *, depth: int, budget: Budget, whole: bool = True
+    ) -> Iterator[tuple[str, int, int]]:
         yield from self._plainly(data)
         if depth >= budget.depth:
             return
-        for decoded in unescapings(data, apart=depth < _APART_DEPTH):
+        settled = True
+        for decoded in unescapings(data, apart=self._escaped and depth < _APART_DEPTH):
+            settled = False
             if budget.take(len(decoded.data)):
-                for name, start, end in self._search(decoded.data, depth=depth + 1, budget=budget):
+                for name, start, end in self._search(decoded.data, depth=depth + 1, budget=budget, whole=False):
                     yield name, *decoded.origin(start, end)
+        if not whole and not settled:
+            return  # the layers in between hold the same packed runs as the first or the last
         for start, end, inner in opened(data, budget):
             for name in {n for n, _, _ in self._search(inner, depth=depth + 1, budget=budget)}:
                 yield name, start, end

@@ -9,6 +9,8 @@ import zlib
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
 
 from wasmrt.limits import MIB
 
@@ -53,8 +55,19 @@ _FAMILIES = {
     b"\\": rb"(?:\\x[0-9A-Fa-f]{2})+|(?:\\u[0-9A-Fa-f]{4})+|\\u\{[0-9A-Fa-f]{1,6}\}|\\U[0-9A-Fa-f]{8}|\\[\\/\"'abfnrtv0]",
     b"&": rb"&#[0-9]{1,7};|&#[xX][0-9A-Fa-f]{1,6};|&(?:amp|lt|gt|quot|apos|nbsp);",
 }
-_ESCAPES = {family: re.compile(expression) for family, expression in _FAMILIES.items()}
-_ANY_ESCAPE = re.compile(b"|".join(_FAMILIES.values()))
+
+
+@lru_cache(maxsize=8)
+def _expression(*, family: bytes | None = None, runs: bool = False) -> Any:
+    """Compile what finds escapes, of one kind or of any, or runs of base64: RE2, since `re` is slow at alternatives."""
+    import re2
+
+    options = re2.Options()
+    options.encoding = re2.Options.Encoding.LATIN1
+    if runs:
+        return re2.compile(_RUNS, options)
+    return re2.compile(_FAMILIES[family] if family else b"|".join(_FAMILIES.values()), options)
+
 _NAMED = {b"amp": b"&", b"lt": b"<", b"gt": b">", b"quot": b'"', b"apos": b"'", b"nbsp": b" "}
 _SINGLE = {b"\\\\": b"\\", b"\\/": b"/", b'\\"': b'"', b"\\'": b"'"}
 
@@ -67,14 +80,19 @@ def unescapings(data: bytes, *, apart: bool) -> Iterator[Unescaped]:
     present = [family for family in _FAMILIES if family in data]
     if not present:
         return
-    everything = _undone(data, _ANY_ESCAPE)
+    everything = _undone(data, _expression())
     if everything is not None:
         yield everything
     if apart and len(present) > 1:
         for family in present:
-            alone = _undone(data, _ESCAPES[family])
+            alone = _undone(data, _expression(family=family))
             if alone is not None and everything is not None and alone.data != everything.data:
                 yield alone
+
+
+def holds_escapes(data: bytes) -> bool:
+    """Tell whether a text reads differently once escapes are undone."""
+    return _expression().search(data) is not None
 
 
 def unescaped(data: bytes) -> Unescaped | None:
@@ -82,7 +100,7 @@ def unescaped(data: bytes) -> Unescaped | None:
     return next(unescapings(data, apart=False), None)
 
 
-def _undone(data: bytes, escapes: re.Pattern[bytes]) -> Unescaped | None:
+def _undone(data: bytes, escapes: Any) -> Unescaped | None:
     pieces: list[bytes] = []
     out, src = [0], [0]
     position = length = 0
@@ -125,7 +143,7 @@ def _utf8(point: int) -> bytes:
     return chr(point).encode("utf-8", "replace") if point < 0x110000 else b"?"
 
 
-_RUNS = re.compile(rb"[A-Za-z0-9+/_\-]{24,}(?:\r?\n[ \t]*[A-Za-z0-9+/_\-]{4,})*")
+_RUNS = rb"[A-Za-z0-9+/_\-]{24,}(?:\r?\n[ \t]*[A-Za-z0-9+/_\-]{4,})*"
 _HEX_RUN = re.compile(rb"[0-9A-Fa-f]{32,}")
 _PRINTABLE = bytes(range(32, 127)) + b"\t\r\n"
 _GZIP, _ZLIB = b"\x1f\x8b\x08", (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
@@ -135,7 +153,7 @@ def opened(data: bytes, budget: Budget) -> Iterator[tuple[int, int, bytes]]:
     """Yield `(start, end, content)` of what was packed whole: base64 and hex runs, gzip and zlib streams."""
     for start, inner in _archives(data, budget):
         yield start, len(data), inner
-    for match in _RUNS.finditer(data):
+    for match in _expression(runs=True).finditer(data):
         run = match.group()
         for inner in _decoded(run):
             if _worth_opening(inner) and budget.take(len(inner)):

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from wasmrt.errors import LeakError
-from wasmrt.leaks._engine import BLOCK_BYTES
+from wasmrt.leaks._engine import STRIDE_BYTES
 from wasmrt.leaks._model import LeakMatch, LeakReport, report_of
 from wasmrt.leaks._rules import MAX_REACH_BYTES
 from wasmrt.limits import DEFAULT_MAX_RESPONSE_BYTES
 
 Matcher = Callable[[bytes, int, int | None], list[LeakMatch]]
-_AHEAD_BYTES = MAX_REACH_BYTES + BLOCK_BYTES
-"""How much a block needs to see beyond its end before its findings can no longer change."""
+_AHEAD_BYTES = MAX_REACH_BYTES + STRIDE_BYTES
+"""How much a stride needs to see beyond its end before its findings can no longer change."""
 
 
 class LeakStream:
@@ -51,12 +51,12 @@ class LeakStream:
         self._data += chunk.encode("utf-8", "surrogatepass") if isinstance(chunk, str) else chunk
         if len(self._data) > self.max_bytes:
             raise LeakError(f"the text is over {self.max_bytes} bytes", hint="raise max_bytes of the stream")
-        ready = (len(self._data) - _AHEAD_BYTES) // BLOCK_BYTES * BLOCK_BYTES
+        ready = (len(self._data) - _AHEAD_BYTES) // STRIDE_BYTES * STRIDE_BYTES
         return tuple(self._advance(ready)) if ready > self._done else ()
 
     def _advance(self, end: int | None) -> list[LeakMatch]:
-        """Scan from the first block that is not done up to `end`, seeing one block back for the word before."""
-        base = max(0, self._done - BLOCK_BYTES)
+        """Scan from the first stride that is not done up to `end`, seeing one stride back for the word before."""
+        base = max(0, self._done - STRIDE_BYTES)
         stop = len(self._data) if end is None else end
         window = bytes(self._data[base : None if end is None else stop + _AHEAD_BYTES])
         fresh = [
