@@ -16,7 +16,8 @@ from wasmrt.capabilities import (
     WorkspaceCapability,
 )
 
-HOSTS = ["api.example.com", "a.api.example.com", "example.com", "other.org", "8.8.8.8"]
+PUBLIC_LITERAL = "8.8.8.8"
+HOSTS = ["api.example.com", "a.api.example.com", "example.com", "other.org", PUBLIC_LITERAL]
 PATTERNS = [*HOSTS, "*.example.com", "*.api.example.com"]
 PATHS = ["/", "/v1", "/v1/", "/v1/users", "/v1/%75sers/", "/v1/users%2Fadmin", "/v1/usersX", "/v2", "//v1", "/%zz"]
 PREFIXES = [None, *(path for path in PATHS if "%zz" not in path)]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import wasmtime
-from capability_strategies import FILES, SECRETS, capabilities, urls
+from capability_strategies import FILES, PUBLIC_LITERAL, SECRETS, capabilities, urls
 from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -48,7 +48,7 @@ _LOOPBACK = "127.0.0.1"
 
 
 class _Loopback:
-    """Every name is this machine, which nobody may reach: nothing is ever sent."""
+    """Every name is this machine, which nobody may reach: nothing is ever sent. A literal address is never asked for."""
 
     def resolve(self, host: str, port: int, *, timeout_seconds: float) -> tuple[str, ...]:
         return (_LOOPBACK,)
@@ -134,7 +134,7 @@ def test_every_import_meets_what_its_grant_says(ask, grant, asked, reason):
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(grant=capabilities, url=urls)
+@given(grant=capabilities, url=urls.filter(lambda url: PUBLIC_LITERAL not in url))
 def test_explain_agrees_with_what_a_running_guest_meets(ask, grant, url):
     said = grant.explain_http("GET", url, [_LOOPBACK])
     met = [decision for decision in ask(grant, f"h{url}") if not decision.allowed]

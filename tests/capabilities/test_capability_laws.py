@@ -132,6 +132,19 @@ def test_the_line_in_a_hint_allows_the_request_and_little_else(given_capabilitie
 
 
 @settings(max_examples=100, deadline=None)
+@given(capabilities, st.text(max_size=20), st.sampled_from([None, [], ["10.0.0.1"], ["x"]]), methods | st.text(), urls)
+def test_every_refusal_has_a_rule_and_a_next_step(given_capabilities, text, answers, method, url):
+    for decision in (
+        given_capabilities.explain_http(method, url, answers),
+        given_capabilities.explain_http(method, text),
+        given_capabilities.explain_workspace(text),
+        given_capabilities.explain_secret(text),
+        given_capabilities.explain_tool(text),
+    ):
+        assert decision.rule and (decision.allowed or decision.hint), decision
+
+
+@settings(max_examples=100, deadline=None)
 @given(capabilities)
 def test_every_capability_can_be_said_and_reviewed(given_capabilities):
     said = explain(given_capabilities)

@@ -51,6 +51,7 @@ def _reason(call, *args):
     with pytest.raises(CapabilityDeniedError) as caught:
         call(*args)
     assert "/tmp" not in str(caught.value) and caught.value.decision.capability == "workspace"
+    assert caught.value.decision.rule and caught.value.hint
     return caught.value.decision.reason
 
 
@@ -290,4 +291,4 @@ def test_no_path_reads_beyond_its_grant(path, tmp_path_factory):
     try:
         assert WorkspaceReader(root, ["context/"]).read(path) == b"alpha"
     except CapabilityDeniedError as error:
-        assert error.decision.hint or error.decision.rule
+        assert error.decision.hint and error.decision.rule

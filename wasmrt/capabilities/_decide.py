@@ -91,7 +91,7 @@ def decide_secret(capabilities: Capabilities, name: str) -> Decision:
         sound = read_secret_name(name)
     except ConfigurationError as problem:
         rule = "the name is not one that a secret can have"
-        return Decision(False, Reason.SECRET_NOT_ALLOWED, rule, problem.hint, "secrets")
+        return Decision(False, Reason.SECRET_NOT_ALLOWED, rule, problem.message, "secrets")
     granted = capabilities.secrets
     if granted is None:
         hint = section_hint("secrets", {"allowed_names": [sound]})
@@ -109,7 +109,7 @@ def decide_tool(capabilities: Capabilities, alias: str) -> Decision:
         sound = read_alias(alias)
     except ConfigurationError as problem:
         rule = "the alias is not one that a tool can have"
-        return Decision(False, Reason.ALIAS_NOT_ALLOWED, rule, problem.hint, "tool_invoke")
+        return Decision(False, Reason.ALIAS_NOT_ALLOWED, rule, problem.message, "tool_invoke")
     granted = capabilities.tool_invoke
     if granted is None:
         hint = section_hint("tool_invoke", {"aliases": {sound: _SOME_TOOL}})

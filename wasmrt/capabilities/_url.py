@@ -28,6 +28,9 @@ class InvalidUrlError(WasmrtError):
 
     code = "invalid-url"
 
+    def __init__(self, message: str, *, hint: str = "write it plainly, like https://api.example.com/v1/items") -> None:
+        super().__init__(message, hint=hint)
+
 
 @dataclass(frozen=True, slots=True)
 class ParsedUrl:

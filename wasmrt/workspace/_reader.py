@@ -54,7 +54,7 @@ class WorkspaceReader:
         if not decision.allowed:
             raise _refused(decision)
         if path.endswith(("/", "/.")):
-            raise _refusal(Reason.INVALID_PATH, "a file's path does not end in a slash", path)
+            raise _refusal(Reason.INVALID_PATH, "a file's path does not end in a slash", path, "leave it out")
         try:
             with walking(self._root) as walk:
                 name = walk.to(path)
@@ -97,12 +97,12 @@ class WorkspaceReader:
 def _read_file(directory: int, name: str, path: str) -> bytes:
     # The name was no link and no directory a moment ago; what counts is what the open file is.
     if not stat.S_ISREG(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
-        raise _refusal(Reason.NOT_A_FILE, "the path is not a regular file", path)
+        raise _refusal(Reason.NOT_A_FILE, "the path is not a regular file", path, "read a plain file")
     opened = os.open(name, _FILE, dir_fd=directory)
     with os.fdopen(opened, "rb", buffering=0) as file:
         status = os.fstat(opened)
         if not stat.S_ISREG(status.st_mode):
-            raise _refusal(Reason.NOT_A_FILE, "the path is not a regular file", path)
+            raise _refusal(Reason.NOT_A_FILE, "the path is not a regular file", path, "read a plain file")
         if status.st_nlink > 1:
             raise _refusal(Reason.NOT_A_FILE, "the file has several names (hard links)", path, "copy the file")
         if status.st_size <= MAX_WORKSPACE_FILE_BYTES:
@@ -149,11 +149,13 @@ def _describe(entry: os.DirEntry[str]) -> list[WorkspaceEntry]:
 
 def _from_os(error: OSError, path: str) -> CapabilityDeniedError:
     if isinstance(error, OutsideError):
-        return _refusal(Reason.INVALID_PATH, "the path leads out of the workspace", path)
+        return _refusal(
+            Reason.INVALID_PATH, "the path leads out of the workspace", path, "name the file by its own path"
+        )
     return _refusal(Reason.NOT_FOUND, "there is no such file that can be read", path, "list the folder above it")
 
 
-def _refusal(reason: Reason, rule: str, path: str, hint: str | None = None) -> CapabilityDeniedError:
+def _refusal(reason: Reason, rule: str, path: str, hint: str) -> CapabilityDeniedError:
     shown = path[:200].encode("unicode_escape").decode("ascii")
     return _refused(Decision(False, reason, rule, hint=hint, capability="workspace", subject=shown))
 
