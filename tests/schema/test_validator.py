@@ -100,6 +100,52 @@ def test_definitions_that_double_at_every_step_are_refused_at_once():
     assert time.process_time() - started < 2
 
 
+@pytest.mark.parametrize("keyword", ["unevaluatedProperties", "unevaluatedItems"])
+def test_a_keyword_that_looks_back_is_not_nested_without_end(keyword):
+    defs = {f"d{i}": {"allOf": [{"$ref": f"#/$defs/d{i + 1}"}], keyword: False} for i in range(30)} | {"d30": {}}
+    problem = "the schema nests unevaluatedProperties or unevaluatedItems over 3 deep"
+    assert schema_problem({"$defs": defs, "$ref": "#/$defs/d0"}) == problem
+    assert schema_problem({"$defs": defs, "$ref": "#/$defs/d27"}) is None
+
+
+def bushy():
+    """A choice of a thousand branches, from four at a time."""
+    defs = {f"d{i}": {"anyOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 4} for i in range(5)} | {"d5": INTEGER}
+    return {"$defs": defs, **obj(["a", "b"], a={"type": "array", "items": {"$ref": "#/$defs/d0"}}, b=INTEGER)}
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"b": 1, "a": ["x"] * 20_000}, "a: an array of 20000 items does not fit its schema"),
+        ({"c": ["x"] * 20_000}, "missing required fields a, b (required: a, b)"),
+        ({"a": [1], "b": 1, "c": [1] * 20_000}, "does not fit the tool's schema; it is too large to say where"),
+        ([1] * 20_000, "expected an object, got an array of 20000 items"),
+    ],
+)
+def test_a_failure_that_would_fill_memory_is_said_without_its_details(params, message):
+    validator = Validator(bushy())
+    started = time.process_time()
+    with pytest.raises(InvalidParametersError) as caught:
+        validator.accept(params)
+    assert message in str(caught.value)
+    assert time.process_time() - started < 2
+
+
+def test_a_long_array_with_one_wrong_item_is_answered_with_that_item():
+    validator = Validator(obj(a={"type": "array", "items": INTEGER}))
+    with pytest.raises(InvalidParametersError, match=r"^a\[99999\]: expected an integer, got null$"):
+        validator.accept({"a": [1] * 99_999 + [None]})
+
+
+def test_params_and_schema_that_are_large_together_are_refused_before_the_work():
+    options = [f"option-{i}" for i in range(4000)]
+    validator = Validator(obj(a={"type": "array", "items": {"enum": options}}))
+    validator.check({"a": options[:1000]})
+    with pytest.raises(InvalidParametersError, match="too large for a schema of this size"):
+        validator.check({"a": options[-1:] * 100_000})
+
+
 def test_a_recursive_schema_is_checked_some_levels_down():
     tree = obj(["name"], name=STRING, children={"type": "array", "items": {"$ref": "#/$defs/tree"}})
     validator = Validator({"$defs": {"tree": tree}, **obj(["root"], root={"$ref": "#/$defs/tree"})})

@@ -32,6 +32,7 @@ DRAFTS = frozenset({
 _DROPPED = frozenset({"$anchor", "$defs", "$dynamicAnchor", "$id", "$ref", "$schema", "$vocabulary", "definitions"})
 _MAX_NESTING = 80
 """Schemas inside schemas once written out; the validator's own recursion ends at 255 JSON levels."""
+_MAX_UNEVALUATED = 3
 _REPEATS = (4, 2, 1, 0)
 
 
@@ -140,6 +141,7 @@ class _Inliner:
         self._repeats = repeats
         self._parts = 0
         self._open: list[str] = []
+        self._unevaluated = 0
 
     def expand(self, schema: Any, depth: int) -> Any:
         self._parts += 1
@@ -147,13 +149,19 @@ class _Inliner:
             raise _TooLargeError
         if not isinstance(schema, dict):
             return schema
+        looks_back = not schema.keys().isdisjoint(("unevaluatedItems", "unevaluatedProperties"))
+        self._unevaluated += looks_back
+        if self._unevaluated > _MAX_UNEVALUATED:
+            # SECURITY: each one evaluates everything below it once more, which doubles the work at every level.
+            raise SchemaError(f"nests unevaluatedProperties or unevaluatedItems over {_MAX_UNEVALUATED} deep")
         rest = rebuilt(
             {key: value for key, value in schema.items() if key not in _DROPPED},
             lambda inner: self.expand(inner, depth + 1),
         )
-        if "$ref" not in schema:
+        target = self._follow(schema["$ref"], depth) if "$ref" in schema else None
+        self._unevaluated -= looks_back
+        if target is None:
             return rest
-        target = self._follow(schema["$ref"], depth)
         if isinstance(target, dict) and rest.keys() <= ANNOTATIONS:
             return target | rest
         return {**rest, "allOf": [*rest.get("allOf", ()), target]}

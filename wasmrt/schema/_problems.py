@@ -49,6 +49,21 @@ def params_problem(errors: Iterable[ValidationError], schema: Mapping[str, Any])
     return plain(text, _MAX_LINE_BYTES) or "the params do not fit the tool's schema"
 
 
+def oversized_problem(params: Any, schema: Mapping[str, Any], fits: Callable[[dict[str, Any], Any], bool]) -> str:
+    """What is wrong, by looking at the top level alone, where collecting every failure would cost too much."""
+    if not isinstance(params, dict):
+        return f"expected an object, got {shown(params)}"
+    required, properties = schema.get("required", ()), schema.get("properties", {})
+    missing = [name for name in required if name not in params]
+    if missing:
+        return f"missing required fields {names(missing)} (required: {names(required)})"
+    for name, value in params.items():
+        kind = properties.get(name)
+        if isinstance(kind, dict) and not fits(kind, value):
+            return f"{field_path([name])}: {shown(value)} does not fit its schema; it is too large to say where"
+    return f"{shown(params)} does not fit the tool's schema; it is too large to say where"
+
+
 def _at(error: ValidationError, schema: Mapping[str, Any]) -> tuple[str, str]:
     keyword = error.kind.name
     if keyword in ("anyOf", "oneOf") and (inner := _closest(error)) is not None:

@@ -14,8 +14,9 @@ from wasmrt.errors import InvalidComponentError, InvalidParametersError
 from wasmrt.limits import KIB
 from wasmrt.schema._coerce import coerced
 from wasmrt.schema._inline import SchemaError, inlined, read_schema
-from wasmrt.schema._problems import params_problem
+from wasmrt.schema._problems import oversized_problem, params_problem
 from wasmrt.schema._words import field_path
+from wasmrt.schema._work import LIGHT_SCHEMA, MAX_CHECK, MAX_COERCE, MAX_ERRORS, has_choice, values_in, weight
 
 if TYPE_CHECKING:
     import jsonschema_rs
@@ -37,11 +38,10 @@ def schema_problem(schema: str | Mapping[str, Any]) -> str | None:
 class Validator:
     """Checks params against one schema. Costs nothing until the first check; threads may share it."""
 
-    __slots__ = ("_is_valid", "_iter_errors", "_schema", "_source")
+    __slots__ = ("_has_choice", "_is_valid", "_schema", "_source", "_validator", "_weight")
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self._source = schema
-        self._schema: dict[str, Any] = {}
         self._is_valid: Callable[[Any], bool] | None = None
 
     def check(self, params: Any) -> None:
@@ -54,7 +54,7 @@ class Validator:
         try:
             if (self._is_valid or self._compiled())(params):
                 return
-            problem = params_problem(self._iter_errors(params), self._schema)
+            problem = self._problem(params)
         except ValueError as error:  # of jsonschema-rs: not JSON data, or nested beyond what it reads
             raise InvalidParametersError(f"params are not JSON data: {plain(str(error), 120)}", hint=_HINT) from None
         raise InvalidParametersError(problem, hint=_HINT)
@@ -77,7 +77,7 @@ class Validator:
     def coerce(self, params: Any) -> Any:
         """The params with what is unambiguously text for another type read as that type; see `coerce`."""
         try:
-            if (self._is_valid or self._compiled())(params):
+            if (self._is_valid or self._compiled())(params) or self._weight * values_in(params) > MAX_COERCE:
                 return params
             return coerced(self._schema, params)
         except (ValueError, RecursionError):
@@ -86,12 +86,31 @@ class Validator:
     def _compiled(self) -> Callable[[Any], bool]:
         try:
             self._schema = inlined(read_schema(self._source))
-            validator = _compile(self._schema)
+            self._validator = _compile(self._schema)
         except SchemaError as error:
             raise InvalidComponentError(f"the tool's schema {error}", hint="the tool's author has to mend it") from None
-        self._iter_errors = validator.iter_errors
-        self._is_valid = validator.is_valid
-        return validator.is_valid
+        self._weight = weight(self._schema)
+        self._has_choice = has_choice(self._schema)
+        self._is_valid = self._validator.is_valid if self._weight <= LIGHT_SCHEMA else self._is_valid_within_bounds
+        return self._is_valid
+
+    def _is_valid_within_bounds(self, params: Any) -> bool:
+        if self._weight * values_in(params) > MAX_CHECK:
+            raise InvalidParametersError("the params are too large for a schema of this size", hint="send less at once")
+        return self._validator.is_valid(params)
+
+    def _problem(self, params: Any) -> str:
+        # SECURITY: errors are collected all at once by the library, those of every branch included.
+        work = self._weight * values_in(params)
+        if work <= MAX_ERRORS:
+            return params_problem(self._validator.iter_errors(params), self._schema)
+        if self._has_choice:
+            return oversized_problem(params, self._schema, lambda schema, value: _compile(schema).is_valid(value))
+        try:
+            self._validator.validate(params)
+        except ValueError as error:
+            return params_problem([error], self._schema)  # type: ignore[list-item]  # is_valid said no: it is one
+        raise AssertionError("is_valid and validate agree")
 
 
 def coerce(schema: Mapping[str, Any], params: Any) -> Any:
