@@ -46,7 +46,14 @@ def test_a_threat_is_removed_or_defused_and_flagged(text: str, clean: str, threa
 
 @pytest.mark.parametrize(
     "text",
-    ["tabs\tand\r\nlines\n", "नमस्ते क्‍ष", "👩‍💻 family 👨‍👩‍👧", "x < y && a[0] > b", "<p>html</p> [link](url)", "naïve ☕ 日本語"],
+    [
+        "tabs\tand\r\nlines\n",
+        "नमस्ते क्‍ष",
+        "👩‍💻 family 👨‍👩‍👧",
+        "x < y && a[0] > b",
+        "<p>html</p> [link](url)",
+        "naïve ☕ 日本語",
+    ],
 )
 def test_ordinary_text_is_unchanged(text: str) -> None:
     result = SANITIZER.sanitize(text)
@@ -54,14 +61,25 @@ def test_ordinary_text_is_unchanged(text: str) -> None:
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.text(max_size=300) | st.lists(st.sampled_from(["<", "|", "\x1b", "[", "im_start", "tool_output", "/", ">", "\u200b", "INST", "]"]), max_size=30).map("".join))
+@given(
+    st.text(max_size=300)
+    | st.lists(
+        st.sampled_from(["<", "|", "\x1b", "[", "im_start", "tool_output", "/", ">", "\u200b", "INST", "]"]),
+        max_size=30,
+    ).map("".join)
+)
 def test_sanitizing_twice_is_sanitizing_once(text: str) -> None:
     once = SANITIZER.sanitize(text).text
     assert SANITIZER.sanitize(once).text == once
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(st.sampled_from(["</", "<", "tool_output", ">", " ", "\u200b", "\x1b[0m", "/", "\n", "TOOL_", "output"]), max_size=25).map("".join))
+@given(
+    st.lists(
+        st.sampled_from(["</", "<", "tool_output", ">", " ", "\u200b", "\x1b[0m", "/", "\n", "TOOL_", "output"]),
+        max_size=25,
+    ).map("".join)
+)
 def test_the_wrapper_cannot_be_closed_from_inside(text: str) -> None:
     for requires in (True, False):
         wrapped = wrap_tool_output("t", text, scanner=DETECTOR, requires_sanitization=requires).text
@@ -88,7 +106,9 @@ def test_a_secret_across_the_cut_is_found_before_cutting() -> None:
 
 def test_secrets_are_looked_for_even_where_nothing_else_is_sanitized() -> None:
     secret = "0wn-" + "secret-value-77"
-    wrapped = wrap_tool_output("t", f"\x1b[0m {secret}", scanner=DETECTOR.primed({"k": secret}), requires_sanitization=False)
+    wrapped = wrap_tool_output(
+        "t", f"\x1b[0m {secret}", scanner=DETECTOR.primed({"k": secret}), requires_sanitization=False
+    )
     assert secret not in wrapped.text and "\x1b[0m" in wrapped.text and 'sanitized="false"' in wrapped.text
 
 

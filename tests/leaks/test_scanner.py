@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -101,7 +102,7 @@ def test_every_part_of_a_request_is_scanned(place: str) -> None:
 
 
 def test_an_innocent_request_passes() -> None:
-    headers = {"Accept": "application/json", "User-Agent": "tool/1.0", "X-Request-Id": "0d990263-018e-4e65-a703-eff731de951e"}
+    headers = {"Accept": "application/json", "X-Request-Id": "0d990263-018e-4e65-a703-eff731de951e"}
     assert not DETECTOR.scan_http_request("https://example.com/a?b=1", headers, b'{"q": "weather"}')
 
 
@@ -136,7 +137,9 @@ FILLER = "the quick brown fox: token handling, keys = words, https://example.com
 @given(
     seed=st.integers(0, 10_000),
     cuts=st.lists(st.integers(1, 40_000), max_size=12),
-    rules=st.lists(st.sampled_from(["github-pat", "jwt", "private-key", "url-credentials", "generic-assignment"]), max_size=5),
+    rules=st.lists(
+        st.sampled_from(["github-pat", "jwt", "private-key", "url-credentials", "generic-assignment"]), max_size=5
+    ),
 )
 def test_chunks_find_what_the_whole_finds(seed: int, cuts: list[int], rules: list[str]) -> None:
     random = Random(seed)
@@ -148,7 +151,7 @@ def test_chunks_find_what_the_whole_finds(seed: int, cuts: list[int], rules: lis
     scanner = DETECTOR.primed({"k": secret})
     stream = scanner.stream()
     edges = sorted({0, len(data), *(c for c in cuts if c < len(data))})
-    early = [m for low, high in zip(edges, edges[1:], strict=False) for m in stream.feed(data[low:high])]
+    early = [m for low, high in pairwise(edges) for m in stream.feed(data[low:high])]
     whole = scanner.scan_bytes(data)
     assert stream.finish() == whole
     assert {m.rule for m in early} <= {m.rule for m in whole.matches}

@@ -14,7 +14,8 @@ import zlib
 from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
-from importlib import resources
+from itertools import pairwise
+from pathlib import Path
 
 _BASE62 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
@@ -39,7 +40,7 @@ def entropy(value: bytes) -> float:
 def longest_run(value: bytes) -> int:
     """Length of the longest stretch of one repeated byte."""
     best = run = 1
-    for before, after in zip(value, value[1:], strict=False):
+    for before, after in pairwise(value):
         run = run + 1 if before == after else 1
         best = max(best, run)
     return best
@@ -50,7 +51,7 @@ def longest_sequence(value: bytes) -> int:
     best = 1
     for step in (1, -1):
         run = 1
-        for before, after in zip(value, value[1:], strict=False):
+        for before, after in pairwise(value):
             run = run + 1 if after - before == step else 1
             best = max(best, run)
     return best
@@ -68,7 +69,7 @@ def is_placeholder(value: bytes) -> bool:
 
 @lru_cache(maxsize=1)
 def _documented() -> frozenset[str]:
-    text = (resources.files("wasmrt.leaks") / "rules" / "documented.txt").read_text(encoding="ascii")
+    text = (Path(__file__).parent / "rules" / "documented.txt").read_text(encoding="ascii")
     return frozenset(line.split()[0] for line in text.splitlines() if line and not line.startswith("#"))
 
 

@@ -71,7 +71,8 @@ class LeakScanner:
         report = self.scan(text, direction=direction)
         if not report.matches:
             return text
-        pieces, position = [], 0
+        pieces: list[str] = []
+        position = 0
         for start, end, mark in _cuts(report):
             pieces += (text[position:start], mark)
             position = end
@@ -80,7 +81,8 @@ class LeakScanner:
     def redact_bytes(self, data: bytes, *, direction: Direction = Direction.INWARD) -> bytes:
         """Replace every finding but warnings, in bytes."""
         report = self.scan_bytes(data, direction=direction)
-        pieces, position = [], 0
+        pieces: list[bytes] = []
+        position = 0
         for start, end, mark in _cuts(report):
             pieces += (data[position:start], mark.encode())
             position = end

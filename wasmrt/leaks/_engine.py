@@ -66,9 +66,7 @@ def compile_rule(rule: Rule) -> Any:
     import re2
 
     try:
-        expression = re2.compile(
-            rule.expression.encode("latin-1"), _options(_RULE_MEMORY_BYTES)
-        )
+        expression = re2.compile(rule.expression.encode("latin-1"), _options(_RULE_MEMORY_BYTES))
     except (re2.error, UnicodeEncodeError) as error:
         raise ConfigurationError(
             f"rule {rule.id}: not a linear-time expression: {error}",

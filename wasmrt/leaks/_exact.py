@@ -79,9 +79,7 @@ class ExactMatcher:
         self._verbatim = tuple((n, v.encode("utf-8", "surrogatepass")) for n, v in self._secrets)
         self._alnum = tuple(alnum)
 
-    def _search(
-        self, data: bytes, *, depth: int, budget: Budget, whole: bool = True
-    ) -> Iterator[tuple[str, int, int]]:
+    def _search(self, data: bytes, *, depth: int, budget: Budget, whole: bool = True) -> Iterator[tuple[str, int, int]]:
         yield from self._plainly(data)
         if depth >= budget.depth:
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 
 from wasmrt.leaks._checks import entropy, is_placeholder, longest_sequence, unpadded_base64
 
@@ -23,7 +24,12 @@ _INNOCENT_NAMES = re.compile(
 _PASSWORD_NAMES = re.compile(rb"(?i)passw|pwd|passphrase|passwd")
 _UUID = re.compile(rb"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _HEX = re.compile(rb"(?:0x)?[0-9a-fA-F]+")
-_CODE = re.compile(rb"[a-z]+://.*|.*aws4_request.*|0x[0-9a-fA-F]{1,16}|.*[({\[].*|[A-Za-z_][\w]*(?:(?:\.|->|::)[A-Za-z_]\w*)+|[A-Za-z_][\w.]*\(.*|[@$%&].*|.*\.(?:com|org|net|io|py|js|json|ya?ml|txt|html|md|pem|key|crt)|/.*|\.\.?/.*")
+_CODE = re.compile(
+    rb"[a-z]+://.*|/.*|\.\.?/.*|[@$%].*|0x[0-9a-fA-F]{1,16}|.*aws4_request.*"
+    rb"|[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+"
+    rb"|.*\.(?:com|org|net|io|py|js|json|ya?ml|txt|html|md|pem|key|crt)"
+)
+"""Addresses, paths, variables, numbers, attributes, names of files."""
 _COMMON_PASSWORDS = frozenset(
     b"password passw0rd password1 password123 p@ssw0rd p@ssword pass1234 pass word secret test test123 test1234 admin"
     b" admin123 root guest user username changeit letmein qwerty 12345678 123456 none null true false string required"
@@ -34,7 +40,7 @@ _COMMON_PASSWORDS = frozenset(
 def transitions(value: bytes) -> int:
     """Count the changes between upper case, lower case, digits and the rest: words have few, random text many."""
     kinds = [0 if 48 <= c <= 57 else 1 if 65 <= c <= 90 else 2 if 97 <= c <= 122 else 3 for c in value]
-    return sum(a != b for a, b in zip(kinds, kinds[1:], strict=False))
+    return sum(a != b for a, b in pairwise(kinds))
 
 
 def looks_random(value: bytes) -> bool:
@@ -60,7 +66,9 @@ _VOWEL = re.compile(rb"(?i)[aeiouy]")
 _SEGMENT = re.compile(rb"[0-9A-Za-z+/=]+")
 
 
-_UUID_NAMES = re.compile(rb"(?i)(?:api|access|auth|app|service|account|bearer|admin|user|bot)[_\-. ]?(?:key|token|secret)$|secret$|passw(?:or)?d$")
+_UUID_NAMES = re.compile(
+    rb"(?i)(?:api|access|auth|app|service|account|bearer|admin|user|bot)[_\-. ]?(?:key|token|secret)$|secret$|passw(?:or)?d$"
+)
 
 
 def is_made_of_words(value: bytes) -> bool:
@@ -210,7 +218,9 @@ def is_aws_secret(data: bytes, begin: int, start: int, end: int) -> bool:
     """Forty characters of base64 that are no path, no hash and not part of a longer text."""
     del begin
     value = data[start:end]
-    if is_made_of_words(value) or end < len(data) and data[end] in b"+/=" or value.count(b"/") > 4 or is_placeholder(value):
+    if end < len(data) and data[end] in b"+/=":
+        return False
+    if value.count(b"/") > 4 or is_made_of_words(value) or is_placeholder(value):
         return False
     return value.lower() != value and any(48 <= c <= 57 for c in value) and transitions(value) >= 10
 

@@ -68,6 +68,7 @@ def _expression(*, family: bytes | None = None, runs: bool = False) -> Any:
         return re2.compile(_RUNS, options)
     return re2.compile(_FAMILIES[family] if family else b"|".join(_FAMILIES.values()), options)
 
+
 _NAMED = {b"amp": b"&", b"lt": b"<", b"gt": b">", b"quot": b'"', b"apos": b"'", b"nbsp": b" "}
 _SINGLE = {b"\\\\": b"\\", b"\\/": b"/", b'\\"': b'"', b"\\'": b"'"}
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from functools import lru_cache
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from wasmrt.errors import ConfigurationError
@@ -47,7 +47,10 @@ class Rule:
     value: str = ""
     pattern: str = ""
     gates: tuple[str, ...] = ()
-    """Literals with character classes, one of which begins near the start of every match; their case counts for a `token`."""
+    """Literals with character classes, one of which begins near the start of every match.
+
+    Their case counts for a `token` and does not otherwise.
+    """
     entropy: float = 3.0
     """Bits per byte that the secret must reach."""
     check: str = ""
@@ -188,7 +191,5 @@ def builtin_rules() -> tuple[Rule, ...]:
 
 
 def _read_builtin() -> Iterator[Rule]:
-    folder = resources.files("wasmrt.leaks") / "rules"
-    for file in sorted(folder.iterdir(), key=lambda f: f.name):
-        if file.name.endswith(".toml"):
-            yield from parse_rules(file.read_text(encoding="utf-8"), origin=file.name)
+    for file in sorted((Path(__file__).parent / "rules").glob("*.toml")):
+        yield from parse_rules(file.read_text(encoding="utf-8"), origin=file.name)

@@ -88,7 +88,10 @@ _TERMINAL = re.compile(
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
 _TAGS = re.compile("[\U000e0000-\U000e007f\U000e0100-\U000e01ef]")
 _BIDI = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-_ZERO_WIDTH = re.compile("[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u2060-\u2064\u206a-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb]")
+_INVISIBLE = (
+    "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u2060-\u2064\u206a-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
+)
+_ZERO_WIDTH = re.compile(f"[{_INVISIBLE}]")
 _JOINERS = re.compile("(?<![\u0590-\u1fff\u2600-\u27bf\ufe0f\U0001f000-\U0001faff])[\u200c\u200d]")
 _TEMPLATE = re.compile(
     r"<\|[A-Za-z_][\w ]{0,40}\|>"
@@ -99,7 +102,8 @@ _TEMPLATE = re.compile(
     re.IGNORECASE,
 )
 _WRAPPER = re.compile(r"<(\s*/?\s*tool_output)", re.IGNORECASE)
-_QUICK = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e01ef]|<|\\[")
+_QUICK = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200c-\u206f{_INVISIBLE}\U000e0000-\U000e01ef]|<|\\[")
+"""What every pattern here needs to see one of: most text is done after one look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,19 +208,26 @@ def wrap_tool_output(
     checked = Validator().validate(output)
     cleaned = _cleaned(checked.text, policy, requires_sanitization=requires_sanitization)
     flags = cleaned.flags + checked.flags
-    actions = {policy.action(flag) for flag in flags}
-    if PolicyAction.BLOCK in actions:
-        raise LeakError(f"the output of {_attribute(name)} was blocked by policy", hint="see the flags of the audit record")
+    _obey(policy, flags, name)
     scanner = scanner or LeakDetector()
     leaks = scanner.scan(cleaned.text, direction=Direction.INWARD)
     if leaks.should_block:
         rules = ", ".join(sorted({m.rule for m in leaks.matches if m.action is Action.BLOCK}))
-        raise LeakError(f"the output of {_attribute(name)} holds a secret: {rules}", hint="an override asks to block it")
+        message = f"the output of {_attribute(name)} holds a secret: {rules}"
+        raise LeakError(message, hint="an override asks to block it")
     text = scanner.redact(cleaned.text) if leaks else cleaned.text
     text, truncated = _cut(text, max_output_bytes)
     sanitized = "true" if requires_sanitization else "false"
     wrapped = f'<tool_output name="{_attribute(name)}" sanitized="{sanitized}">\n{text}\n</tool_output>'
-    return WrappedOutput(wrapped, flags, leaks, truncated, PolicyAction.REVIEW in actions)
+    review = any(policy.action(flag) is PolicyAction.REVIEW for flag in flags)
+    return WrappedOutput(wrapped, flags, leaks, truncated, review)
+
+
+def _obey(policy: Policy, flags: tuple[Flag, ...], name: str) -> None:
+    blocked = ", ".join(str(f.threat) for f in flags if policy.action(f) is PolicyAction.BLOCK)
+    if blocked:
+        message = f"the output of {_attribute(name)} was blocked by policy: {blocked}"
+        raise LeakError(message, hint="loosen the policy for this severity, if that is meant")
 
 
 def _cleaned(text: str, policy: Policy, *, requires_sanitization: bool) -> Sanitized:
