@@ -48,7 +48,7 @@ _LOOPBACK = "127.0.0.1"
 
 
 class _Loopback:
-    """Every name is this machine, which nobody may reach: nothing is ever sent. A literal address is never asked for."""
+    """Every name is this machine, which nobody may reach: nothing is ever sent."""
 
     def resolve(self, host: str, port: int, *, timeout_seconds: float) -> tuple[str, ...]:
         return (_LOOPBACK,)

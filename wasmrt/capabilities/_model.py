@@ -263,7 +263,7 @@ def glob_covers(pattern: str, name: str) -> bool:
 
 
 def _listed(items: Iterable[T]) -> tuple[T, ...]:
-    if isinstance(items, (str, Mapping)) or not isinstance(items, Iterable):
+    if isinstance(items, str) or not isinstance(items, Iterable):
         raise ConfigurationError(f"{items!r} must be a list")
     return tuple(items)
 
