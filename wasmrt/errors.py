@@ -148,9 +148,16 @@ class GrantRequiredError(InstallError):
 
 
 class BuildError(WasmrtError):
-    """A tool could not be built from its source."""
+    """A tool could not be built from its source; `output` is the end of what the build step printed."""
 
     code = "build"
+
+    def __init__(self, message: str, *, output: str = "", code: str | None = None, hint: str | None = None) -> None:
+        super().__init__(message, code=code, hint=hint)
+        self.output = output
+
+    def as_dict(self) -> dict[str, Any]:
+        return super().as_dict() | ({"output": self.output} if self.output else {})
 
 
 class MissingToolchainError(BuildError):

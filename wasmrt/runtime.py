@@ -252,6 +252,11 @@ class PreparedTool:
         return tuple(problem for spec in self.tools for problem in spec.problems)
 
     @property
+    def describe_fuel(self) -> int:
+        """What starting it and asking what it does took; 0 where fuel is not metered."""
+        return self._program.describe_fuel
+
+    @property
     def digest(self) -> str:
         """BLAKE3 of the component's bytes, in hex."""
         return self._program.digest

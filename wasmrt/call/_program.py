@@ -42,6 +42,7 @@ class Program:
     limits: ResourceLimits
     store_limits: StoreLimits
     specs: dict[str, ToolSpec]
+    describe_fuel: int
     _validators: dict[str, Validator]
     _lock: threading.Lock
 
@@ -77,9 +78,9 @@ def make_program(
         fuel=DESCRIBE_FUEL,  # its own: a tool with a small budget a call can still be asked what it is
         timeout_seconds=min(limits.timeout_seconds, DESCRIBE_SECONDS),
     )
-    memories, specs = _describe(name, linker, world, small, metered)
+    memories, specs, fuel = _describe(name, linker, world, small, metered)
     store_limits = _store_limits(limits, memories, limits.fuel if metered else None)
-    return Program(name, digest, linker, world, limits, store_limits, specs, {}, threading.Lock())
+    return Program(name, digest, linker, world, limits, store_limits, specs, fuel, {}, threading.Lock())
 
 
 def fits_the_pool(limits: ResourceLimits) -> bool:
@@ -103,7 +104,7 @@ def _store_limits(
 
 def _describe(
     name: str, linker: Linker, world: World, limits: ResourceLimits, metered: bool
-) -> tuple[int, dict[str, ToolSpec]]:
+) -> tuple[int, dict[str, ToolSpec], int]:
     for memories in range(1, POOL_MEMORIES_PER_COMPONENT + 1):
         context = _probe_context(name, limits)
         sandbox = Sandbox(linker, _store_limits(limits, memories, limits.fuel if metered else None), context)
@@ -114,7 +115,8 @@ def _describe(
                 if error.code is None and context.failure is None and memories < POOL_MEMORIES_PER_COMPONENT:
                     continue  # not a trap: a limit of the store, perhaps of its memories
                 raise _not_instantiable(error, linker, limits, context, sandbox.fuel_used) from error
-            return memories, {spec.name: spec for spec in _ask(name, world, sandbox, context)}
+            specs = {spec.name: spec for spec in _ask(name, world, sandbox, context)}
+            return memories, specs, sandbox.fuel_used
         finally:
             sandbox.close()
     raise AssertionError("the last round returns or raises")

@@ -1,0 +1,44 @@
+"""Making tools: a project from a template, its build, its tests in the real sandbox, and what its component needs.
+
+It runs compilers, and nothing here decides what a tool may do once it is installed.
+"""
+
+from wasmrt.authoring._build import Built, build, read_component, sidecar_of
+from wasmrt.authoring._cases import RecordedExchange, TestCase, read_cases
+from wasmrt.authoring._measure import Measured, measure
+from wasmrt.authoring._project import Project, create_project, open_project
+from wasmrt.authoring._template import Template, load_template, template_names
+from wasmrt.authoring._toolchain import Agree, Progress, Toolchain, find_toolchain, silent
+from wasmrt.authoring._trial import TestResult, difference, run_cases
+from wasmrt.authoring._verdict import Verdict, judge
+from wasmrt.authoring._watch import Wait, changes
+
+__all__ = [
+    "Agree",
+    "Built",
+    "Measured",
+    "Progress",
+    "Project",
+    "RecordedExchange",
+    "Template",
+    "TestCase",
+    "TestResult",
+    "Toolchain",
+    "Verdict",
+    "Wait",
+    "build",
+    "changes",
+    "create_project",
+    "difference",
+    "find_toolchain",
+    "judge",
+    "load_template",
+    "measure",
+    "open_project",
+    "read_cases",
+    "read_component",
+    "run_cases",
+    "sidecar_of",
+    "silent",
+    "template_names",
+]

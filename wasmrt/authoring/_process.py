@@ -1,0 +1,73 @@
+"""Runs a command of a build: no shell, no terminal, an end in sight, and the tail of what it printed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
+
+from wasmrt.errors import BuildError
+from wasmrt.limits import BUILD_STEP_SECONDS, MAX_BUILD_OUTPUT_BYTES
+
+# Nobody's terminal is at the other end, and what is printed goes through an escape filter.
+_PLAIN = {"NO_COLOR": "1", "TERM": "dumb", "CARGO_TERM_COLOR": "never", "CARGO_TERM_PROGRESS_WHEN": "never"}
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended; `output` is the end of what it printed."""
+
+    code: int
+    output: str
+
+
+def run_command(
+    words: Sequence[str | Path], *, cwd: Path, env: Mapping[str, str] | None = None, seconds: float = BUILD_STEP_SECONDS
+) -> Ended:
+    """Run a command to its end, and its children with it.
+
+    Raises:
+        BuildError: it could not be started, or took longer than `seconds`.
+    """
+    command = [str(word) for word in words]
+    shown = Path(command[0]).name
+    with TemporaryFile() as output:
+        try:
+            process = subprocess.Popen(  # noqa: S603 - the template's own words, no shell
+                command,
+                cwd=cwd,
+                env=dict(os.environ if env is None else env) | _PLAIN,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # so that compilers started by compilers end with it
+            )
+        except OSError as error:
+            raise BuildError(f"{shown} cannot be started ({error.strerror})") from error
+        try:
+            code = process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            _end(process)
+            raise BuildError(f"{shown} took longer than {seconds:g} s", output=_tail(output)) from None
+        except BaseException:
+            _end(process)
+            raise
+        return Ended(code, _tail(output))
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _tail(output: IO[bytes]) -> str:
+    end = output.seek(0, os.SEEK_END)
+    output.seek(max(0, end - MAX_BUILD_OUTPUT_BYTES))
+    return output.read(MAX_BUILD_OUTPUT_BYTES).decode("utf-8", "replace").strip()

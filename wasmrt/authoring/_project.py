@@ -1,0 +1,140 @@
+"""A tool's source folder: what it is called, how it is written and where its parts are."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import mkdtemp
+
+from wasmrt.authoring._placeholders import fill, names_of
+from wasmrt.authoring._template import Template, load_template, template_names, world_text
+from wasmrt.errors import ConfigurationError, InvalidNameError
+from wasmrt.limits import MAX_TEMPLATE_FILE_BYTES, MAX_TEMPLATE_FILES
+
+PROJECT_FILE = "wasmrt.toml"
+_NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
+_MAX_NAME = 40
+_RULE = f"use up to {_MAX_NAME} of a-z and 0-9 with single - between, starting with a letter, such as word-count"
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A folder with a wasmrt.toml."""
+
+    folder: Path
+    name: str
+    language: str
+
+    @property
+    def build(self) -> Path:
+        return self.folder / "build"
+
+    @property
+    def component(self) -> Path:
+        """Where a build leaves the component."""
+        return self.build / f"{self.name}.wasm"
+
+    @property
+    def sidecar(self) -> Path:
+        """The capability file; it need not be there."""
+        return self.folder / f"{self.name}.capabilities.json"
+
+    @property
+    def wit(self) -> Path:
+        return self.folder / "wit" / "tool.wit"
+
+
+def create_project(name: str, language: str, parent: Path) -> Project:
+    """Write a new project into the folder `name` below `parent`, all of it or nothing.
+
+    Raises:
+        InvalidNameError: it cannot name a tool and its folder.
+        ConfigurationError: there is no such language, the folder exists, or `parent` cannot be written.
+    """
+    _check_name(name)
+    template = load_template(language)
+    folder = parent / name
+    if folder.exists() or folder.is_symlink():
+        raise ConfigurationError(f"there is already something called {name} here", hint="choose another name")
+    try:
+        draft = Path(mkdtemp(prefix=f".{name}-", dir=parent))
+        try:
+            _write(template, name, draft)
+            draft.chmod(0o755)  # mkdtemp's are private
+            draft.rename(folder)
+        except BaseException:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise
+    except OSError as error:
+        raise ConfigurationError(
+            f"the folder {name} cannot be written ({error.strerror})", hint="run it in a folder of yours"
+        ) from error
+    return Project(folder, name, language)
+
+
+def open_project(folder: Path) -> Project:
+    """Return the project in a folder.
+
+    Raises:
+        ConfigurationError: it has no wasmrt.toml, or one that cannot be used.
+    """
+    try:
+        with (folder / PROJECT_FILE).open("rb") as file:
+            text = file.read(MAX_TEMPLATE_FILE_BYTES + 1)
+    except OSError as error:
+        raise ConfigurationError(
+            f"this folder has no {PROJECT_FILE} ({error.strerror})",
+            hint="give the folder of a tool's source, or make one: wasmrt new NAME --lang LANGUAGE",
+        ) from error
+    try:
+        table = tomllib.loads(text[:MAX_TEMPLATE_FILE_BYTES].decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{PROJECT_FILE} is not TOML: {error}") from None
+    if table.keys() != {"name", "language"}:
+        raise ConfigurationError(f"{PROJECT_FILE} holds name and language, and nothing else")
+    if not isinstance(table["name"], str) or table["language"] not in template_names():
+        raise ConfigurationError(
+            f"{PROJECT_FILE} names no language that can be built", hint=f"there are: {', '.join(template_names())}"
+        )
+    _check_name(table["name"])
+    return Project(folder.absolute(), table["name"], table["language"])
+
+
+def _check_name(name: str) -> None:
+    if any(mark in name for mark in "/\\"):
+        raise InvalidNameError(f"{name!r:.60} holds a separator", hint=f"change the folder first; {_RULE}")
+    if len(name) > _MAX_NAME or not _NAME.fullmatch(name):
+        raise InvalidNameError(f"{name!r:.60} cannot name a tool", hint=_RULE)
+
+
+def _write(template: Template, name: str, folder: Path) -> None:
+    values = names_of(name)
+    sources = sorted(path for path in template.project.rglob("*") if path.is_file() and not _is_litter(path))
+    if len(sources) > MAX_TEMPLATE_FILES:
+        raise ConfigurationError(f"the template of {template.language} has over {MAX_TEMPLATE_FILES} files")
+    for source in sources:
+        target = folder / fill(_renamed(source.relative_to(template.project).as_posix(), name), values)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        data = source.read_bytes()
+        try:
+            target.write_text(fill(data.decode("utf-8"), values), encoding="utf-8", newline="")
+        except UnicodeDecodeError:
+            target.write_bytes(data)
+    (folder / "wit").mkdir(exist_ok=True)
+    (folder / "wit" / "tool.wit").write_text(world_text(), encoding="utf-8")
+    (folder / PROJECT_FILE).write_text(f'name = "{name}"\nlanguage = "{template.language}"\n', encoding="utf-8")
+
+
+def _renamed(path: str, name: str) -> str:
+    """Names that would act on the template's own folder are put right only in the copy."""
+    if path == "tool.capabilities.json":
+        return f"{name}.capabilities.json"
+    head, _, last = path.rpartition("/")
+    return f"{head}/.gitignore".lstrip("/") if last == "gitignore" else path
+
+
+def _is_litter(path: Path) -> bool:
+    return any(part in ("__pycache__", "target", "node_modules", "build") for part in path.parts[-4:])

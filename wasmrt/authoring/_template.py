@@ -1,0 +1,160 @@
+"""What a language needs and how it is built: template.toml as values. guest-templates/CONTRACT.md describes it."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from wasmrt.errors import ConfigurationError, InternalError
+
+_PACKAGE = Path(__file__).parents[1]
+_REGISTRIES = ("pypi", "npm")
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A command that must be on the machine, and perhaps a probe of what it can do."""
+
+    command: str
+    get: str
+    probe: tuple[str, ...] = ()
+    fix: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Packages:
+    """What can be fetched from a registry into a private folder."""
+
+    registry: str
+    install: tuple[str, ...]
+    commands: tuple[str, ...]
+    size: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One command of a build."""
+
+    says: str
+    run: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Template:
+    """One language's way from source to component."""
+
+    language: str
+    title: str
+    edit: str
+    next: str
+    needs: tuple[Need, ...]
+    packages: tuple[Packages, ...]
+    steps: tuple[Step, ...]
+    component: str
+    """Where the last step leaves its result, below the project."""
+    is_core: bool
+    """That result is a core module, still to be made a component."""
+    folder: Path
+
+    @property
+    def project(self) -> Path:
+        """The files that a new project starts with."""
+        return self.folder / "project"
+
+
+def template_names() -> tuple[str, ...]:
+    """Return the languages there are templates for, sorted."""
+    return tuple(sorted(path.parent.name for path in _place("_templates", "guest-templates").glob("*/template.toml")))
+
+
+def world_text() -> str:
+    """Return the WIT of the world that every template is built against."""
+    return (_place("_wit", "wit") / "wasmrt-tool" / "tool.wit").read_text(encoding="utf-8")
+
+
+def load_template(language: str) -> Template:
+    """Return the template of a language.
+
+    Raises:
+        ConfigurationError: there is none.
+    """
+    names = template_names()
+    if language not in names:
+        from difflib import get_close_matches  # only on the way to an error
+
+        near = get_close_matches(language, names, n=1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise ConfigurationError(
+            f"there is no template for {language!r:.60}", hint=f"{hint}there are: {', '.join(names)}"
+        )
+    folder = _place("_templates", "guest-templates") / language
+    try:
+        return _read(language, folder, tomllib.loads((folder / "template.toml").read_text(encoding="utf-8")))
+    except (KeyError, TypeError, ValueError) as error:
+        raise InternalError(f"the template of {language} is broken: {type(error).__name__} {error}") from error
+
+
+def _place(packaged: str, in_repository: str) -> Path:
+    inside = _PACKAGE / packaged
+    return inside if inside.is_dir() else _PACKAGE.parent / in_repository
+
+
+def _read(language: str, folder: Path, table: dict[str, Any]) -> Template:
+    component = table.pop("component")
+    kind, where = component.popitem()
+    if component or kind not in ("path", "core"):
+        raise ValueError("component is one of path and core")
+    template = Template(
+        language=language,
+        title=_text(table.pop("title")),
+        edit=_text(table.pop("edit")),
+        next=_text(table.pop("next", "")),
+        needs=tuple(_need(entry) for entry in table.pop("needs", ())),
+        packages=tuple(_packages(entry) for entry in table.pop("packages", ())),
+        steps=tuple(_step(entry) for entry in table.pop("step")),
+        component=_text(where),
+        is_core=kind == "core",
+        folder=folder,
+    )
+    if table:
+        raise ValueError(f"unknown key {next(iter(table))!r}")
+    return template
+
+
+def _need(entry: dict[str, Any]) -> Need:
+    probe, fix = _words(entry.pop("probe", ())), _words(entry.pop("fix", ()))
+    return Need(probe=probe, fix=fix, **{name: _text(value) for name, value in entry.items()})
+
+
+def _packages(entry: dict[str, Any]) -> Packages:
+    packages = Packages(
+        _text(entry.pop("registry")),
+        _words(entry.pop("install")),
+        _words(entry.pop("commands", ())),
+        _text(entry.pop("size")),
+    )
+    if entry or packages.registry not in _REGISTRIES:
+        raise ValueError(f"packages of {packages.registry!r}")
+    return packages
+
+
+def _step(entry: dict[str, Any]) -> Step:
+    env = {name: _text(value) for name, value in entry.pop("env", {}).items()}
+    step = Step(_text(entry.pop("says")), _words(entry.pop("run")), env)
+    if entry or not step.run:
+        raise ValueError(f"step {step.says!r}")
+    return step
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is not text")
+    return value
+
+
+def _words(value: Any) -> tuple[str, ...]:
+    return tuple(_text(word) for word in value)

@@ -1,0 +1,104 @@
+"""How building, testing and watching speak: a line for each step with its time, a spinner where somebody watches."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from wasmrt.cli._output import is_interactive, printable, say, size_in_words
+from wasmrt.errors import BuildError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from wasmrt.authoring import Agree, Built, Progress, TestResult
+
+
+def agreeing(*, yes: bool, as_json: bool) -> Agree:
+    """Return how a question is answered: `--yes`, else a person, else no."""
+
+    def agree(question: str) -> bool:
+        if yes:
+            return True
+        if as_json or not is_interactive():
+            return False
+        return click.confirm(printable(question), default=True, err=True)
+
+    return agree
+
+
+def telling(*, quiet: bool) -> Progress:
+    """Return how progress is told: one line for each step when it is over, with its time."""
+
+    @contextmanager
+    def tell(doing: str) -> Iterator[None]:
+        started = time.monotonic()
+        if not quiet and sys.stderr.isatty():
+            from rich.console import Console
+
+            with Console(stderr=True).status(printable(doing), spinner="dots"):
+                yield
+        else:
+            yield
+        if not quiet:
+            say(f"{doing} ({time.monotonic() - started:.1f} s)")
+
+    return tell
+
+
+@contextmanager
+def showing_output(*, quiet: bool) -> Iterator[None]:
+    """Print what a failed build step printed before its error is told."""
+    try:
+        yield
+    except BuildError as error:
+        if error.output and not quiet:
+            say(error.output)
+        raise
+
+
+def show_built(built: Built) -> None:
+    """What was built and what it would be: for its author's eyes."""
+    verdict = built.verdict
+    say(f"built {built.project.component.name}: {size_in_words(verdict.size_bytes)}, {verdict.world}")
+    say(f"tools: {', '.join(verdict.tools) or 'none'}")
+    wasi = [name for name in verdict.imports if name.startswith("wasi:")]
+    say(f"imports: {len(verdict.imports)} functions, {len(wasi)} of them WASI's")
+    say("asks for:" if verdict.asks else "asks for nothing")
+    for sentence in verdict.asks:
+        say(f"  {sentence}")
+    for sentence in verdict.denied:
+        say(f"will be denied: {sentence}")
+    for sentence in verdict.warnings:
+        say(f"warning: {sentence}")
+
+
+def show_results(results: Iterable[TestResult], write: Callable[[str], None]) -> tuple[int, int]:
+    """Tell each result as it comes, and return how many passed and failed."""
+    passed = failed = 0
+    started = time.monotonic()
+    for result in results:
+        passed, failed = passed + result.passed, failed + (not result.passed)
+        mark = "ok  " if result.passed else "FAIL"
+        write(f"{mark} {result.case.name} ({result.seconds * 1000:.0f} ms)")
+        if not result.passed:
+            for line in _why(result):
+                write(f"     {line}")
+    write(f"{passed} passed, {failed} failed in {time.monotonic() - started:.1f} s")
+    return passed, failed
+
+
+def _why(result: TestResult) -> Iterator[str]:
+    yield from result.problems
+    yield f"the case: tests/{result.case.file}"
+    for entry in result.logs[-10:]:
+        yield f"log {entry.level}: {entry.message}"
+    for decision in dict.fromkeys(decision for decision in result.decisions if not decision.allowed):
+        yield f"denied: {decision.subject or decision.capability} ({decision.reason}: {decision.rule})"
+        if decision.hint:
+            yield f"  to allow it, {decision.hint}"

@@ -1,0 +1,41 @@
+"""`wasmrt build`: from a tool's source to its component."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from wasmrt.cli._authoring import agreeing, show_built, showing_output, telling
+from wasmrt.cli._output import json_option, say, show_json
+
+
+@click.command("build")
+@click.argument("folder", type=click.Path(path_type=Path), metavar="[DIR]", default=Path())
+@click.option("--yes", is_flag=True, help="Fetch the packages that the build needs without being asked: for scripts.")
+@json_option
+def build(folder: Path, yes: bool, as_json: bool) -> None:
+    """Build the tool in DIR with its language's own toolchain.
+
+    The toolchain is found on this machine; what is a registry package is fetched into a private folder once you
+    agree. The component ends up in DIR/build, checked: what it is, what it asks for, what it would be denied.
+
+    \b
+    Examples:
+      wasmrt build
+      wasmrt build weather --yes
+    """
+    from wasmrt.authoring import build as build_project
+    from wasmrt.authoring import open_project
+
+    project = open_project(folder)
+    with showing_output(quiet=as_json):
+        built = build_project(project, agree=agreeing(yes=yes, as_json=as_json), progress=telling(quiet=as_json))
+    component = project.component.relative_to(project.folder).as_posix()
+    if as_json:
+        show_json(
+            {"name": project.name, "component": component, "seconds": built.seconds} | built.verdict.as_dict(),
+        )
+        return
+    show_built(built)
+    say(f"next: wasmrt test, or wasmrt install {(folder / component).as_posix()}")
