@@ -67,7 +67,7 @@ def grant_for(row: dict[str, object], urls: Sequence[str]) -> Capabilities:
                 patterns.append(EndpointPattern(str(host), ports=ports, schemes=("https", "http")))
             except (ConfigurationError, ValueError):
                 continue  # a host that cannot be granted cannot be reached either
-    return Capabilities.none().with_http(dict.fromkeys(patterns))
+    return Capabilities.none().with_http(tuple(dict.fromkeys(patterns)))
 
 
 def outcome(row: dict[str, object], wire: Wire) -> str:
