@@ -117,7 +117,7 @@ def test_an_ordinary_word_in_another_case_is_not_the_secret() -> None:
 
 
 def test_only_the_secret_is_replaced_and_offsets_are_characters() -> None:
-    secret = "tr0ub4dor-" + "and-three"
+    secret = "tr0ub" + "4dor-and-three"
     text = f"naïve ☕ {secret} ☕ fin"
     scanner = DETECTOR.primed({"k": secret})
     (match,) = scanner.scan(text).matches

@@ -50,7 +50,7 @@ def innocents() -> dict[str, str]:
         "package lock": f'"integrity": "sha512-{base64}",\n"resolved": "https://registry.example/x.tgz#{sha1}"',
         "poetry lock": f'{{file = "a.whl", hash = "sha256:{sha256}"}}',
         "uuid": f'"id": "{uuid.UUID(int=random.getrandbits(128))}", "request_id": "{uuid.UUID(int=9)}"',
-        "environment variable": 'token = os.environ["GITHUB_TOKEN"]\nkey: ${API_KEY}\npassword = "{{ vault.password }}"',
+        "environment variable": 'token = os.environ["TOKEN"]\nkey: ${API_KEY}\npassword = "{{ vault.password }}"',
         "placeholder": 'api_key = "your-api-key-here"\nsecret: <SECRET>\ntoken = "xxxxxxxxxxxxxxxxxxxx"',
         "documentation": "AKIA" + "IOSFODNN7" + "EXAMPLE",
         "public key": "-----BEGIN PUBLIC KEY-----\n" + base64 + "\n-----END PUBLIC KEY-----",

@@ -67,7 +67,8 @@ _SEGMENT = re.compile(rb"[0-9A-Za-z+/=]+")
 
 
 _UUID_NAMES = re.compile(
-    rb"(?i)(?:api|access|auth|app|service|account|bearer|admin|user|bot)[_\-. ]?(?:key|token|secret)$|secret$|passw(?:or)?d$"
+    rb"(?i)(?:api|access|auth|app|service|account|bearer|admin|user|bot)[_\-. ]?(?:key|token|secret)$"
+    rb"|secret$|passw(?:or)?d$"
 )
 
 

@@ -52,7 +52,8 @@ class Unescaped:
 
 _FAMILIES = {
     b"%": rb"(?:%[0-9A-Fa-f]{2})+",
-    b"\\": rb"(?:\\x[0-9A-Fa-f]{2})+|(?:\\u[0-9A-Fa-f]{4})+|\\u\{[0-9A-Fa-f]{1,6}\}|\\U[0-9A-Fa-f]{8}|\\[\\/\"'abfnrtv0]",
+    b"\\": rb"(?:\\x[0-9A-Fa-f]{2})+|(?:\\u[0-9A-Fa-f]{4})+"
+    rb"|\\u\{[0-9A-Fa-f]{1,6}\}|\\U[0-9A-Fa-f]{8}|\\[\\/\"'abfnrtv0]",
     b"&": rb"&#[0-9]{1,7};|&#[xX][0-9A-Fa-f]{1,6};|&(?:amp|lt|gt|quot|apos|nbsp);",
 }
 
