@@ -42,6 +42,9 @@ class Call:
     def fail(self, error):
         raise error
 
+    def charge_values(self, count):
+        pass
+
     def interruption(self):
         return None
 

@@ -4,6 +4,7 @@ This room decides what a tool's params look like to an agent and whether they fi
 it trusts no schema: a guest's own never reaches the network, a file or unbounded work.
 """
 
+from wasmrt.schema._docs import doc_comments
 from wasmrt.schema._forms import function_schema, result_schema, type_schema, unsupported
 from wasmrt.schema._names import ExportedFunction, exported_functions
 from wasmrt.schema._problems import params_problem
@@ -18,6 +19,7 @@ __all__ = [
     "Provider",
     "Validator",
     "coerce",
+    "doc_comments",
     "exported_functions",
     "failure_text",
     "function_schema",

@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from wasmrt.engine import ComponentType, FuncType
+from wasmrt.engine import ComponentType, FuncType, plain
+from wasmrt.limits import MAX_DESCRIPTION_BYTES
 from wasmrt.schema._forms import unsupported
 
 MAX_TOOL_NAME = 64
@@ -29,15 +31,24 @@ class ExportedFunction:
     function: str
     type: FuncType
     problem: str | None
+    docs: str | None = None
+    """Its doc comment, on one line, where the component carries it."""
 
     @property
     def signature(self) -> str:
-        """The function in WIT, for want of a better description."""
+        """The function in WIT."""
         return f"{self.interface + '#' if self.interface else ''}{self.function}: {self.type}"
 
+    @property
+    def description(self) -> str:
+        """What to tell an agent: the doc comment, or the signature for want of it."""
+        return self.docs or plain(self.signature, MAX_DESCRIPTION_BYTES)
 
-def exported_functions(component: ComponentType) -> tuple[ExportedFunction, ...]:
-    """Every exported function with the name it has as a tool, in the component's order.
+
+def exported_functions(
+    component: ComponentType, *, docs: Mapping[tuple[str, str], str] | None = None
+) -> tuple[ExportedFunction, ...]:
+    """Every exported function with the name it has as a tool, in the component's order; `docs` from `doc_comments`.
 
     A name is as short as can be: where two functions would share one (letter case and `_` for `-` make no
     difference, since some clients fold them), each gets its package, then its namespace, then its version, then a
@@ -47,7 +58,14 @@ def exported_functions(component: ComponentType) -> tuple[ExportedFunction, ...]
     found += [(interface.name, name, kind) for interface in component.exports for name, kind in interface.functions]
     tools = _tool_names([(interface, name) for interface, name, _ in found])
     return tuple(
-        ExportedFunction(tools[interface, name], interface, name, kind, unsupported(kind))
+        ExportedFunction(
+            tools[interface, name],
+            interface,
+            name,
+            kind,
+            unsupported(kind),
+            (docs or {}).get((interface.partition("@")[0].rpartition("/")[2], name)),
+        )
         for interface, name, kind in found
     )
 
