@@ -95,6 +95,40 @@ INSTALL_ONE = textwrap.dedent("""
 """)
 
 
+# Forks six children for a catalog that does not exist yet, lets them go at once, and prints who failed.
+ALL_FIRST = textwrap.dedent("""
+    import os, sys
+    from pathlib import Path
+    import wasmrt.catalog._catalog
+    from wasmrt.catalog import Catalog, Draft, digest_of
+    for turn in range(20):
+        home = Path(sys.argv[1]) / str(turn)
+        held, go = os.pipe()
+        children = []
+        for n in range(6):
+            child = os.fork()
+            if child == 0:
+                os.close(go)
+                os.read(held, 1)
+                data = b"%d" % n
+                made = Draft(name="echo", digest=digest_of(data), size_bytes=1, world="any")
+                try:
+                    Catalog(home).add(made, data, "{}")
+                    os._exit(0)
+                except BaseException as error:
+                    print(repr(error), flush=True)
+                    os._exit(1)
+            children.append(child)
+        os.close(held)
+        os.close(go)
+        for child in children:
+            os.waitpid(child, 0)
+        versions = Catalog(home).versions("echo")
+        assert [v.number for v in versions] == [1, 2, 3, 4, 5, 6], versions
+        assert all(finding.problem is None for finding in Catalog(home).verify())
+    print("whole")
+""")
+
 ON_A_FULL_DISK = textwrap.dedent("""
     import resource, sys
     from pathlib import Path
@@ -167,3 +201,10 @@ def test_a_disk_that_fills_up_leaves_the_old_version_and_says_so(
     assert [version.number for version in catalog.versions("echo")] == [1]
     assert all(finding.problem is None for finding in catalog.verify())
     assert list((tmp_path / "incoming").iterdir()) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_processes_that_all_come_first_make_one_catalog(tmp_path: Path) -> None:
+    with python(ALL_FIRST, str(tmp_path)) as process:
+        out, _ = process.communicate()
+    assert out == "whole\n"

@@ -17,6 +17,7 @@ from wasmrt.errors import (
     ComponentTooLargeError,
     CoreModuleError,
     GrantRequiredError,
+    InstallError,
     InvalidComponentError,
     InvalidNameError,
     NotWasmError,
@@ -102,6 +103,18 @@ def test_a_narrower_grant_for_the_same_bytes_is_a_new_version(
     assert any("no longer be granted" in sentence for sentence in proposal.changes)
     assert installer.accept(proposal).number == 2
     assert granted_to(catalog.get("answer")) == Capabilities.none()
+
+
+def test_a_decision_about_a_version_that_is_no_longer_active_does_not_count(
+    installer: Installer, catalog: Catalog, tool_file: Write
+) -> None:
+    stale = installer.propose(FileSource(tool_file(sidecar=HTTP)))
+    installer.accept(installer.propose(FileSource(tool_file(component(answer=2)))))
+    with pytest.raises(InstallError, match="meanwhile") as caught:
+        installer.accept(stale)
+    assert caught.value.code == "changed"
+    assert catalog.read(catalog.get("answer")) == component(answer=2)
+    assert catalog.sweep() == 0
 
 
 def test_a_first_install_cannot_wait(installer: Installer, catalog: Catalog, tool_file: Write) -> None:

@@ -87,14 +87,15 @@ class Catalog:
         """
         return self._components.read(version.digest, version.name, size_bytes=version.size_bytes)
 
-    def add(self, draft: Draft, data: bytes, grant: str | None) -> ToolVersion:
+    def add(self, draft: Draft, data: bytes, grant: str | None, *, replaces: int | None = None) -> ToolVersion:
         """Store a new version: active at once with a grant, else waiting for one while the old one stays.
 
-        What is already there, byte for byte and grant for grant, is returned as it is.
+        What is already there, byte for byte and grant for grant, is returned as it is. `replaces` is the active
+        version that the decision was made about, 0 for none.
 
         Raises:
             GrantRequiredError: the tool's first version comes without a grant.
-            InstallError: the catalog cannot be written.
+            InstallError: the catalog cannot be written, or another version became active meanwhile.
         """
         with self._index.writing() as db:
             self._components.prepare()
@@ -105,10 +106,15 @@ class Catalog:
                     f"{draft.name} is not installed: nobody has granted what it asks for",
                     hint="answer the question in a terminal, or pass --yes",
                 )
-            self._components.write(data, draft.digest)
             for known in rows:
                 if _is_same(known, draft) and known.grant == grant and (known.active or grant is None):
+                    self._components.write(data, draft.digest)  # installing it again repairs it
                     return known
+            if replaces is not None and replaces != next((v.number for v in rows if v.active), 0):
+                raise InstallError(
+                    f"another version of {draft.name} was installed meanwhile", code="changed", hint="look at it again"
+                )
+            self._components.write(data, draft.digest)
             number = max((v.number for v in rows), default=0) + 1
             # One update waits at a time: a newer one takes its place.
             _drop_waiting(db, draft.name)
@@ -127,7 +133,9 @@ class Catalog:
         Raises:
             NotInstalledError: there is no such version.
             InstallError: it does not wait for a grant.
+            IntegrityError: its stored bytes are not what was fetched.
         """
+        self.read(self.get(name, number))
         with self._index.writing() as db:
             changed = db.execute(
                 "UPDATE version SET granted = ? WHERE name = ? AND number = ? AND granted IS NULL",
@@ -136,7 +144,6 @@ class Catalog:
             if changed:
                 _activate(db, name, number)
         if not changed:
-            self.get(name, number)
             raise InstallError(f"version {number} of {name} does not wait for a grant")
         return self.get(name)
 

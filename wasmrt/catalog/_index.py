@@ -94,14 +94,17 @@ class Index:
         """Make the file beside its place and link it there: the first process wins, none sees half a schema."""
         folder = self._path.parent / INCOMING
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as made:
-            fresh = Path(made) / "catalog"
-            with contextlib.closing(sqlite3.connect(fresh, isolation_level=None)) as db:
-                db.execute("PRAGMA journal_mode=WAL")
-                db.executescript(f"BEGIN;{_SCHEMA}PRAGMA user_version={_VERSION};COMMIT;")
-            # Not found: the winner has already cleared the folder.
-            with contextlib.suppress(FileExistsError, FileNotFoundError):
+        try:
+            with tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as made:
+                fresh = Path(made) / "catalog"
+                with contextlib.closing(sqlite3.connect(fresh, isolation_level=None)) as db:
+                    db.execute("PRAGMA journal_mode=WAL")
+                    db.executescript(f"BEGIN;{_SCHEMA}PRAGMA user_version={_VERSION};COMMIT;")
                 os.link(fresh, self._path)
+        except (OSError, sqlite3.OperationalError):
+            # Somebody else was first, and may have cleared the folder under our hands: then theirs is the one.
+            if not self.exists:
+                raise
 
 
 @contextmanager

@@ -63,10 +63,18 @@ def _report(found: FoundTool, prepared: PreparedTool) -> dict[str, Any]:
         "granted": list(explain(found.grant)),
         "refused": refusals(imports, found.grant),
         "version": None if version is None else version.number,
-        "waits_for_grant": version is not None and version.grant is None,
+        "versions": [] if version is None else _versions(version.name),
         "installed_at": None if version is None else version.installed_at,
         "source": None if version is None else version.origin,
     }
+
+
+def _versions(name: str) -> list[dict[str, Any]]:
+    from wasmrt.catalog import Catalog, find_places
+
+    kept = ("number", "digest", "installed_at", "active")
+    versions = Catalog(find_places().data).versions(name)
+    return [{slot: getattr(v, slot) for slot in kept} | {"waits_for_grant": v.grant is None} for v in versions]
 
 
 def _show(report: dict[str, Any]) -> None:
@@ -75,6 +83,8 @@ def _show(report: dict[str, Any]) -> None:
     show(f"world:   {report['world']}\ndigest:  {report['digest']}\nsize:    {size_in_words(report['size_bytes'])}")
     if report["installed_at"]:
         show(f"from:    {report['source']}, {report['installed_at']}")
+    if len(report["versions"]) > 1:
+        show_section("versions", [_in_a_line(version) for version in report["versions"]])
     for tool in report["tools"]:
         notes = [note for note, is_so in tool["annotations"].items() if is_so]
         show(f"tool:    {tool['name']}" + (f" ({', '.join(notes)})" if notes else ""))
@@ -90,3 +100,8 @@ def _show(report: dict[str, Any]) -> None:
     show_section(
         "will be refused", [f"{r['power']}, by its import {r['import']}; {r['hint']}" for r in report["refused"]]
     )
+
+
+def _in_a_line(version: dict[str, Any]) -> str:
+    state = ", active" * version["active"] + ", waits for a grant" * version["waits_for_grant"]
+    return f"{version['number']}: {version['digest'][:12]}, {version['installed_at']}{state}"

@@ -118,10 +118,15 @@ class Installer:
         )
 
     def accept(self, proposal: Proposal) -> ToolVersion:
-        """Store what was proposed, with its grant, as the active version."""
+        """Store what was proposed, with its grant, as the active version.
+
+        Raises:
+            InstallError: the catalog cannot be written, or is no longer what the proposal was compared with.
+        """
         if proposal.is_installed and proposal.previous is not None:
             return proposal.previous
-        return self._catalog.add(proposal.draft, proposal.data, format_file(proposal.grant))
+        seen = 0 if proposal.previous is None else proposal.previous.number
+        return self._catalog.add(proposal.draft, proposal.data, format_file(proposal.grant), replaces=seen)
 
     def hold(self, proposal: Proposal) -> ToolVersion:
         """Store an update without a grant: it waits, and the active version stays.
