@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from wasmrt.errors import BudgetExceededError, CancelledError, DeadlineExceededError, RuntimeClosedError
 from wasmrt.limits import (
+    CLOCK_RESOLUTION_NS,
     MAX_DECISIONS,
     MAX_HOST_CALLS,
     MAX_HTTP_REQUESTS,
+    MAX_LIFTED_VALUES,
     MAX_LOG_ENTRIES,
     MAX_LOG_ENTRY_BYTES,
     MAX_TOOL_INVOCATIONS,
@@ -54,12 +56,14 @@ class SystemClock:
     """Real time, cut to a millisecond for the wall clock, and the system's randomness."""
 
     resolution_ns = 1_000_000
+    monotonic_resolution_ns = CLOCK_RESOLUTION_NS
 
     def now_ns(self) -> int:
         return time.time_ns() // self.resolution_ns * self.resolution_ns
 
     def monotonic_ns(self) -> int:
-        return time.monotonic_ns()
+        # Cut as well: a fine timer is what cache-timing attacks are made of.
+        return time.monotonic_ns() // self.monotonic_resolution_ns * self.monotonic_resolution_ns
 
     def random_bytes(self, count: int) -> bytes:
         return secrets.token_bytes(count)
@@ -152,6 +156,7 @@ class CallContext:
         "http_received_bytes",
         "http_requests",
         "http_sent_bytes",
+        "lifted_values",
         "limits",
         "log_entries_dropped",
         "logs",
@@ -197,6 +202,7 @@ class CallContext:
         self.decisions: list[Decision] = []
         self.decisions_dropped = 0
         self.host_calls = 0
+        self.lifted_values = 0
         self.params_bytes = 0
         self.http_requests = 0
         self.http_sent_bytes = 0
@@ -222,6 +228,18 @@ class CallContext:
         self.check()
 
     def leave_host(self) -> None:
+        self.check()
+
+    def charge_values(self, count: int) -> None:
+        self.lifted_values += count
+        if self.lifted_values > MAX_LIFTED_VALUES:
+            raise BudgetExceededError(
+                f"the guest passed lists of more than {MAX_LIFTED_VALUES:,} values",
+                limit=MAX_LIFTED_VALUES,
+                used=self.lifted_values,
+                setting="limits.MAX_LIFTED_VALUES",
+                hint="have the tool pass large data as text or bytes",
+            )
         self.check()
 
     def fail(self, error: BaseException) -> None:

@@ -89,6 +89,9 @@ class CountingCall:
     def leave_host(self) -> None:
         pass
 
+    def charge_values(self, count: int) -> None:
+        pass
+
     def fail(self, error: BaseException) -> None:
         self.failure = self.failure or error
 

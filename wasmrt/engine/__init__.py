@@ -20,7 +20,8 @@ from wasmrt.engine._disk import DiskCache
 from wasmrt.engine._engine import Component
 from wasmrt.engine._ffi import VERSION
 from wasmrt.engine._header import check_header
-from wasmrt.engine._linker import GuestCall, HostInterface, Linker, resolve, track
+from wasmrt.engine._inflight import GuestCall
+from wasmrt.engine._linker import HostInterface, Linker, resolve, track
 from wasmrt.engine._lower import LowerError
 from wasmrt.engine._sandbox import Export, Sandbox, StoreLimits
 from wasmrt.engine._text import plain

@@ -29,6 +29,10 @@ _POOL = {
     "max_component_instance_size": 8 * MIB,
     "max_core_instance_size": 4 * MIB,
     "max_unused_warm_slots": 64,
+    # What a small guest touches stays mapped and is zeroed by hand when its slot is given back: cheaper than to
+    # return the pages and fault them in again for the next call. At most 64 warm slots hold this much.
+    "linear_memory_keep_resident": 512 * 1024,
+    "table_keep_resident": 64 * 1024,
 }
 
 # A guest's own stack, not the host's: deep recursion ends as a trap long before Python's thread would overflow.

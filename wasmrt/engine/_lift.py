@@ -12,6 +12,7 @@ from struct import Struct
 from typing import Any
 
 from wasmrt.engine import _ffi
+from wasmrt.engine._inflight import charge_values
 from wasmrt.engine._traps import fault
 from wasmrt.engine._types import (
     EnumType,
@@ -33,6 +34,7 @@ Lifter = Callable[[int, int], Any]
 _string_at = ctypes.string_at
 _vector_at = _ffi.Vector.from_address  # faster than reading bytes and unpacking them
 _pointer_at = ctypes.c_uint64.from_address
+_CHUNK = 2048
 _SIZE, _ENTRY = _ffi.VALUE_SIZE, _ffi.ENTRY_SIZE
 _NAME_SIZE = _ENTRY - _SIZE
 
@@ -114,7 +116,14 @@ def _numbers(code: str, width: int) -> Lifter:
 def _list(element: Lifter) -> Lifter:
     def lift(address: int, context: int) -> list[Any]:
         size, data = _vector(address + PAYLOAD)
-        return [element(at, context) for at in range(data, data + size * _SIZE, _SIZE)] if size else []
+        values: list[Any] = []
+        for start in range(0, size, _CHUNK):
+            # SECURITY: neither fuel nor epochs see the time and memory that this takes.
+            count = min(_CHUNK, size - start)
+            charge_values(context, count)
+            at = data + start * _SIZE
+            values += [element(place, context) for place in range(at, at + count * _SIZE, _SIZE)]
+        return values
 
     return lift
 

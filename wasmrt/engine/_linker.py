@@ -13,10 +13,11 @@ import itertools
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from wasmrt.engine import _ffi
 from wasmrt.engine._engine import Component
+from wasmrt.engine._inflight import calls
 from wasmrt.engine._lift import Lifter, lifter
 from wasmrt.engine._lower import Lowerer, OwnedArena, lowerer
 from wasmrt.engine._reflect import resource_key
@@ -24,22 +25,6 @@ from wasmrt.engine._resources import number_of
 from wasmrt.engine._traps import fault
 from wasmrt.engine._types import FuncType, InterfaceType
 from wasmrt.errors import InternalError, UnknownImportError
-
-
-class GuestCall(Protocol):
-    """What the engine needs of a call that is in flight. host/ and wasi/ get the same object as `ctx`."""
-
-    def enter_host(self) -> None:
-        """Count one host call; raise when a budget or the deadline is spent or the call was cancelled."""
-
-    def leave_host(self) -> None:
-        """Raise when the deadline passed or the call was cancelled while the host worked."""
-
-    def fail(self, error: BaseException) -> None:
-        """Keep the first failure; the guest is stopped."""
-
-    def interruption(self) -> BaseException | None:
-        """What ends the guest at this tick, if anything: deadline, cancellation, a closed runtime."""
 
 
 HostFunction = Callable[..., Any]
@@ -73,8 +58,6 @@ _SIZE = _ffi.VALUE_SIZE
 _imports: dict[int, _Import] = {}
 _destructors: dict[int, Callable[[Any, int], None]] = {}
 _ids = itertools.count(1)
-calls: dict[int, GuestCall] = {}
-"""Calls in flight, by the number in their store's data slot."""
 
 
 def _trampoline(
