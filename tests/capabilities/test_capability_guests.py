@@ -197,6 +197,7 @@ def test_init_drafts_a_file_that_names_every_need_and_allows_nothing(caps):
         Capabilities.none().with_http([]).with_workspace_read([]).with_secrets([]).with_tool_invoke({})
     )
     assert "near:agent/host@0.3.0#http-request" in drafted.stderr
+    assert json.loads(caps("init", "./asker.wasm", "--json").stdout)["draft"] == json.loads(drafted.stdout)
 
 
 def test_check_compares_a_file_with_a_component(caps):
@@ -261,6 +262,9 @@ def test_learn_proposes_what_a_tool_asked_for_and_allows_none_of_it(caps):
         ).capabilities
     )
     assert "asked: GET https://api.example.com/v1/x" in learned.stderr
+    told = json.loads(caps("learn", "./asker.wasm", "--json", "--", '"sopenai_key"').stdout)
+    assert told["proposal"] == {"secrets": {"allowed_names": ["openai_key"]}}
+    assert [decision["reason"] for decision in told["asked"]] == ["not-granted"]
 
 
 def test_the_schema_is_json(caps):
@@ -269,4 +273,5 @@ def test_the_schema_is_json(caps):
 
 @pytest.mark.parametrize("command", ["schema", "check", "explain", "diff", "fmt", "init", "learn"])
 def test_every_command_shows_an_example(caps, command):
+    assert "--json" in caps(command, "--help").stdout
     assert f"wasmrt caps {command} " in caps(command, "--help").stdout.partition("Example")[2]

@@ -31,8 +31,9 @@ def caps() -> None:
 
 
 @caps.command("schema")
-def schema() -> None:
-    """Print the JSON Schema of capability files, for editors.
+@json_option
+def schema(as_json: bool) -> None:
+    """Print the JSON Schema of capability files, for editors. It is JSON with and without --json.
 
     \b
     Example:
@@ -154,8 +155,9 @@ def diff(old: Path, new: Path, as_json: bool) -> int:
 @caps.command("fmt")
 @file_argument
 @click.option("--write", is_flag=True, help="Write it back instead of printing it.")
-def fmt(file: Path, write: bool) -> None:
-    """Print a file in its one spelling: known order, defaults left out.
+@json_option
+def fmt(file: Path, write: bool, as_json: bool) -> None:
+    """Print a file in its one spelling: known order, defaults left out. It is JSON with and without --json.
 
     \b
     Example:
@@ -185,17 +187,19 @@ def _replace(file: Path, text: str) -> None:
 
 @caps.command("init")
 @click.argument("tool", metavar="NAME_OR_PATH")
-def init(tool: str) -> None:
+@json_option
+def init(tool: str, as_json: bool) -> None:
     """Draft a file from what a component imports. The draft allows nothing until its lists are filled.
 
     \b
     Example:
       wasmrt caps init ./search.wasm > search.capabilities.json
     """
-    from wasmrt.capabilities import Capabilities, format_file, powers_of
+    from wasmrt.capabilities import Capabilities, as_tree, format_file, powers_of
 
     draft = Capabilities.none()
-    for power, name in powers_of(_imports_of(tool)).items():
+    needs = powers_of(_imports_of(tool))
+    for power, name in needs.items():
         match power:
             case "http":
                 draft = draft.with_http([])
@@ -209,7 +213,10 @@ def init(tool: str) -> None:
                 say(f"{name} will be refused: no capability file can allow it")
                 continue
         say(f"{power}: the component imports {name}; list what it may reach")
-    click.echo(format_file(draft), nl=False)
+    if as_json:
+        show_json({"needs": needs, "draft": as_tree(draft)})
+    else:
+        click.echo(format_file(draft), nl=False)
     if draft == Capabilities.none():
         say("the component imports nothing that needs a grant")
 
@@ -218,7 +225,8 @@ def init(tool: str) -> None:
 @click.argument("tool", metavar="NAME_OR_PATH")
 @click.argument("params", nargs=-1, metavar="[--] JSON...")
 @click.option("--user", default="local", show_default=True, help="Whose rate limits count.")
-def learn(tool: str, params: tuple[str, ...], user: str) -> None:
+@json_option
+def learn(tool: str, params: tuple[str, ...], user: str, as_json: bool) -> None:
     """Run a tool with no power at all, and propose the narrowest file for what it asked. A person applies it.
 
     A tool that stops at its first refusal shows one need at a time: add the line, and ask again with `wasmrt run`.
@@ -227,14 +235,18 @@ def learn(tool: str, params: tuple[str, ...], user: str) -> None:
     Example:
       wasmrt caps learn ./search.wasm -- '{"query": "a"}' '{"query": "b"}'
     """
-    from wasmrt.capabilities import format_file, propose
+    from wasmrt.capabilities import as_tree, format_file, propose
 
     denied = dict.fromkeys(d for text in params or ("{}",) for d in _denials(tool, text, user) if not d.allowed)
     for decision in denied:
         say(f"asked: {decision.subject or decision.capability} ({decision.reason}: {decision.rule})")
     if not denied:
         say("the tool asked for nothing")
-    click.echo(format_file(propose(denied)), nl=False)
+    proposal = propose(denied)
+    if as_json:
+        show_json({"asked": [decision.as_dict() for decision in denied], "proposal": as_tree(proposal)})
+    else:
+        click.echo(format_file(proposal), nl=False)
 
 
 def _denials(tool: str, params: str, user: str) -> tuple[Decision, ...]:
