@@ -6,7 +6,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.schema.strategies import same, values, wit_types
 from wasmrt.engine import (
     Compiler,
     EngineConfig,
@@ -26,6 +25,8 @@ from wasmrt.engine import (
     wat2wasm,
 )
 from wasmrt.schema import exported_functions, function_schema, schema_problem, to_json, to_values
+
+from .strategies import same, values, wit_types
 
 LIMITS = StoreLimits(memory_bytes=1 << 20, memories=1, table_elements=100, tables=1, instances=10, fuel=10_000_000)
 # Over 16 flat values go through memory, and so does the answer: the guest's echo is the identity of a pointer.

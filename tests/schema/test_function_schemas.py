@@ -3,8 +3,6 @@ import json
 import pytest
 from hypothesis import given, settings
 
-from tests.schema.rules import check_rendering, parts
-from tests.schema.strategies import calls
 from wasmrt.engine import (
     FuncType,
     ListType,
@@ -30,6 +28,9 @@ from wasmrt.schema import (
     to_values,
     type_schema,
 )
+
+from .rules import check_rendering, parts
+from .strategies import calls
 
 PROVIDERS = ("openai", "anthropic", "mcp")
 U8, F64, STRING = Primitive("u8"), Primitive("f64"), Primitive("string")

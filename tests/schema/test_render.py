@@ -4,10 +4,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.schema.rules import check_rendering, check_schema
-from tests.schema.test_validator import data, kinds
 from wasmrt.errors import ConfigurationError, InvalidComponentError, InvalidParametersError
 from wasmrt.schema import Validator, coerce, provider_schema, render, schema_problem
+
+from .rules import check_rendering, check_schema
+from .test_validator import data, kinds
 
 PROVIDERS = ("openai", "anthropic", "mcp")
 STRING, INTEGER = {"type": "string"}, {"type": "integer"}

@@ -3,7 +3,6 @@ import json
 import pytest
 from hypothesis import given, settings
 
-from tests.schema.strategies import calls, same
 from wasmrt.engine import (
     Case,
     EnumType,
@@ -23,6 +22,8 @@ from wasmrt.engine import (
 )
 from wasmrt.errors import GuestOutputError, InvalidParametersError
 from wasmrt.schema import failure_text, function_schema, split_result, to_json, to_values, unsupported
+
+from .strategies import calls, same
 
 BOOL, S8, U8, S32, S64, U64, F32, F64, CHAR, STRING = map(
     Primitive, ["bool", "s8", "u8", "s32", "s64", "u64", "f32", "f64", "char", "string"]

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.schema.strategies import labels, wit_types
 from wasmrt.engine import ComponentType, EnumType, FuncType, InterfaceType, ListType, Primitive, RecordType, ResourceRef
 from wasmrt.schema import wit_text
+
+from .strategies import labels, wit_types
 
 U32, STRING = Primitive("u32"), Primitive("string")
 POLLABLE = ResourceRef("wasi:io/poll#pollable", False)
