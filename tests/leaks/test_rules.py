@@ -120,3 +120,12 @@ def test_an_own_rule_cannot_take_the_name_of_another() -> None:
 def test_a_rule_file_is_bounded() -> None:
     with pytest.raises(ConfigurationError, match="bytes"):
         load_custom_rules("#" * 300_000)
+
+
+def test_a_flood_of_gates_does_not_blind_the_gate() -> None:
+    random = Random(11)
+    starts = [example_of(rule)[: random.randint(3, 9)] for rule in RULES]
+    flood = "".join(random.choices(starts, k=60_000))
+    token = example_of(next(r for r in RULES if r.id == "github-pat")).strip()
+    assert any(m.rule == "github-pat" for m in DETECTOR.scan(f"{flood} {token}").matches)
+    assert DETECTOR.scan(token).matches

@@ -91,7 +91,7 @@ def looks_assigned(data: bytes, begin: int, start: int, end: int) -> bool:
         return False
     quoted = data[start - 1] in _QUOTES
     random = _UUID.fullmatch(value) is not None or (looks_random(value) and not is_made_of_words(value))
-    if not random and not (quoted and looks_chosen(value)):
+    if not random and not looks_chosen(value):
         return False
     if _CODE.fullmatch(value) or longest_sequence(value) >= 8 or is_placeholder(value):
         return False
@@ -113,7 +113,7 @@ def _name_suffices(name: bytes, value: bytes, *, quoted: bool, random: bool) -> 
     """The weaker the name, the more random the value has to be."""
     secretive = _PASSWORD_NAMES.search(name) is not None
     if not random:
-        return secretive
+        return secretive and (quoted or not is_made_of_words(value))
     if _UUID.fullmatch(value):
         return quoted and _UUID_NAMES.search(name) is not None
     if _STRONG_NAMES.search(name) is None:
