@@ -42,7 +42,7 @@ KIB, MIB = 1024, 1024 * 1024
 MAX_RATIO = 1.3
 MAX_SPREAD = 2.0
 
-# The answer to /N is N bytes of JSON-like text; to /slow, the same after the server has seen a hundred of them.
+# The answer to /N is N bytes of JSON-like text.
 SERVER = """
 import asyncio, ssl, sys
 context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -52,10 +52,11 @@ answers = {}
 async def serve(reader, writer):
     try:
         while True:
-            head = await reader.readuntil(b"\\r\\n\\r\\n")
-            size = int(head.split(b" ", 2)[1].lstrip(b"/"))
+            asked = await reader.readuntil(b"\\r\\n\\r\\n")
+            size = int(asked.split(b" ", 2)[1].lstrip(b"/"))
             if size not in answers:
-                answers[size] = b"HTTP/1.1 200 OK\\r\\nContent-Type: application/json\\r\\nContent-Length: %d\\r\\n\\r\\n" % size + text[:size]
+                head = b"HTTP/1.1 200 OK\\r\\nContent-Type: application/json\\r\\nContent-Length: %d\\r\\n\\r\\n"
+                answers[size] = head % size + text[:size]
             writer.write(answers[size])
             await writer.drain()
     except (asyncio.IncompleteReadError, OSError):
@@ -113,10 +114,10 @@ def setting() -> Iterator[Setting]:
             server.wait(timeout=10)
 
 
-def compare(here: Setting, size: int, rounds: int) -> tuple[float, float]:
-    """Return the median seconds of a bare and of a guarded request."""
+def compare(here: Setting, size: int, rounds: int, *, credential: bool = True) -> tuple[float, float]:
+    """Return the median seconds of a bare and of a guarded request, the latter with or without a secret in it."""
     url = f"https://{HOST}:{here.port}/{size}"
-    call = here.call()
+    call = here.call(credential=credential)
     verify = ssl.create_default_context(cafile=str(here.ca_file))
     with httpx.Client(verify=verify, trust_env=False) as client:
 
@@ -175,8 +176,10 @@ def test_a_hundred_calls_at_once_take_at_most_twice_their_slowest() -> None:
 def main() -> None:
     with setting() as here:
         for size, rounds in ((KIB, 1000), (MIB, 200)):
-            bare, guarded = compare(here, size, rounds)
-            print(f"{size:>8} bytes: bare {bare * 1e6:8.0f} us, guarded {guarded * 1e6:8.0f} us, {guarded / bare:.2f}x")
+            for credential in (False, True):
+                bare, guarded = compare(here, size, rounds, credential=credential)
+                what = f"{size:>8} bytes, {'with' if credential else 'no'} credential"
+                print(f"{what}: bare {bare * 1e6:.0f} us, guarded {guarded * 1e6:.0f} us, {guarded / bare:.2f}x")
         total, slowest = burst(here)
         print(f"100 at once: {total * 1e3:.0f} ms, slowest {slowest * 1e3:.0f} ms, {total / slowest:.2f}x")
 

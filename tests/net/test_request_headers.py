@@ -38,7 +38,6 @@ def refused(world: MakeWorld, **request: object) -> HttpFailure:
         ("TE", "trailers"),
         ("Expect", "100-continue"),
         ("Proxy-Authorization", "Basic x"),
-        ("Accept-Encoding", "zstd"),
         ("X-Forwarded-Host", "evil.example"),
         ("Bad Name", "x"),
         ("", "x"),
@@ -98,3 +97,18 @@ def test_a_token_in_the_guests_own_text_does_not_leave(world: MakeWorld) -> None
         assert caught.value.code == "leak"
     assert token not in repr(call.decisions)
     assert w.server.connections == 0
+
+
+def test_codings_end_at_the_host_whatever_a_guest_accepts(world: MakeWorld) -> None:
+    w = world(ok)
+    w.door.fetch(w.call(), HttpRequest("GET", w.url(), (("Accept-Encoding", "zstd"),)))
+    assert w.server.requests[0].header("Accept-Encoding") == "gzip, br"
+
+
+def test_the_answer_to_head_says_how_long_the_body_would_be(world: MakeWorld) -> None:
+    w = world(lambda r, c: http_response(length=12345, headers=(("Content-Encoding", "gzip"),)))
+    answer = w.door.fetch(w.call(), HttpRequest("HEAD", w.url()))
+    assert answer.headers == (("Content-Length", "12345"), ("Content-Encoding", "gzip"))
+    assert answer.body == b""
+    w.door.fetch(w.call(), HttpRequest("HEAD", w.url()))
+    assert w.server.connections == 1

@@ -77,7 +77,7 @@ class HttpDoor:
         if raw.status == 401 and (renewed := _renew(call, injected)) and self._may_retry(call, http):
             injected = _inject(call, injector, url, request, renewed)
             raw = self._exchange(call, http, request, injected, addresses, ends_at)
-        return _clean(call, raw)
+        return _clean(call, raw, bodyless=request.method.upper() == "HEAD")
 
     def close(self) -> None:
         """Close the connections. Those in use are closed when their call gives them back."""
@@ -292,7 +292,7 @@ def _renew(call: DoorCall, injected: Injected) -> dict[str, SecretValue]:
     return {name: secret for name, secret in newer.items() if secret is not None}
 
 
-def _clean(call: DoorCall, raw: RawResponse) -> HttpResponse:
+def _clean(call: DoorCall, raw: RawResponse, *, bodyless: bool) -> HttpResponse:
     """Drop what a guest must not see, replace what it must not read.
 
     SECURITY: a server may echo a request. The scanner knows every injected value by now, in all its encodings.
@@ -311,7 +311,7 @@ def _clean(call: DoorCall, raw: RawResponse) -> HttpResponse:
         )
     if report.matches:
         body = call.scanner.redact_bytes(body, direction=Direction.INWARD)
-    return HttpResponse(raw.status, _clean_headers(call, visible_headers(raw.headers)), body)
+    return HttpResponse(raw.status, _clean_headers(call, visible_headers(raw.headers, bodyless=bodyless)), body)
 
 
 def _clean_headers(call: DoorCall, headers: Headers) -> Headers:

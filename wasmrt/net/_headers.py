@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 
 from wasmrt.limits import MAX_HEADER_BYTES, MAX_HEADERS
+from wasmrt.net._decode import ACCEPT_ENCODING
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -29,7 +30,6 @@ _OWNED_BY_HOST = frozenset(
         "http2-settings",
         "proxy-authorization",
         "proxy-connection",
-        "accept-encoding",
         "forwarded",
         "x-forwarded-host",
     ]
@@ -80,15 +80,18 @@ def request_problem(headers: Headers, body_bytes: int, owned_by_injector: Iterab
 
 
 def wire_headers(headers: Headers, *, authority: str, method: str, body: bytes | None) -> list[tuple[bytes, bytes]]:
-    """Return the whole header section, in the order it is sent. Content-Length is always ours."""
-    wire = [(b"Host", authority.encode()), (b"Accept-Encoding", b"gzip, br")]
+    """Return the whole header section, in the order it is sent.
+
+    Content-Length is always ours, and so is Accept-Encoding: the codings end here, and a guest gets what they held.
+    """
+    wire = [(b"Host", authority.encode()), (b"Accept-Encoding", ACCEPT_ENCODING.encode())]
     names = {folded(name) for name, _ in headers}
     if "user-agent" not in names:
         wire.append((b"User-Agent", b"wasmrt"))
     if "accept" not in names:
         wire.append((b"Accept", b"*/*"))
     for name, value in headers:
-        if folded(name) != "content-length":
+        if folded(name) not in ("content-length", "accept-encoding"):
             wire.append((name.encode(), value.strip(" \t").encode("utf-8", "replace")))
     # RFC 9110 8.6: methods that define a meaning for content say so when there is none; several APIs answer 411
     # otherwise.
@@ -102,12 +105,16 @@ def header_bytes(headers: Iterable[tuple[str, str]] | Iterable[tuple[bytes, byte
     return sum(len(name) + len(value) + 4 for name, value in headers)
 
 
-def visible_headers(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """Return what a guest may see: no credentials, no cookies, nothing about framing."""
+def visible_headers(headers: Iterable[tuple[bytes, bytes]], *, bodyless: bool = False) -> Headers:
+    """Return what a guest may see: no credentials, no cookies, nothing about framing.
+
+    Where there is no body (`HEAD`), its length and coding are what was asked for, and stay.
+    """
+    hidden = _FRAMING - {"content-length", "content-encoding"} if bodyless else _FRAMING
     kept = []
     for raw_name, raw_value in headers:
         name = raw_name.decode("latin-1")
-        if not is_sensitive(name) and name.lower() not in _FRAMING:
+        if not is_sensitive(name) and name.lower() not in hidden:
             kept.append((name, raw_value.decode("latin-1")))
     return tuple(kept)
 
