@@ -222,6 +222,28 @@ def test_a_person_at_a_terminal_is_asked_and_the_answer_counts(wasmrt: Run, tool
     assert "installed parrot version 1" in said
 
 
+def padded(component: bytes, size_bytes: int) -> bytes:
+    """The component with a custom section that means nothing."""
+    body = b"\x03pad" + bytes(size_bytes)
+    size = len(body)
+    return (
+        component
+        + b"\x00"
+        + bytes([size & 0x7F | 0x80, size >> 7 & 0x7F | 0x80, size >> 14 & 0x7F | 0x80, size >> 21])
+        + body
+    )
+
+
+def test_compiling_something_large_is_shown_to_who_watches_and_to_nobody_else(wasmrt: Run, tool_file: Write) -> None:
+    path = tool_file()
+    path.write_bytes(padded(path.read_bytes(), 2 * 1024 * 1024))
+    assert "compiling" not in wasmrt("install", path, "--name", "quiet").stderr
+    code, said = on_a_terminal(b"", "install", path)
+    assert code == 0
+    assert "compiling parrot" in said
+    assert "installed parrot version 1" in said
+
+
 def test_two_processes_may_install_the_same_tool_at_once(wasmrt: Run, tool_file: Write) -> None:
     path = tool_file(sidecar=SIDECAR)
     command = [sys.executable, "-m", "wasmrt", "install", str(path), "--yes", "--json"]

@@ -123,8 +123,13 @@ def test_every_command_has_help_with_an_example(wasmrt: Run, command: str) -> No
     if not isinstance(cli.get_command(click.Context(cli), command), click.Group):
         assert "Examples:" in shown
         assert f"wasmrt {command}" in shown.partition("Examples:")[2]
-        if command != "auth":  # a conversation with a browser; it answers with no data
-            assert "--json" in shown
+
+
+@pytest.mark.parametrize(
+    "command", ["doctor", "grant", "inspect", "install", "list", "remove", "rollback", "run", "verify"]
+)
+def test_every_command_that_answers_with_data_does_so_as_json(wasmrt: Run, command: str) -> None:
+    assert "--json" in wasmrt(command, "--help").stdout
 
 
 def test_help_and_version_name_every_command_and_exit_code(wasmrt: Run) -> None:
