@@ -189,8 +189,9 @@ def _starlingmonkey(recipe: Recipe, out: Path, prepare: bool) -> None:
     # 385 MB: fetched only when asked for by name.
     wanted = prepare and os.environ.get("WASMRT_GUESTS_STARLINGMONKEY") == "1"
     place = _npm("starlingmonkey", NPM_STARLINGMONKEY, wanted)
-    script = shutil.copy(HERE / recipe.sources[1], place)
-    _run(["node", script, HERE / recipe.sources[0], recipe.world, "sandboxed-tool", out])
+    command = [place / "node_modules/.bin/componentize-js", HERE / recipe.sources[0], "--wit", recipe.world]
+    features = ["stdio", "random", "clocks", "http", "fetch-event"]
+    _run([*command, "-n", "sandboxed-tool", "-d", *features, "--out", out])
 
 
 def _npm(name: str, packages: tuple[str, ...], prepare: bool) -> Path:
@@ -242,7 +243,7 @@ GUESTS: dict[str, Recipe] = {
     "python": Recipe("componentize-py", ("python",), _V030, _python),
     "python-stub": Recipe("componentize-py", ("python",), _V030, _python, "stub"),
     "quickjs": Recipe("quickjs", ("js/near-agent.js",), _V030, _quickjs),
-    "starlingmonkey": Recipe("starlingmonkey", ("js/near-agent.js", "js/starling.mjs"), _V030, _starlingmonkey),
+    "starlingmonkey": Recipe("starlingmonkey", ("js/near-agent.js",), _V030, _starlingmonkey),
     "go": Recipe("go", ("go",), _V030, _go),
 }
 

@@ -17,7 +17,7 @@ from wasmrt.errors import ComponentError
 __all__ = ["componentize"]
 
 _PREAMBLE = b"\0asm\x0d\0\x01\0"
-_CORE_MODULE = 1
+_CUSTOM, _CORE_MODULE, _COMPONENT = 0, 1, 4
 
 
 def componentize(core: bytes, wit: str, *, assemble: Callable[[str], bytes], world: str | None = None) -> bytes:
@@ -38,13 +38,33 @@ def componentize(core: bytes, wit: str, *, assemble: Callable[[str], bytes], wor
 
 
 def _fill(component: bytes, core: bytes) -> bytes:
-    """Put the real module where the first, empty one is."""
+    """Put the real module where the first, empty one is, and leave out the names that the text had."""
+    sections = _sections(component)
+    place = next(index for index, (kind, _) in enumerate(sections) if kind == _CORE_MODULE)
+    sections[place] = (_CORE_MODULE, core)
+    return _joined(component[:8], sections, keep=core)
+
+
+def _joined(preamble: bytes, sections: list[tuple[int, bytes]], keep: bytes = b"") -> bytes:
+    parts = [preamble]
+    for kind, body in sections:
+        if kind == _CUSTOM:
+            continue
+        if kind in {_CORE_MODULE, _COMPONENT} and preamble == _PREAMBLE and body is not keep:
+            body = _joined(body[:8], _sections(body))
+        parts += [bytes([kind]), leb(len(body)), body]
+    return b"".join(parts)
+
+
+def _sections(data: bytes) -> list[tuple[int, bytes]]:
+    """Kind and body of every section of a component or module that the assembler made."""
+    found = []
     at = len(_PREAMBLE)
-    while component[at] != _CORE_MODULE:
-        size, start = _number(component, at + 1)
+    while at < len(data):
+        size, start = _number(data, at + 1)
+        found.append((data[at], data[start : start + size]))
         at = start + size
-    size, start = _number(component, at + 1)
-    return b"".join([component[: at + 1], leb(len(core)), core, component[start + size :]])
+    return found
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:

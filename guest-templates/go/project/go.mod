@@ -1,0 +1,3 @@
+module {{name_snake}}
+
+go 1.24
