@@ -63,6 +63,7 @@ _STRONG_NAMES = re.compile(
 
 _WORDS = re.compile(rb"[A-Z]?[a-z]{3,}|[A-Z]{3,}")
 _VOWEL = re.compile(rb"(?i)[aeiouy]")
+_MUTTER = re.compile(rb"(?i)[^aeiouy]{4}|[aeiou]{4}|[^aeiouy][^aeiouly]q|[jqvxz][bcdfghjkmnpqstvwxz]")
 _SEGMENT = re.compile(rb"[0-9A-Za-z+/=]+")
 
 
@@ -72,9 +73,13 @@ _UUID_NAMES = re.compile(
 )
 
 
+def _looks_spoken(word: bytes) -> bool:
+    return len(word) > 3 and _VOWEL.search(word) is not None and not _MUTTER.search(word)
+
+
 def is_made_of_words(value: bytes) -> bool:
     """Tell an identifier or a version, whose parts are words or numbers, from text without parts."""
-    words = sum(len(w) for w in _WORDS.findall(value) if len(w) > 3 and _VOWEL.search(w))
+    words = sum(len(w) for w in _WORDS.findall(value) if _looks_spoken(w))
     if 2 * words >= len(value):
         return True
     mixed = 0
