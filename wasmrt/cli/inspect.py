@@ -13,7 +13,7 @@ from wasmrt.cli._reading import exports_of, imports_of, refusals
 from wasmrt.cli._tools import FoundTool, find_tool, open_runtime, prepare
 
 if TYPE_CHECKING:
-    from wasmrt import PreparedTool
+    from wasmrt import PreparedTool, WasmToolRuntime
 
 
 @click.command("inspect")
@@ -25,18 +25,22 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="For a file: judge it as if it had been granted this.",
 )
+@click.option("--measure", "measuring", is_flag=True, help="Start it often, and tell the smallest limits that do.")
 @json_option
-def inspect(tool: str, number: int | None, capabilities: Path | None, as_json: bool) -> None:
+def inspect(tool: str, number: int | None, capabilities: Path | None, measuring: bool, as_json: bool) -> None:
     """Show what a tool is, imports, may do and would be refused.
 
     \b
     Examples:
       wasmrt inspect echo
       wasmrt inspect ./search.wasm --json
+      wasmrt inspect ./search.wasm --measure
     """
     found = find_tool(tool, capabilities=capabilities, number=number)
     with open_runtime() as runtime:
         report = _report(found, prepare(runtime, found.name, found.data))
+        if measuring:
+            report["limits"] = _measure(found, runtime)
     if as_json:
         show_json(report)
     else:
@@ -77,6 +81,15 @@ def _versions(name: str) -> list[dict[str, Any]]:
     return [{slot: getattr(v, slot) for slot in kept} | {"waits_for_grant": v.grant is None} for v in versions]
 
 
+def _measure(found: FoundTool, runtime: WasmToolRuntime) -> dict[str, Any]:
+    """The limits it has, and what starting it and asking what it does took of each."""
+    from wasmrt.authoring import measure
+
+    limits = found.grant.limits.over(runtime.config.default_limits)
+    took = measure(runtime, found.name, found.data).as_dict()
+    return {name: {"limit": getattr(limits, name), "to_start": amount} for name, amount in took.items()}
+
+
 def _show(report: dict[str, Any]) -> None:
     number = f" version {report['version']}" if report["version"] else ""
     show(f"{report['name']}{number} ({report['origin']})")
@@ -95,6 +108,8 @@ def _show(report: dict[str, Any]) -> None:
         show_section("  schema", [f"  {line}" for line in json.dumps(tool["schema"], indent=2).splitlines()])
     for side in ("imports", "exports"):
         show_section(side, [f"{i or '(functions)'}: {', '.join(f) or 'types only'}" for i, f in report[side].items()])
+    if "limits" in report:
+        show_section("limits", [_limit(name, row["limit"], row["to_start"]) for name, row in report["limits"].items()])
     show_section("asks for", report["asks"])
     show_section("is granted", report["granted"])
     show_section(
@@ -105,3 +120,8 @@ def _show(report: dict[str, Any]) -> None:
 def _in_a_line(version: dict[str, Any]) -> str:
     state = ", active" * version["active"] + ", waits for a grant" * version["waits_for_grant"]
     return f"{version['number']}: {version['digest'][:12]}, {version['installed_at']}{state}"
+
+
+def _limit(name: str, limit: int, to_start: int) -> str:
+    words = size_in_words if name.endswith("_bytes") else "{:,}".format
+    return f"{name}: {words(limit)}, of which {words(to_start)} to start and describe itself"
