@@ -40,7 +40,7 @@ def test_a_sound_component_is_valid_and_its_names_are_read() -> None:
     assert result.errors == result.warnings == ()
     assert result.imports == ("near:agent/host@0.3.0", "wasi:io/streams@0.2.6")
     assert result.exports == ("run",)
-    assert (result.size_bytes, result.world) == (len(GOOD), "any")
+    assert (result.size_bytes, result.world) == (len(GOOD), "plain functions")
 
 
 @pytest.mark.parametrize(
@@ -77,6 +77,11 @@ def test_every_known_agent_world_is_recognised(version: str) -> None:
 def test_a_later_agent_world_is_unknown_and_named() -> None:
     text = """(component (instance $e) (export "near:agent/tool@0.9.0" (instance $e)))"""
     assert "near:agent/tool@0.9.0" in str(refusal(bytes(wasmtime.wat2wasm(text))))
+
+
+def test_an_interface_of_any_other_package_is_left_to_the_engine() -> None:
+    text = """(component (instance $e) (export "acme:weather/forecast@1.0.0" (instance $e)))"""
+    assert WasmValidator().validate(bytes(wasmtime.wat2wasm(text))).world == "plain functions"
 
 
 @pytest.mark.parametrize(

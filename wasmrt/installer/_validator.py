@@ -22,7 +22,7 @@ from wasmrt.errors import (
 from wasmrt.installer._surface import Surface, read_surface
 from wasmrt.limits import COMPONENT_MAX_BYTES, COMPONENT_WARN_BYTES, MIB
 
-ANY_WORLD = "any"
+ANY_WORLD = "plain functions"
 _MAGIC = b"\0asm"
 _AGENT = r"near:agent/{}(@0\.2\.0|@0\.3\.0|@0\.4\.1)?"
 _WORLD = re.compile(rf"{_AGENT.format('tool')}|wasmrt:tool/provider@0\.1\.0")
@@ -31,6 +31,8 @@ _OFFERED = re.compile(
     r"|wasmrt:tool/(types|http|workspace|secrets|tools|log|clock|progress)@0\.1\.0"
     r"|wasi:(cli|io|clocks|random|filesystem|sockets|http)/[a-z0-9-]+@0\.2\.[0-9]+"
 )
+_VERSIONED = ("near:agent/", "wasmrt:tool/")
+"""Packages of which only the worlds above are known: another version is no plain interface."""
 _SHOWN = 5
 
 
@@ -44,7 +46,7 @@ class ValidationResult:
     exports: tuple[str, ...]
     size_bytes: int
     world: str | None
-    """`near:agent/tool@0.3.0` and the like; `any` for plain functions; None where there is nothing to run."""
+    """`near:agent/tool@0.3.0` and the like; `plain functions` for any other world; None where nothing can run."""
 
     @property
     def is_valid(self) -> bool:
@@ -124,11 +126,19 @@ class WasmValidator:
 
 
 def world_of(surface: Surface) -> str | None:
-    """Name the world by what is exported: ours or near:agent's before plain functions."""
+    """Name the world by what is exported: ours or near:agent's before any other.
+
+    An interface of another package may hold plain functions: whether it does is for the engine to say.
+    """
     known = [item.name for item in surface.exports if item.kind == "instance" and _WORLD.fullmatch(item.name)]
     if known:
         return known[0]
-    return ANY_WORLD if any(item.kind == "func" for item in surface.exports) else None
+    others = [
+        item
+        for item in surface.exports
+        if item.kind == "func" or (item.kind == "instance" and not item.name.startswith(_VERSIONED))
+    ]
+    return ANY_WORLD if others else None
 
 
 def _judge(surface: Surface) -> list[ComponentError]:
