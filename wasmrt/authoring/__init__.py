@@ -7,7 +7,7 @@ from wasmrt.authoring._build import Built, build, read_component, sidecar_of
 from wasmrt.authoring._cases import RecordedExchange, TestCase, read_cases
 from wasmrt.authoring._measure import Measured, measure
 from wasmrt.authoring._project import Project, create_project, open_project
-from wasmrt.authoring._template import Template, load_template, template_names
+from wasmrt.authoring._template import Need, Packages, Step, Template, load_template, template_names
 from wasmrt.authoring._toolchain import Agree, Progress, Toolchain, find_toolchain, silent
 from wasmrt.authoring._trial import TestResult, difference, run_cases
 from wasmrt.authoring._verdict import Verdict, judge
@@ -17,9 +17,12 @@ __all__ = [
     "Agree",
     "Built",
     "Measured",
+    "Need",
+    "Packages",
     "Progress",
     "Project",
     "RecordedExchange",
+    "Step",
     "Template",
     "TestCase",
     "TestResult",

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wasmrt.authoring import Project, build, create_project, find_toolchain, load_template
+from wasmrt.errors import MissingToolchainError
+
+
+@pytest.fixture(scope="session")
+def built_c(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """The C template, built: the smallest tool that uses HTTP and the workspace."""
+    try:
+        find_toolchain(load_template("c"), agree=lambda _question: False)
+    except MissingToolchainError as missing:
+        pytest.skip(f"c: {missing.message}: {missing.hint}")
+    project = create_project("weather", "c", tmp_path_factory.mktemp("c"))
+    build(project, agree=lambda _question: False)
+    return project
+
+
+@pytest.fixture
+def c_project(built_c: Project, tmp_path: Path) -> Project:
+    """A copy of the built C project, to be changed."""
+    folder = tmp_path / "weather"
+    shutil.copytree(built_c.folder, folder)
+    return Project(folder, built_c.name, built_c.language)
+
+
+@pytest.fixture
+def write_cases() -> Callable[..., None]:
+    """Replaces a project's cases."""
+
+    def write(project: Project, *cases: Any) -> None:
+        shutil.rmtree(project.folder / "tests", ignore_errors=True)
+        (project.folder / "tests").mkdir()
+        (project.folder / "tests" / "cases.json").write_text(json.dumps(list(cases)))
+
+    return write

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from wasmrt.authoring import create_project, load_template, open_project, template_names
+from wasmrt.capabilities import parse
+from wasmrt.catalog import read_name
+from wasmrt.cli import cli
+from wasmrt.errors import ConfigurationError, InvalidNameError
+
+LANGUAGES = template_names()
+
+
+def test_there_is_a_template_for_every_promised_language() -> None:
+    assert set(LANGUAGES) >= {"c", "go", "js-quickjs", "js-starlingmonkey", "python", "rust"}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_new_project_is_whole_and_has_no_placeholder_left(language: str, tmp_path: Path) -> None:
+    project = create_project("word-count", language, tmp_path)
+
+    assert open_project(project.folder).name == "word-count"
+    assert (project.folder / load_template(language).edit).is_file()
+    assert (project.folder / "README.md").is_file()
+    assert parse(project.sidecar.read_bytes()).capabilities.http is not None
+    assert "world tool" in project.wit.read_text()
+    for path in project.folder.rglob("*"):
+        assert not re.search(r"\{\{[a-z_]+\}\}", path.name)
+        assert path.is_dir() or not re.search(r"\{\{[a-z_]+\}\}", path.read_text()), path.name
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_readme_is_one_screen_long(language: str) -> None:
+    lines = (load_template(language).project / "README.md").read_text().splitlines()
+    assert 5 < len(lines) <= 60
+
+
+@pytest.mark.parametrize("name", ["a/b", "../b", "/b", "a\\b"])
+def test_a_name_with_a_separator_is_refused_and_says_so(name: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidNameError, match="separator"):
+        create_project(name, "c", tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "-x", "x-", "a--b", "A", "ä", "1a", "a_b", "a b", "a\n", "x" * 41])
+def test_a_name_that_cannot_be_a_tool_and_a_folder_is_refused_with_the_rule(name: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidNameError) as refused:
+        create_project(name, "c", tmp_path)
+    assert "a-z" in (refused.value.hint or "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_name_that_a_project_can_have_can_be_installed() -> None:
+    for name in ("a", "word-count", "x1-y2-z3", "x" * 40):
+        assert read_name(name) == name
+
+
+@pytest.mark.parametrize("kind", ["folder", "file", "dangling link"])
+def test_what_exists_is_never_touched(kind: str, tmp_path: Path) -> None:
+    place = tmp_path / "weather"
+    if kind == "folder":
+        place.mkdir()
+    elif kind == "file":
+        place.write_text("mine")
+    else:
+        place.symlink_to(tmp_path / "nowhere")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(ConfigurationError, match="already"):
+        create_project("weather", "c", tmp_path)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(("asked", "near"), [("pyhton", "python"), ("../rust", "rust"), ("cobol", "there are: c,")])
+def test_an_unknown_language_names_the_ones_there_are(asked: str, near: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="no template") as refused:
+        create_project("weather", asked, tmp_path)
+    assert near in (refused.value.hint or "")
+
+
+def test_a_folder_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="cannot be written"):
+        create_project("weather", "c", tmp_path / "missing")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_command_lists_writes_and_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> tuple[int, str]:
+        result = CliRunner().invoke(cli, ["new", *arguments], prog_name="wasmrt")
+        return result.exit_code, result.output
+
+    assert run("--list")[0] == 0
+    code, said = run("weather", "--lang", "c")
+    assert code == 0
+    assert "edit weather/tool.c" in said
+    assert run("weather", "--lang", "c")[0] == 2
+    assert run("a/b", "--lang", "c")[0] == 2
+    code, said = run("other")
+    assert code == 2
+    assert "--lang" in said
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["weather"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "no wasmrt.toml"),
+        ("name = ", "not TOML"),
+        ('name = "weather"\n', "nothing else"),
+        ('name = "weather"\nlanguage = "c"\nrun = "rm"\n', "nothing else"),
+        ('name = "weather"\nlanguage = "cobol"\n', "no language"),
+        ('name = "weather"\nlanguage = ["c"]\n', "no language"),
+        ('name = "../weather"\nlanguage = "c"\n', "separator"),
+        (b"\xff", "not TOML"),
+    ],
+)
+def test_a_project_file_that_says_anything_else_is_an_error(
+    text: str | bytes | None, said: str, tmp_path: Path
+) -> None:
+    if text is not None:
+        (tmp_path / "wasmrt.toml").write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises((ConfigurationError, InvalidNameError), match=said):
+        open_project(tmp_path)

@@ -1,0 +1,187 @@
+"""Toolchains without a network: commands are little scripts, packages a wheel made here or a pretended npm."""
+
+from __future__ import annotations
+
+import os
+import sys
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from wasmrt.authoring import Need, Packages, Template, build, create_project, find_toolchain, load_template
+from wasmrt.errors import BuildError, MissingToolchainError
+
+
+@pytest.fixture(autouse=True)
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder that the PATH leads to; private toolchains go elsewhere."""
+    commands = tmp_path / "commands"
+    commands.mkdir()
+    monkeypatch.setenv("PATH", f"{commands}{os.pathsep}/usr/bin{os.pathsep}/bin")
+    monkeypatch.setenv("WASMRT_TOOLCHAINS", str(tmp_path / "toolchains"))
+    return commands
+
+
+def script(folder: Path, name: str, text: str) -> None:
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+
+
+def template(*, needs: tuple[Need, ...] = (), packages: tuple[Packages, ...] = ()) -> Template:
+    return replace(load_template("c"), language="made-up", needs=needs, packages=packages)
+
+
+class Asked:
+    """Answers every question the same, and remembers them."""
+
+    def __init__(self, answer: bool) -> None:
+        self.answer = answer
+        self.questions: list[str] = []
+
+    def __call__(self, question: str) -> bool:
+        self.questions.append(question)
+        return self.answer
+
+
+def test_a_missing_command_is_named_with_how_to_get_it() -> None:
+    asked = Asked(True)
+    with pytest.raises(MissingToolchainError, match="frobc is missing") as missing:
+        find_toolchain(template(needs=(Need("frobc", "install Frob with its installer"),)), agree=asked)
+    assert missing.value.hint == "install Frob with its installer"
+    assert asked.questions == []
+
+
+def test_a_command_on_the_machine_is_used_and_nothing_is_fetched(machine: Path) -> None:
+    script(machine, "frobc", "exit 0")
+    asked = Asked(False)
+    wanted = Packages("pypi", ("frob==1.0",), ("frobc",), "1 MB")
+    found = find_toolchain(template(needs=(Need("frobc", ""),), packages=(wanted,)), agree=asked)
+    assert found.find("frobc") == str(machine / "frobc")
+    assert asked.questions == []
+
+
+def test_nothing_is_fetched_that_nobody_agreed_to(tmp_path: Path) -> None:
+    asked = Asked(False)
+    wanted = Packages("pypi", ("frob==1.0",), ("frobc",), "1 MB")
+    with pytest.raises(MissingToolchainError, match=r"frob==1\.0 from PyPI") as missing:
+        find_toolchain(template(packages=(wanted,)), agree=asked)
+    assert "--yes" in (missing.value.hint or "")
+    assert asked.questions == ["Fetch frob==1.0 from PyPI into a private folder (1 MB)?"]
+    assert list((tmp_path / "toolchains").glob("pypi-*")) == []
+
+
+def make_wheel(folder: Path) -> None:
+    about = "frob-1.0.dist-info"
+    with zipfile.ZipFile(folder / "frob-1.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("frob.py", "def main():\n    print('frobbed')\n")
+        wheel.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: frob\nVersion: 1.0\n")
+        wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{about}/entry_points.txt", "[console_scripts]\nfrobc = frob:main\n")
+        names = ["frob.py", *(f"{about}/{name}" for name in ("METADATA", "WHEEL", "entry_points.txt", "RECORD"))]
+        wheel.writestr(f"{about}/RECORD", "".join(f"{name},,\n" for name in names))
+
+
+def test_a_python_package_goes_into_a_private_environment_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_wheel(tmp_path)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    monkeypatch.delenv("PIP_CONFIG_FILE", raising=False)
+    wanted = template(packages=(Packages("pypi", ("frob==1.0",), ("frobc",), "1 MB"),))
+    asked = Asked(True)
+
+    found = find_toolchain(wanted, agree=asked)
+    command = found.find("frobc")
+    assert command is not None
+    assert command.startswith(str(tmp_path / "toolchains"))
+    assert find_toolchain(wanted, agree=Asked(False)).find("frobc") == command
+    assert len(asked.questions) == 1
+    assert not (Path(sys.executable).parent / "frobc").exists()
+
+
+def test_npm_packages_go_into_a_private_folder_and_their_commands_are_found(machine: Path, tmp_path: Path) -> None:
+    script(machine, "npm", 'mkdir -p node_modules/.bin && echo "#!/bin/sh" > node_modules/.bin/frobjs && '
+           "chmod +x node_modules/.bin/frobjs")  # fmt: skip
+    found = find_toolchain(template(packages=(Packages("npm", ("frob@1.0.0",), (), "1 MB"),)), agree=Asked(True))
+    assert found.packages is not None
+    assert found.find("frobjs") == str(found.packages / "node_modules/.bin/frobjs")
+
+
+def test_a_fetch_that_failed_shows_its_output_and_is_tried_again(machine: Path) -> None:
+    wanted = template(packages=(Packages("npm", ("frob@1.0.0",), (), "1 MB"),))
+    script(machine, "npm", "echo no such package; exit 1")
+    with pytest.raises(BuildError, match="could not be installed") as failed:
+        find_toolchain(wanted, agree=Asked(True))
+    assert "no such package" in failed.value.output
+    script(machine, "npm", "exit 0")
+    assert find_toolchain(wanted, agree=Asked(True)).packages is not None
+
+
+def test_a_probe_that_fails_is_mended_only_when_agreed(machine: Path, tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    script(machine, "frobc", f"echo {target}")
+    script(machine, "frobup", f"mkdir {target}")
+    wanted = template(
+        needs=(
+            Need(
+                "frobc",
+                "get Frob",
+                ("frobc", "--target"),
+                ("frobup", "add", "wasm"),
+            ),
+        )
+    )
+
+    with pytest.raises(MissingToolchainError) as missing:
+        find_toolchain(wanted, agree=Asked(False))
+    assert missing.value.hint == "run: frobup add wasm"
+    assert not target.exists()
+
+    told: list[str] = []
+
+    @contextmanager
+    def progress(doing: str) -> Iterator[None]:
+        told.append(doing)
+        yield
+
+    find_toolchain(wanted, agree=Asked(True), progress=progress)
+    assert target.exists()
+    assert told == ["frobup add wasm"]
+
+
+def test_a_mending_that_does_not_help_is_an_error(machine: Path, tmp_path: Path) -> None:
+    script(machine, "frobc", f"echo {tmp_path}/missing")
+    script(machine, "frobup", "echo tried")
+    wanted = template(needs=(Need("frobc", "get Frob", ("frobc",), ("frobup",)),))
+    with pytest.raises(BuildError, match="frobup") as failed:
+        find_toolchain(wanted, agree=Asked(True))
+    assert failed.value.output == "tried"
+
+
+def test_the_templates_name_commands_versions_and_sizes() -> None:
+    from wasmrt.authoring import template_names
+
+    for language in template_names():
+        loaded = load_template(language)
+        assert loaded.title and loaded.steps
+        assert all(need.get for need in loaded.needs)
+        for packages in loaded.packages:
+            assert packages.size
+            pinned = "==" if packages.registry == "pypi" else "@"
+            assert all(pinned in name[1:] for name in packages.install), language
+
+
+@pytest.mark.parametrize("language", ["rust", "go"])
+def test_building_without_the_compiler_says_how_to_get_it(
+    language: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    project = create_project("weather", language, tmp_path)
+    with pytest.raises(MissingToolchainError) as missing:
+        build(project, agree=Asked(False))
+    assert missing.value.hint
+    assert not project.component.exists()
