@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -56,6 +62,27 @@ def test_a_tool_that_never_ends_is_ended_by_its_fuel(wasmrt: Run, guest: Callabl
     told = wasmrt("run", path, "--capabilities", limits, code=1).stderr
     assert "fuel" in told.splitlines()[0]
     assert "limits.fuel" in told.splitlines()[1]
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to see the guest at work")
+def test_ctrl_c_ends_a_guest_that_would_not(home: Path, guest: Callable[..., Path], tmp_path: Path) -> None:
+    limits = tmp_path / "limits.json"
+    limits.write_text(json.dumps({"limits": {"fuel": 10**15, "timeout_seconds": 120}}))
+    path = guest(Body(execute="(loop $forever (br $forever)) unreachable"))
+    command = [sys.executable, "-m", "wasmrt", "run", str(path), "--capabilities", str(limits)]
+    start = time.monotonic()
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        while cpu_seconds(process.pid) < 2:  # no start takes that long: it is the guest that runs
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                assert process.wait(0.05) is None, "it ended by itself"
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == 130
+    assert time.monotonic() - start < 60
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def test_a_tools_own_failure_is_told_without_its_terminal_escapes(wasmrt: Run, guest: Callable[..., Path]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,9 +15,10 @@ from wasmrt.errors import InvalidParametersError, SourceError, ToolError
 from wasmrt.limits import MAX_PARAMS_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
-    from wasmrt.model import Decision, LogEntry
+    from wasmrt import WasmToolRuntime
+    from wasmrt.model import Decision, LogEntry, ToolOutput
 
 
 @click.command("run")
@@ -69,7 +71,7 @@ def run(
         if part is not None:
             prepared = prepared.tool(part)
         try:
-            output = prepared.execute(text, context, user)
+            output = _interruptible(runtime, lambda: prepared.execute(text, context, user))
         except ToolError as error:
             if not as_json:
                 _show_logs(error.logs)
@@ -82,6 +84,33 @@ def run(
     if logs:
         _show_logs(output.logs)
     _show_denials(output.decisions)
+
+
+def _interruptible(runtime: WasmToolRuntime, work: Callable[[], ToolOutput]) -> ToolOutput:
+    """Do `work` on a thread of its own.
+
+    Ctrl-C reaches this thread only, and only while it runs no guest; closing the runtime ends the one that does.
+    """
+    ended: list[ToolOutput | BaseException] = []
+
+    def call() -> None:
+        try:
+            ended.append(work())
+        except BaseException as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=call, name="wasmrt-run")
+    thread.start()
+    try:
+        thread.join()
+    except KeyboardInterrupt:
+        runtime.close()
+        thread.join()
+        raise
+    outcome = ended[0]
+    if isinstance(outcome, BaseException):
+        raise outcome
+    return outcome
 
 
 def _read_params(argument: str) -> str | bytes:
