@@ -10,13 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from wasmrt.errors import ConfigurationError
 from wasmrt.leaks._checks import CHECKS, CHECKSUMS, entropy, is_documented, is_placeholder
 from wasmrt.leaks._generic import CONTEXT_CHECKS
-from wasmrt.leaks._rules import Rule
+from wasmrt.leaks._rules import MAX_REACH_BYTES, Rule
 
 if TYPE_CHECKING:
     import re2
@@ -26,7 +27,8 @@ STRIDE_BYTES = 16 * BLOCK_BYTES
 """Neighbouring blocks that touch the same rule are searched as one, up to this; strides lie at fixed offsets."""
 _GATE_OVERLAP_BYTES = 256
 _CROWD = 24
-_CROWD_BYTES = 256
+_GROUP = 512
+"""Rules that are tried as one where a block touches more than `_CROWD` of them."""
 _GATE_MEMORY_BYTES = 64 << 20
 _RULE_MEMORY_BYTES = 16 << 20
 
@@ -80,13 +82,14 @@ def compile_rule(rule: Rule) -> Any:
 class RuleEngine:
     """A fixed list of rules, compiled at the first scan; safe to share between threads."""
 
-    __slots__ = ("_by_gate", "_compiled", "_gate", "_lock", "rules")
+    __slots__ = ("_by_gate", "_compiled", "_gate", "_groups", "_lock", "rules")
 
     def __init__(self, rules: tuple[Rule, ...]) -> None:
         self.rules = rules
         self._gate: re2.Set | None = None
         self._by_gate: list[list[int]] = []
         self._compiled: list[Any] = [None] * len(rules)
+        self._groups: dict[int, Any] = {}
         self._lock = Lock()
 
     def _prepare(self) -> re2.Set:
@@ -113,27 +116,40 @@ class RuleEngine:
         stop = len(data) if end is None else end
         for base in range(start, stop, STRIDE_BYTES):
             edge = min(base + STRIDE_BYTES, stop)
-            touched: dict[int, int] = {}
-            for low in range(base, edge, BLOCK_BYTES):
-                hits = gate.Match(data[low : low + BLOCK_BYTES + _GATE_OVERLAP_BYTES])
-                now = {i for hit in hits for i in self._by_gate[hit]} if hits else ()
-                if len(now) > _CROWD:
-                    yield from self._crowd(gate, data, low, min(low + BLOCK_BYTES, edge))
-                    now = ()
-                for index in touched.keys() - now if touched else ():
-                    yield from self._apply(index, data, touched.pop(index), low)
+            blocks = [(low, self._touched(gate, data, low)) for low in range(base, edge, BLOCK_BYTES)]
+            if max(len(now) for _, now in blocks) > _CROWD:
+                yield from self._crowd(data, base, edge, sorted(set().union(*(now for _, now in blocks))))
+                continue
+            pending: dict[int, int] = {}
+            for low, now in blocks:
+                for index in pending.keys() - now:
+                    yield from self._apply(index, data, pending.pop(index), low)
                 for index in now:
-                    touched.setdefault(index, low)
-            for index, low in touched.items():
+                    pending.setdefault(index, low)
+            for index, low in pending.items():
                 yield from self._apply(index, data, low, edge)
 
-    def _crowd(self, gate: re2.Set, data: bytes, start: int, stop: int) -> Iterator[Finding]:
-        """Search a block that touches very many rules in small parts, each only for the rules it touches itself."""
-        for low in range(start, stop, _CROWD_BYTES):
-            high = min(low + _CROWD_BYTES, stop)
-            hits = gate.Match(data[low : high + _GATE_OVERLAP_BYTES]) or ()
-            for index in {i for hit in hits for i in self._by_gate[hit]}:
-                yield from self._apply(index, data, low, high)
+    def _touched(self, gate: re2.Set, data: bytes, low: int) -> set[int]:
+        hits = gate.Match(data[low : low + BLOCK_BYTES + _GATE_OVERLAP_BYTES])
+        return {i for hit in hits for i in self._by_gate[hit]} if hits else set()
+
+    def _crowd(self, data: bytes, low: int, high: int, touched: list[int]) -> Iterator[Finding]:
+        """Search a stride that touches very many rules: first for all rules of a group at once."""
+        limit = min(high + MAX_REACH_BYTES, len(data))
+        for number, indexes in groupby(touched, key=lambda index: index // _GROUP):
+            if self._group(number).search(data, low, limit):
+                for index in indexes:
+                    yield from self._apply(index, data, low, high)
+
+    def _group(self, number: int) -> Any:
+        """All rules of a group as one expression; unlike a Set it falls back when its automaton grows too large."""
+        import re2
+
+        if number not in self._groups:
+            rules = self.rules[number * _GROUP : (number + 1) * _GROUP]
+            joined = b"|".join(b"(?:" + rule.expression.encode("latin-1") + b")" for rule in rules)
+            self._groups[number] = re2.compile(joined, _options(_GATE_MEMORY_BYTES))
+        return self._groups[number]
 
     def _apply(self, index: int, data: bytes, low: int, high: int) -> Iterator[Finding]:
         rule = self.rules[index]
