@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from wasmrt.leaks._layers import Budget, holds_escapes, opened, unescapings
 
@@ -32,8 +32,7 @@ _NOT_ALNUM = bytes(b for b in range(256) if b not in _ALNUM)
 _SEPARATORS = bytes(range(33)) + b"\"'`-\\" + bytes(range(127, 256))
 
 
-@dataclass(frozen=True, slots=True)
-class _Needle:
+class _Needle(NamedTuple):
     name: str
     text: bytes
     """In lower case, without what its form drops."""
