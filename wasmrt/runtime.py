@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     import asyncio
     from concurrent.futures import ThreadPoolExecutor
 
-    from wasmrt.net import RateLimiter
+    from wasmrt.net import RateLimiter, SecretsView
+    from wasmrt.secrets import Renewals
 
 MAX_NAME_LENGTH = 64
 
@@ -58,6 +59,7 @@ class WasmToolRuntime:
         self._detector = LeakDetector()
         self._audit = AuditFile(self.config.audit) if isinstance(self.config.audit, Path) else self.config.audit
         self._rate_limiter: RateLimiter | None = None
+        self._renewals: Renewals | None = None
         self._path = CallPath(
             admission=Admission(self.config.max_concurrent_calls),
             audit=self._audit,
@@ -147,18 +149,29 @@ class WasmToolRuntime:
             from wasmrt.workspace import WorkspaceReader
 
             workspace = WorkspaceReader(self.config.workspace, grant.workspace_read.allowed_prefixes)
-        secrets_of = None
-        if self.config.secrets is not None:
-            from wasmrt.secrets import UserSecrets
-
-            secrets_of = partial(UserSecrets, self.config.secrets)
         return Services(
             self._detector,
             http=None if grant.http is None else self._http_door(),
             workspace=workspace,
-            secrets_of=secrets_of,
+            secrets_of=self._secrets_of(grant),
             tools=None if grant.tool_invoke is None else self._invoker,
         )
+
+    def _secrets_of(self, grant: Capabilities) -> Callable[[str], SecretsView] | None:
+        store = self.config.secrets
+        if store is None:
+            return None
+        if grant.http is None:
+            from wasmrt.secrets import UserSecrets
+
+            return partial(UserSecrets, store)
+        with self._lock:
+            if self._renewals is None:
+                from wasmrt.net import token_renewer
+                from wasmrt.secrets import Renewals
+
+                self._renewals = Renewals(store, token_renewer(self._http_door))
+            return self._renewals.of
 
     def _http_door(self) -> Any:
         with self._lock:

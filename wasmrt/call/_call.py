@@ -104,16 +104,9 @@ def call(
 def _check(program: Program, spec: ToolSpec, asked: Asked) -> tuple[str, str | None]:
     params = parsed(asked.params)
     text = encoded(params)
-    validator = program.validator(spec.name)
-    try:
-        validator.check(params)
-    except InvalidParametersError:
-        # A model's "5" for 5 is read as what the schema wants, where only one reading exists.
-        read = validator.coerce(params)
-        if read is params:
-            raise
-        validator.check(read)
-        text = encoded(read)
+    read = program.validator(spec.name).accept(params)
+    if read is not params:
+        text = encoded(read)  # a model's "5" for 5, where only one reading exists
     return text, None if asked.context is None else encoded(parsed(asked.context))
 
 

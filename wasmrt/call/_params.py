@@ -18,7 +18,8 @@ def _refuse_constant(name: str) -> None:
 
 decode = json.JSONDecoder(parse_constant=_refuse_constant).decode
 """JSON text to data, without the NaN and Infinity that Python would take."""
-_STRUCTURE = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
+# The closing quote is optional: a string that never ends would otherwise be tried again from every quote inside it.
+_STRUCTURE = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[\]{}]')
 
 
 def parsed(params: Any) -> Any:

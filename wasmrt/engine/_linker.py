@@ -26,7 +26,6 @@ from wasmrt.engine._traps import fault
 from wasmrt.engine._types import FuncType, InterfaceType
 from wasmrt.errors import InternalError, UnknownImportError
 
-
 HostFunction = Callable[..., Any]
 
 
