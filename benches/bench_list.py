@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import median
 
 from wasmrt.catalog import Catalog, Draft, digest_of
-from wasmrt.catalog._catalog import _activate, _insert
+from wasmrt.catalog._rows import activate, insert
 
 SMALL, LARGE = 10, 10_000
 LIST_TARGET, RUN_TARGET = 3.0, 1.2
@@ -71,8 +71,8 @@ def fill(home: Path, count: int) -> Path:
     catalog.add(drafts[0], data, SIDECAR)
     with catalog._index.writing() as db:  # one transaction, or filling takes longer than measuring
         for draft in drafts[1:]:
-            _insert(db, draft, 1, SIDECAR)
-            _activate(db, draft.name, 1)
+            insert(db, draft, 1, SIDECAR)
+            activate(db, draft.name, 1)
     return home
 
 

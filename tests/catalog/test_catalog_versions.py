@@ -19,6 +19,7 @@ from wasmrt.errors import (
     NotInstalledError,
     WasmrtError,
 )
+from wasmrt.limits import MAX_TOOL_VERSIONS
 
 Make = Callable[..., Draft]
 OLD, NEW = b"old bytes", b"new bytes"
@@ -86,6 +87,21 @@ def test_a_newer_update_takes_the_place_of_the_one_that_waited(catalog: Catalog,
     catalog.add(draft("echo", NEW), NEW, grant=None)
     assert [v.number for v in catalog.versions("echo")] == [1, 3]
     assert not list(tmp_path.rglob(f"{dropped.digest}*"))
+
+
+def test_old_versions_are_forgotten_but_never_the_active_one(catalog: Catalog, draft: Make, tmp_path: Path) -> None:
+    for number in range(MAX_TOOL_VERSIONS + 3):
+        data = b"%d" % number
+        catalog.add(draft("echo", data), data, "{}")
+    kept = [v.number for v in catalog.versions("echo")]
+    assert kept == list(range(4, MAX_TOOL_VERSIONS + 4))
+    catalog.rollback("echo", 4)
+    catalog.add(draft("echo", NEW), NEW, grant=None)
+    catalog.add(draft("echo", OLD), OLD, grant=None)
+    kept = [v.number for v in catalog.versions("echo")]
+    assert kept[0] == 4 and len(kept) == MAX_TOOL_VERSIONS
+    assert len(list((tmp_path / "data" / "components").iterdir())) == MAX_TOOL_VERSIONS
+    assert catalog.read(catalog.get("echo")) == b"3"
 
 
 def test_removing_a_tool_removes_its_files_but_not_what_another_tool_shares(

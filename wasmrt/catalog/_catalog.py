@@ -6,8 +6,6 @@ old catalog or the new one. Writers exclude each other; readers never wait for t
 
 from __future__ import annotations
 
-import json
-import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -15,12 +13,17 @@ from typing import Any
 from wasmrt.catalog._components import ComponentFolder
 from wasmrt.catalog._index import Index
 from wasmrt.catalog._model import Draft, Finding, Listed, ToolVersion
-from wasmrt.errors import GrantRequiredError, InstallError, IntegrityError, NotInstalledError
-
-_COLUMNS = (
-    "name, number, digest, size_bytes, world, description, origin, installed_at, schema_digest, imports, exports, "
-    "sidecar, granted"
+from wasmrt.catalog._rows import (
+    activate,
+    digests,
+    drop_oldest,
+    drop_waiting,
+    insert,
+    is_same,
+    version_of,
+    version_rows,
 )
+from wasmrt.errors import GrantRequiredError, InstallError, IntegrityError, NotInstalledError
 
 
 class Catalog:
@@ -74,10 +77,10 @@ class Catalog:
         rows: list[Any] = []
         if self._index.exists:
             with self._index.reading() as db:
-                rows = _versions(db, name)
+                rows = version_rows(db, name)
         if not rows:
             raise NotInstalledError(f"no tool named {name!r} is installed", hint=self._nearest(name))
-        return tuple(_version(row) for row in rows)
+        return tuple(version_of(row) for row in rows)
 
     def read(self, version: ToolVersion) -> bytes:
         """Return a version's component, checked against its digest.
@@ -90,8 +93,8 @@ class Catalog:
     def add(self, draft: Draft, data: bytes, grant: str | None, *, replaces: int | None = None) -> ToolVersion:
         """Store a new version: active at once with a grant, else waiting for one while the old one stays.
 
-        What is already there, byte for byte and grant for grant, is returned as it is. `replaces` is the active
-        version that the decision was made about, 0 for none.
+        Of more than 16 versions the oldest are forgotten. What is already there, byte for byte and grant for grant,
+        is returned as it is. `replaces` is the active version that the decision was made about, 0 for none.
 
         Raises:
             GrantRequiredError: the tool's first version comes without a grant.
@@ -100,14 +103,14 @@ class Catalog:
         with self._index.writing() as db:
             self._components.prepare()
             self._components.clear_incoming()
-            rows = [_version(row) for row in _versions(db, draft.name)]
+            rows = [version_of(row) for row in version_rows(db, draft.name)]
             if not rows and grant is None:
                 raise GrantRequiredError(
                     f"{draft.name} is not installed: nobody has granted what it asks for",
                     hint="answer the question in a terminal, or pass --yes",
                 )
             for known in rows:
-                if _is_same(known, draft) and known.grant == grant and (known.active or grant is None):
+                if is_same(known, draft) and known.grant == grant and (known.active or grant is None):
                     self._components.write(data, draft.digest)  # installing it again repairs it
                     return known
             if replaces is not None and replaces != next((v.number for v in rows if v.active), 0):
@@ -117,15 +120,16 @@ class Catalog:
             self._components.write(data, draft.digest)
             number = max((v.number for v in rows), default=0) + 1
             # One update waits at a time: a newer one takes its place.
-            _drop_waiting(db, draft.name)
-            _insert(db, draft, number, grant)
+            drop_waiting(db, draft.name)
+            insert(db, draft, number, grant)
             if grant is None:
                 db.execute("UPDATE tool SET waiting = ? WHERE name = ?", (number, draft.name))
             else:
-                _activate(db, draft.name, number)
-            row = _version(_versions(db, draft.name)[-1])
-        self._forget(v.digest for v in rows if v.grant is None)
-        return row
+                activate(db, draft.name, number)
+            drop_oldest(db, draft.name)
+            kept = [version_of(row) for row in version_rows(db, draft.name)]
+        self._forget({v.digest for v in rows} - {v.digest for v in kept})
+        return kept[-1]
 
     def grant(self, name: str, number: int, grant: str) -> ToolVersion:
         """Give a waiting version its grant and make it the active one.
@@ -142,7 +146,7 @@ class Catalog:
                 (grant, name, number),
             ).rowcount
             if changed:
-                _activate(db, name, number)
+                activate(db, name, number)
         if not changed:
             raise InstallError(f"version {number} of {name} does not wait for a grant")
         return self.get(name)
@@ -200,14 +204,14 @@ class Catalog:
         if not self._index.exists:
             return 0
         with self._index.reading() as db:
-            known = _digests(db)
+            known = digests(db)
         if not self._components.strays(known) and not self._components.has_incoming():
             return 0  # nothing to do, and a folder that cannot be written is no reason to fail
         with self._index.writing() as db:
             self._components.prepare()
             self._components.clear_incoming()
             # Asked again: what looked stray a moment ago may be what somebody has just installed.
-            strays = self._components.strays(_digests(db))
+            strays = self._components.strays(digests(db))
             for digest in strays:
                 self._components.remove(digest)
         return len(strays)
@@ -227,9 +231,9 @@ class Catalog:
             raise NotInstalledError(f"{name} has no version before {active}", hint=f"wasmrt inspect {name}")
         return older[-1]
 
-    def _forget(self, digests: Iterable[str]) -> None:
+    def _forget(self, unused: Iterable[str]) -> None:
         """Remove the components that no row names any more. Its own transaction: the rows are already gone."""
-        candidates = set(digests)
+        candidates = set(unused)
         if not candidates:
             return
         with self._index.writing() as db:
@@ -242,71 +246,3 @@ class Catalog:
 
         near = get_close_matches(name, [tool.name for tool in self.tools()], n=1)
         return f"did you mean {near[0]}?" if near else "wasmrt list shows what is installed"
-
-
-def _versions(db: sqlite3.Connection, name: str) -> list[Any]:
-    # The columns are ours, from the constant above.
-    query = f"SELECT {_COLUMNS}, number = (SELECT active FROM tool WHERE name = ?1)"  # noqa: S608
-    return db.execute(f"{query} FROM version WHERE name = ?1 ORDER BY number", (name,)).fetchall()
-
-
-def _digests(db: sqlite3.Connection) -> set[str]:
-    return {digest for (digest,) in db.execute("SELECT DISTINCT digest FROM version")}
-
-
-def _version(row: tuple[Any, ...]) -> ToolVersion:
-    name, number, digest, size, world, description, origin, installed_at, schema, imports, exports, *rest = row
-    sidecar, granted, active = rest
-    return ToolVersion(
-        name=name,
-        number=number,
-        digest=digest,
-        size_bytes=size,
-        world=world,
-        description=description,
-        origin=origin,
-        installed_at=installed_at,
-        schema_digest=schema,
-        imports=tuple(json.loads(imports)),
-        exports=tuple(json.loads(exports)),
-        sidecar=sidecar,
-        grant=granted,
-        active=bool(active),
-    )
-
-
-def _is_same(known: ToolVersion, draft: Draft) -> bool:
-    return known.digest == draft.digest and known.sidecar == draft.sidecar
-
-
-def _insert(db: sqlite3.Connection, draft: Draft, number: int, grant: str | None) -> None:
-    from datetime import UTC, datetime  # reading does without
-
-    values = (
-        draft.name,
-        number,
-        draft.digest,
-        draft.size_bytes,
-        draft.world,
-        draft.description,
-        draft.origin,
-        datetime.now(UTC).isoformat(timespec="seconds"),
-        draft.schema_digest,
-        json.dumps(draft.imports),
-        json.dumps(draft.exports),
-        draft.sidecar,
-        grant,
-    )
-    marks = ", ".join("?" * len(values))
-    db.execute(f"INSERT INTO version ({_COLUMNS}) VALUES ({marks})", values)  # noqa: S608 - our columns and marks
-
-
-def _activate(db: sqlite3.Connection, name: str, number: int) -> None:
-    db.execute(
-        "INSERT INTO tool (name, active) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET active = ?2, waiting = NULL",
-        (name, number),
-    )
-
-
-def _drop_waiting(db: sqlite3.Connection, name: str) -> None:
-    db.execute("DELETE FROM version WHERE name = ? AND granted IS NULL", (name,))
