@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from wasmrt.authoring import Project, build, read_component
+from wasmrt.cli import cli
+from wasmrt.errors import BuildError, CapabilityFileError, ComponentError, UnknownImportError, UnknownWorldError
+
+
+def nobody(_question: str) -> bool:
+    return False
+
+
+def test_each_step_is_told_while_it_runs_and_the_component_is_judged(c_project: Project) -> None:
+    told: list[str] = []
+
+    @contextmanager
+    def progress(doing: str) -> Iterator[None]:
+        told.append(doing)
+        yield
+
+    built = build(c_project, agree=nobody, progress=progress)
+
+    assert told == ["compiling tool.c", "checking the component"]
+    verdict = built.verdict
+    assert verdict.world == "wasmrt:tool/provider@0.1.0"
+    assert verdict.tools == ("weather",)
+    assert verdict.size_bytes == len(read_component(c_project)) < 10_000
+    assert "wasmrt:tool/http@0.1.0#fetch" in verdict.imports
+    assert not [name for name in verdict.imports if name.startswith("wasi:")]
+    assert verdict.denied == verdict.warnings == ()
+    assert (c_project.build / "weather.capabilities.json").read_bytes() == c_project.sidecar.read_bytes()
+
+
+def test_what_the_capability_file_does_not_ask_for_is_told_as_denied(c_project: Project) -> None:
+    c_project.sidecar.write_text(json.dumps({"secrets": {"allowed_names": ["weather_key"]}}))
+    verdict = build(c_project, agree=nobody).verdict
+    assert [line.partition(":")[0] for line in verdict.denied] == ["wasmrt", "wasmrt"]
+    assert any("#fetch" in line and "no section http" in line for line in verdict.denied)
+    assert any("no section workspace" in line for line in verdict.denied)
+    assert any(line.startswith("secrets: it is asked for") for line in verdict.warnings)
+
+
+def test_without_a_capability_file_an_older_one_does_not_stay_beside_the_component(c_project: Project) -> None:
+    c_project.sidecar.unlink()
+    assert build(c_project, agree=nobody).verdict.asks[0]
+    assert not (c_project.build / "weather.capabilities.json").exists()
+
+
+def test_a_mistake_in_the_source_shows_the_compilers_words_and_keeps_the_old_component(c_project: Project) -> None:
+    before = read_component(c_project)
+    source = c_project.folder / "tool.c"
+    source.write_text(source.read_text() + "\nint broken = ;\n")
+    with pytest.raises(BuildError, match=r"compiling tool\.c failed") as failed:
+        build(c_project, agree=nobody)
+    assert "expected expression" in failed.value.output
+    assert str(c_project.folder) not in failed.value.message
+    assert read_component(c_project) == before
+
+
+def test_a_component_of_no_world_is_refused_with_the_designs_error(c_project: Project) -> None:
+    c_project.wit.write_text("package my:own@1.0.0;\ninterface f { f: func(); }\nworld w { import f; }\n")
+    (c_project.folder / "tool.c").write_text(
+        '__attribute__((import_module("my:own/f@1.0.0"), import_name("f"))) void f(void);\n'
+        '__attribute__((export_name("g"))) void g(void) { f(); }\n'
+    )
+    with pytest.raises(ComponentError) as refused:
+        build(c_project, agree=nobody)
+    assert isinstance(refused.value, (UnknownWorldError, UnknownImportError))
+
+
+def test_an_unsound_capability_file_fails_the_build_with_its_path(c_project: Project) -> None:
+    c_project.sidecar.write_text('{"htpp": {}}')
+    with pytest.raises(CapabilityFileError):
+        build(c_project, agree=nobody)
+
+
+def test_without_a_wit_file_the_build_says_where_to_take_it_from(c_project: Project) -> None:
+    c_project.wit.unlink()
+    with pytest.raises(BuildError, match=r"wit/tool\.wit"):
+        build(c_project, agree=nobody)
+
+
+def test_what_was_never_built_cannot_be_read(c_project: Project) -> None:
+    c_project.component.unlink()
+    with pytest.raises(BuildError) as missing:
+        read_component(c_project)
+    assert missing.value.code == "not-built"
+
+
+def test_the_command_tells_size_powers_and_denials(c_project: Project) -> None:
+    c_project.sidecar.write_text("{}")
+    result = CliRunner().invoke(cli, ["build", str(c_project.folder)], prog_name="wasmrt")
+    assert result.exit_code == 0, result.output
+    assert "KiB, wasmrt:tool/provider@0.1.0" in result.stderr
+    assert "compiling tool.c (" in result.stderr
+    assert "will be denied: wasmrt:tool/http@0.1.0#fetch" in result.stderr
+
+
+def test_the_command_shows_the_compilers_output_and_fails(c_project: Project) -> None:
+    (c_project.folder / "tool.c").write_text("\x1b[31m nonsense")
+    result = CliRunner().invoke(cli, ["build", str(c_project.folder)], prog_name="wasmrt")
+    assert result.exit_code == 1
+    assert "tool.c:1" in result.stderr
+    assert "\x1b" not in result.output
+    as_json = CliRunner().invoke(cli, ["build", str(c_project.folder), "--json"], prog_name="wasmrt")
+    assert "tool.c:1" in json.loads(as_json.stderr)["output"]
+
+
+def test_a_folder_without_a_project_is_a_usage_error(tmp_path: Path) -> None:
+    for command in ("build", "test", "dev"):
+        result = CliRunner().invoke(cli, [command, str(tmp_path)], prog_name="wasmrt")
+        assert result.exit_code == 2
+        assert "wasmrt new" in result.stderr

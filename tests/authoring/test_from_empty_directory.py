@@ -1,0 +1,79 @@
+"""From an empty directory to a running tool, in every language, with the time of each step.
+
+What a registry would have to give is fetched only with WASMRT_TEST_FETCH=1, as in CI; without it a language whose
+toolchain is not on this machine yet is skipped, by name and loudly.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from wasmrt.authoring import template_names
+from wasmrt.authoring._toolchain import toolchains_dir
+from wasmrt.cli import cli
+
+FETCH = os.environ.get("WASMRT_TEST_FETCH") == "1"
+_PLACES = "weather/places.txt"
+
+
+class Journey:
+    """Runs commands in one empty folder and remembers how long each took."""
+
+    def __init__(self) -> None:
+        self.times: list[str] = []
+
+    def __call__(self, *arguments: str, code: int = 0) -> Result:
+        started = time.monotonic()
+        result = CliRunner().invoke(cli, list(arguments), prog_name="wasmrt")
+        self.times.append(f"{arguments[0]} {time.monotonic() - started:.2f} s")
+        if result.exit_code != code and '"missing-toolchain"' in result.stderr:
+            problem = json.loads(result.stderr)
+            pytest.skip(f"{problem['message']}: {problem['hint']} (WASMRT_TEST_FETCH=1 lets this test fetch it)")
+        if result.exit_code != code and "offline" in result.stderr:
+            pytest.skip("crates are not in cargo's cache yet (WASMRT_TEST_FETCH=1 lets this test fetch them)")
+        assert result.exit_code == code, f"exit code {result.exit_code}: {result.stderr or result.exception!r}"
+        return result
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("language", template_names())
+def test_new_build_test_install_and_run(
+    language: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Toolchains and crates that are here already are used; everything else is this test's own.
+    monkeypatch.setenv("WASMRT_TOOLCHAINS", str(toolchains_dir()))
+    monkeypatch.setenv("WASMRT_HOME", str(tmp_path / "home"))
+    if not FETCH:
+        monkeypatch.setenv("CARGO_NET_OFFLINE", "true")
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    step = Journey()
+
+    step("new", "weather", "--lang", language)
+    built = json.loads(step("build", "weather", "--json", *["--yes"] * FETCH).stdout)
+    tested = json.loads(step("test", "weather", "--json").stdout)
+    step("install", f"weather/{built['component']}", "--yes")
+    Path("files/weather").mkdir(parents=True)
+    Path("files", _PLACES).write_text("Oslo 59.91 10.75\n")
+    ran = step("run", "weather", '{"place": "Atlantis"}', "--workspace", "files", "--json", code=1)
+
+    with capsys.disabled():
+        size = f"{built['size_bytes']:,} B"
+        print(f"\n{language}: {size}, {tested['passed']} cases passed; {', '.join(step.times)}")
+    assert tested["failed"] == 0
+    assert tested["passed"] >= 3
+    assert built["world"] == "wasmrt:tool/provider@0.1.0"
+    assert built["denied"] == []
+    assert [line for line in built["asks"] if "api.open-meteo.com" in line]
+    # It read the file it was granted and failed as a tool should: with a code, and a sentence to act on.
+    assert json.loads(ran.stderr)["code"] == "unknown-place"
+    assert "Oslo" in json.loads(ran.stderr)["message"]
+    if language in ("c", "rust"):
+        assert not [name for name in built["imports"] if name.startswith("wasi:")]
+        assert built["size_bytes"] < {"c": 10_000, "rust": 120_000}[language]

@@ -1,0 +1,114 @@
+"""Watching without waiting: the test is the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from wasmrt.authoring import Project, changes
+from wasmrt.cli import cli
+from wasmrt.cli import dev as dev_file
+from wasmrt.errors import ConfigurationError
+from wasmrt.limits import MAX_PROJECT_FILES
+
+
+class Clock:
+    """Does one thing at each wait, and ends when there is nothing left to do."""
+
+    def __init__(self, *doings: Callable[[], object] | None) -> None:
+        self.doings = list(doings)
+        self.waited: list[float] = []
+
+    def __call__(self, seconds: float) -> bool:
+        self.waited.append(seconds)
+        if not self.doings:
+            return False
+        doing = self.doings.pop(0)
+        if doing is not None:
+            doing()
+        return True
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "tool.py").write_text("1")
+    return Project(tmp_path, "tool", "python")
+
+
+def write(project: Project, name: str, text: str) -> Callable[[], object]:
+    def doing() -> None:
+        path = project.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    return doing
+
+
+def test_a_change_is_told_once_when_it_is_at_rest(project: Project) -> None:
+    clock = Clock(None, write(project, "src/tool.py", "12"), write(project, "new.txt", "1"), None, None)
+    assert list(changes(project, clock)) == [("new.txt", "src/tool.py")]
+    assert all(seconds > 0 for seconds in clock.waited)
+
+
+def test_a_removed_file_is_a_change(project: Project) -> None:
+    clock = Clock((project.folder / "src" / "tool.py").unlink, None, None)
+    assert list(changes(project, clock)) == [("src/tool.py",)]
+
+
+def test_what_changes_before_the_first_look_is_asked_for_is_not_missed(project: Project) -> None:
+    watched = changes(project, Clock(None, None, None))
+    write(project, "src/tool.py", "changed during the build")()
+    assert next(watched) == ("src/tool.py",)
+
+
+@pytest.mark.parametrize(
+    "name", ["build/tool.wasm", "target/x", "node_modules/a/b.js", ".git/HEAD", ".hidden", "a/__pycache__/x"]
+)
+def test_what_a_build_writes_itself_is_no_change(name: str, project: Project) -> None:
+    assert list(changes(project, Clock(write(project, name, "x"), None, None))) == []
+
+
+def test_a_folder_that_is_no_project_is_not_walked_for_ever(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"{number}" for number in range(MAX_PROJECT_FILES + 1)]
+    monkeypatch.setattr("os.walk", lambda _root: iter([(str(project.folder), [], names)]))
+    monkeypatch.setattr("os.lstat", lambda _path: project.folder.stat())
+    with pytest.raises(ConfigurationError, match="10000 files"):
+        changes(project, Clock())
+
+
+def test_dev_builds_tests_and_runs_again_after_a_change(
+    c_project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = c_project.folder / "tool.c"
+    good = source.read_text()
+    files = c_project.folder.parent / "files"
+    (files / "weather").mkdir(parents=True)
+    (files / "weather" / "places.txt").write_text("Oslo 59.91 10.75\n")
+    clock = Clock(
+        lambda: source.write_text(good + "\nint broken = ;\n"), None, lambda: source.write_text(good + "\n"), None
+    )
+    options = {"params": '{"place": "Atlantis"}', "part": None, "workspace": files, "yes": False}
+    dev_file.watch(c_project, clock, **options)
+
+    said = capsys.readouterr().err
+    rounds = said.split("-- ")[1:]
+    assert len(rounds) == 3
+    assert "5 passed, 0 failed" in rounds[0]
+    assert "there is no place" in rounds[0]
+    assert "expected expression" in rounds[1]
+    assert "hint:" in rounds[1]
+    assert "5 passed, 0 failed" in rounds[2]
+
+
+def test_dev_ends_quietly_on_ctrl_c(c_project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_seconds: float) -> bool:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(dev_file, "wait", interrupted)
+    result = CliRunner().invoke(cli, ["dev", str(c_project.folder)], prog_name="wasmrt")
+    assert result.exit_code == 0, result.output
+    assert "waiting for a change" in result.stderr
