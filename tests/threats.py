@@ -148,6 +148,8 @@ THREATS = (
         ),
         attacks=(
             *("ten-thousand-pollables", "poll-one-a-million-times", "import-in-a-loop", "hundred-thousand-handles"),
+            "list-of-records",
+            "method-of-fifty-megabytes",
             *("leaked-handles", "stdout-flood", "stdout-of-sixty-megabytes", "zeroes-without-end"),
             *("random-flood", "random-without-end"),
         ),

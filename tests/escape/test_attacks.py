@@ -36,7 +36,7 @@ def test_an_attack_ends_typed_and_in_time_and_the_next_call_works(
 
 
 def test_an_attack_that_is_stopped_learns_nothing_of_the_host(runtime: WasmToolRuntime) -> None:
-    stopped = [attack for attack in ATTACKS if attack.expects and not _waits(attack)]
+    stopped = [attack for attack in ATTACKS if attack.expects and not attack.harmless and not _waits(attack)]
     assert len(stopped) > 30
     for attack in stopped:
         ended = attacks.run(attack, runtime).ended

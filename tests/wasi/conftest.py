@@ -9,7 +9,7 @@ import pytest
 
 from wasmrt import wasi
 from wasmrt.capabilities import Capabilities
-from wasmrt.context import CallContext, Clock, LogicalClock, Services, Workspace
+from wasmrt.context import CallContext, Clock, HttpDoor, LogicalClock, Services, Workspace
 from wasmrt.leaks import LeakDetector
 from wasmrt.limits import ResourceLimits
 
@@ -20,14 +20,22 @@ _DETECTOR = LeakDetector()
 class Guest:
     """Calls WASI functions of one call."""
 
-    def __init__(self, *, seconds: float = 30, clock: Clock | None = None, workspace: Workspace | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        seconds: float = 30,
+        clock: Clock | None = None,
+        workspace: Workspace | None = None,
+        grant: Capabilities | None = None,
+        http: HttpDoor | None = None,
+    ) -> None:
         self.context = CallContext(
             call_id="test",
             tool="test",
             user="local",
             limits=ResourceLimits(timeout_seconds=seconds),
-            grant=Capabilities.none(),
-            services=Services(_DETECTOR, workspace=workspace),
+            grant=grant or Capabilities.none(),
+            services=Services(_DETECTOR, workspace=workspace, http=http),
             clock=clock or LogicalClock(),
         )
 

@@ -7,7 +7,7 @@ guest sees instead waits on its call's deadline, is capped, and opens neither fi
 from dataclasses import replace
 
 from wasmrt.engine import HostInterface
-from wasmrt.wasi import _cli, _clocks, _filesystem, _io, _random, _sockets
+from wasmrt.wasi import _cli, _clocks, _filesystem, _http, _io, _random, _sockets
 from wasmrt.wasi._cli import GuestExit
 from wasmrt.wasi._signatures import SIGNATURES
 
@@ -15,7 +15,7 @@ __all__ = ["GuestExit", "interfaces"]
 
 _ALL: tuple[HostInterface, ...] = tuple(
     replace(interface, signatures=SIGNATURES.get(interface.name, {}))
-    for package in (_io, _clocks, _random, _cli, _filesystem, _sockets)
+    for package in (_io, _clocks, _random, _cli, _filesystem, _sockets, _http)
     for interface in package.INTERFACES
 )
 

@@ -42,10 +42,10 @@ class Captured(OutputStream):
         self._at: int | None = None
         self._left = MAX_CAPTURED_OUTPUT_BYTES
 
-    def write(self, ctx: CallContext, data: bytes) -> None:
+    def write(self, ctx: CallContext, data: bytes) -> Ok:
         if len(data) > self._left:
             ctx.log_entries_dropped += max(1, data.count(b"\n"))
-            return
+            return Ok()
         self._left -= len(data)
         *whole, rest = self._decoder.decode(data).split("\n")
         for line in whole:
@@ -53,6 +53,7 @@ class Captured(OutputStream):
             self._line, self._at = "", None
         if rest:
             self._show(ctx, rest)
+        return Ok()
 
     def _show(self, ctx: CallContext, text: str) -> None:
         if self._at is not None and self._at == len(ctx.logs) - 1:

@@ -13,7 +13,6 @@ from wasmrt.errors import BudgetExceededError, CapabilityDeniedError
 from wasmrt.limits import MAX_WORKSPACE_BYTES_PER_CALL
 from wasmrt.model import Decision, Reason
 from wasmrt.wasi._refusals import record
-from wasmrt.wasi._streams import CLOSED, InputStream
 
 if TYPE_CHECKING:
     from wasmrt.context import CallContext, Workspace
@@ -40,21 +39,6 @@ class Folder(Node):
 @dataclass(frozen=True, slots=True)
 class File(Node):
     content: bytes
-
-
-class FileStream(InputStream):
-    """A file's bytes from an offset on."""
-
-    def __init__(self, content: bytes, offset: int) -> None:
-        self._content = content
-        self._offset = offset
-
-    def read(self, ctx: CallContext, count: int) -> bytes | Err:
-        if self._offset >= len(self._content):
-            return CLOSED
-        chunk = self._content[self._offset : self._offset + count]
-        self._offset += len(chunk)
-        return chunk
 
 
 class Listing:

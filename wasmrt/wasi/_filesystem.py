@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from wasmrt.engine import Err, HostInterface, Ok
 from wasmrt.limits import MAX_STREAM_CHUNK_BYTES
-from wasmrt.wasi._files import File, FileStream, Folder, Listing, Node, list_folder, open_path, refuse_write
+from wasmrt.wasi._files import File, Folder, Listing, Node, list_folder, open_path, refuse_write
 from wasmrt.wasi._handles import Handles, drop_handle
-from wasmrt.wasi._streams import IoError
+from wasmrt.wasi._streams import BytesStream, IoError
 
 if TYPE_CHECKING:
     from wasmrt.context import CallContext
@@ -22,7 +22,7 @@ _WRITES = (
 
 
 def _error_code(ctx: CallContext, rep: int) -> str | None:
-    return ctx.part(Handles).get(rep, IoError).code
+    return ctx.part(Handles).get(rep, IoError).file_code
 
 
 def _directories(ctx: CallContext) -> list[tuple[int, str]]:
@@ -57,7 +57,7 @@ def _read_via_stream(ctx: CallContext, rep: int, offset: int) -> Ok | Err:
     file = _descriptor(ctx, rep)
     if not isinstance(file, File):
         return Err("is-directory")
-    return Ok(ctx.part(Handles).add(FileStream(file.content, offset)))
+    return Ok(ctx.part(Handles).add(BytesStream(file.content, offset)))
 
 
 def _read(ctx: CallContext, rep: int, length: int, offset: int) -> Ok | Err:

@@ -23,10 +23,10 @@ def _wait(ctx: CallContext, pollables: list[Pollable]) -> list[int]:
     """Sleep until one is due and return the indexes of those that are; the deadline ends the wait."""
     while True:
         now = ctx.clock.monotonic_ns()
-        ready = [index for index, pollable in enumerate(pollables) if pollable.due_ns <= now]
+        ready = [index for index, pollable in enumerate(pollables) if pollable.due() <= now]
         if ready:
             return ready
-        ctx.clock.sleep(ctx, (min(pollable.due_ns for pollable in pollables) - now) / 1e9)
+        ctx.clock.sleep(ctx, (min(pollable.due() for pollable in pollables) - now) / 1e9)
 
 
 def _poll(ctx: CallContext, reps: list[int]) -> list[int]:
@@ -41,7 +41,7 @@ def _block(ctx: CallContext, rep: int) -> None:
 
 
 def _ready(ctx: CallContext, rep: int) -> bool:
-    due = ctx.part(Pollables).get(rep, Pollable).due_ns
+    due = ctx.part(Pollables).get(rep, Pollable).due()
     return due == 0 or due <= ctx.clock.monotonic_ns()
 
 

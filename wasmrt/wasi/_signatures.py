@@ -1,12 +1,13 @@
 """The WIT type of every WASI function that answers, so that an import of another type is refused before it runs.
 
-Source: the packages wasi:io, wasi:clocks, wasi:random, wasi:cli, wasi:filesystem and wasi:sockets at 0.2. Methods of
-resources that are never given out need none: no guest can call them.
+Source: the packages wasi:io, clocks, random, cli, filesystem, sockets and http at 0.2. Methods of resources that are
+never given out need none: no guest can call them.
 """
 
 from __future__ import annotations
 
 from wasmrt.wasi._file_signatures import FILE_SIGNATURES
+from wasmrt.wasi._http_signatures import HTTP_SIGNATURES
 
 _STREAM_ERROR = "variant { last-operation-failed(error), closed }"
 _DATETIME = "record { seconds: u64, nanoseconds: u32 }"
@@ -95,4 +96,5 @@ SIGNATURES: dict[str, dict[str, str]] = {
     "wasi:sockets/udp-create-socket@0.2.0": {
         "create-udp-socket": f"func(address-family: {_FAMILY}) -> result<udp-socket, {_SOCKET_ERROR}>"
     },
+    **HTTP_SIGNATURES,
 }

@@ -20,20 +20,24 @@ CLOSED = Err(Case("closed"))
 class Pollable:
     """Ready from `due_ns` of the guest's monotonic clock on; 0 is always ready."""
 
-    __slots__ = ("due_ns",)
+    __slots__ = ("_due_ns",)
 
     def __init__(self, due_ns: int = 0) -> None:
-        self.due_ns = due_ns
+        self._due_ns = due_ns
+
+    def due(self) -> int:
+        return self._due_ns
 
 
 class IoError:
-    """What a failed stream operation leaves behind: a text, and the filesystem's word where it has one."""
+    """What a failed stream operation leaves behind: a text, and its package's word where it has one."""
 
-    __slots__ = ("code", "text")
+    __slots__ = ("file_code", "http_code", "text")
 
-    def __init__(self, text: str, code: str | None = None) -> None:
+    def __init__(self, text: str, *, file_code: str | None = None, http_code: Case | None = None) -> None:
         self.text = text
-        self.code = code
+        self.file_code = file_code
+        self.http_code = http_code
 
 
 class InputStream:
@@ -47,16 +51,31 @@ class InputStream:
         return Pollable()
 
 
+class BytesStream(InputStream):
+    """Bytes that are already here, from an offset on."""
+
+    def __init__(self, content: bytes, offset: int = 0) -> None:
+        self._content = content
+        self._offset = offset
+
+    def read(self, ctx: CallContext, count: int) -> bytes | Err:
+        if self._offset >= len(self._content):
+            return CLOSED
+        chunk = self._content[self._offset : self._offset + count]
+        self._offset += len(chunk)
+        return chunk
+
+
 class OutputStream:
     """Takes everything at once; the base of what can be written."""
 
-    def write(self, ctx: CallContext, data: bytes) -> None:
+    def write(self, ctx: CallContext, data: bytes) -> Ok | Err:
         raise NotImplementedError
 
 
-def failed(ctx: CallContext, text: str, code: str | None = None) -> Err:
+def failed(ctx: CallContext, error: IoError) -> Err:
     """A stream error that carries an error resource."""
-    return Err(Case("last-operation-failed", ctx.part(Handles).add(IoError(text, code))))
+    return Err(Case("last-operation-failed", ctx.part(Handles).add(error)))
 
 
 def subscribe(ctx: CallContext, pollable: Pollable) -> int:
@@ -77,14 +96,13 @@ def skip(ctx: CallContext, rep: int, count: int) -> Ok | Err:
 def write(ctx: CallContext, rep: int, data: bytes) -> Ok | Err:
     """Write at most one chunk; more breaks the contract of `check-write`, and is an error of the stream."""
     if len(data) > MAX_STREAM_CHUNK_BYTES:
-        return failed(ctx, f"a write may hold {MAX_STREAM_CHUNK_BYTES} bytes, see check-write")
-    ctx.part(Handles).get(rep, OutputStream).write(ctx, data)
-    return Ok()
+        return failed(ctx, IoError(f"a write may hold {MAX_STREAM_CHUNK_BYTES} bytes, see check-write"))
+    return ctx.part(Handles).get(rep, OutputStream).write(ctx, data)
 
 
 def write_zeroes(ctx: CallContext, rep: int, count: int) -> Ok | Err:
     if count > MAX_STREAM_CHUNK_BYTES:
-        return failed(ctx, f"a write may hold {MAX_STREAM_CHUNK_BYTES} bytes, see check-write")
+        return failed(ctx, IoError(f"a write may hold {MAX_STREAM_CHUNK_BYTES} bytes, see check-write"))
     return write(ctx, rep, bytes(count))
 
 

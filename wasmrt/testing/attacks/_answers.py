@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wasmrt.errors import GuestError, GuestOutputError, OutputLimitError, TrapError, WasmrtError
+from wasmrt.errors import GuestError, GuestOutputError, OutputLimitError, ToolError, TrapError, WasmrtError
 from wasmrt.testing.attacks._attack import Attack
 from wasmrt.testing.attacks._build import ANSWER_AT, TEXT_AT, Body
 
@@ -18,6 +18,20 @@ def _says_filled(byte: bytes, count: int, *, as_error: bool = False) -> Body:
         execute=f"""(drop (memory.grow (i32.const {count // 65536 + 1})))
         (memory.fill (i32.const 131072) (i32.const {byte[0]}) (i32.const {count}))
         (call {how} (i32.const 131072) (i32.const {count}))"""
+    )
+
+
+def _says_again(text: bytes, size: int) -> Body:
+    """A JSON string of `text` over and over."""
+    return Body(
+        text=text,
+        execute=f"""(drop (memory.grow (i32.const {size // 65536 + 2})))
+        (local.set $i (i32.const 131073)) (i32.store8 (i32.const 131072) (i32.const 34))
+        (loop $more (memory.copy (local.get $i) (i32.const {TEXT_AT}) (i32.const {len(text)}))
+          (local.set $i (i32.add (local.get $i) (i32.const {len(text)})))
+          (br_if $more (i32.lt_u (local.get $i) (i32.const {131072 + size - len(text)}))))
+        (i32.store8 (local.get $i) (i32.const 34))
+        (call $say (i32.const 131072) (i32.sub (local.get $i) (i32.const 131071)))""",
     )
 
 
@@ -47,6 +61,13 @@ ANSWERS = (
         "fails with escapes and with characters that turn the text around",
         _says("\x1b[31mred\x1b[0m \u202egnp.exe\u202c\r\n\x00\u0085".encode(), as_error=True),
         GuestError,
+    ),
+    Attack(
+        name="secrets-by-the-thousand",
+        about="answers with 4 MB of what looks like passwords",
+        body=_says_again(b"password=" + b"aB3dE5gH7jK9" + b"mN1pQ3 ", 4_000_000),
+        harmless=True,
+        expects=(ToolError,),
     ),
     _answer(
         "neither-output-nor-error",

@@ -75,6 +75,29 @@ def _wrong_host(function: str) -> str:
     return f'(component (import "near:agent/host@0.3.0" (instance (export {function}))))'
 
 
+_COMPOSED = """(component
+  (component $inner
+    (core module $m (memory (export "m") 1)
+      (func (export "r") (param i32 i32 i32 i32) (result i32) (i32.const 1024))
+      (func (export "f") (param i32 i32) (result i32) (i32.const 0)))
+    (core instance $i (instantiate $m))
+    (func (export "f") (param "s" string) (result (list string))
+      (canon lift (core func $i "f") (memory (core memory $i "m")) (realloc (core func $i "r")))))
+  (component $outer
+    (import "f" (func $f (param "s" string) (result (list string))))
+    (core module $libc (memory (export "m") 1)
+      (func (export "r") (param i32 i32 i32 i32) (result i32) (i32.const 1024)))
+    (core instance $libc (instantiate $libc))
+    (core func $g (canon lower (func $f) (memory (core memory $libc "m")) (realloc (core func $libc "r"))))
+    (core module $m (import "h" "f" (func $f (param i32 i32 i32))) (func (export "g")
+      (call $f (i32.const 0) (i32.const 10) (i32.const 64))))
+    (core instance $i (instantiate $m (with "h" (instance (export "f" (func $g))))))
+    (func (export "g") (canon lift (core func $i "g"))))
+  (instance $inner (instantiate $inner))
+  (instance $outer (instantiate $outer (with "f" (func $inner "f"))))
+  (export "test:composed/tool" (instance $outer)))"""
+
+
 def _component(name: str, about: str, body: Body | Callable[[], bytes], *expects: type[WasmrtError]) -> Attack:
     return Attack(name=name, about=about, body=body, expects=expects)
 
@@ -118,6 +141,11 @@ COMPONENTS = (
     ),
     _component("nested-components", "nests components ten thousand deep", lambda: _nested(10_000), UnknownWorldError,
                InvalidComponentError),
+    _component(
+        "composed",
+        "joins two components, whose strings the engine copies between two memories",
+        _text(_COMPOSED),
+    ),
     _component("deep-type", "imports a list of lists of lists, ninety deep", _text(_deep_type(90)),
                InvalidComponentError),
     _component("many-imports", "imports ten thousand interfaces", _text(_imports(10_000)), UnknownWorldError,

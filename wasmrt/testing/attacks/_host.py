@@ -133,6 +133,9 @@ HOST = (
             execute="""(drop (memory.grow (i32.const 900)))
             (call $log (i32.const 2) (i32.const 131072) (i32.const 50000000)) (call $ok)""",
         ),
+        # Cut to a log entry, or refused as a string that is too long to cross.
+        harmless=True,
+        expects=(BudgetExceededError,),
     ),
     Attack(
         name="stdout-flood",
@@ -179,6 +182,30 @@ HOST = (
             execute="(call $get-random-bytes (i64.const -1) (i32.const 256)) (call $ok)",
         ),
         expects=(BudgetExceededError,),
+    ),
+    Attack(
+        name="method-of-fifty-megabytes",
+        about="sends an HTTP request with a method of 50 MB",
+        body=Body(
+            imports=("http-request",),
+            execute=f"""(drop (memory.grow (i32.const 900)))
+            (memory.fill (i32.const 131072) (i32.const 92) (i32.const 50000000))
+            (call $http-request (i32.const 131072) (i32.const 50000000) {"(i32.const 512) (i32.const 0) " * 2}
+              {"(i32.const 0) " * 5} (i32.const 256)) (call $ok)""",
+        ),
+        harmless=True,
+        expects=(BudgetExceededError, DeadlineExceededError),
+    ),
+    Attack(
+        name="list-of-records",
+        about="passes a list of 400,000 headers",
+        body=Body(
+            imports=("fetch",),
+            execute=f"""(drop (memory.grow (i32.const 900)))
+            (call $fetch (i32.const 0) (i32.const 512) (i32.const 1) (i32.const 65536) (i32.const 400000)
+              {"(i32.const 0) " * 5} (i32.const 256)) (call $ok)""",
+        ),
+        expects=(DeadlineExceededError, BudgetExceededError),
     ),
     Attack(
         name="exit",

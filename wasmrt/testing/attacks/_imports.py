@@ -25,6 +25,29 @@ BLOCKS: dict[str, tuple[tuple[str, ...], str]] = {
             (result (result string (error string)))))
           (export "secret-exists" (func (param "name" string) (result bool)))))""",
     ),
+    "tool-http": (
+        (),
+        """(import "wasmrt:tool/types@0.1.0" (instance $tooltypes
+          (type $kind' (enum "auth-required" "input" "output-too-large" "executor" "network-denied" "client"
+            "operation-failed"))
+          (export "failure-kind" (type $kind (eq $kind')))
+          (type $failure' (record (field "kind" $kind) (field "code" (option string)) (field "message" string)))
+          (export "failure" (type (eq $failure')))))
+        (alias export $tooltypes "failure" (type $toolfailure))
+        (import "wasmrt:tool/http@0.1.0" (instance $toolhttp
+          (alias outer 1 $toolfailure (type $f'))
+          (export "failure" (type $f (eq $f')))
+          (type $method' (enum "get" "head" "post" "put" "patch" "delete" "options"))
+          (export "method" (type $method (eq $method')))
+          (type $header' (record (field "name" string) (field "value" string)))
+          (export "header" (type $header (eq $header')))
+          (type $request' (record (field "method" $method) (field "url" string) (field "headers" (list $header))
+            (field "body" (option (list u8))) (field "timeout-ms" (option u32))))
+          (export "request" (type $request (eq $request')))
+          (type $response' (record (field "status" u16) (field "headers" (list $header)) (field "body" (list u8))))
+          (export "response" (type $response (eq $response')))
+          (export "fetch" (func (param "request" $request) (result (result $response (error $f)))))))""",
+    ),
     "poll": (
         (),
         """(import "wasi:io/poll@0.2.0" (instance $poll
@@ -150,6 +173,7 @@ FUNCTIONS: dict[str, tuple[str, str, str, str]] = {
     "http-request": ("host", "$host", "http-request", f"(param{' i32' * 12})"),
     "tool-invoke": ("host", "$host", "tool-invoke", "(param i32 i32 i32 i32 i32)"),
     "secret-exists": ("host", "$host", "secret-exists", "(param i32 i32) (result i32)"),
+    "fetch": ("tool-http", "$toolhttp", "fetch", f"(param{' i32' * 11})"),
     "poll": ("poll", "$poll", "poll", "(param i32 i32 i32)"),
     "block": ("poll", "$poll", "[method]pollable.block", "(param i32)"),
     "now": ("clock", "$clock", "now", "(result i64)"),

@@ -1,0 +1,269 @@
+"""wasi:http: requests go through the guarded door and nowhere else, at the moment the guest asks for the answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.wasi.conftest import Guest
+from wasmrt.capabilities import Capabilities, EndpointPattern, HttpCapability
+from wasmrt.context import SystemClock
+from wasmrt.engine import Case, Err, Ok
+from wasmrt.errors import BudgetExceededError, DeadlineExceededError, InternalError, TrapError
+from wasmrt.limits import MAX_HEADERS, MAX_HELD_HTTP_BYTES, MIB
+from wasmrt.model import Reason
+from wasmrt.net import FailureKind, HttpFailure, HttpRequest, HttpResponse
+
+_T = "http/types#"
+_STREAM = "io/streams#[method]"
+
+
+class Door:
+    """Answers every request with the same, and keeps what was asked."""
+
+    def __init__(self, answer: HttpResponse | HttpFailure | None = None) -> None:
+        self.answer = answer or HttpResponse(200, (("x-a", "1"), ("X-A", "2")), b"the answer")
+        self.asked: list[HttpRequest] = []
+
+    def fetch(self, call: object, request: HttpRequest) -> HttpResponse:
+        self.asked.append(request)
+        if isinstance(self.answer, HttpFailure):
+            raise self.answer
+        return self.answer
+
+
+class Client:
+    """A guest that may ask api.example.com, through a door of ours."""
+
+    def __init__(self, answer: HttpResponse | HttpFailure | None = None, **options: Any) -> None:
+        self.door = Door(answer)
+        grant = Capabilities.none().with_http(
+            HttpCapability((EndpointPattern("api.example.com"),), max_request_bytes=1000)
+        )
+        self.guest = Guest(grant=grant, http=self.door, **options)
+
+    def __call__(self, name: str, *values: Any) -> Any:
+        return self.guest(_T + name, *values)
+
+    def request(self, *, method: str = "get", authority: str = "api.example.com", path: str = "/v1") -> int:
+        request = int(self("[constructor]outgoing-request", self("[constructor]fields")))
+        assert self("[method]outgoing-request.set-method", request, Case(method)) == Ok()
+        assert self("[method]outgoing-request.set-scheme", request, Case("HTTPS")) == Ok()
+        assert self("[method]outgoing-request.set-authority", request, authority) == Ok()
+        assert self("[method]outgoing-request.set-path-with-query", request, path) == Ok()
+        return request
+
+    def handle(self, request: int, options: int | None = None) -> Any:
+        return self.guest("http/outgoing-handler#handle", request, options)
+
+    def answer(self, request: int) -> Any:
+        return self("[method]future-incoming-response.get", self.handle(request).value)
+
+
+def test_a_request_is_sent_as_the_guest_put_it_together() -> None:
+    client = Client()
+    fields = client("[static]fields.from-list", [("accept", b"a/b"), ("x-n", b"\xe4")]).value
+    request = client("[constructor]outgoing-request", fields)
+    client("[method]outgoing-request.set-authority", request, "api.example.com:8443")
+    client("[method]outgoing-request.set-path-with-query", request, "/v1?q=1")
+    client("[method]outgoing-request.set-method", request, Case("other", "QUERY"))
+    assert isinstance(client.answer(request).value, Ok)
+    assert client.door.asked == [
+        HttpRequest("QUERY", "https://api.example.com:8443/v1?q=1", (("accept", "a/b"), ("x-n", "ä")), None, None)
+    ]
+
+
+def test_an_answer_is_read_with_its_headers_in_order() -> None:
+    client = Client()
+    response = client.answer(client.request()).value.value
+    assert client("[method]incoming-response.status", response) == 200
+    headers = client("[method]incoming-response.headers", response)
+    assert client("[method]fields.entries", headers) == [("x-a", b"1"), ("X-A", b"2")]
+    body = client("[method]incoming-response.consume", response).value
+    assert client("[method]incoming-response.consume", response) == Err()
+    stream = client("[method]incoming-body.stream", body).value
+    assert client("[method]incoming-body.stream", body) == Err()
+    assert client.guest(_STREAM + "input-stream.blocking-read", stream, 1000) == Ok(b"the answer")
+    assert client.guest(_STREAM + "input-stream.blocking-read", stream, 1000) == Err(Case("closed"))
+    trailers = client("[static]incoming-body.finish", body)
+    assert client.guest("io/poll#poll", [client("[method]future-trailers.subscribe", trailers)]) == [0]
+    assert client("[method]future-trailers.get", trailers) == Ok(Ok(None))
+    assert client("[method]future-trailers.get", trailers) == Err()
+
+
+def test_a_body_is_sent_once_it_is_finished_and_not_before() -> None:
+    client = Client()
+    request = client.request(method="post")
+    body = client("[method]outgoing-request.body", request).value
+    assert client("[method]outgoing-request.body", request) == Err()
+    stream = client("[method]outgoing-body.write", body).value
+    assert client("[method]outgoing-body.write", body) == Err()
+    future = client.handle(request).value
+    client.guest(_STREAM + "output-stream.write", stream, b"half, ")
+    assert client("[method]future-incoming-response.get", future) is None
+    assert client.door.asked == []
+    client.guest(_STREAM + "output-stream.blocking-write-and-flush", stream, b"whole")
+    assert client("[static]outgoing-body.finish", body, None) == Ok()
+    pollable = client("[method]future-incoming-response.subscribe", future)
+    assert client.guest("io/poll#[method]pollable.ready", pollable)
+    assert isinstance(client("[method]future-incoming-response.get", future), Ok)
+    assert client("[method]future-incoming-response.get", future) == Err()
+    assert [asked.body for asked in client.door.asked] == [b"half, whole"]
+    assert client.guest(_STREAM + "output-stream.write", stream, b"late") == Err(Case("closed"))
+
+
+def test_a_body_that_was_dropped_unfinished_is_never_sent() -> None:
+    client = Client()
+    request = client.request(method="post")
+    body = client("[method]outgoing-request.body", request).value
+    client.guest.drop("http/types#outgoing-body", body)
+    assert client.answer(request) == Ok(Err(Case("connection-terminated")))
+    assert client.door.asked == []
+
+
+def test_trailers_are_refused() -> None:
+    client = Client()
+    request = client.request(method="post")
+    body = client("[method]outgoing-request.body", request).value
+    assert isinstance(client("[static]outgoing-body.finish", body, client("[constructor]fields")), Err)
+    assert client.answer(request) == Ok(Err(Case("connection-terminated")))
+
+
+def test_waiting_for_an_answer_whose_body_is_unfinished_ends_at_the_deadline() -> None:
+    client = Client(seconds=0.05, clock=SystemClock())
+    request = client.request(method="post")
+    client("[method]outgoing-request.body", request)
+    future = client.handle(request).value
+    with pytest.raises(DeadlineExceededError):
+        client.guest("io/poll#[method]pollable.block", client("[method]future-incoming-response.subscribe", future))
+
+
+def test_a_body_over_the_grants_cap_is_an_error_with_its_code() -> None:
+    client = Client()
+    body = client("[method]outgoing-request.body", client.request(method="post")).value
+    stream = client("[method]outgoing-body.write", body).value
+    assert client.guest(_STREAM + "output-stream.write", stream, bytes(1000)) == Ok()
+    answer = client.guest(_STREAM + "output-stream.write", stream, b"x")
+    assert client("http-error-code", answer.value.value) == Case("HTTP-request-body-size", 1000)
+
+
+def test_bodies_that_a_call_holds_are_capped_together() -> None:
+    client = Client(HttpResponse(200, (), bytes(8 * MIB)))
+    with pytest.raises(BudgetExceededError) as caught:
+        for _ in range(MAX_HELD_HTTP_BYTES // (8 * MIB) + 1):
+            client.answer(client.request())
+    assert caught.value.setting == "limits.MAX_HELD_HTTP_BYTES"
+
+
+@pytest.mark.parametrize("http", [None, Door()])
+def test_without_a_grant_nothing_is_asked_and_the_denial_is_on_record(http: Door | None) -> None:
+    client = Client()
+    client.guest = Guest(http=http)
+    assert client.handle(client.request()) == Err(Case("HTTP-request-denied"))
+    (decision,) = client.guest.context.decisions
+    assert (decision.allowed, decision.reason) == (False, Reason.NOT_GRANTED)
+    assert http is None or http.asked == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "expected"),
+    [
+        (FailureKind.NETWORK_DENIED, "host-not-allowed", Case("HTTP-request-denied")),
+        (FailureKind.AUTH_REQUIRED, "credential-missing", Case("HTTP-request-denied")),
+        (FailureKind.OUTPUT_TOO_LARGE, "response-too-large", Case("HTTP-response-body-size")),
+        (FailureKind.EXECUTOR, "request-budget", Case("connection-limit-reached")),
+        (FailureKind.INPUT, "invalid-url", Case("HTTP-request-URI-invalid")),
+        (FailureKind.OPERATION_FAILED, "connect", Case("internal-error", "connect: no way")),
+    ],
+)
+def test_a_failure_of_the_door_is_told_in_the_packages_words(kind: FailureKind, code: str, expected: Case) -> None:
+    client = Client(HttpFailure(kind, code, "no way"))
+    assert client.answer(client.request()) == Ok(Err(expected))
+
+
+@pytest.mark.parametrize("authority", ["user@host", "host/path", "host\\path", "a b", "a\r\nb", "höst", "h?x", "h#x"])
+def test_an_authority_that_could_be_read_as_more_is_refused(authority: str) -> None:
+    client = Client()
+    request = client("[constructor]outgoing-request", client("[constructor]fields"))
+    assert client("[method]outgoing-request.set-authority", request, authority) == Err()
+
+
+@pytest.mark.parametrize("path", ["/a b", "/a\r\nHost: evil", "/a#b", "/a\\b", "/ä"])
+def test_a_path_that_breaks_the_request_line_is_refused(path: str) -> None:
+    client = Client()
+    request = client("[constructor]outgoing-request", client("[constructor]fields"))
+    assert client("[method]outgoing-request.set-path-with-query", request, path) == Err()
+
+
+@pytest.mark.parametrize(("authority", "path"), [(None, "/"), ("api.example.com", "v1")])
+def test_parts_that_make_no_url_are_refused(authority: str | None, path: str) -> None:
+    client = Client()
+    request = client("[constructor]outgoing-request", client("[constructor]fields"))
+    client("[method]outgoing-request.set-authority", request, authority)
+    client("[method]outgoing-request.set-path-with-query", request, path)
+    assert client.handle(request) == Err(Case("HTTP-request-URI-invalid"))
+
+
+def test_a_request_tells_what_was_set() -> None:
+    client = Client()
+    request = client.request(method="put")
+    assert client("[method]outgoing-request.method", request) == Case("put")
+    assert client("[method]outgoing-request.scheme", request) == Case("HTTPS")
+    assert client("[method]outgoing-request.authority", request) == "api.example.com"
+    assert client("[method]outgoing-request.path-with-query", request) == "/v1"
+    headers = client("[method]outgoing-request.headers", request)
+    assert client("[method]fields.append", headers, "a", b"b") == Err(Case("immutable"))
+
+
+def test_the_longest_timeout_that_was_set_is_asked_for() -> None:
+    client = Client()
+    options = client("[constructor]request-options")
+    client("[method]request-options.set-connect-timeout", options, 1_000_000_000)
+    client("[method]request-options.set-first-byte-timeout", options, 3_000_000_000)
+    client("[method]request-options.set-between-bytes-timeout", options, None)
+    assert client("[method]request-options.connect-timeout", options) == 1_000_000_000
+    future = client.handle(client.request(), options).value
+    client("[method]future-incoming-response.get", future)
+    assert client.door.asked[0].timeout_seconds == 3.0
+
+
+def test_fields_find_names_in_any_case() -> None:
+    client = Client()
+    fields = client("[constructor]fields")
+    client("[method]fields.append", fields, "X-A", b"1")
+    client("[method]fields.append", fields, "x-a", b"2")
+    assert client("[method]fields.get", fields, "x-A") == [b"1", b"2"]
+    copy = client("[method]fields.clone", fields)
+    assert client("[method]fields.set", fields, "x-a", [b"3"]) == Ok()
+    assert client("[method]fields.delete", fields, "X-A") == Ok()
+    assert not client("[method]fields.has", fields, "x-a")
+    assert client("[method]fields.entries", copy) == [("X-A", b"1"), ("x-a", b"2")]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("", b""), ("a b", b""), ("a:", b""), ("ä", b""), ("a", b"x\r\ny: z"), ("a", b"\0"), ("a\n", b"")],
+)
+def test_a_field_that_would_break_the_message_is_no_field(name: str, value: bytes) -> None:
+    client = Client()
+    fields = client("[constructor]fields")
+    assert client("[method]fields.append", fields, name, value) == Err(Case("invalid-syntax"))
+    assert client("[static]fields.from-list", [(name, value)]) == Err(Case("invalid-syntax"))
+    assert client("[method]fields.entries", fields) == []
+
+
+def test_fields_are_bounded_in_number_and_size() -> None:
+    client = Client()
+    with pytest.raises(BudgetExceededError):
+        client("[static]fields.from-list", [("a", b"")] * (MAX_HEADERS + 1))
+    with pytest.raises(BudgetExceededError):
+        client("[static]fields.from-list", [("a", bytes(70_000))])
+
+
+def test_no_guest_is_a_server() -> None:
+    client = Client()
+    with pytest.raises(TrapError):
+        client("[constructor]outgoing-response", client("[constructor]fields"))
+    with pytest.raises(InternalError):
+        client("[method]incoming-request.method", 1)

@@ -1,0 +1,128 @@
+"""Bodies of `wasi:http@0.2`, both ways: what a guest writes is capped as it comes, what it gets is already here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wasmrt.engine import Case, Err, Ok
+from wasmrt.errors import BudgetExceededError
+from wasmrt.limits import DEFAULT_MAX_REQUEST_BYTES, MAX_HELD_HTTP_BYTES
+from wasmrt.wasi._handles import Handles
+from wasmrt.wasi._streams import CLOSED, BytesStream, IoError, OutputStream, Pollable, failed
+
+if TYPE_CHECKING:
+    from wasmrt.context import CallContext
+
+
+class _Held:
+    def __init__(self) -> None:
+        self.size = 0
+
+
+def hold(ctx: CallContext, size: int) -> None:
+    """Count bytes of bodies that the call keeps on the host.
+
+    Raises:
+        BudgetExceededError: they are more than a call may keep.
+    """
+    held = ctx.part(_Held)
+    held.size += size
+    if held.size > MAX_HELD_HTTP_BYTES:
+        raise BudgetExceededError(
+            f"the guest sent and received more than {MAX_HELD_HTTP_BYTES:,} bytes of bodies",
+            limit=MAX_HELD_HTTP_BYTES, used=held.size, setting="limits.MAX_HELD_HTTP_BYTES",
+            hint="have the tool ask for less",
+        )  # fmt: skip
+
+
+class Body:
+    """A request's body while the guest writes it."""
+
+    def __init__(self, limit: int) -> None:
+        self.content = bytearray()
+        self.limit = limit
+        self.finished = False
+        self.closed = False
+        self.has_stream = False
+
+    @classmethod
+    def of(cls, ctx: CallContext) -> Body:
+        return cls(DEFAULT_MAX_REQUEST_BYTES if ctx.grant.http is None else ctx.grant.http.max_request_bytes)
+
+
+class BodyStream(OutputStream):
+    def __init__(self, body: Body) -> None:
+        self._body = body
+
+    def write(self, ctx: CallContext, data: bytes) -> Ok | Err:
+        body = self._body
+        if body.closed:
+            return CLOSED
+        if len(body.content) + len(data) > body.limit:
+            size = Case("HTTP-request-body-size", body.limit)
+            return failed(ctx, IoError(f"a request may have {body.limit} bytes", http_code=size))
+        hold(ctx, len(data))
+        body.content += data
+        return Ok()
+
+
+class IncomingBody:
+    def __init__(self, content: bytes) -> None:
+        self.content: bytes | None = content
+
+
+class Trailers(Pollable):
+    """There are none, and that is known at once."""
+
+    __slots__ = ("taken",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.taken = False
+
+
+def body_stream(ctx: CallContext, rep: int) -> Ok | Err:
+    body = ctx.part(Handles).get(rep, Body)
+    if body.has_stream:
+        return Err()
+    body.has_stream = True
+    return Ok(ctx.part(Handles).add(BodyStream(body)))
+
+
+def finish_body(ctx: CallContext, rep: int, trailers: int | None) -> Ok | Err:
+    handles = ctx.part(Handles)
+    body = handles.get(rep, Body)
+    handles.drop(rep)
+    body.closed = True
+    if trailers is not None:
+        handles.drop(trailers)
+        return Err(Case("internal-error", "trailers are not sent"))
+    body.finished = True
+    return Ok()
+
+
+def drop_body(ctx: CallContext, rep: int) -> None:
+    """A body that was dropped unfinished is never sent."""
+    ctx.part(Handles).get(rep, Body).closed = True
+    ctx.part(Handles).drop(rep)
+
+
+def incoming_stream(ctx: CallContext, rep: int) -> Ok | Err:
+    body = ctx.part(Handles).get(rep, IncomingBody)
+    if body.content is None:
+        return Err()
+    content, body.content = body.content, None
+    return Ok(ctx.part(Handles).add(BytesStream(content)))
+
+
+def finish_incoming(ctx: CallContext, rep: int) -> int:
+    ctx.part(Handles).drop(rep)
+    return ctx.part(Handles).add(Trailers())
+
+
+def trailers(ctx: CallContext, rep: int) -> Ok | Err:
+    known = ctx.part(Handles).get(rep, Trailers)
+    if known.taken:
+        return Err()
+    known.taken = True
+    return Ok(Ok(None))

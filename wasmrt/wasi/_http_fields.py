@@ -1,0 +1,113 @@
+"""Header fields of `wasi:http@0.2`: checked when they are set, bounded in number and size."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from wasmrt.engine import Case, Err, Ok
+from wasmrt.errors import BudgetExceededError
+from wasmrt.limits import MAX_HEADER_BYTES, MAX_HEADERS
+from wasmrt.wasi._handles import Handles
+
+if TYPE_CHECKING:
+    from wasmrt.context import CallContext
+
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}\Z")  # a token, RFC 9110 5.6.2
+_VALUE = re.compile(rb"[\t\x20-\x7e\x80-\xff]*\Z")
+_INVALID = Err(Case("invalid-syntax"))
+_IMMUTABLE = Err(Case("immutable"))
+
+Entry = tuple[str, bytes]
+
+
+class Fields:
+    """Names with values, in order; a copy that a guest may only read is immutable."""
+
+    def __init__(self, entries: list[Entry], *, immutable: bool = False) -> None:
+        self.entries = entries
+        self.immutable = immutable
+
+    def named(self, name: str) -> list[bytes]:
+        return [value for known, value in self.entries if known.lower() == name.lower()]
+
+    def as_text(self) -> tuple[tuple[str, str], ...]:
+        return tuple((name, value.decode("latin-1")) for name, value in self.entries)
+
+
+def new(ctx: CallContext) -> int:
+    return ctx.part(Handles).add(Fields([]))
+
+
+def from_list(ctx: CallContext, entries: list[Entry]) -> Ok | Err:
+    checked = _checked(entries)
+    return checked if isinstance(checked, Err) else Ok(ctx.part(Handles).add(Fields(checked)))
+
+
+def get(ctx: CallContext, rep: int, name: str) -> list[bytes]:
+    return ctx.part(Handles).get(rep, Fields).named(name)
+
+
+def has(ctx: CallContext, rep: int, name: str) -> bool:
+    return bool(get(ctx, rep, name))
+
+
+def put(ctx: CallContext, rep: int, name: str, values: list[bytes]) -> Ok | Err:
+    fields = ctx.part(Handles).get(rep, Fields)
+    others = [entry for entry in fields.entries if entry[0].lower() != name.lower()]
+    return _replace(fields, others + [(name, value) for value in values], name)
+
+
+def delete(ctx: CallContext, rep: int, name: str) -> Ok | Err:
+    return put(ctx, rep, name, [])
+
+
+def append(ctx: CallContext, rep: int, name: str, value: bytes) -> Ok | Err:
+    fields = ctx.part(Handles).get(rep, Fields)
+    return _replace(fields, [*fields.entries, (name, value)], name)
+
+
+def entries(ctx: CallContext, rep: int) -> list[Entry]:
+    return ctx.part(Handles).get(rep, Fields).entries
+
+
+def clone(ctx: CallContext, rep: int) -> int:
+    return ctx.part(Handles).add(Fields(list(entries(ctx, rep))))
+
+
+def take(ctx: CallContext, rep: int) -> Fields:
+    """The fields that a guest gives away with their handle."""
+    fields = ctx.part(Handles).get(rep, Fields)
+    ctx.part(Handles).drop(rep)
+    return fields
+
+
+def shown(ctx: CallContext, fields: Fields) -> int:
+    """A handle through which `fields` can be read and not changed."""
+    return ctx.part(Handles).add(Fields(fields.entries, immutable=True))
+
+
+def _replace(fields: Fields, entries: list[Entry], name: str) -> Ok | Err:
+    if fields.immutable:
+        return _IMMUTABLE
+    if not _NAME.match(name):
+        return _INVALID
+    checked = _checked(entries)
+    if isinstance(checked, Err):
+        return checked
+    fields.entries = checked
+    return Ok()
+
+
+def _checked(entries: list[Entry]) -> list[Entry] | Err:
+    size = sum(len(name) + len(value) for name, value in entries)
+    if len(entries) > MAX_HEADERS or size > MAX_HEADER_BYTES:
+        raise BudgetExceededError(
+            f"the guest made {len(entries):,} headers of {size:,} bytes",
+            limit=MAX_HEADERS, used=len(entries), setting="limits.MAX_HEADERS",
+            hint=f"a request may have {MAX_HEADERS} headers of {MAX_HEADER_BYTES:,} bytes together",
+        )  # fmt: skip
+    # SECURITY: no CR, LF or NUL ever becomes part of a field.
+    if all(_NAME.match(name) and _VALUE.match(value) for name, value in entries):
+        return list(entries)
+    return _INVALID
