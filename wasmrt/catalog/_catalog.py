@@ -42,7 +42,7 @@ class Catalog:
                 "SELECT v.name, v.number, v.digest, v.size_bytes, v.world, v.description, t.waiting "
                 "FROM tool t JOIN version v ON v.name = t.name AND v.number = t.active ORDER BY t.name"
             ).fetchall()
-        return tuple(Listed(*row) for row in rows)
+        return tuple(map(Listed._make, rows))
 
     def has(self, name: str) -> bool:
         """Whether a tool of that name is installed."""

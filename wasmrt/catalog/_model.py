@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from wasmrt.errors import InvalidNameError
 
@@ -65,9 +65,8 @@ class ToolVersion(Draft):
         return {n: list(v) if isinstance(v := getattr(self, n), tuple) else v for n in names}
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """One line of the catalog's list."""
+class Listed(NamedTuple):
+    """One line of the catalog's list. A plain tuple, since there may be ten thousand."""
 
     name: str
     number: int

@@ -21,6 +21,8 @@ def printable(text: str) -> str:
 
     SECURITY: tools, sidecars and file names choose text that is shown here.
     """
+    if text.replace("\n", " ").isprintable():
+        return text
     return _SUSPECT.sub(_escaped, text)
 
 
@@ -58,7 +60,8 @@ def show_json(value: Any) -> None:
 
 def show_json_list(values: Iterable[Any]) -> None:
     """A JSON array of data for programs, one entry a line: an indented one takes ten times as long to write."""
-    lines = ",\n".join(json.dumps(value, ensure_ascii=False) for value in values)
+    encode = json.JSONEncoder(ensure_ascii=False).encode  # `dumps` would make an encoder for each
+    lines = ",\n".join(map(encode, values))
     show(f"[\n{lines}\n]" if lines else "[]")
 
 

@@ -21,7 +21,7 @@ def list(as_json: bool) -> None:
 
     tools = Catalog(find_places().data).tools()
     if as_json:
-        show_json_list({name: getattr(tool, name) for name in tool.__slots__} for tool in tools)
+        show_json_list(tool._asdict() for tool in tools)
         return
     if not tools:
         say("nothing is installed yet; echo, time and json come with wasmrt")
