@@ -1,8 +1,8 @@
 """Build the first-party tools to components in wasmrt/_tools, and write down what they were built from.
 
-    python tools/build.py            build those whose source changed since
-    python tools/build.py NAME ...   build these, changed or not
-    python tools/build.py --check    build nothing; fail when a shipped component is older than its source
+python tools/build.py            build those whose source changed since
+python tools/build.py NAME ...   build these, changed or not
+python tools/build.py --check    build nothing; fail when a shipped component is older than its source
 """
 
 from __future__ import annotations
@@ -10,15 +10,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-import rust_wasm
-
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
+sys.path.insert(0, str(ROOT))
+
+from wasmrt.componentizer import componentize, rust  # noqa: E402
+from wasmrt.engine import wat2wasm  # noqa: E402
+
 SHIPPED = ROOT / "wasmrt/_tools"
 MANIFEST = SHIPPED / "manifest.json"
 TOOLS = ("echo", "json", "time")
@@ -58,14 +60,16 @@ def _reason(tool: str, entry: dict[str, str] | None) -> str | None:
     return None
 
 
-def build(tool: str, rust: rust_wasm.RustWasm) -> Path:
+def build(tool: str, toolchain: rust.RustWasm) -> bytes:
     """Compile one tool by itself: built together, cargo would give all of them each other's features."""
     target = Path(os.environ.get("CARGO_TARGET_DIR", HERE / "target"))
-    command = ["cargo", "build", "--locked", "--release", "--target", rust_wasm.TARGET, "-p", tool]
-    env = os.environ | rust.env | rust.component_env([*_remaps(), "-Clink-arg=-zstack-size=131072"])
-    subprocess.run(command, cwd=HERE, env=env | {"CARGO_TARGET_DIR": str(target)}, check=True)
-    SHIPPED.mkdir(exist_ok=True)
-    return Path(shutil.copyfile(target / rust_wasm.TARGET / f"release/{tool}.wasm", SHIPPED / f"{tool}.wasm"))
+    command = ["cargo", "build", "--locked", "--release", "--target", rust.TARGET, "-p", tool]
+    # The encoded form allows spaces in paths.
+    flags = "\x1f".join([*_remaps(), "-Clink-arg=-zstack-size=131072"])
+    env = os.environ | toolchain.env | {"CARGO_TARGET_DIR": str(target), "CARGO_ENCODED_RUSTFLAGS": flags}
+    subprocess.run(command, cwd=HERE, env=env, check=True)
+    core = (target / rust.TARGET / f"release/{tool}.wasm").read_bytes()
+    return componentize(core, (ROOT / "wit/wasmrt-tool/tool.wit").read_text(), assemble=wat2wasm)
 
 
 def _remaps() -> list[str]:
@@ -73,16 +77,18 @@ def _remaps() -> list[str]:
     home = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
     subprocess.run(["cargo", "fetch", "--locked"], cwd=HERE, check=True)
     indexes = sorted((home / "registry/src").iterdir())
-    places = {str(ROOT): "wasmrt", str(rust_wasm.cache_dir()): "toolchain"} | {str(place): "crates" for place in indexes}
+    places = {str(ROOT): "wasmrt", str(rust.cache_dir()): "toolchain"}
+    places |= {str(place): "crates" for place in indexes}
     return [f"--remap-path-prefix={place}={name}" for place, name in places.items()]
 
 
-def _record(tool: str, component: Path) -> None:
+def _ship(tool: str, component: bytes) -> None:
+    SHIPPED.mkdir(exist_ok=True)
+    (SHIPPED / f"{tool}.wasm").write_bytes(component)
     recorded = json.loads(MANIFEST.read_text()) if MANIFEST.is_file() else {}
-    data = component.read_bytes()
     recorded[tool] = {
-        "component_sha256": hashlib.sha256(data).hexdigest(),
-        "size_bytes": len(data),
+        "component_sha256": hashlib.sha256(component).hexdigest(),
+        "size_bytes": len(component),
         "source_sha256": source_digest(tool),
     }
     MANIFEST.write_text(json.dumps(recorded, indent=2, sort_keys=True) + "\n")
@@ -98,11 +104,11 @@ def main(arguments: list[str]) -> int:
     if unknown:
         print(f"no such tool: {', '.join(sorted(unknown))}; there are {', '.join(TOOLS)}", file=sys.stderr)
         return 2
-    rust = rust_wasm.find(prepare=True)
+    toolchain = rust.find(prepare=True)
     for tool in arguments or out_of_date:
-        component = build(tool, rust)
-        _record(tool, component)
-        print(f"{tool}: {component.stat().st_size} bytes")
+        component = build(tool, toolchain)
+        _ship(tool, component)
+        print(f"{tool}: {len(component)} bytes")
     return 0
 
 

@@ -23,9 +23,11 @@ from tempfile import TemporaryDirectory
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 BUILT = HERE / ".built"
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(ROOT))
 
-import rust_wasm  # noqa: E402
+from wasmrt.componentizer import componentize, rust  # noqa: E402
+from wasmrt.engine import wat2wasm  # noqa: E402
+from wasmrt.errors import MissingToolchainError  # noqa: E402
 
 NPM_QUICKJS = ("componentize-qjs@0.4.5",)
 NPM_STARLINGMONKEY = ("@bytecodealliance/componentize-js@0.23.0",)
@@ -108,9 +110,6 @@ def _run(command: list[str | Path], cwd: Path = HERE, **env: str) -> None:
 
 
 def _wrap(recipe: Recipe, core: bytes, out: Path) -> None:
-    from wasmrt.componentizer import componentize
-    from wasmrt.engine import wat2wasm
-
     out.write_bytes(componentize(core, recipe.world.read_text(), assemble=wat2wasm))
 
 
@@ -118,8 +117,6 @@ def _wrap(recipe: Recipe, core: bytes, out: Path) -> None:
 
 
 def _wat(recipe: Recipe, out: Path, _prepare: bool) -> None:
-    from wasmrt.engine import wat2wasm
-
     _wrap(recipe, wat2wasm((HERE / recipe.sources[0]).read_text()), out)
 
 
@@ -129,7 +126,7 @@ def _c(recipe: Recipe, out: Path, _prepare: bool) -> None:
     core = out.with_name("core.wasm")
     flags = ["-target", "wasm32-freestanding", "-Os", "-nostdlib", "-Wall", "-Werror", f'-DAT="{recipe.option}"']
     linking = ["-Wl,--no-entry", "-Wl,--strip-all", "-Wl,-z,stack-size=16384"]
-    cache = str(rust_wasm.cache_dir() / "zig")
+    cache = str(rust.cache_dir() / "zig")
     command = [sys.executable, "-m", "ziglang", "cc", *flags, *linking, "-o", core, HERE / recipe.sources[0]]
     _run(command, ZIG_GLOBAL_CACHE_DIR=cache, ZIG_LOCAL_CACHE_DIR=cache)
     _wrap(recipe, core.read_bytes(), out)
@@ -137,12 +134,14 @@ def _c(recipe: Recipe, out: Path, _prepare: bool) -> None:
 
 def _rust(recipe: Recipe, out: Path, prepare: bool) -> None:
     try:
-        rust = rust_wasm.find(prepare=prepare)
-    except rust_wasm.MissingToolchain as missing:
+        toolchain = rust.find(prepare=prepare)
+    except MissingToolchainError as missing:
         raise NotHere("rust", str(missing)) from None
     crate, _, feature = recipe.option.partition(":")
     features = ["--features", feature] if feature else []
-    _cargo([*features, "-p", crate, "--target", rust_wasm.TARGET], out, rust.env | rust.component_env([]))
+    core = out.with_name("core.wasm")
+    _cargo([*features, "-p", crate, "--target", rust.TARGET], core, toolchain.env)
+    _wrap(recipe, core.read_bytes(), out)
 
 
 def _rust_wasip2(recipe: Recipe, out: Path, prepare: bool) -> None:
@@ -197,7 +196,7 @@ def _starlingmonkey(recipe: Recipe, out: Path, prepare: bool) -> None:
 def _npm(name: str, packages: tuple[str, ...], prepare: bool) -> Path:
     if shutil.which("node") is None or shutil.which("npm") is None:
         raise NotHere(name, "install Node.js")
-    place = rust_wasm.cache_dir() / f"npm-{name}-{hashlib.sha256(repr(packages).encode()).hexdigest()[:8]}"
+    place = rust.cache_dir() / f"npm-{name}-{hashlib.sha256(repr(packages).encode()).hexdigest()[:8]}"
     if not (place / "done").is_file():
         if not prepare:
             raise NotHere(name, f"python tests/guests/build.py --prepare fetches {' '.join(packages)}")

@@ -27,4 +27,6 @@ def guest() -> Callable[[str], bytes]:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for name, why in sorted(_missing.items()):
-        terminalreporter.write_line(f"guest {name} not built, toolchain {why.toolchain} missing: {why.reason}", red=True)
+        terminalreporter.write_line(
+            f"guest {name} not built, toolchain {why.toolchain} missing: {why.reason}", red=True
+        )

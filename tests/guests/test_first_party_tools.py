@@ -38,7 +38,7 @@ def test_schemas_hold_no_type_union_and_data_has_no_type(tools: dict[str, Any]) 
 
 
 def test_echo_answers_with_the_message(run: Run) -> None:
-    assert run("echo", message="h\u00e9llo \U0001f980 \\ \"") == "h\u00e9llo \U0001f980 \\ \""
+    assert run("echo", message='h\u00e9llo \U0001f980 \\ "') == 'h\u00e9llo \U0001f980 \\ "'
 
 
 def test_now_is_the_hosts_clock_in_three_spellings(run: Run) -> None:

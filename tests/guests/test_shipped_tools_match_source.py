@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -15,15 +14,12 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture(scope="module")
 def build() -> ModuleType:
     # tools/ is a folder of scripts, not a package that could be imported by name.
-    places = {"rust_wasm": "rust_wasm.py", "tools_build": "build.py"}
-    for name, file in places.items():
-        spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / file)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        spec.loader.exec_module(module)
-    return sys.modules["tools_build"]
+    spec = importlib.util.spec_from_file_location("tools_build", ROOT / "tools/build.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def test_no_shipped_tool_is_older_than_its_source(build: ModuleType) -> None:

@@ -11,7 +11,6 @@ from wasmrt.componentizer._module import Module, Signature
 from wasmrt.componentizer._wit import PRIMITIVES, Definition, Function, Interface, Package, Type, World
 from wasmrt.errors import ComponentError, UnknownImportError
 
-
 _CONSTRUCTORS = frozenset(("list", "option", "tuple", "result"))
 
 
@@ -141,7 +140,8 @@ class _Writer:
         if starts:
             imports.append('(import "" "_initialize" (func $initialize))')
         elements = f"(elem (i32.const 0) func {' '.join(map(str, range(count)))})" if count else ""
-        given = [f'(export "{index}" (func $f{index}))' for index in range(count)]
+        given = ['(export "table" (table $shim "table"))']
+        given += [f'(export "{index}" (func $f{index}))' for index in range(count)]
         if starts:
             self_start = '(alias core export $main "_initialize" (core func $initialize))'
             given.append('(export "_initialize" (func $initialize))')
@@ -149,7 +149,7 @@ class _Writer:
             *([self_start] if starts else []),
             f'(core module $fix (import "" "table" (table {count} {count} funcref)) {" ".join(imports)} {elements}'
             f"{' (start $initialize)' if starts else ''})",
-            f'(core instance (instantiate $fix (with "" (instance (export "table" (table $shim "table")) {" ".join(given)}))))',
+            f'(core instance (instantiate $fix (with "" (instance {" ".join(given)}))))',
         ]
 
     # exports

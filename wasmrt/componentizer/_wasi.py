@@ -37,7 +37,8 @@ _BODIES: dict[str, tuple[tuple[str, ...], str]] = {
     "random_get": (
         (_I, _I),
         "(block $done (loop $next (br_if $done (i32.eqz (local.get 1)))"
-        " (global.set $seed (i64.add (i64.mul (global.get $seed) (i64.const 6364136223846793005)) (i64.const 1442695040888963407)))"
+        " (global.set $seed (i64.mul (global.get $seed) (i64.const 6364136223846793005)))"
+        " (global.set $seed (i64.add (global.get $seed) (i64.const 1442695040888963407)))"
         " (i32.store8 (local.get 0) (i32.wrap_i64 (i64.shr_u (global.get $seed) (i64.const 33))))"
         " (local.set 0 (i32.add (local.get 0) (i32.const 1)))"
         " (local.set 1 (i32.sub (local.get 1) (i32.const 1))) (br $next))) i32.const 0",
