@@ -69,7 +69,9 @@ def test_new_build_test_install_and_run(
     assert tested["failed"] == 0
     assert tested["passed"] >= 3
     assert built["world"] == "wasmrt:tool/provider@0.1.0"
-    assert built["denied"] == []
+    # Compilers drop imports that are not used; interpreters keep the world whole.
+    assert not [line for line in built["denied"] if "/http@" in line or "/workspace@" in line]
+    assert language not in ("c", "go", "rust") or built["denied"] == []
     assert [line for line in built["asks"] if "api.open-meteo.com" in line]
     # It read the file it was granted and failed as a tool should: with a code, and a sentence to act on.
     assert json.loads(ran.stderr)["code"] == "unknown-place"

@@ -11,8 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from wasmrt.authoring import Need, Packages, Template, build, create_project, find_toolchain, load_template
+from wasmrt.cli import cli
 from wasmrt.errors import BuildError, MissingToolchainError
 
 
@@ -185,3 +187,55 @@ def test_building_without_the_compiler_says_how_to_get_it(
         build(project, agree=Asked(False))
     assert missing.value.hint
     assert not project.component.exists()
+
+
+def test_a_command_that_hangs_is_ended_with_its_children(
+    machine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wasmrt.authoring._toolchain.PROBE_SECONDS", 0.3)
+    script(machine, "frobc", f"echo started; sleep 600 & echo $! > {tmp_path}/child; wait")
+    with pytest.raises(BuildError, match=r"longer than 0\.3 s") as failed:
+        find_toolchain(template(needs=(Need("frobc", "get Frob", ("frobc",)),)), agree=Asked(False))
+    assert failed.value.output == "started"
+    child = Path("/proc", (tmp_path / "child").read_text().strip(), "status")
+    assert not child.exists() or "Z (zombie)" in child.read_text()
+
+
+def test_a_command_that_prints_without_end_is_ended(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wasmrt.authoring._process.MAX_BUILD_LOG_BYTES", 1000)
+    monkeypatch.setattr("wasmrt.authoring._process._LOOK_SECONDS", 0.01)
+    script(machine, "frobc", "yes")
+    with pytest.raises(BuildError, match="frobc printed over"):
+        find_toolchain(template(needs=(Need("frobc", "get Frob", ("frobc",)),)), agree=Asked(False))
+
+
+def test_the_command_asks_for_yes_and_shows_what_a_registry_said(machine: Path, tmp_path: Path) -> None:
+    script(machine, "node", "exit 0")
+    script(machine, "npm", "echo the registry is away; exit 1")
+    project = create_project("weather", "js-quickjs", tmp_path)
+
+    def command(*arguments: str) -> tuple[int, str]:
+        result = CliRunner().invoke(cli, ["build", str(project.folder), *arguments], prog_name="wasmrt")
+        return result.exit_code, result.stderr
+
+    code, said = command()
+    assert code == 1
+    assert "componentize-qjs" in said
+    assert "--yes" in said
+    code, said = command("--yes")
+    assert code == 1
+    assert "the registry is away" in said
+
+
+@pytest.mark.parametrize(("answer", "said"), [("n", "from npm"), ("y", "the registry is away")])
+def test_a_person_is_asked_before_anything_is_fetched(
+    answer: str, said: str, machine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script(machine, "node", "exit 0")
+    script(machine, "npm", "echo the registry is away; exit 1")
+    monkeypatch.setattr("wasmrt.cli._authoring.is_interactive", lambda: True)
+    project = create_project("weather", "js-quickjs", tmp_path)
+    result = CliRunner().invoke(cli, ["build", str(project.folder)], input=f"{answer}\n", prog_name="wasmrt")
+    assert result.exit_code == 1
+    assert "Fetch componentize-qjs" in result.stderr
+    assert said in result.stderr

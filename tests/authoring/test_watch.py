@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -112,3 +113,18 @@ def test_dev_ends_quietly_on_ctrl_c(c_project: Project, monkeypatch: pytest.Monk
     result = CliRunner().invoke(cli, ["dev", str(c_project.folder)], prog_name="wasmrt")
     assert result.exit_code == 0, result.output
     assert "waiting for a change" in result.stderr
+
+
+def test_testing_an_old_component_says_so(c_project: Project) -> None:
+    def said() -> str:
+        return CliRunner().invoke(cli, ["test", str(c_project.folder)], prog_name="wasmrt").stderr
+
+    built = c_project.component.stat().st_mtime_ns
+    for path in c_project.folder.rglob("*"):
+        os.utime(path, ns=(built - 1, built - 1))
+    os.utime(c_project.component, ns=(built, built))
+    assert said() == ""
+    os.utime(c_project.folder / "tests" / "weather.json", ns=(built + 1, built + 1))
+    assert said() == ""
+    os.utime(c_project.folder / "tool.c", ns=(built + 1, built + 1))
+    assert "changed since the last build" in said()

@@ -11,7 +11,7 @@ from wasmrt.authoring._template import Need, Packages, Step, Template, load_temp
 from wasmrt.authoring._toolchain import Agree, Progress, Toolchain, find_toolchain, silent
 from wasmrt.authoring._trial import TestResult, difference, run_cases
 from wasmrt.authoring._verdict import Verdict, judge
-from wasmrt.authoring._watch import Wait, changes
+from wasmrt.authoring._watch import Wait, changes, is_stale
 
 __all__ = [
     "Agree",
@@ -34,6 +34,7 @@ __all__ = [
     "create_project",
     "difference",
     "find_toolchain",
+    "is_stale",
     "judge",
     "load_template",
     "measure",

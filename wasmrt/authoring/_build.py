@@ -130,7 +130,7 @@ def _component(template: Template, project: Project, values: dict[str, str]) -> 
 
 def _replace(path: Path, data: bytes) -> None:
     """Leave the old file or the new one, whatever happens."""
-    draft = path.with_name(f".{path.name}.new")
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         draft.write_bytes(data)
         draft.replace(path)

@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +14,10 @@ from tempfile import TemporaryFile
 from typing import IO
 
 from wasmrt.errors import BuildError
-from wasmrt.limits import BUILD_STEP_SECONDS, MAX_BUILD_OUTPUT_BYTES
+from wasmrt.limits import BUILD_STEP_SECONDS, MAX_BUILD_LOG_BYTES, MAX_BUILD_OUTPUT_BYTES, MIB
 
+_LOOK_SECONDS = 1.0
+"""How often a running command's output is measured."""
 # Nobody's terminal is at the other end, and what is printed goes through an escape filter.
 _PLAIN = {"NO_COLOR": "1", "TERM": "dumb", "CARGO_TERM_COLOR": "never", "CARGO_TERM_PROGRESS_WHEN": "never"}
 
@@ -33,7 +36,7 @@ def run_command(
     """Run a command to its end, and its children with it.
 
     Raises:
-        BuildError: it could not be started, or took longer than `seconds`.
+        BuildError: it could not be started, took longer than `seconds`, or printed without end.
     """
     command = [str(word) for word in words]
     shown = Path(command[0]).name
@@ -51,14 +54,23 @@ def run_command(
         except OSError as error:
             raise BuildError(f"{shown} cannot be started ({error.strerror})") from error
         try:
-            code = process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            _end(process)
-            raise BuildError(f"{shown} took longer than {seconds:g} s", output=_tail(output)) from None
+            return Ended(_wait(process, output, shown, seconds), _tail(output))
         except BaseException:
             _end(process)
             raise
-        return Ended(code, _tail(output))
+
+
+def _wait(process: subprocess.Popen[bytes], output: IO[bytes], shown: str, seconds: float) -> int:
+    ends_at = time.monotonic() + seconds
+    while True:
+        # A file and not a pipe: a server that a compiler leaves running would hold a pipe open for ever.
+        if os.fstat(output.fileno()).st_size > MAX_BUILD_LOG_BYTES:
+            raise BuildError(f"{shown} printed over {MAX_BUILD_LOG_BYTES // MIB} MiB", output=_tail(output))
+        left = ends_at - time.monotonic()
+        if left <= 0:
+            raise BuildError(f"{shown} took longer than {seconds:g} s", output=_tail(output))
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.wait(min(left, _LOOK_SECONDS))
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

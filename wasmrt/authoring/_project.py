@@ -112,11 +112,12 @@ def _check_name(name: str) -> None:
 
 def _write(template: Template, name: str, folder: Path) -> None:
     values = names_of(name)
-    sources = sorted(path for path in template.project.rglob("*") if path.is_file() and not _is_litter(path))
+    root = template.project
+    sources = sorted(path for path in root.rglob("*") if path.is_file() and not _is_litter(path.relative_to(root)))
     if len(sources) > MAX_TEMPLATE_FILES:
         raise ConfigurationError(f"the template of {template.language} has over {MAX_TEMPLATE_FILES} files")
     for source in sources:
-        target = folder / fill(_renamed(source.relative_to(template.project).as_posix(), name), values)
+        target = folder / fill(_renamed(source.relative_to(root).as_posix(), name), values)
         target.parent.mkdir(parents=True, exist_ok=True)
         data = source.read_bytes()
         try:
@@ -137,4 +138,5 @@ def _renamed(path: str, name: str) -> str:
 
 
 def _is_litter(path: Path) -> bool:
-    return any(part in ("__pycache__", "target", "node_modules", "build") for part in path.parts[-4:])
+    """What tools leave behind in a template's own folder."""
+    return any(part in ("__pycache__", "target", "node_modules", "build") for part in path.parts)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from wasmrt.authoring._process import run_command
 from wasmrt.authoring._template import Need, Packages, Template
-from wasmrt.config import cache_dir
+from wasmrt.catalog import find_places
 from wasmrt.errors import BuildError, MissingToolchainError
 from wasmrt.limits import PROBE_SECONDS
 
@@ -87,7 +87,7 @@ def find_toolchain(template: Template, *, agree: Agree, progress: Progress = sil
 def toolchains_dir() -> Path:
     """Where private toolchains are; WASMRT_TOOLCHAINS overrides it."""
     chosen = os.environ.get(HOME_VARIABLE)
-    return Path(chosen).absolute() if chosen else cache_dir() / "toolchains"
+    return Path(chosen).absolute() if chosen else find_places().cache / "toolchains"
 
 
 def _meet(need: Need, machine: Toolchain, agree: Agree, progress: Progress) -> None:

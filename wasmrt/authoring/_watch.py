@@ -28,6 +28,19 @@ def changes(project: Project, wait: Wait) -> Iterator[tuple[str, ...]]:
     return _changes(project, wait, _look(project))  # from now on, not from when the first change is asked for
 
 
+def is_stale(project: Project) -> bool:
+    """Whether a source file is newer than the component that was built of it.
+
+    Raises:
+        ConfigurationError: the folder holds more files than can be watched.
+    """
+    try:
+        built = project.component.stat().st_mtime_ns
+    except OSError:
+        return True
+    return any(changed > built for name, (changed, _) in _look(project).items() if not name.startswith("tests/"))
+
+
 def _changes(project: Project, wait: Wait, seen: _Seen) -> Iterator[tuple[str, ...]]:
     while wait(WATCH_SECONDS):
         now = _look(project)

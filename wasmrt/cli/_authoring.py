@@ -73,7 +73,7 @@ def show_built(built: Built) -> None:
     for sentence in verdict.asks:
         say(f"  {sentence}")
     for sentence in verdict.denied:
-        say(f"will be denied: {sentence}")
+        say(f"will be denied if called: {sentence}")
     for sentence in verdict.warnings:
         say(f"warning: {sentence}")
 

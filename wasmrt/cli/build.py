@@ -38,4 +38,5 @@ def build(folder: Path, yes: bool, as_json: bool) -> None:
         )
         return
     show_built(built)
-    say(f"next: wasmrt test, or wasmrt install {(folder / component).as_posix()}")
+    where = "" if folder == Path() else f" {folder.as_posix()}"
+    say(f"next: wasmrt test{where}, or wasmrt install {(folder / component).as_posix()}")

@@ -8,7 +8,7 @@ import click
 
 from wasmrt.cli._authoring import show_results
 from wasmrt.cli._errors import FAILED
-from wasmrt.cli._output import json_option, show, show_json
+from wasmrt.cli._output import json_option, say, show, show_json
 
 
 @click.command("test")
@@ -31,7 +31,7 @@ def test(folder: Path, only: str | None, as_json: bool) -> int:
       wasmrt test
       wasmrt test weather -k berlin --json
     """
-    from wasmrt.authoring import open_project, read_cases, read_component, run_cases, sidecar_of
+    from wasmrt.authoring import is_stale, open_project, read_cases, read_component, run_cases, sidecar_of
     from wasmrt.errors import ConfigurationError
 
     project = open_project(folder)
@@ -40,7 +40,10 @@ def test(folder: Path, only: str | None, as_json: bool) -> int:
         cases = tuple(case for case in cases if only in case.name or only in case.file)
         if not cases:
             raise ConfigurationError(f"no case's name or file holds {only!r:.60}", hint="run them all without -k")
-    results = run_cases(project.name, read_component(project), sidecar_of(project), cases)
+    component = read_component(project)
+    if is_stale(project):
+        say("warning: the source changed since the last build; wasmrt build makes a new component")
+    results = run_cases(project.name, component, sidecar_of(project), cases)
     if as_json:
         listed = list(results)
         failed = sum(not result.passed for result in listed)
