@@ -140,7 +140,7 @@ def test_a_probe_that_fails_is_mended_only_when_agreed(machine: Path, tmp_path: 
 
     with pytest.raises(MissingToolchainError) as missing:
         find_toolchain(wanted, agree=Asked(False))
-    assert missing.value.hint == "run: frobup add wasm"
+    assert missing.value.hint == "run it with --yes, or: frobup add wasm"
     assert not target.exists()
 
     told: list[str] = []

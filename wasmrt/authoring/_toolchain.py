@@ -56,8 +56,8 @@ class Toolchain:
         return os.pathsep.join([*map(str, self.folders), beside_us, os.environ.get("PATH", os.defpath)])
 
     def find(self, command: str) -> str | None:
-        """Return a command's path, or None where there is none."""
-        return shutil.which(command, path=self.path)
+        """Return a command's path, or None where there is none. `python` is the one that wasmrt runs on."""
+        return sys.executable if command == "python" else shutil.which(command, path=self.path)
 
 
 def find_toolchain(template: Template, *, agree: Agree, progress: Progress = silent) -> Toolchain:
@@ -96,10 +96,12 @@ def _meet(need: Need, machine: Toolchain, agree: Agree, progress: Progress) -> N
     if not need.probe or _passes(need, machine):
         return
     if not need.fix or machine.find(need.fix[0]) is None:
-        raise MissingToolchainError(f"{need.command} is here, but it cannot build for WebAssembly yet", hint=need.get)
+        raise MissingToolchainError("the toolchain is here, but cannot build for WebAssembly yet", hint=need.get)
     command = " ".join(need.fix)
-    if not agree(f"{need.command} needs one more step: {command}. Run it?"):
-        raise MissingToolchainError(f"{need.command} cannot build for WebAssembly yet", hint=f"run: {command}")
+    if not agree(f"To build for WebAssembly the toolchain needs one more step: {command}. Run it?"):
+        raise MissingToolchainError(
+            "the toolchain is here, but cannot build for WebAssembly yet", hint=f"run it with --yes, or: {command}"
+        )
     with progress(command):
         ended = run_command([machine.find(need.fix[0]) or need.fix[0], *need.fix[1:]], cwd=machine.cache)
     if ended.code or not _passes(need, machine):
