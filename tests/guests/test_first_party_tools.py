@@ -114,6 +114,11 @@ def test_parse_reads_text_and_keeps_digits_and_order(run: Run) -> None:
         ("$.items[0:1].n", ["a"]),
         ("$.x", [None]),
         ("$.none", []),
+        ("$.items[?match(@.n, 'b+')].v", [2.5]),
+        ("$.items[?match(@.n, 'b')].v", []),
+        ("$.items[?search(@.n, 'b')].v", [2.5]),
+        ("$.items[?match(@.v, 'b')]", []),
+        ("$.items[?count(@.*) == 2].n", ["a", "bb"]),
     ],
 )
 def test_query_follows_rfc_9535(run: Run, path: str, found: list[Any]) -> None:
@@ -124,6 +129,8 @@ def test_query_follows_rfc_9535(run: Run, path: str, found: list[Any]) -> None:
 def test_a_path_that_is_none_is_named(run: Run) -> None:
     with pytest.raises(ToolError, match="path"):
         run("json", operation="query", data={}, path="items[0")
+    with pytest.raises(ToolError, match="Unicode classes"):
+        run("json", operation="query", data=["x"], path=r"$[?match(@, '\\p{L}')]")
 
 
 def test_stringify_and_validate(run: Run) -> None:

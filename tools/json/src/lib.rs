@@ -5,6 +5,8 @@ use serde::Deserialize;
 use serde_json::{json, Value};
 use serde_json_path::JsonPath;
 
+mod patterns;
+
 struct Json;
 
 #[derive(Deserialize)]
@@ -53,6 +55,9 @@ fn document(data: Value) -> Result<Value, Failure> {
 
 fn query(document: &Value, path: Option<&str>) -> Result<Value, Failure> {
     let path = path.ok_or_else(|| input("missing-param", "path is required for 'query', for example $.items[0].name"))?;
+    if patterns::unsupported(path) {
+        return Err(input("invalid-path", format!("path {path:?}: patterns may not use Unicode classes such as \\p{{L}}")));
+    }
     let parsed = JsonPath::parse(path).map_err(|error| input("invalid-path", format!("path {path:?}: {error}")))?;
     Ok(parsed.query(document).all().into_iter().cloned().collect())
 }
