@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 import pytest
@@ -13,10 +14,13 @@ _missing: dict[str, Missing] = {}
 
 @pytest.fixture(scope="session")
 def guest() -> Callable[[str], bytes]:
-    """`guest("rust")` is the component's bytes. Names are the keys of `tests.guests.build.GUESTS`."""
+    """`guest("rust")` is the component's bytes. Names are the keys of `tests.guests.build.GUESTS`.
+
+    With WASMRT_GUESTS_PREPARE=1, as in CI, toolchains that the registries have are fetched first.
+    """
 
     def component(name: str) -> bytes:
-        made = build(name)
+        made = build(name, prepare=os.environ.get("WASMRT_GUESTS_PREPARE") == "1")
         if isinstance(made, Missing):
             _missing[name] = made
             pytest.skip(f"toolchain {made.toolchain} missing: {made.reason}")
