@@ -5,12 +5,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 import wasmrt
 from wasmrt import WasmToolRuntime
 from wasmrt.authoring import measure
 from wasmrt.cli import cli
+from wasmrt.engine import wat2wasm
 from wasmrt.errors import InstantiationError, MemoryLimitError
 from wasmrt.limits import KIB, ResourceLimits
 
@@ -61,3 +63,37 @@ def test_inspect_tells_limits_beside_what_starting_takes() -> None:
     words = CliRunner().invoke(cli, ["inspect", "echo", "--measure"], prog_name="wasmrt").stdout
     assert "of which" in words
     assert "limits" not in CliRunner().invoke(cli, ["inspect", "echo"], prog_name="wasmrt").stdout
+
+
+@pytest.mark.parametrize(
+    ("core", "name", "at_least"),
+    [
+        ("(memory 2000)", "memory_bytes", 2000 * 64 * KIB),
+        ("(table 50000 funcref)", "table_elements", 50_000),
+    ],
+)
+def test_what_starts_only_under_wider_limits_is_measured_all_the_same(
+    core: str, name: str, at_least: int, tmp_path: Path
+) -> None:
+    text = f"""(component (core module $m {core} (func (export "f")))
+      (core instance $i (instantiate $m)) (func (export "f") (canon lift (core func $i "f"))))"""
+    (tmp_path / "large.wasm").write_bytes(wat2wasm(text))
+    command = ["inspect", str(tmp_path / "large.wasm")]
+
+    assert CliRunner().invoke(cli, command, prog_name="wasmrt").exit_code != 0
+    measured = CliRunner().invoke(cli, [*command, "--measure", "--json"], prog_name="wasmrt")
+    assert measured.exit_code == 0, measured.stderr
+    row = json.loads(measured.stdout)["limits"][name]
+    assert row["to_start"] == at_least > row["limit"]
+    words = CliRunner().invoke(cli, [*command, "--measure"], prog_name="wasmrt").stdout
+    assert f"{name}: " in words
+    assert "too little: it needs" in words
+
+
+def test_a_component_that_fails_by_itself_fails_to_be_measured(tmp_path: Path) -> None:
+    text = """(component (core module $m (func $s unreachable) (start $s) (func (export "f")))
+      (core instance $i (instantiate $m)) (func (export "f") (canon lift (core func $i "f"))))"""
+    (tmp_path / "broken.wasm").write_bytes(wat2wasm(text))
+    result = CliRunner().invoke(cli, ["inspect", str(tmp_path / "broken.wasm"), "--measure"], prog_name="wasmrt")
+    assert result.exit_code == 2
+    assert "cannot be started" in result.stderr

@@ -5,7 +5,7 @@ It runs compilers, and nothing here decides what a tool may do once it is instal
 
 from wasmrt.authoring._build import Built, build, read_component, sidecar_of
 from wasmrt.authoring._cases import RecordedExchange, TestCase, read_cases
-from wasmrt.authoring._measure import Measured, measure
+from wasmrt.authoring._measure import Measured, limits_that_start, measure
 from wasmrt.authoring._project import Project, create_project, open_project
 from wasmrt.authoring._template import Need, Packages, Step, Template, load_template, template_names
 from wasmrt.authoring._toolchain import Agree, Progress, Toolchain, find_toolchain, silent
@@ -36,6 +36,7 @@ __all__ = [
     "find_toolchain",
     "is_stale",
     "judge",
+    "limits_that_start",
     "load_template",
     "measure",
     "open_project",

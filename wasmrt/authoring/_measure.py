@@ -16,6 +16,7 @@ from wasmrt.runtime import WasmToolRuntime
 
 _PAGE = 64 * KIB
 _MOST_MEMORY = 1024 * MIB
+_MOST_TABLE_ELEMENTS = 1_280_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +39,7 @@ def measure(runtime: WasmToolRuntime, name: str, component: bytes) -> Measured:
     Raises:
         ComponentError, MemoryLimitError: it does not start under the widest limits either.
     """
-    widest = _that_starts(runtime, name, component)
+    widest = limits_that_start(runtime, name, component)
     whole = runtime.prepare(name, component, limits=widest)
 
     def starts(limits: ResourceLimits) -> bool:
@@ -66,7 +67,12 @@ def measure(runtime: WasmToolRuntime, name: str, component: bytes) -> Measured:
         runtime.forget(name)
 
 
-def _that_starts(runtime: WasmToolRuntime, name: str, component: bytes) -> ResourceLimits:
+def limits_that_start(runtime: WasmToolRuntime, name: str, component: bytes) -> ResourceLimits:
+    """Return the default limits, or wider ones where a component does not start under those.
+
+    Raises:
+        ComponentError, MemoryLimitError: it does not start under the widest limits either.
+    """
     limits = ResourceLimits()
     while True:
         try:
@@ -75,5 +81,11 @@ def _that_starts(runtime: WasmToolRuntime, name: str, component: bytes) -> Resou
             if limits.memory_bytes >= _MOST_MEMORY:
                 raise
             limits = replace(limits, memory_bytes=limits.memory_bytes * 2)
+        except InstantiationError:
+            if limits.table_elements >= _MOST_TABLE_ELEMENTS:
+                raise  # it fails by itself: a start function that traps is no question of limits
+            limits = replace(limits, table_elements=limits.table_elements * 4, instances=limits.instances * 2)
         else:
             return limits
+        finally:
+            runtime.forget(name)

@@ -11,6 +11,7 @@ import click
 from wasmrt.cli._output import json_option, show, show_json, show_section, size_in_words
 from wasmrt.cli._reading import exports_of, imports_of, refusals
 from wasmrt.cli._tools import FoundTool, find_tool, open_runtime, prepare
+from wasmrt.errors import InstantiationError, MemoryLimitError
 
 if TYPE_CHECKING:
     from wasmrt import PreparedTool, WasmToolRuntime
@@ -38,13 +39,25 @@ def inspect(tool: str, number: int | None, capabilities: Path | None, measuring:
     """
     found = find_tool(tool, capabilities=capabilities, number=number)
     with open_runtime() as runtime:
-        report = _report(found, prepare(runtime, found.name, found.data))
+        report = _report(found, _prepared(found, runtime, measuring))
         if measuring:
             report["limits"] = _measure(found, runtime)
     if as_json:
         show_json(report)
     else:
         _show(report)
+
+
+def _prepared(found: FoundTool, runtime: WasmToolRuntime, measuring: bool) -> PreparedTool:
+    try:
+        return prepare(runtime, found.name, found.data)
+    except (MemoryLimitError, InstantiationError):
+        if not measuring:
+            raise
+    from wasmrt.authoring import limits_that_start
+
+    limits = limits_that_start(runtime, found.name, found.data)
+    return runtime.prepare(found.name, found.data, limits=limits)
 
 
 def _report(found: FoundTool, prepared: PreparedTool) -> dict[str, Any]:
@@ -124,4 +137,6 @@ def _in_a_line(version: dict[str, Any]) -> str:
 
 def _limit(name: str, limit: int, to_start: int) -> str:
     words = size_in_words if name.endswith("_bytes") else "{:,}".format
+    if to_start > limit:
+        return f"{name}: {words(limit)}, too little: it needs {words(to_start)} to start"
     return f"{name}: {words(limit)}, of which {words(to_start)} to start and describe itself"
