@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from tests.wasi.conftest import Guest
+from wasmrt import wasi
 from wasmrt.capabilities import Capabilities, EndpointPattern, HttpCapability
-from wasmrt.context import SystemClock
+from wasmrt.context import Clock, LogicalClock, SystemClock
 from wasmrt.engine import Case, Err, Ok
-from wasmrt.errors import BudgetExceededError, DeadlineExceededError, InternalError, TrapError
+from wasmrt.errors import BudgetExceededError, InternalError, TrapError
 from wasmrt.limits import MAX_HEADERS, MAX_HELD_HTTP_BYTES, MIB
-from wasmrt.model import Reason
+from wasmrt.model import Decision, Reason
 from wasmrt.net import FailureKind, HttpFailure, HttpRequest, HttpResponse
 
 _T = "http/types#"
@@ -130,13 +132,37 @@ def test_trailers_are_refused() -> None:
     assert client.answer(request) == Ok(Err(Case("connection-terminated")))
 
 
-def test_waiting_for_an_answer_whose_body_is_unfinished_ends_at_the_deadline() -> None:
-    client = Client(seconds=0.05, clock=SystemClock())
+@pytest.mark.parametrize("clock", [SystemClock(), LogicalClock()])
+def test_waiting_for_an_answer_whose_body_is_unfinished_traps_at_once(clock: Clock) -> None:
+    client = Client(clock=clock)
     request = client.request(method="post")
     client("[method]outgoing-request.body", request)
     future = client.handle(request).value
-    with pytest.raises(DeadlineExceededError):
-        client.guest("io/poll#[method]pollable.block", client("[method]future-incoming-response.subscribe", future))
+    pollable = client("[method]future-incoming-response.subscribe", future)
+    assert not client.guest("io/poll#[method]pollable.ready", pollable)
+    with pytest.raises(TrapError, match="not finished"):
+        client.guest("io/poll#[method]pollable.block", pollable)
+
+
+def test_an_unfinished_answer_does_not_hold_up_what_is_polled_with_it() -> None:
+    client = Client()
+    request = client.request(method="post")
+    client("[method]outgoing-request.body", request)
+    pending = client("[method]future-incoming-response.subscribe", client.handle(request).value)
+    timer = client.guest("clocks/monotonic-clock#subscribe-duration", 1000)
+    assert client.guest("io/poll#poll", [pending, timer]) == [1]
+
+
+@pytest.mark.parametrize(("written", "finished"), [(b"1234", Ok()), (b"12", Err(Case("HTTP-request-body-size", 2)))])
+def test_a_body_is_as_long_as_its_content_length_says(written: bytes, finished: Ok | Err) -> None:
+    client = Client()
+    fields = client("[static]fields.from-list", [("Content-Length", b"4")]).value
+    body = client("[method]outgoing-request.body", client("[constructor]outgoing-request", fields)).value
+    stream = client("[method]outgoing-body.write", body).value
+    assert client.guest(_STREAM + "output-stream.write", stream, written) == Ok()
+    more = client.guest(_STREAM + "output-stream.write", stream, b"567")
+    assert client("http-error-code", more.value.value) == Case("HTTP-request-body-size", 4)
+    assert client("[static]outgoing-body.finish", body, None) == finished
 
 
 def test_a_body_over_the_grants_cap_is_an_error_with_its_code() -> None:
@@ -166,20 +192,70 @@ def test_without_a_grant_nothing_is_asked_and_the_denial_is_on_record(http: Door
     assert http is None or http.asked == []
 
 
+def test_a_runtime_without_a_network_says_so() -> None:
+    client = Client()
+    grant = client.guest.context.grant
+    client.guest = Guest(grant=grant)
+    assert client.handle(client.request()) == Err(Case("HTTP-request-denied"))
+    (decision,) = client.guest.context.decisions
+    assert (decision.allowed, decision.reason) == (False, Reason.NOT_GRANTED)
+    assert "network" in (decision.hint or "")
+
+
+_ANSWER = next(
+    interface.signatures["[method]future-incoming-response.get"]
+    for interface in wasi.interfaces()
+    if interface.name.startswith("wasi:http/types@")
+)
+_REFUSED = Decision(False, Reason.HOST_NOT_ALLOWED, "no way", "a line", "http", "x")
+
+
 @pytest.mark.parametrize(
-    ("kind", "code", "expected"),
+    ("failure", "expected"),
     [
-        (FailureKind.NETWORK_DENIED, "host-not-allowed", Case("HTTP-request-denied")),
-        (FailureKind.AUTH_REQUIRED, "credential-missing", Case("HTTP-request-denied")),
-        (FailureKind.OUTPUT_TOO_LARGE, "response-too-large", Case("HTTP-response-body-size")),
-        (FailureKind.EXECUTOR, "request-budget", Case("connection-limit-reached")),
-        (FailureKind.INPUT, "invalid-url", Case("HTTP-request-URI-invalid")),
-        (FailureKind.OPERATION_FAILED, "connect", Case("internal-error", "connect: no way")),
+        (HttpFailure(FailureKind.NETWORK_DENIED, "host-not-allowed", "no", decision=_REFUSED), "HTTP-request-denied"),
+        (HttpFailure(FailureKind.NETWORK_DENIED, "leak", "no", decision=_REFUSED), "HTTP-request-denied"),
+        (HttpFailure(FailureKind.AUTH_REQUIRED, "credential-missing", "", decision=_REFUSED), "HTTP-request-denied"),
+        (HttpFailure(FailureKind.NETWORK_DENIED, "address-not-allowed", "no"), "destination-IP-prohibited"),
+        (HttpFailure(FailureKind.OPERATION_FAILED, "no-address", "no"), "DNS-error"),
+        (HttpFailure(FailureKind.OPERATION_FAILED, "connect", "no"), "destination-unavailable"),
+        (HttpFailure(FailureKind.OPERATION_FAILED, "connection", "no"), "connection-terminated"),
+        (HttpFailure(FailureKind.OPERATION_FAILED, "tls", "no"), "TLS-protocol-error"),
+        (HttpFailure(FailureKind.OPERATION_FAILED, "tls-certificate", "no"), "TLS-certificate-error"),
+        (HttpFailure(FailureKind.OPERATION_FAILED, "protocol", "no"), "HTTP-protocol-error"),
+        (HttpFailure(FailureKind.OPERATION_FAILED, "timeout", "no"), "connection-timeout"),
+        (HttpFailure(FailureKind.OPERATION_FAILED, "timeout", "no", request_sent=True), "HTTP-response-timeout"),
+        (HttpFailure(FailureKind.OUTPUT_TOO_LARGE, "response-too-large", "no"), "HTTP-response-body-size"),
+        (HttpFailure(FailureKind.INPUT, "request-too-large", "no"), "HTTP-request-body-size"),
+        (HttpFailure(FailureKind.EXECUTOR, "request-budget", "no"), "connection-limit-reached"),
+        (HttpFailure(FailureKind.NETWORK_DENIED, "invalid-url", "no"), "HTTP-request-URI-invalid"),
+        (HttpFailure(FailureKind.OPERATION_FAILED, "content-coding", "no"), "HTTP-response-content-coding"),
+        (HttpFailure(FailureKind.AUTH_REQUIRED, "credential-unusable", "no"), "internal-error"),
+        (HttpFailure(FailureKind.EXECUTOR, "a-new-one", "no"), "internal-error"),
     ],
 )
-def test_a_failure_of_the_door_is_told_in_the_packages_words(kind: FailureKind, code: str, expected: Case) -> None:
-    client = Client(HttpFailure(kind, code, "no way"))
+def test_a_failure_of_the_door_is_told_in_the_packages_words(failure: HttpFailure, expected: str) -> None:
+    client = Client(failure)
+    assert client.answer(client.request()).value.value.name == expected
+    assert re.search(rf"[{{ ]{expected}[,( ]", _ANSWER), "a case that the type does not have cannot be told"
+
+
+def test_a_failure_without_a_word_of_its_own_is_told_with_its_next_step() -> None:
+    client = Client(HttpFailure(FailureKind.AUTH_REQUIRED, "credential-unusable", "too short", hint="set a longer one"))
+    expected = Case("internal-error", "credential-unusable: too short; set a longer one")
     assert client.answer(client.request()) == Ok(Err(expected))
+
+
+@pytest.mark.parametrize("method", ["", "A B", "G\r\nX", "ä", "GET/"])
+def test_a_method_that_is_no_token_is_refused(method: str) -> None:
+    client = Client()
+    assert client("[method]outgoing-request.set-method", client.request(), Case("other", method)) == Err()
+
+
+@pytest.mark.parametrize("scheme", ["", "a b", "https://evil.com/", "1a"])
+def test_a_scheme_that_is_none_is_refused(scheme: str) -> None:
+    client = Client()
+    assert client("[method]outgoing-request.set-scheme", client.request(), Case("other", scheme)) == Err()
 
 
 @pytest.mark.parametrize("authority", ["user@host", "host/path", "host\\path", "a b", "a\r\nb", "höst", "h?x", "h#x"])
@@ -216,16 +292,21 @@ def test_a_request_tells_what_was_set() -> None:
     assert client("[method]fields.append", headers, "a", b"b") == Err(Case("immutable"))
 
 
-def test_the_longest_timeout_that_was_set_is_asked_for() -> None:
+@pytest.mark.parametrize(
+    ("connect", "first", "between", "asked"), [(1, 3, None, 4.0), (None, 3, 2, 5.0), (1, None, 2, None)]
+)
+def test_the_timeouts_that_were_set_bound_the_exchange_together(
+    connect: int | None, first: int | None, between: int | None, asked: float | None
+) -> None:
     client = Client()
     options = client("[constructor]request-options")
-    client("[method]request-options.set-connect-timeout", options, 1_000_000_000)
-    client("[method]request-options.set-first-byte-timeout", options, 3_000_000_000)
-    client("[method]request-options.set-between-bytes-timeout", options, None)
-    assert client("[method]request-options.connect-timeout", options) == 1_000_000_000
+    for name, seconds in (("connect", connect), ("first-byte", first), ("between-bytes", between)):
+        nanoseconds = None if seconds is None else seconds * 1_000_000_000
+        assert client(f"[method]request-options.set-{name}-timeout", options, nanoseconds) == Ok()
+        assert client(f"[method]request-options.{name}-timeout", options) == nanoseconds
     future = client.handle(client.request(), options).value
     client("[method]future-incoming-response.get", future)
-    assert client.door.asked[0].timeout_seconds == 3.0
+    assert client.door.asked[0].timeout_seconds == asked
 
 
 def test_fields_find_names_in_any_case() -> None:
@@ -251,6 +332,25 @@ def test_a_field_that_would_break_the_message_is_no_field(name: str, value: byte
     assert client("[method]fields.append", fields, name, value) == Err(Case("invalid-syntax"))
     assert client("[static]fields.from-list", [(name, value)]) == Err(Case("invalid-syntax"))
     assert client("[method]fields.entries", fields) == []
+
+
+@pytest.mark.parametrize("name", ["Host", "connection", "Transfer-Encoding", "TE", "upgrade", "proxy-authorization"])
+def test_a_field_that_only_the_host_writes_is_forbidden(name: str) -> None:
+    client = Client()
+    fields = client("[constructor]fields")
+    assert client("[method]fields.append", fields, name, b"x") == Err(Case("forbidden"))
+    assert client("[method]fields.set", fields, name, [b"x"]) == Err(Case("forbidden"))
+    assert client("[static]fields.from-list", [("a", b""), (name, b"x")]) == Err(Case("forbidden"))
+
+
+@pytest.mark.parametrize("value", ["zürich", "日本", "plain"])
+def test_a_field_in_utf8_arrives_as_it_was_written(value: str) -> None:
+    client = Client()
+    fields = client("[static]fields.from-list", [("x-city", value.encode())]).value
+    request = client("[constructor]outgoing-request", fields)
+    client("[method]outgoing-request.set-authority", request, "api.example.com")
+    client.answer(request)
+    assert client.door.asked[0].headers == (("x-city", value),)
 
 
 def test_fields_are_bounded_in_number_and_size() -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from wasmrt.engine import Case, Err, Ok
 from wasmrt.errors import BudgetExceededError
-from wasmrt.limits import DEFAULT_MAX_REQUEST_BYTES, MAX_HELD_HTTP_BYTES
+from wasmrt.limits import MAX_HELD_HTTP_BYTES
 from wasmrt.wasi._handles import Handles
 from wasmrt.wasi._streams import CLOSED, BytesStream, IoError, OutputStream, Pollable, failed
 
@@ -36,18 +36,15 @@ def hold(ctx: CallContext, size: int) -> None:
 
 
 class Body:
-    """A request's body while the guest writes it."""
+    """A request's body while the guest writes it: at most `limit` bytes, and as many as it `declared`."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, declared: int | None = None) -> None:
         self.content = bytearray()
-        self.limit = limit
+        self.limit = limit if declared is None else min(limit, declared)
+        self.declared = declared
         self.finished = False
         self.closed = False
         self.has_stream = False
-
-    @classmethod
-    def of(cls, ctx: CallContext) -> Body:
-        return cls(DEFAULT_MAX_REQUEST_BYTES if ctx.grant.http is None else ctx.grant.http.max_request_bytes)
 
 
 class BodyStream(OutputStream):
@@ -60,7 +57,7 @@ class BodyStream(OutputStream):
             return CLOSED
         if len(body.content) + len(data) > body.limit:
             size = Case("HTTP-request-body-size", body.limit)
-            return failed(ctx, IoError(f"a request may have {body.limit} bytes", http_code=size))
+            return failed(ctx, IoError(f"the body may have {body.limit} bytes", http_code=size))
         hold(ctx, len(data))
         body.content += data
         return Ok()
@@ -97,6 +94,8 @@ def finish_body(ctx: CallContext, rep: int, trailers: int | None) -> Ok | Err:
     if trailers is not None:
         handles.drop(trailers)
         return Err(Case("internal-error", "trailers are not sent"))
+    if body.declared is not None and len(body.content) != body.declared:
+        return Err(Case("HTTP-request-body-size", len(body.content)))
     body.finished = True
     return Ok()
 

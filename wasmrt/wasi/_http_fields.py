@@ -15,7 +15,16 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}\Z")  # a token, RFC 9110 5.6.2
 _VALUE = re.compile(rb"[\t\x20-\x7e\x80-\xff]*\Z")
+# They frame the message or say where it goes, so the host alone writes them. Others that the door refuses are refused
+# there, on record; these are what guests of every host expect to be told about at once.
+_FORBIDDEN = frozenset(
+    (
+        *("connection", "host", "http2-settings", "keep-alive", "proxy-authenticate", "proxy-authorization"),
+        *("proxy-connection", "te", "transfer-encoding", "upgrade"),
+    )
+)
 _INVALID = Err(Case("invalid-syntax"))
+_NOT_YOURS = Err(Case("forbidden"))
 _IMMUTABLE = Err(Case("immutable"))
 
 Entry = tuple[str, bytes]
@@ -32,7 +41,19 @@ class Fields:
         return [value for known, value in self.entries if known.lower() == name.lower()]
 
     def as_text(self) -> tuple[tuple[str, str], ...]:
-        return tuple((name, value.decode("latin-1")) for name, value in self.entries)
+        """As the door takes them: what is UTF-8 arrives byte for byte."""
+        return tuple((name, _decoded(value)) for name, value in self.entries)
+
+
+def _decoded(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1")
+
+
+def is_token(text: str) -> bool:
+    return _NAME.match(text) is not None
 
 
 def new(ctx: CallContext) -> int:
@@ -40,8 +61,11 @@ def new(ctx: CallContext) -> int:
 
 
 def from_list(ctx: CallContext, entries: list[Entry]) -> Ok | Err:
-    checked = _checked(entries)
-    return checked if isinstance(checked, Err) else Ok(ctx.part(Handles).add(Fields(checked)))
+    _check_size(entries)
+    problem = _problem(entries)
+    if problem is not None:
+        return problem
+    return Ok(ctx.part(Handles).add(Fields(list(entries))))
 
 
 def get(ctx: CallContext, rep: int, name: str) -> list[bytes]:
@@ -55,7 +79,7 @@ def has(ctx: CallContext, rep: int, name: str) -> bool:
 def put(ctx: CallContext, rep: int, name: str, values: list[bytes]) -> Ok | Err:
     fields = ctx.part(Handles).get(rep, Fields)
     others = [entry for entry in fields.entries if entry[0].lower() != name.lower()]
-    return _replace(fields, others + [(name, value) for value in values], name)
+    return _change(fields, others, [(name, value) for value in values], name)
 
 
 def delete(ctx: CallContext, rep: int, name: str) -> Ok | Err:
@@ -64,7 +88,7 @@ def delete(ctx: CallContext, rep: int, name: str) -> Ok | Err:
 
 def append(ctx: CallContext, rep: int, name: str, value: bytes) -> Ok | Err:
     fields = ctx.part(Handles).get(rep, Fields)
-    return _replace(fields, [*fields.entries, (name, value)], name)
+    return _change(fields, fields.entries, [(name, value)], name)
 
 
 def entries(ctx: CallContext, rep: int) -> list[Entry]:
@@ -87,19 +111,28 @@ def shown(ctx: CallContext, fields: Fields) -> int:
     return ctx.part(Handles).add(Fields(fields.entries, immutable=True))
 
 
-def _replace(fields: Fields, entries: list[Entry], name: str) -> Ok | Err:
+def _change(fields: Fields, kept: list[Entry], added: list[Entry], name: str) -> Ok | Err:
     if fields.immutable:
         return _IMMUTABLE
-    if not _NAME.match(name):
+    if not is_token(name):
         return _INVALID
-    checked = _checked(entries)
-    if isinstance(checked, Err):
-        return checked
-    fields.entries = checked
+    entries = kept + added
+    _check_size(entries)
+    problem = _problem(added)
+    if problem is not None:
+        return problem
+    fields.entries = entries
     return Ok()
 
 
-def _checked(entries: list[Entry]) -> list[Entry] | Err:
+def _problem(entries: list[Entry]) -> Err | None:
+    # SECURITY: no CR, LF or NUL ever becomes part of a field.
+    if not all(is_token(name) and _VALUE.match(value) for name, value in entries):
+        return _INVALID
+    return _NOT_YOURS if any(name.lower() in _FORBIDDEN for name, _ in entries) else None
+
+
+def _check_size(entries: list[Entry]) -> None:
     size = sum(len(name) + len(value) for name, value in entries)
     if len(entries) > MAX_HEADERS or size > MAX_HEADER_BYTES:
         raise BudgetExceededError(
@@ -107,7 +140,3 @@ def _checked(entries: list[Entry]) -> list[Entry] | Err:
             limit=MAX_HEADERS, used=len(entries), setting="limits.MAX_HEADERS",
             hint=f"a request may have {MAX_HEADERS} headers of {MAX_HEADER_BYTES:,} bytes together",
         )  # fmt: skip
-    # SECURITY: no CR, LF or NUL ever becomes part of a field.
-    if all(_NAME.match(name) and _VALUE.match(value) for name, value in entries):
-        return list(entries)
-    return _INVALID

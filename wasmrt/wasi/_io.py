@@ -9,7 +9,7 @@ from wasmrt.errors import TrapError
 from wasmrt.limits import MAX_STREAM_CHUNK_BYTES
 from wasmrt.wasi import _streams
 from wasmrt.wasi._handles import Handles, Pollables, drop_handle, drop_pollable
-from wasmrt.wasi._streams import InputStream, IoError, OutputStream, Pollable
+from wasmrt.wasi._streams import NEVER_NS, InputStream, IoError, OutputStream, Pollable
 
 if TYPE_CHECKING:
     from wasmrt.context import CallContext
@@ -26,7 +26,13 @@ def _wait(ctx: CallContext, pollables: list[Pollable]) -> list[int]:
         ready = [index for index, pollable in enumerate(pollables) if pollable.due() <= now]
         if ready:
             return ready
-        ctx.clock.sleep(ctx, (min(pollable.due() for pollable in pollables) - now) / 1e9)
+        soonest = min(pollable.due() for pollable in pollables)
+        if soonest >= NEVER_NS:
+            raise TrapError(
+                "the guest waits for a response to a request that it has not finished",
+                hint="finish the request's outgoing-body before waiting",
+            )
+        ctx.clock.sleep(ctx, (soonest - now) / 1e9)
 
 
 def _poll(ctx: CallContext, reps: list[int]) -> list[int]:

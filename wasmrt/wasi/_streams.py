@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from wasmrt.context import CallContext
 
 CLOSED = Err(Case("closed"))
+NEVER_NS = 2**65
+"""Due when the guest itself has done something, and not before: later than any time a clock can be asked for."""
 
 
 class Pollable:
