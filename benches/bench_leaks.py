@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from wasmrt.leaks import LeakDetector
-from wasmrt.leaks._rules import builtin_rules
+from wasmrt.leaks._builtin import builtin_rules
 from wasmrt.leaks._sample import example_of
 
 MB = 1_000_000

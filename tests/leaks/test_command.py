@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from wasmrt.cli.leaks import leaks
-from wasmrt.leaks._rules import builtin_rules
+from wasmrt.leaks._builtin import builtin_rules
 from wasmrt.leaks._sample import example_of
 
 TOKEN = example_of(next(r for r in builtin_rules() if r.id == "github-pat")).strip()

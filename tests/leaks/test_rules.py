@@ -2,19 +2,58 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 import uuid
 from random import Random
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from wasmrt.errors import ConfigurationError
 from wasmrt.leaks import LeakDetector, Rule, load_custom_rules, prove
-from wasmrt.leaks._engine import RuleEngine
-from wasmrt.leaks._rules import builtin_rules
+from wasmrt.leaks._build import built, source_rules
+from wasmrt.leaks._builtin import BUILT, RULE_FOLDER, builtin_rules
+from wasmrt.leaks._engine import RuleEngine, gates_of
 from wasmrt.leaks._sample import example_of
 
 RULES = builtin_rules()
 DETECTOR = LeakDetector()
+
+
+def test_the_quick_form_of_the_rules_says_what_their_files_say() -> None:
+    assert (RULE_FOLDER / BUILT).read_text("utf-8") == built(source_rules()), "run python -m wasmrt.leaks._build"
+    assert tuple(RULES) == source_rules()
+    assert RULES.gates() == gates_of(source_rules())
+
+
+def test_a_first_short_text_has_the_findings_of_every_later_one() -> None:
+    missed = [rule.id for rule in RULES if not RULES.may_touch(f"- {example_of(rule)}".encode())]
+    assert missed == []
+    assert not RULES.may_touch(b"The quick brown fox jumps over the lazy dog.")
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_no_gate_is_in_a_text_without_its_literals_and_long_words(data: st.DataObject) -> None:
+    gate = data.draw(st.sampled_from(sorted(RULES.gates())))
+    text = data.draw(st.from_regex(re.compile(gate.encode("latin-1")), fullmatch=True))
+    assert RULES.may_touch(b"~ " + text + b" ~")
+
+
+FIRST_SCAN = """
+import sys
+from wasmrt.leaks import LeakDetector
+assert not LeakDetector().primed({}).scan("hello, clean world!!")
+print(sorted({"re2", "tomllib", "hashlib", "wasmrt.leaks._rules", "wasmrt.leaks._sanitize"} & set(sys.modules)))
+"""
+
+
+def test_a_first_scan_of_a_short_clean_text_loads_no_rule_and_no_engine() -> None:
+    done = subprocess.run([sys.executable, "-c", FIRST_SCAN], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
 
 
 def test_there_are_enough_rules_with_a_source_and_a_provider_each() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from wasmrt.errors import ConfigurationError, LeakError
 from wasmrt.leaks import Action, LeakDetector, Policy, PolicyAction, Sanitizer, Threat, Validator, wrap_tool_output
-from wasmrt.leaks._rules import builtin_rules
+from wasmrt.leaks._builtin import builtin_rules
 from wasmrt.leaks._sample import example_of
 
 SANITIZER = Sanitizer()

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from wasmrt.errors import ConfigurationError, LeakError
 from wasmrt.leaks import Action, Direction, LeakDetector, Severity
+from wasmrt.leaks._builtin import builtin_rules
 from wasmrt.leaks._model import LeakMatch, merged_spans
-from wasmrt.leaks._rules import builtin_rules
 from wasmrt.leaks._sample import example_of
 
 DETECTOR = LeakDetector()

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
 from wasmrt.errors import ConfigurationError
+from wasmrt.leaks._builtin import builtin_rules
 from wasmrt.leaks._engine import RuleEngine
-from wasmrt.leaks._exact import ExactMatcher
-from wasmrt.leaks._layers import unescaped
 from wasmrt.leaks._model import (
     CLEAN,
     SECRET_RULE,
@@ -20,9 +19,12 @@ from wasmrt.leaks._model import (
     merged_spans,
     report_of,
 )
-from wasmrt.leaks._rules import Rule, builtin_rules
-from wasmrt.leaks._stream import LeakStream
 from wasmrt.limits import DEFAULT_MAX_RESPONSE_BYTES
+
+if TYPE_CHECKING:
+    from wasmrt.leaks._exact import ExactMatcher
+    from wasmrt.leaks._rules import Rule
+    from wasmrt.leaks._stream import LeakStream
 
 _DEFAULT_ACTIONS: Mapping[tuple[Direction, Severity], Action] = {
     (Direction.OUTWARD, Severity.LOW): Action.WARN,
@@ -47,12 +49,12 @@ class LeakScanner:
     def __init__(self, engine: RuleEngine, overrides: Overrides, secrets: Mapping[str, str]) -> None:
         self._engine = engine
         self._overrides = overrides
-        self._exact = ExactMatcher(secrets) if secrets else None
+        self._exact = _exact_matcher(secrets) if secrets else None
 
     @property
     def unwatched(self) -> tuple[str, ...]:
         """Names of primed secrets that are too short to look for."""
-        return self._exact.unwatched if self._exact else ()
+        return self._exact.unwatched if self._exact is not None else ()
 
     def scan(self, text: str, *, direction: Direction = Direction.INWARD) -> LeakReport:
         """Find secrets in a text; offsets are characters."""
@@ -97,6 +99,8 @@ class LeakScanner:
         direction: Direction = Direction.OUTWARD,
     ) -> LeakReport:
         """Find secrets in what is about to be sent: the URL raw and decoded, names and values of headers, the body."""
+        from wasmrt.leaks._layers import unescaped
+
         raw = url.encode("utf-8", "surrogatepass")
         matches = self._matches(raw, direction, "url")
         if decoded := unescaped(raw):
@@ -116,6 +120,8 @@ class LeakScanner:
         self, *, direction: Direction = Direction.INWARD, max_bytes: int = DEFAULT_MAX_RESPONSE_BYTES
     ) -> LeakStream:
         """Scan a text that arrives in chunks; the findings are those of the whole."""
+        from wasmrt.leaks._stream import LeakStream
+
         return LeakStream(
             formats=lambda data, start, end: self._format_matches(data, direction, "text", start, end),
             exact=lambda data: self._exact_matches(data, direction, "text"),
@@ -176,7 +182,7 @@ class LeakDetector:
     @property
     def rules(self) -> tuple[Rule, ...]:
         """Every rule that applies."""
-        return builtin_rules() + self._added
+        return (*builtin_rules(), *self._added)
 
     def _check(self, rules: tuple[Rule, ...]) -> None:
         known: set[str] = set()
@@ -185,6 +191,8 @@ class LeakDetector:
                 raise ConfigurationError(f"two rules are called {rule.id}", hint="rename the one you added")
             known.add(rule.id)
         for name in self._overrides.keys() - known:
+            from difflib import get_close_matches
+
             nearest = get_close_matches(name, known, 1)
             hint = f"did you mean {nearest[0]}?" if nearest else "`wasmrt leaks rules` lists them"
             raise ConfigurationError(f"an override names the unknown rule {name!r}", hint=hint)
@@ -232,6 +240,12 @@ def _shared_engine() -> RuleEngine:
     if not _SHARED:
         _SHARED.append(RuleEngine(builtin_rules()))
     return _SHARED[0]
+
+
+def _exact_matcher(secrets: Mapping[str, str]) -> ExactMatcher:
+    from wasmrt.leaks._exact import ExactMatcher
+
+    return ExactMatcher(secrets)
 
 
 def _cuts(report: LeakReport) -> list[tuple[int, int, str]]:

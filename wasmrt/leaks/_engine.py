@@ -7,20 +7,19 @@ The text is cut into blocks at fixed offsets, so that it does not matter in whic
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wasmrt.errors import ConfigurationError
-from wasmrt.leaks._checks import CHECKS, CHECKSUMS, entropy, is_documented, is_placeholder
-from wasmrt.leaks._generic import CONTEXT_CHECKS
-from wasmrt.leaks._rules import MAX_REACH_BYTES, Rule
+from wasmrt.leaks._builtin import BuiltinRules
+from wasmrt.leaks._model import MAX_REACH_BYTES
 
 if TYPE_CHECKING:
     import re2
+
+    from wasmrt.leaks._rules import Rule
 
 BLOCK_BYTES = 4096
 STRIDE_BYTES = 16 * BLOCK_BYTES
@@ -29,18 +28,13 @@ _GATE_OVERLAP_BYTES = 256
 _CROWD = 24
 _GROUP = 512
 """Rules that are tried as one where a block touches more than `_CROWD` of them."""
+_QUICK_BYTES = BLOCK_BYTES
+"""Up to this a text is looked through for literals alone, as long as no other text needed the automaton."""
 _GATE_MEMORY_BYTES = 64 << 20
 _RULE_MEMORY_BYTES = 16 << 20
 
-_COLOUR = re.compile(rb"\x1b\[[0-9;]*[A-Za-z]\Z")
-"""An ANSI sequence that ends right before a candidate."""
-_WORD = frozenset(b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
-_LOWER = frozenset(b"abcdefghijklmnopqrstuvwxyz")
-_HEX = frozenset(b"0123456789abcdefABCDEF")
 
-
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """A rule's secret at half-open byte offsets."""
 
     rule: Rule
@@ -79,12 +73,21 @@ def compile_rule(rule: Rule) -> Any:
     return expression
 
 
+def gates_of(rules: Sequence[Rule]) -> dict[str, list[int]]:
+    """Map every gate to the numbers of the rules behind it."""
+    gates: dict[str, list[int]] = {}
+    for index, rule in enumerate(rules):
+        for expression in rule.gate_expressions():
+            gates.setdefault(expression, []).append(index)
+    return gates
+
+
 class RuleEngine:
     """A fixed list of rules, compiled at the first scan; safe to share between threads."""
 
     __slots__ = ("_by_gate", "_compiled", "_gate", "_groups", "_lock", "rules")
 
-    def __init__(self, rules: tuple[Rule, ...]) -> None:
+    def __init__(self, rules: Sequence[Rule]) -> None:
         self.rules = rules
         self._gate: re2.Set | None = None
         self._by_gate: list[list[int]] = []
@@ -98,10 +101,7 @@ class RuleEngine:
         with self._lock:
             if self._gate is not None:
                 return self._gate
-            gates: dict[str, list[int]] = {}
-            for index, rule in enumerate(self.rules):
-                for expression in rule.gate_expressions():
-                    gates.setdefault(expression, []).append(index)
+            gates = self.rules.gates() if isinstance(self.rules, BuiltinRules) else gates_of(self.rules)
             gate = re2.Set.SearchSet(_options(_GATE_MEMORY_BYTES))
             for expression in gates:
                 gate.Add(expression.encode("latin-1"))
@@ -112,6 +112,8 @@ class RuleEngine:
 
     def find(self, data: bytes, start: int = 0, end: int | None = None) -> Iterator[Finding]:
         """Yield the findings that begin in `start..end`; `start` lies on a stride's edge."""
+        if self._gate is None and self._is_quickly_clean(data):
+            return
         gate = self._gate or self._prepare()
         stop = len(data) if end is None else end
         for base in range(start, stop, STRIDE_BYTES):
@@ -128,6 +130,9 @@ class RuleEngine:
                     pending.setdefault(index, low)
             for index, low in pending.items():
                 yield from self._apply(index, data, low, edge)
+
+    def _is_quickly_clean(self, data: bytes) -> bool:
+        return len(data) <= _QUICK_BYTES and isinstance(self.rules, BuiltinRules) and not self.rules.may_touch(data)
 
     def _touched(self, gate: re2.Set, data: bytes, low: int) -> set[int]:
         hits = gate.Match(data[low : low + BLOCK_BYTES + _GATE_OVERLAP_BYTES])
@@ -164,46 +169,18 @@ class RuleEngine:
             start, end = match.span(1)
             if start < 0:  # an alternative without a group: all of it is the secret
                 start, end = match.span()
-            verdict = judge(rule, data, match.start(), start, end)
+            verdict = _judge(rule, data, match.start(), start, end)
             if verdict is not None:
                 yield Finding(rule, start, end, verdict)
             position = max(match.end() if verdict is not None else _after(match, start, end), match.start() + 1)
 
 
+def _judge(rule: Rule, data: bytes, begin: int, start: int, end: int) -> bool | None:
+    from wasmrt.leaks._judge import judge
+
+    return judge(rule, data, begin, start, end)
+
+
 def _after(match: Any, start: int, end: int) -> int:
     """Where to look on after a refusal: inside the match, since the real one may begin there."""
     return int(max(match.start() + 3, min(start, match.end() - 1)) if start > match.start() else end)
-
-
-def judge(rule: Rule, data: bytes, begin: int, start: int, end: int) -> bool | None:
-    """Weigh one candidate: None to refuse it, else whether it is certain."""
-    value = data[start:end]
-    if rule.checksum and CHECKSUMS[rule.checksum](value):
-        return True
-    if not rule.inside and not _stands_alone(data, begin, start, end):
-        return None
-    if rule.names and begin and data[begin] in _LOWER and data[begin - 1] in _LOWER:
-        return None  # the name is the tail of another word
-    if rule.check in CONTEXT_CHECKS:
-        weighed = CONTEXT_CHECKS[rule.check](data, begin, start, end)
-        return False if weighed and not is_documented(value) else None
-    if rule.entropy and entropy(value) < rule.entropy:
-        return None
-    if not rule.placeholders and is_placeholder(value):
-        return None
-    if rule.check and not CHECKS[rule.check](value):
-        return None
-    return None if is_documented(value) else False
-
-
-def _stands_alone(data: bytes, begin: int, start: int, end: int) -> bool:
-    """The candidate is not the middle of a longer word; an escape before it is no part of a word."""
-    if end < len(data) and data[end] in _WORD and data[end - 1] in _WORD:
-        return False
-    if begin != start or begin == 0 or data[begin - 1] not in _WORD:
-        return True
-    if begin >= 2 and data[begin - 2] == 0x5C:  # \n, \t, \" in a string literal
-        return True
-    if _COLOUR.search(data, max(0, begin - 12), begin):
-        return True
-    return begin >= 3 and data[begin - 3] == 0x25 and data[begin - 2] in _HEX and data[begin - 1] in _HEX

@@ -29,6 +29,9 @@ class Severity(StrEnum):
     CRITICAL = "critical"
 
 
+MAX_REACH_BYTES = 16 * 1024
+"""No match of a rule is longer than this: what a chunk needs to see beyond its end."""
+
 SECRET_RULE = "secret:"  # noqa: S105 - the prefix of a rule's name, not a secret
 """An exact match of a primed secret is reported under this prefix and the secret's name."""
 

@@ -10,21 +10,12 @@ A rule says one of three things:
 from __future__ import annotations
 
 import re
-import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from wasmrt.errors import ConfigurationError
-from wasmrt.leaks._checks import CHECKS, CHECKSUMS
-from wasmrt.leaks._generic import CONTEXT_CHECKS
-from wasmrt.leaks._model import Severity
-
-MAX_REACH_BYTES = 16 * 1024
-"""No match is longer than this: what a chunk needs to see beyond its end."""
+from wasmrt.leaks._model import MAX_REACH_BYTES, Severity
 
 _ASSIGN = (
     r"""[\w.\-]*(?:[ \t]?[\w.\-]+)?\\?["'`\])>]*\s*"""
@@ -122,6 +113,8 @@ def parse_rules(text: str, *, origin: str) -> tuple[Rule, ...]:
     Raises:
         ConfigurationError: not TOML, an unknown key, a wrong type, or a rule that says nothing.
     """
+    import tomllib
+
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -136,6 +129,8 @@ def parse_rules(text: str, *, origin: str) -> tuple[Rule, ...]:
 
 def _refuse_unknown(table: Mapping[str, Any], known: set[str], where: str) -> None:
     for key in table.keys() - known:
+        from difflib import get_close_matches
+
         nearest = get_close_matches(key, known, 1)
         hint = f"did you mean {nearest[0]}?" if nearest else f"known keys: {', '.join(sorted(known))}"
         raise ConfigurationError(f"{where}: unknown key {key!r}", hint=hint)
@@ -164,6 +159,12 @@ def _rule_of(table: dict[str, Any], origin: str) -> Rule:
     return rule
 
 
+def rule_from(table: Mapping[str, Any]) -> Rule:
+    """Make a rule of a table that was checked when it was built."""
+    lists = {key: tuple(value) for key, value in table.items() if isinstance(value, list)}
+    return Rule(**{**table, **lists, "severity": Severity(table.get("severity", Severity.HIGH))})
+
+
 def _refuse_incomplete(rule: Rule, where: str) -> None:
     forms = (bool(rule.token), bool(rule.names and rule.value), bool(rule.pattern))
     if sum(forms) != 1 or bool(rule.names) != bool(rule.value):
@@ -176,20 +177,16 @@ def _refuse_incomplete(rule: Rule, where: str) -> None:
         rule.gate_expressions()
     except ConfigurationError as error:
         raise ConfigurationError(f"{where}: {error.message}", hint=error.hint) from error
-    if rule.check and rule.check not in CHECKS and rule.check not in CONTEXT_CHECKS:
-        raise ConfigurationError(f"{where}: unknown check {rule.check!r}", hint=f"known: {', '.join(CHECKS)}")
-    if rule.checksum and rule.checksum not in CHECKSUMS:
-        raise ConfigurationError(f"{where}: unknown checksum {rule.checksum!r}")
+    _refuse_unknown_checks(rule, where)
     if not 16 <= rule.reach <= MAX_REACH_BYTES:
         raise ConfigurationError(f"{where}: reach must be between 16 and {MAX_REACH_BYTES} bytes")
 
 
-@lru_cache(maxsize=1)
-def builtin_rules() -> tuple[Rule, ...]:
-    """Every rule that ships with wasmrt, read once per process, when the first text is scanned."""
-    return tuple(_read_builtin())
+def _refuse_unknown_checks(rule: Rule, where: str) -> None:
+    from wasmrt.leaks._checks import CHECKS, CHECKSUMS
+    from wasmrt.leaks._generic import CONTEXT_CHECKS
 
-
-def _read_builtin() -> Iterator[Rule]:
-    for file in sorted((Path(__file__).parent / "rules").glob("*.toml")):
-        yield from parse_rules(file.read_text(encoding="utf-8"), origin=file.name)
+    if rule.check and rule.check not in CHECKS and rule.check not in CONTEXT_CHECKS:
+        raise ConfigurationError(f"{where}: unknown check {rule.check!r}", hint=f"known: {', '.join(CHECKS)}")
+    if rule.checksum and rule.checksum not in CHECKSUMS:
+        raise ConfigurationError(f"{where}: unknown checksum {rule.checksum!r}")

@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 from wasmrt.errors import LeakError
 from wasmrt.leaks._engine import STRIDE_BYTES
-from wasmrt.leaks._model import LeakMatch, LeakReport, report_of
-from wasmrt.leaks._rules import MAX_REACH_BYTES
+from wasmrt.leaks._model import MAX_REACH_BYTES, LeakMatch, LeakReport, report_of
 from wasmrt.limits import DEFAULT_MAX_RESPONSE_BYTES
 
 Matcher = Callable[[bytes, int, int | None], list[LeakMatch]]
