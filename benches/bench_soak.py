@@ -54,7 +54,7 @@ class Soak:
         self._quick: list[PreparedTool] = []
         self._slow: list[PreparedTool] = []
         for attack in (*attacks.CPU, *attacks.MEMORY, *attacks.HOST, *attacks.REACH, *attacks.ANSWERS):
-            slow = DeadlineExceededError in attack.expects or "megabytes" in attack.name
+            slow = DeadlineExceededError in attack.expects or attack.harmless or "megabytes" in attack.name
             with suppress(ComponentError, LimitError):  # some are refused before they can be called
                 tool = runtime.prepare(attack.name, attack.component(), limits=attack.limits)
                 (self._slow if slow else self._quick).append(tool)

@@ -14,6 +14,7 @@ from wasmrt.testing import attacks
 from wasmrt.testing.attacks import ATTACKS, COMPONENTS, Attack
 
 _TRIES = 3
+_NOISE_SECONDS = 1.0
 _GROWTH = 16 * 1024 * 1024
 
 
@@ -28,7 +29,7 @@ def test_an_attack_ends_typed_and_in_time_and_the_next_call_works(
     outcome = attacks.run(attack, runtime)
     assert outcome.as_expected, outcome.ended
     for _ in range(_TRIES - 1):  # a machine that was busy elsewhere is not a sandbox that leaks time
-        if outcome.in_time:
+        if outcome.in_time or outcome.seconds > attack.limits.timeout_seconds + _NOISE_SECONDS:
             break
         outcome = attacks.run(attack, runtime)
     assert outcome.in_time, f"{outcome.seconds:.3f} s"
@@ -47,7 +48,7 @@ def test_an_attack_that_is_stopped_learns_nothing_of_the_host(runtime: WasmToolR
 
 
 def test_attacks_leave_no_memory_threads_or_descriptors_behind(runtime: WasmToolRuntime) -> None:
-    quick = [attack for attack in ATTACKS if attack not in COMPONENTS and not _waits(attack)]
+    quick = [attack for attack in ATTACKS if attack not in COMPONENTS and not attack.harmless and not _waits(attack)]
 
     def round_of_attacks() -> None:
         for attack in quick:
