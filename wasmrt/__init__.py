@@ -11,8 +11,9 @@
 Names are loaded when first used, so that importing the package costs nothing that is not needed.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from wasmrt._lazy import lazy
 
 if TYPE_CHECKING:
     from wasmrt.call import ToolSpec
@@ -90,7 +91,6 @@ _HOMES = {
     "registry": ("ToolRegistry",),
     "runtime": ("PreparedTool", "WasmToolRuntime"),
 }
-_HOME_OF = {name: room for room, names in _HOMES.items() for name in names}
 
 __all__ = [
     "AllowlistValidator",
@@ -139,13 +139,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    room = _HOME_OF.get(name)
-    if room is None:
-        raise AttributeError(f"module 'wasmrt' has no attribute {name!r}")
-    value = getattr(import_module(f"wasmrt.{room}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy(__name__, _HOMES, globals())
 
 
 def __dir__() -> list[str]:

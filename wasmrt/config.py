@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -66,29 +65,3 @@ class WasmRuntimeConfig:
             cache_compiled=False,
             optimization_level=OptLevel.NONE,
         )
-
-
-def home() -> Path | None:
-    """WASMRT_HOME, under which data and cache live side by side; None where the platform's folders are used."""
-    value = os.environ.get("WASMRT_HOME")
-    return Path(value) if value else None
-
-
-def data_dir() -> Path:
-    """Where this user's catalog, keys and audit records are."""
-    own = home()
-    if own is not None:
-        return own / "data"
-    from platformdirs import user_data_path
-
-    return user_data_path("wasmrt")
-
-
-def cache_dir() -> Path:
-    """Where this user's compiled code is."""
-    own = home()
-    if own is not None:
-        return own / "cache"
-    from platformdirs import user_cache_path
-
-    return user_cache_path("wasmrt")

@@ -6,12 +6,11 @@ capabilities: it only counts, waits and remembers.
 
 from __future__ import annotations
 
-import secrets
+import os
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from random import Random
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from wasmrt.errors import BudgetExceededError, CancelledError, DeadlineExceededError, RuntimeClosedError
@@ -66,7 +65,7 @@ class SystemClock:
         return time.monotonic_ns() // self.monotonic_resolution_ns * self.monotonic_resolution_ns
 
     def random_bytes(self, count: int) -> bytes:
-        return secrets.token_bytes(count)
+        return os.urandom(count)
 
     def sleep(self, context: CallContext, seconds: float) -> None:
         context.wait(seconds)
@@ -80,6 +79,8 @@ class LogicalClock:
     def __init__(self, *, seed: int = 0, start_ns: int = 1_767_225_600_000_000_000) -> None:
         self._elapsed_ns = 0
         self._start_ns = start_ns
+        from random import Random  # only for calls that are to be replayed
+
         self._random = Random(seed)  # noqa: S311 - repeatable on purpose; never used for secrets
 
     def now_ns(self) -> int:

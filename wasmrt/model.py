@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import Decimal
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from decimal import Decimal
 
 
 class Reason(StrEnum):
@@ -118,6 +120,9 @@ class Usage(NamedTuple):
         return self._asdict()
 
 
+NOTHING_USED = Usage()
+
+
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
     """What a call answered.
@@ -129,7 +134,7 @@ class ToolOutput:
     raw: str | None = None
     cost: Decimal | None = None
     duration: float = 0.0
-    usage: Usage = Usage()
+    usage: Usage = NOTHING_USED
     logs: tuple[LogEntry, ...] = ()
     decisions: tuple[Decision, ...] = ()
     call_id: str = ""

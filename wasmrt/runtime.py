@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from blake3 import blake3
 
-from wasmrt import host, wasi
 from wasmrt.call import (
     Admission,
     Asked,
@@ -27,9 +26,18 @@ from wasmrt.call import (
     make_program,
 )
 from wasmrt.capabilities import Capabilities
-from wasmrt.config import WasmRuntimeConfig, cache_dir, data_dir
+from wasmrt.catalog import find_places
+from wasmrt.config import WasmRuntimeConfig
 from wasmrt.context import CallContext, LogicalClock, Services
-from wasmrt.engine import Compiler, ComponentType, DiskCache, EngineConfig, best_allocator, check_header
+from wasmrt.engine import (
+    Compiler,
+    ComponentType,
+    DiskCache,
+    EngineConfig,
+    HostInterface,
+    best_allocator,
+    check_header,
+)
 from wasmrt.errors import InvalidNameError, NotInstalledError, RuntimeClosedError, SourceError
 from wasmrt.leaks import LeakDetector
 from wasmrt.limits import COMPONENT_MAX_BYTES, ResourceLimits
@@ -55,7 +63,6 @@ class WasmToolRuntime:
         self.config = config or WasmRuntimeConfig()
         self._compiler = _compiler(self.config)
         self._compiling = threading.BoundedSemaphore(self.config.max_concurrent_compiles)
-        self._interfaces = (*host.interfaces(), *wasi.interfaces())
         self._detector = LeakDetector()
         self._audit = AuditFile(self.config.audit) if isinstance(self.config.audit, Path) else self.config.audit
         self._rate_limiter: RateLimiter | None = None
@@ -103,7 +110,7 @@ class WasmToolRuntime:
         with self._compiling:
             compiled = self._compiler.compile(data, digest, pooled=fits_the_pool(chosen))
         program = make_program(
-            name, digest, compiled, self._interfaces, chosen, metered=self.config.fuel_config.enabled
+            name, digest, compiled, _host_interfaces(compiled.type), chosen, metered=self.config.fuel_config.enabled
         )
         tool = PreparedTool(self, program, grant, self._services(grant), len(data))
         with self._lock:
@@ -373,8 +380,23 @@ def _compiler(config: WasmRuntimeConfig) -> Compiler:
     )
     disk = None
     if config.cache_compiled:
-        disk = DiskCache(config.cache_dir or cache_dir() / "compiled", data_dir() / "cache.key")
+        places = find_places()
+        disk = DiskCache(config.cache_dir or places.cache / "compiled", places.data / "cache.key")
     return Compiler(engine, keep=config.cache_compiled, disk=disk)
+
+
+def _host_interfaces(component: ComponentType) -> tuple[HostInterface, ...]:
+    """What the host offers to a component of this type; a room that it does not ask for is not even imported."""
+    offered: tuple[HostInterface, ...] = ()
+    if any(not wanted.name.startswith("wasi:") for wanted in component.imports):
+        from wasmrt import host
+
+        offered += host.interfaces()
+    if any(wanted.name.startswith("wasi:") for wanted in component.imports):
+        from wasmrt import wasi
+
+        offered += wasi.interfaces()
+    return offered
 
 
 def _check_name(name: str) -> None:

@@ -1,4 +1,4 @@
-"""Where things are kept: per user, or all under one folder; the runtime and the catalog agree."""
+"""Where things are kept: per user, or all under one folder."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from wasmrt.catalog import find_places
-from wasmrt.config import cache_dir, data_dir
 from wasmrt.errors import ConfigurationError
 
 
@@ -22,12 +21,6 @@ def test_without_it_the_users_own_folders_count(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     places = find_places({})
     assert (places.data.name, places.cache.name) == ("wasmrt", "wasmrt")
-
-
-@pytest.mark.parametrize("home", ["", "set"])
-def test_the_runtime_looks_in_the_same_folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, home: str) -> None:
-    monkeypatch.setenv("WASMRT_HOME", home and str(tmp_path))
-    assert (find_places().data, find_places().cache) == (data_dir(), cache_dir())
 
 
 def test_a_relative_folder_is_refused_since_it_would_move_with_every_cd() -> None:

@@ -108,7 +108,7 @@ def test_a_full_disk_is_said_once_and_forgiven(
     def full(*_: object, **__: object) -> int:
         raise OSError(28, os.strerror(28))
 
-    monkeypatch.setattr("tempfile.mkstemp", full)
+    monkeypatch.setattr("wasmrt.engine._disk.os.fdopen", full)
     with caplog.at_level(logging.WARNING, "wasmrt.engine"):
         assert compiler(cache).compile(DATA, "d").type.functions
         assert compiler(cache).compile(DATA, "d").type.functions

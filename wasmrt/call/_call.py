@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-import secrets
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int | None, str | None], None]
 _system_clock = SystemClock()
-_PROCESS = secrets.token_hex(6)
+_PROCESS = os.urandom(6).hex()
 _calls = itertools.count(1)
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from wasmrt.call._outcome import guest_failure
-from wasmrt.call._plain import plain_world
 from wasmrt.call._spec import ANY_OBJECT, ToolSpec
 from wasmrt.engine import ComponentType, Err, Export, FuncType, Linker, Sandbox, plain
 from wasmrt.errors import GuestError, InvalidComponentError, UnknownWorldError
@@ -70,6 +69,8 @@ def detect(linker: Linker) -> World:
             typed = version == "@0.4.1"
             execute, schema, description = _exports(linker, name, _AGENT_TYPED if typed else _AGENT)
             return _AgentWorld(name, execute, schema, description, typed)
+    from wasmrt.call._plain import plain_world  # everything JSON knows of WIT, for worlds that are not ours
+
     others = plain_world(linker)
     if others is not None:
         return others

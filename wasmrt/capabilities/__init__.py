@@ -6,7 +6,9 @@ Each name loads its own part when it is first used: a run without a sidecar neve
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from wasmrt._lazy import lazy
 
 if TYPE_CHECKING:
     from wasmrt.capabilities._addresses import AddressClass, Network, classify_address, is_exempt, parse_networks
@@ -70,15 +72,7 @@ _LATER = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    for module, names in _LATER.items():
-        if name in names:
-            from importlib import import_module
-
-            value = getattr(import_module(f"{__name__}.{module}"), name)
-            globals()[name] = value
-            return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazy(__name__, _LATER, globals())
 
 
 __all__ = [

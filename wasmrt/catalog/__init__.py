@@ -6,8 +6,9 @@ itself loads when first used: a command that finds no index does without SQLite.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from wasmrt._lazy import lazy
 from wasmrt.catalog._places import HOME_VARIABLE, Places, find_places
 
 if TYPE_CHECKING:
@@ -36,12 +37,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    for module, names in _LATER.items():
-        if name in names:
-            from importlib import import_module
-
-            value = getattr(import_module(f"{__name__}.{module}"), name)
-            globals()[name] = value
-            return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazy(__name__, _LATER, globals())

@@ -8,12 +8,7 @@ are loaded. A file that does not verify is reported once, removed and never load
 from __future__ import annotations
 
 import contextlib
-import hmac
-import logging
 import os
-import platform
-import secrets
-import tempfile
 from pathlib import Path
 
 from blake3 import blake3
@@ -21,8 +16,6 @@ from blake3 import blake3
 from wasmrt.engine import _ffi
 from wasmrt.engine._config import EngineConfig
 from wasmrt.limits import MIB
-
-log = logging.getLogger("wasmrt.engine")
 
 DEFAULT_CACHE_BYTES = 1024 * MIB
 _MAC_BYTES = 32
@@ -56,7 +49,7 @@ class DiskCache:
             self._say(f"the compile cache cannot be read ({error.strerror}); compiling without it")
             return None
         mac, artifact = blob[:_MAC_BYTES], blob[_MAC_BYTES:]
-        if not hmac.compare_digest(mac, self._mac(key, artifact)):
+        if not _same(mac, self._mac(key, artifact)):
             self._say(f"the cached code {path.name} is not what was written; it was removed and is compiled again")
             with contextlib.suppress(OSError):
                 path.unlink()
@@ -70,15 +63,12 @@ class DiskCache:
         if self._key is None:
             return
         try:
-            handle, name = tempfile.mkstemp(dir=self.folder, prefix=".new-")
+            new = _new_file(self.folder, self._mac(key, artifact), artifact)
             try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(self._mac(key, artifact))
-                    file.write(artifact)
-                Path(name).replace(self._path(key))
+                new.replace(self._path(key))
             except BaseException:
                 with contextlib.suppress(OSError):
-                    Path(name).unlink()
+                    new.unlink()
                 raise
             self._evict()
         except OSError as error:
@@ -117,7 +107,9 @@ class DiskCache:
     def _say(self, sentence: str) -> None:
         if sentence not in self._said:
             self._said.add(sentence)
-            log.warning(sentence)
+            import logging  # slow to import, and a healthy cache says nothing
+
+            logging.getLogger("wasmrt.engine").warning(sentence)
 
 
 def _installation_key(path: Path) -> bytes:
@@ -126,18 +118,37 @@ def _installation_key(path: Path) -> bytes:
         key = path.read_bytes()
     except FileNotFoundError:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".key-")
+        new = _new_file(path.parent, os.urandom(_KEY_BYTES))
         try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(secrets.token_bytes(_KEY_BYTES))
             with contextlib.suppress(FileExistsError):
-                os.link(name, path)  # unlike replace, the first writer wins
+                os.link(new, path)  # unlike replace, the first writer wins
         finally:
-            Path(name).unlink()
+            new.unlink()
         key = path.read_bytes()
     if len(key) != _KEY_BYTES:
         raise OSError(0, f"{path.name} is not a key; remove it to start a new cache")
     return key
+
+
+def _new_file(folder: Path, *parts: bytes) -> Path:
+    """A private file under a name nobody has, written whole or not there at all."""
+    path = folder / f".new-{os.urandom(8).hex()}"
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            for part in parts:
+                file.write(part)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            path.unlink()
+        raise
+    return path
+
+
+def _same(ours: bytes, theirs: bytes) -> bool:
+    # Compared as digests under a key nobody knows, so that timing tells nothing about either.
+    key = os.urandom(32)
+    return blake3(ours, key=key).digest() == blake3(theirs, key=key).digest()
 
 
 def cache_key(digest: str, config: EngineConfig) -> str:
@@ -150,6 +161,8 @@ def _processor() -> str:
         with Path("/proc/cpuinfo").open("rb") as file:  # the first processor's block names every feature
             return blake3(_stable(file.read(8192))).hexdigest()
     except OSError:
+        import platform
+
         return platform.processor() or platform.machine()
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
-import platform
+import os
 import sys
 from ctypes import CFUNCTYPE, POINTER, c_bool, c_size_t, c_uint8, c_uint32, c_uint64, c_void_p
 from pathlib import Path
@@ -30,11 +30,20 @@ def _locate() -> tuple[Path, str]:
     if spec is None or not spec.submodule_search_locations:
         raise ConfigurationError("the wasmtime package is not installed", hint="pip install wasmtime")
     package = Path(spec.submodule_search_locations[0])
-    machine = _MACHINE.get(platform.machine(), platform.machine())
+    machine = _machine()
+    machine = _MACHINE.get(machine, machine)
     library = package / f"{sys.platform}-{machine}" / _LIBRARY.get(sys.platform, "")
     if not library.is_file():
         raise ConfigurationError(f"wasmtime has no library for {sys.platform} on {machine}")
     return library, _installed_version(package)
+
+
+def _machine() -> str:
+    if hasattr(os, "uname"):
+        return os.uname().machine
+    import platform  # slow to import, and needed where there is no uname
+
+    return platform.machine()
 
 
 def _installed_version(package: Path) -> str:

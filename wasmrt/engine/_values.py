@@ -8,9 +8,9 @@ resource handle is the host's integer representation.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from wasmrt.engine._plain_value import PlainValue
 from wasmrt.engine._types import OptionType, WitType
 
 KIND = {
@@ -29,29 +29,41 @@ PAYLOAD = 8
 """Where a value's payload starts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ok:
-    value: Any = None
+class Ok(PlainValue):
+    __slots__ = ("value",)
+    __match_args__ = ("value",)
+
+    def __init__(self, value: Any = None) -> None:
+        self.value = value
 
 
-@dataclass(frozen=True, slots=True)
-class Err:
-    value: Any = None
+class Err(PlainValue):
+    __slots__ = ("value",)
+    __match_args__ = ("value",)
+
+    def __init__(self, value: Any = None) -> None:
+        self.value = value
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(PlainValue):
     """One case of a variant, with its payload where it has one."""
 
-    name: str
-    value: Any = None
+    __slots__ = ("name", "value")
+    __match_args__ = ("name", "value")
+
+    def __init__(self, name: str, value: Any = None) -> None:
+        self.name = name
+        self.value = value
 
 
-@dataclass(frozen=True, slots=True)
-class Some:
+class Some(PlainValue):
     """The present value of an option whose inner type is an option too."""
 
-    value: Any
+    __slots__ = ("value",)
+    __match_args__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
 
 
 def is_nested_option(kind: WitType) -> bool:

@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Any
 from wasmrt.engine import plain
 from wasmrt.errors import InvalidComponentError, InvalidParametersError
 from wasmrt.limits import KIB
-from wasmrt.schema._coerce import coerced
 from wasmrt.schema._inline import SchemaError, inlined, read_schema
-from wasmrt.schema._problems import oversized_problem, params_problem
-from wasmrt.schema._words import field_path
+from wasmrt.schema._plainly import plainly
 from wasmrt.schema._work import LIGHT_SCHEMA, MAX_CHECK, MAX_COERCE, MAX_ERRORS, has_choice, values_in, weight
 
 if TYPE_CHECKING:
@@ -29,7 +27,9 @@ _HINT = "send the params that the tool's schema asks for"
 def schema_problem(schema: str | Mapping[str, Any]) -> str | None:
     """Why a guest's schema (text or data) is broken or over a limit, in one sentence; None where it can be used."""
     try:
-        _compile(inlined(read_schema(schema)))
+        data = read_schema(schema)
+        if plainly(data) is None:
+            _compile(inlined(data))
     except SchemaError as error:
         return f"the schema {error}"
     return None
@@ -38,10 +38,11 @@ def schema_problem(schema: str | Mapping[str, Any]) -> str | None:
 class Validator:
     """Checks params against one schema. Costs nothing until the first check; threads may share it."""
 
-    __slots__ = ("_has_choice", "_is_valid", "_schema", "_source", "_validator", "_weight")
+    __slots__ = ("_has_choice", "_is_valid", "_plainly", "_schema", "_source", "_validator", "_weight")
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self._source = schema
+        self._plainly = plainly(schema)
         self._is_valid: Callable[[Any], bool] | None = None
 
     def check(self, params: Any) -> None:
@@ -51,6 +52,8 @@ class Validator:
             InvalidParametersError: they do not fit; one line says where and why.
             InvalidComponentError: the schema itself is broken (`schema_problem` says so beforehand).
         """
+        if self._plainly is not None and self._plainly(params):
+            return
         try:
             if (self._is_valid or self._compiled())(params):
                 return
@@ -65,6 +68,8 @@ class Validator:
         Raises:
             InvalidParametersError, InvalidComponentError: as `check`.
         """
+        if self._plainly is not None and self._plainly(params):
+            return params
         try:
             if (self._is_valid or self._compiled())(params):
                 return params
@@ -79,6 +84,8 @@ class Validator:
         try:
             if (self._is_valid or self._compiled())(params) or self._weight * values_in(params) > MAX_COERCE:
                 return params
+            from wasmrt.schema._coerce import coerced
+
             return coerced(self._schema, params)
         except (ValueError, RecursionError):
             return params  # not JSON data: `check` says so
@@ -100,6 +107,8 @@ class Validator:
         return self._validator.is_valid(params)
 
     def _problem(self, params: Any) -> str:
+        from wasmrt.schema._problems import oversized_problem, params_problem
+
         # SECURITY: errors are collected all at once by the library, those of every branch included.
         work = self._weight * values_in(params)
         if work <= MAX_ERRORS:
@@ -147,6 +156,8 @@ def _compile(schema: dict[str, Any]) -> jsonschema_rs.Validator:
 
 
 def _broken(error: jsonschema_rs.ValidationError) -> str:
+    from wasmrt.schema._words import field_path
+
     where = field_path(error.instance_path)
     if error.kind.name == "format":
         return f"has a pattern that is broken or cannot run in linear time (at {where}): {plain(error.message, 100)}"
