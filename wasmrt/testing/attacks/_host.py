@@ -135,7 +135,7 @@ HOST = (
         ),
         # Cut to a log entry, or refused as a string that is too long to cross.
         harmless=True,
-        expects=(BudgetExceededError,),
+        expects=(BudgetExceededError, DeadlineExceededError),
     ),
     Attack(
         name="stdout-flood",
