@@ -28,6 +28,7 @@ from wasmrt.engine._types import (
     WitType,
 )
 from wasmrt.engine._values import FORMAT, PAYLOAD, Case, Err, Ok, Some, is_nested_option
+from wasmrt.errors import BudgetExceededError
 
 Lifter = Callable[[int, int], Any]
 
@@ -39,11 +40,15 @@ _SIZE, _ENTRY = _ffi.VALUE_SIZE, _ffi.ENTRY_SIZE
 _NAME_SIZE = _ENTRY - _SIZE
 
 
-def lifter(kind: WitType) -> Lifter:  # noqa: C901 - one case a kind of type reads best in one place
-    """The function that lifts values of `kind`."""
+def lifter(kind: WitType, *, max_text_bytes: int | None = None) -> Lifter:  # noqa: C901 - one case a kind of type
+    """The function that lifts values of `kind`; a string over `max_text_bytes` raises `BudgetExceededError`."""
+
+    def inner(part: WitType) -> Lifter:
+        return lifter(part, max_text_bytes=max_text_bytes)
+
     match kind:
         case Primitive("string"):
-            return _string
+            return _string if max_text_bytes is None else _bounded_string(max_text_bytes)
         case Primitive("char"):
             return lambda address, _: chr(_number("I", 4)(address, _))
         case Primitive(name):
@@ -53,21 +58,21 @@ def lifter(kind: WitType) -> Lifter:  # noqa: C901 - one case a kind of type rea
         case ListType(Primitive(name)) if name in FORMAT:
             return _numbers(*FORMAT[name])
         case ListType(element):
-            return _list(lifter(element))
+            return _list(inner(element))
         case RecordType(fields):
-            return _record([(name, lifter(inner)) for name, inner in fields])
+            return _record([(name, inner(part)) for name, part in fields])
         case TupleType(elements):
-            return _tuple([lifter(inner) for inner in elements])
+            return _tuple([inner(part) for part in elements])
         case VariantType(cases):
-            return _variant({name: None if inner is None else lifter(inner) for name, inner in cases})
+            return _variant({name: None if part is None else inner(part) for name, part in cases})
         case EnumType():
             return _string
         case FlagsType():
             return _flags
-        case OptionType(inner):
-            return _option(lifter(inner), is_nested_option(kind))
+        case OptionType(part):
+            return _option(inner(part), is_nested_option(kind))
         case ResultType(ok, err):
-            return _result(None if ok is None else lifter(ok), None if err is None else lifter(err))
+            return _result(None if ok is None else inner(ok), None if err is None else inner(err))
         case ResourceRef():
             return _resource
 
@@ -86,6 +91,22 @@ def _string(address: int, _context: int) -> str:
     vector = _vector_at(address + PAYLOAD)
     size = vector.size
     return _string_at(vector.data, size).decode("utf-8") if size else ""
+
+
+def _bounded_string(max_bytes: int) -> Lifter:
+    def lift(address: int, context: int) -> str:
+        size = _vector_at(address + PAYLOAD).size
+        if size > max_bytes:
+            raise BudgetExceededError(
+                f"the guest passed the host a text of {size:,} bytes",
+                limit=max_bytes,
+                used=size,
+                setting="limits.MAX_HOST_TEXT_BYTES",
+                hint="have the tool pass large data in parts",
+            )
+        return _string(address, context)
+
+    return lift
 
 
 def _number(code: str, width: int) -> Lifter:

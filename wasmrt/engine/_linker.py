@@ -25,6 +25,7 @@ from wasmrt.engine._resources import number_of
 from wasmrt.engine._traps import fault
 from wasmrt.engine._types import FuncType, InterfaceType
 from wasmrt.errors import InternalError, UnknownImportError
+from wasmrt.limits import MAX_HOST_TEXT_BYTES
 
 HostFunction = Callable[..., Any]
 
@@ -136,7 +137,7 @@ class Linker:
         key = next(_ids)
         _imports[key] = _Import(
             function,
-            tuple(lifter(param) for _, param in kind.params),
+            tuple(lifter(param, max_text_bytes=MAX_HOST_TEXT_BYTES) for _, param in kind.params),
             None if kind.result is None else lowerer(kind.result),
         )
         self._ids.append(key)
