@@ -1,7 +1,8 @@
 """From an empty directory to a running tool, in every language, with the time of each step.
 
-What a registry would have to give is fetched only with WASMRT_TEST_FETCH=1, as in CI; without it a language whose
-toolchain is not on this machine yet is skipped, by name and loudly.
+What a registry would have to give is fetched only with WASMRT_GUESTS_PREPARE=1, as in CI (StarlingMonkey's 385 MB only
+with WASMRT_GUESTS_STARLINGMONKEY=1 as well); without it a language whose toolchain is not on this machine yet is
+skipped, by name and loudly.
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from wasmrt.authoring import template_names
-from wasmrt.authoring._toolchain import toolchains_dir
+from wasmrt.authoring import template_names, toolchains_dir
 from wasmrt.cli import cli
 
-FETCH = os.environ.get("WASMRT_TEST_FETCH") == "1"
 _PLACES = "weather/places.txt"
+
+
+def may_fetch(language: str) -> bool:
+    wanted = ["WASMRT_GUESTS_PREPARE"] + ["WASMRT_GUESTS_STARLINGMONKEY"] * (language == "js-starlingmonkey")
+    return all(os.environ.get(name) == "1" for name in wanted)
 
 
 class Journey:
@@ -34,9 +38,9 @@ class Journey:
         self.times.append(f"{arguments[0]} {time.monotonic() - started:.2f} s")
         if result.exit_code != code and '"missing-toolchain"' in result.stderr:
             problem = json.loads(result.stderr)
-            pytest.skip(f"{problem['message']}: {problem['hint']} (WASMRT_TEST_FETCH=1 lets this test fetch it)")
+            pytest.skip(f"{problem['message']}: {problem['hint']} (WASMRT_GUESTS_PREPARE=1 lets this test fetch it)")
         if result.exit_code != code and "offline" in result.stderr:
-            pytest.skip("crates are not in cargo's cache yet (WASMRT_TEST_FETCH=1 lets this test fetch them)")
+            pytest.skip("crates are not in cargo's cache yet (WASMRT_GUESTS_PREPARE=1 lets this test fetch them)")
         assert result.exit_code == code, f"exit code {result.exit_code}: {result.stderr or result.exception!r}"
         return result
 
@@ -49,14 +53,15 @@ def test_new_build_test_install_and_run(
     # Toolchains and crates that are here already are used; everything else is this test's own.
     monkeypatch.setenv("WASMRT_TOOLCHAINS", str(toolchains_dir()))
     monkeypatch.setenv("WASMRT_HOME", str(tmp_path / "home"))
-    if not FETCH:
+    fetching = may_fetch(language)
+    if not fetching:
         monkeypatch.setenv("CARGO_NET_OFFLINE", "true")
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
     step = Journey()
 
     step("new", "weather", "--lang", language)
-    built = json.loads(step("build", "weather", "--json", *["--yes"] * FETCH).stdout)
+    built = json.loads(step("build", "weather", "--json", *["--yes"] * fetching).stdout)
     tested = json.loads(step("test", "weather", "--json").stdout)
     step("install", f"weather/{built['component']}", "--yes")
     Path("files/weather").mkdir(parents=True)

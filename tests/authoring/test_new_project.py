@@ -2,9 +2,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from wasmrt.authoring import create_project, load_template, open_project, template_names
 from wasmrt.capabilities import parse
@@ -54,9 +57,17 @@ def test_a_name_that_cannot_be_a_tool_and_a_folder_is_refused_with_the_rule(name
     assert list(tmp_path.iterdir()) == []
 
 
-def test_every_name_that_a_project_can_have_can_be_installed() -> None:
-    for name in ("a", "word-count", "x1-y2-z3", "x" * 40):
-        assert read_name(name) == name
+@given(name=st.from_regex(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", fullmatch=True) | st.text(max_size=50))
+@settings(max_examples=60, deadline=None)
+def test_every_name_that_a_project_can_have_can_be_installed(name: str) -> None:
+    with TemporaryDirectory() as folder:
+        try:
+            project = create_project(name, "c", Path(folder))
+        except InvalidNameError:
+            assert list(Path(folder).iterdir()) == []
+            return
+        assert [path.name for path in Path(folder).iterdir()] == [name]
+        assert read_name(open_project(project.folder).name) == name
 
 
 @pytest.mark.parametrize("kind", ["folder", "file", "dangling link"])

@@ -8,7 +8,7 @@ from wasmrt.authoring._cases import RecordedExchange, TestCase, read_cases
 from wasmrt.authoring._measure import Measured, limits_that_start, measure
 from wasmrt.authoring._project import Project, create_project, open_project
 from wasmrt.authoring._template import Need, Packages, Step, Template, load_template, template_names
-from wasmrt.authoring._toolchain import Agree, Progress, Toolchain, find_toolchain, silent
+from wasmrt.authoring._toolchain import Agree, Progress, Toolchain, find_toolchain, silent, toolchains_dir
 from wasmrt.authoring._trial import TestResult, difference, run_cases
 from wasmrt.authoring._verdict import Verdict, judge
 from wasmrt.authoring._watch import Wait, changes, is_stale
@@ -46,4 +46,5 @@ __all__ = [
     "sidecar_of",
     "silent",
     "template_names",
+    "toolchains_dir",
 ]
