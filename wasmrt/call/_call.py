@@ -152,7 +152,10 @@ def _lift(context: CallContext, text: str) -> tuple[Any, str]:
         )  # fmt: skip
     try:
         check_depth(text)
-        return decode(text), text
+        result = decode(text)
+        if "\\u" in text:
+            encoded(result).encode()  # half a surrogate pair is JSON, but no text that anybody could pass on
+        return result, text
     except (ValueError, RecursionError, InvalidParametersError) as error:
         raise GuestOutputError(
             "the tool answered with something that is not JSON", hint="have the tool serialize its result"

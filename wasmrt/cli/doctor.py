@@ -31,18 +31,27 @@ class Check:
 
 
 @click.command("doctor")
+@click.option("attacking", "--attack", is_flag=True, help="Let the bundled hostile tools loose on this installation.")
 @json_option
 @click.pass_context
-def doctor(ctx: click.Context, as_json: bool) -> None:
+def doctor(ctx: click.Context, attacking: bool, as_json: bool) -> None:
     """Check versions, engine, cache, catalog, secrets and clock.
 
-    The exit code is 1 when something does not work.
+    With --attack, run every bundled hostile tool instead, and show what stopped each. The exit code is 1 when
+    something does not work or an attack broke out.
 
     \b
     Examples:
       wasmrt doctor
+      wasmrt doctor --attack
       wasmrt doctor --json
     """
+    if attacking:
+        from wasmrt.cli._attacks import attack
+
+        if not attack(as_json):
+            ctx.exit(FAILED)
+        return
     from wasmrt.catalog import find_places
 
     places = find_places()
