@@ -9,11 +9,12 @@ import pytest
 from tests.guests.build import GUESTS
 from wasmrt.capabilities import Capabilities
 from wasmrt.config import WasmRuntimeConfig
+from wasmrt.engine import OptLevel
 from wasmrt.errors import GuestError, LimitError, ToolError, TrapError
 from wasmrt.limits import MIB
 from wasmrt.runtime import PreparedTool, WasmToolRuntime
 
-OTHERS = {"echo-wat", "counter-wat", "host-wat", "rust-tool", "rust-wasip2"}
+OTHERS = {"echo-wat", "counter-wat", "host-wat", "rust-tool", "rust-wasip2", "rust-http", "starlingmonkey-fetch"}
 SAME = [name for name in GUESTS if name not in OTHERS]
 GRANT = Capabilities.none().with_workspace_read(["shared/"]).with_secrets(["known"]).with_tool_invoke({"other": "echo"})
 
@@ -27,7 +28,7 @@ def prepared(guest: Callable[[str], bytes], tmp_path_factory: pytest.TempPathFac
     (workspace / "shared").mkdir()
     (workspace / "shared/note.txt").write_text('a "quoted" note')
     (workspace / "shared/data.json").write_text("[1]")
-    config = WasmRuntimeConfig(workspace=workspace, cache_dir=tmp_path_factory.mktemp("cache"))
+    config = WasmRuntimeConfig(workspace=workspace, cache_compiled=False, optimization_level=OptLevel.NONE)
     tools: dict[str, PreparedTool] = {}
     with WasmToolRuntime(config) as runtime:
 
