@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from wasmrt.authoring._project import Project
-from wasmrt.capabilities import METHODS, InvalidUrlError, ParsedUrl, parse_url, path_problem
+from wasmrt.capabilities import METHODS, InvalidUrlError, ParsedUrl, parse_url, path_problem, read_secret_name
 from wasmrt.errors import ConfigurationError, ToolErrorKind
 from wasmrt.limits import MAX_TEST_CASES, MAX_TEST_FILE_BYTES, MAX_TEST_FILES
 
@@ -106,7 +106,7 @@ def _case(file: str, entry: Any) -> TestCase:
         raise _CaseError("it has either expected_output or expected_error")
     expects_error = "expected_error" in case
     secrets = case.get("secrets", [])
-    if not isinstance(secrets, list) or not all(isinstance(name, str) for name in secrets):
+    if not isinstance(secrets, list):
         raise _CaseError("secrets is a list of names")
     tool = case.get("tool")
     return TestCase(
@@ -119,8 +119,15 @@ def _case(file: str, entry: Any) -> TestCase:
         expected=_error(case["expected_error"]) if expects_error else case["expected_output"],
         exchanges=tuple(_exchange(exchange) for exchange in _list(case.get("http", []), "http")),
         workspace=_workspace(case.get("workspace", {})),
-        secrets=tuple(secrets),
+        secrets=tuple(_secret(name) for name in secrets),
     )
+
+
+def _secret(name: Any) -> str:
+    try:
+        return read_secret_name(name)
+    except ConfigurationError as error:
+        raise _CaseError(f"secrets: {error.message}") from None
 
 
 def _error(value: Any) -> dict[str, str]:

@@ -14,7 +14,7 @@ from wasmrt.authoring._cases import TestCase
 from wasmrt.authoring._recorded import AnyHost, MadeUpSecrets, RecordedNetwork
 from wasmrt.capabilities import Capabilities, parse
 from wasmrt.config import WasmRuntimeConfig
-from wasmrt.errors import ConfigurationError, ToolError
+from wasmrt.errors import ConfigurationError, NotInstalledError, ToolError
 from wasmrt.model import Decision, LogEntry
 from wasmrt.net import NetworkConfig
 from wasmrt.runtime import WasmToolRuntime
@@ -92,12 +92,15 @@ def _run(name: str, component: bytes, grant: Capabilities, case: TestCase, folde
     with WasmToolRuntime(config) as runtime:
         tool = runtime.prepare(name, component, grant)
         started = time.monotonic()
+        ended: dict[str, Any]
         try:
             called = tool if case.tool is None else tool.tool(case.tool)
             output = called.execute(json.dumps(case.input), case.context)
+        except NotInstalledError as error:
+            problems, ended = [f"{error.message}; {error.hint}"], {}
         except ToolError as error:
             problems = _judge_error(case, error)
-            ended: dict[str, Any] = {"error": error.message, "logs": error.logs, "decisions": error.decisions}
+            ended = {"error": error.message, "logs": error.logs, "decisions": error.decisions}
         else:
             problems = _judge_output(case, output.result)
             ended = {"actual": output.result, "logs": output.logs, "decisions": output.decisions}
