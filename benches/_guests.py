@@ -1,0 +1,63 @@
+"""The guests that are called, and what they are called with."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.guests.build import Missing, build
+
+PROVIDER = "wasmrt:tool/provider@0.1.0"
+AGENT = "near:agent/tool@0.3.0"
+_TOOLS = Path(__file__).parents[1] / "wasmrt" / "_tools"
+_JSON_BYTES = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Guest:
+    """A component, and the call that every way makes of it."""
+
+    key: str
+    title: str
+    path: Path
+    interface: str
+    tool: str
+    params: dict[str, Any]
+
+    @property
+    def text(self) -> str:
+        return json.dumps(self.params)
+
+
+def guests() -> tuple[list[Guest], list[str]]:
+    """The guests that can be had here, and in words why the others cannot."""
+    found = [
+        Guest("rust-echo", "Rust echo", _TOOLS / "echo.wasm", PROVIDER, "echo", {"message": "hi"}),
+        Guest("rust-json", "Rust, JSON of 100 KB", _TOOLS / "json.wasm", PROVIDER, "json", _json_work()),
+    ]
+    skipped = []
+    for key, title, name in (
+        ("wat-echo", "WAT echo", "echo-wat"),
+        ("quickjs-echo", "QuickJS echo", "quickjs"),
+        # Without WASI, so that C can call it too, where every import is a trap.
+        ("python-echo", "Python echo", "python-stub"),
+    ):
+        made = build(name)
+        if isinstance(made, Missing):
+            skipped.append(f"{title}: toolchain {made.toolchain} is missing: {made.reason}")
+        else:
+            found.append(Guest(key, title, made, AGENT, "", {"message": "hi"}))
+    return found, skipped
+
+
+def _json_work() -> dict[str, Any]:
+    items: list[dict[str, Any]] = []
+    size = 0
+    while size < _JSON_BYTES:
+        number = len(items)
+        item = {"id": number, "name": f"item number {number}", "tags": ["one", "two"], "price": number * 1.25}
+        items.append(item)
+        size += len(json.dumps(item)) + 2
+    return {"operation": "query", "data": {"items": items}, "path": "$.items[?@.price < 10].name"}

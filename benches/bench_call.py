@@ -1,0 +1,213 @@
+"""What one call costs: C on the same library, raw wasmtime-py, Extism, and wasmrt bare and whole.
+
+    python -m benches.bench_call [--quick]            medians, percentiles, rates, memory, and their ratios
+    python -m pytest benches/bench_call.py            the same ways under pytest-benchmark, for the Rust echo
+
+Every call is made in a store of its own, except by Extism's reused plugin.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from benches import _ways as ways
+from benches._guests import Guest, guests
+from benches._measure import (
+    Line,
+    Report,
+    Table,
+    Way,
+    clocked,
+    in_turn,
+    median,
+    percentile,
+    rates,
+    ratio,
+    resident_mib,
+    run,
+    shown,
+    together,
+)
+
+LONG_RUN = 20_000
+_BLOCK = 1_000
+_MEMORY_CALLS = 300
+_LARGE_BYTES = 10_000_000
+_ALLOCATORS = ("pooling", "warm-pooling", "on-demand")
+FLOOR, WARM_FLOOR = "C, pooling", "C, warm-pooling"
+Times = dict[str, list[int]]
+
+
+def measure(quick: bool) -> Report:
+    report = Report()
+    found, report.skipped = guests()
+    with ways.floor_program() as program, ways.runtime() as runtime:
+        if program is None:
+            report.skipped.append("C: no C compiler, so every ratio over C is missing")
+        for guest in found:
+            if quick and guest.path.stat().st_size > _LARGE_BYTES:
+                report.skipped.append(f"{guest.title}: left out by --quick, because it takes long to compile")
+                continue
+            print(f"... {guest.title}", file=sys.stderr, flush=True)
+            with everyone(program, runtime, guest) as (floors, here):
+                every: list[Way] = [*floors, *here]
+                times = in_turn(every, 8 if quick else 40)
+                _tell(report, guest, times)
+                if guest.key == "rust-echo":
+                    report.bars = [(name, median(taken) / 1e3) for name, taken in times.items()]
+                    _long_run(report, floors, here, LONG_RUN // 5 if quick else LONG_RUN)
+                if guest.key.startswith("rust"):
+                    _rates(report, guest, floors, here, 5 if quick else 15)
+                if guest.key in {"rust-echo", "python-echo"}:
+                    _memory(report, guest, floors)
+    return report
+
+
+@contextlib.contextmanager
+def everyone(
+    program: Any, runtime: Any, guest: Guest
+) -> Iterator[tuple[list[ways.Floor], list[ways.Here]]]:
+    """Every way to call one guest."""
+    # Large guests take long to compile, once for every C program.
+    allocators = _ALLOCATORS[: 1 if guest.path.stat().st_size > _LARGE_BYTES else None]
+    floors = [] if program is None else [ways.Floor(program, guest, name) for name in allocators]
+    tool = runtime.prepare(guest.key, guest.path.read_bytes(), ways.grant())
+    here = [ways.raw(guest), ways.bare(guest, runtime), ways.whole(tool, guest)]
+    if guest.key == "rust-echo":
+        here += ways.extism(guest)
+    try:
+        yield floors, here
+    finally:
+        for floor in floors:
+            floor.close()
+
+
+def _tell(report: Report, guest: Guest, times: Times) -> None:
+    columns = ["way", "p10", "p50", "p99", "p50 over C, pooling", "calls"]
+    floor = times.get(FLOOR)
+    rows = []
+    for name, taken in times.items():
+        over = "-" if floor is None else f"{ratio(taken, floor)[0]:.2f}"
+        parts = [shown(percentile(taken, percent)) for percent in (10, 50, 99)]
+        rows.append([name, *parts, over, f"{len(taken):,}"])
+    report.tables.append(Table(guest.title, columns, rows))
+
+    def line(question: str, way: str, over: str, target: float | None, note: str = "") -> None:
+        if way in times and over in times:
+            seen, low = ratio(times[way], times[over])
+            report.lines.append(Line(f"{guest.title}, {question}", seen, target, low=low, note=note))
+
+    # The targets are set for the Rust echo; the other guests are shown beside it.
+    is_echo = guest.key == "rust-echo"
+    line("ours bare, over the C floor with the pooling allocator", "wasmrt bare", FLOOR, 1.6 if is_echo else None)
+    line("ours whole, over the C floor", "wasmrt whole", FLOOR, 2.0 if is_echo else None)
+    like_ours = "the pool keeps memory resident, as ours does"
+    line("ours bare, over C with our own pool's settings", "wasmrt bare", WARM_FLOOR, None, like_ours)
+    line("ours whole, over C with our own pool's settings", "wasmrt whole", WARM_FLOOR, None, like_ours)
+    line("ours whole over raw wasmtime-py, which guards nothing", "wasmrt whole", "raw wasmtime-py",
+         0.7 if is_echo else None)  # fmt: skip
+    line("ours whole over Extism with a fresh plugin", "wasmrt whole", "Extism, fresh plugin", 0.2)
+    line("ours whole over Extism with a fresh plugin of a module compiled before", "wasmrt whole",
+         "Extism, fresh plugin, compiled before", None, "CompiledPlugin, which the SDK does not export")  # fmt: skip
+
+
+def _long_run(report: Report, floors: list[ways.Floor], here: list[ways.Here], calls: int) -> None:
+    """p99 over p50 of one thread; the C program in turn shows how much of it the machine does."""
+    taken: Times = {}
+    chosen: list[Way] = [*floors[:1], *(way for way in here if way.name == "wasmrt whole")]
+    for _ in range(calls // _BLOCK):
+        for way in chosen:
+            taken.setdefault(way.name, []).extend(way.times(_BLOCK))
+    for name, times in taken.items():
+        target = 3.0 if name == "wasmrt whole" else None
+        spread = percentile(times, 99) / median(times)
+        report.lines.append(
+            Line(f"p99 over p50, one thread, {calls:,} calls, {name}", spread, target, note=f"p50 {shown(median(times))}")
+        )
+
+
+def _rates(
+    report: Report, guest: Guest, floors: list[ways.Floor], here: list[ways.Here], rounds: int
+) -> None:
+    rows = []
+    for way in here:
+        count = max(10, int(1e8 / median(clocked(way.call, 20))))
+        one, two = rates(way.call, count, rounds)
+        rows.append([way.name, f"{one:,.0f}", f"{two:,.0f}", f"{two / one:.2f}"])
+        if way.name == "wasmrt whole":
+            question = f"{guest.title}, two threads over one, calls per second"
+            report.lines.append(Line(question, two / one, 1.8, at_least=True))
+    if len(floors) > 1:
+        one, two = _rates_of_processes(floors[0], floors[1], rounds)
+        rows.append(["C, one and two processes", f"{one:,.0f}", f"{two:,.0f}", f"{two / one:.2f}"])
+        question = f"{guest.title}, two C processes over one, which is what this machine has to give"
+        report.lines.append(Line(question, two / one))
+    columns = ["way", "calls per second, 1 thread", "2 threads", "ratio"]
+    report.tables.append(Table(f"{guest.title}: calls per second", columns, rows))
+
+
+def _rates_of_processes(first: ways.Floor, second: ways.Floor, rounds: int) -> tuple[float, float]:
+    """Each alone, and both at once: `first` and `second` differ, so that their own rates are added up."""
+    floors = (first, second)
+    count = [max(10, int(1e8 / median(floor.times(20)))) for floor in floors]
+    alone, both = [], []
+    for _ in range(rounds):
+        jobs = [lambda floor=floor, n=n: floor.times(n) for floor, n in zip(floors, count, strict=True)]
+        alone.append(sum(count) / sum(together([job]) for job in jobs))
+        both.append(sum(count) / together(jobs))
+    return median(alone), median(both)
+
+
+def _memory(report: Report, guest: Guest, floors: list[ways.Floor]) -> None:
+    """Resident memory of a process that has made some calls in one way, and nothing else."""
+    rows = [["a bare Python", f"{_resident('nothing', guest):.0f}"]]
+    rows += [[floor.name, f"{floor.resident_mib:.0f}"] for floor in floors]
+    names = ["raw", "bare", "whole"] + (["extism"] if guest.key == "rust-echo" else [])
+    rows += [[name, f"{_resident(name, guest):.0f}"] for name in names]
+    report.tables.append(Table(f"{guest.title}: resident memory", ["process", "MiB"], rows))
+
+
+def _resident(name: str, guest: Guest) -> float:
+    command = [sys.executable, "-m", "benches.bench_call", "--resident", name, guest.key]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def _be_resident(name: str, key: str) -> int:
+    if name == "nothing":
+        print(subprocess.run([sys.executable, "-c", _BARE_PYTHON], check=True, capture_output=True, text=True).stdout)
+        return 0
+    guest = next(guest for guest in guests()[0] if guest.key == key)
+    with contextlib.ExitStack() as stack:
+        if name == "raw":
+            way = ways.raw(guest)
+        elif name == "extism":
+            way = ways.extism(guest)[1]
+        else:
+            runtime = stack.enter_context(ways.runtime())
+            if name == "bare":
+                way = ways.bare(guest, runtime)
+            else:
+                way = ways.whole(runtime.prepare(key, guest.path.read_bytes(), ways.grant()), guest)
+        way.times(_MEMORY_CALLS)
+        print(resident_mib())
+    return 0
+
+
+_BARE_PYTHON = "print(next(int(l.split()[1]) / 1024 for l in open('/proc/self/status') if l.startswith('VmRSS')))"
+
+
+@pytest.mark.parametrize("name", ["raw wasmtime-py", "wasmrt bare", "wasmrt whole", "Extism, fresh plugin"])
+def test_rust_echo(benchmark: Callable[..., Any], name: str) -> None:
+    guest = next(guest for guest in guests()[0] if guest.key == "rust-echo")
+    with ways.runtime() as runtime, everyone(None, runtime, guest) as (_, here):
+        benchmark(next(way.call for way in here if way.name == name))
+
+
+if __name__ == "__main__":
+    sys.exit(_be_resident(*sys.argv[2:4]) if sys.argv[1:2] == ["--resident"] else run(measure))
