@@ -133,6 +133,8 @@ class Services:
 
 
 _SYSTEM_CLOCK = SystemClock()
+CLOSING_SECONDS = 0.05
+"""Logs and errors of a call that is late are still scanned for this long; what is not done by then is withheld."""
 _wake_lock = threading.Lock()
 
 
@@ -144,6 +146,7 @@ class CallContext:
         "_on_end",
         "_parts",
         "_primed",
+        "_scan_until",
         "_scanner",
         "_wake",
         "call_id",
@@ -213,6 +216,7 @@ class CallContext:
         self._ended_by: BaseException | None = None
         self._primed: dict[str, str] = {}
         self._scanner: LeakScanner | None = None
+        self._scan_until = self.deadline
         self._wake: threading.Event | None = None
         self._on_end: Callable[[], None] | None = None
 
@@ -325,8 +329,16 @@ class CallContext:
     def scanner(self) -> LeakScanner:
         """Knows the rules and every secret that was primed so far."""
         if self._scanner is None:
-            self._scanner = self.services.detector.primed(self._primed)
+            self._scanner = self.services.detector.primed(self._primed, check=self._check_scan)
         return self._scanner
+
+    def closing(self) -> None:
+        """The guest is gone; what it left behind may be scanned for a moment longer, its deadline or not."""
+        self._scan_until = max(self._scan_until, time.monotonic() + CLOSING_SECONDS)
+
+    def _check_scan(self) -> None:
+        if time.monotonic() >= self._scan_until:
+            raise self._late()
 
     def prime(self, name: str, value: str) -> None:
         """Have `scanner` find `value` from now on; called before a secret is put to use."""

@@ -19,6 +19,7 @@ from wasmrt.capabilities import Capabilities, RateLimitConfig
 from wasmrt.context import CallContext, Clock, Services, SystemClock
 from wasmrt.engine import Sandbox
 from wasmrt.errors import (
+    DeadlineExceededError,
     GuestOutputError,
     InvalidParametersError,
     LeakError,
@@ -205,14 +206,22 @@ def _output(context: CallContext, result: Any, raw: str, fuel: int) -> ToolOutpu
 def _clean_logs(context: CallContext) -> tuple[LogEntry, ...]:
     if not context.logs:
         return ()
-    scanner = context.scanner
-    return tuple(LogEntry(e.level, scanner.redact(e.message), e.timestamp_ms) for e in context.logs)
+    context.closing()
+    return tuple(LogEntry(e.level, _clean(context, e.message), e.timestamp_ms) for e in context.logs)
+
+
+def _clean(context: CallContext, text: str) -> str:
+    try:
+        return context.scanner.redact(text)
+    except DeadlineExceededError:
+        return "[withheld: it could not be scanned in time]"
 
 
 def _failure(context: CallContext, error: BaseException, fuel: int) -> BaseException:
     failure = from_exception(error, context, fuel)
     if isinstance(failure, ToolError):
-        clean = context.scanner.redact(failure.message)
+        context.closing()
+        clean = _clean(context, failure.message)
         if clean != failure.message:
             failure.message = clean
             failure.args = (clean,)

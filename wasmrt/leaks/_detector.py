@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from wasmrt.errors import ConfigurationError
 from wasmrt.leaks._builtin import builtin_rules
-from wasmrt.leaks._engine import RuleEngine
+from wasmrt.leaks._engine import Check, RuleEngine
 from wasmrt.leaks._model import (
     CLEAN,
     SECRET_RULE,
@@ -38,16 +38,20 @@ _DEFAULT_ACTIONS: Mapping[tuple[Direction, Severity], Action] = {
 }
 _EXACT_ACTIONS = {Direction.OUTWARD: Action.BLOCK, Direction.INWARD: Action.REDACT}
 
+Exact = tuple[str, int, int]
 Overrides = Mapping[str, Action | Mapping[Direction, Action]]
 
 
 class LeakScanner:
     """Rules plus the secrets of one call. Cheap to make; keeps no text."""
 
-    __slots__ = ("_engine", "_exact", "_overrides")
+    __slots__ = ("_check", "_engine", "_exact", "_overrides")
 
-    def __init__(self, engine: RuleEngine, overrides: Overrides, secrets: Mapping[str, str]) -> None:
+    def __init__(
+        self, engine: RuleEngine, overrides: Overrides, secrets: Mapping[str, str], check: Check | None = None
+    ) -> None:
         self._engine = engine
+        self._check = check
         self._overrides = overrides
         self._exact = _exact_matcher(secrets) if secrets else None
 
@@ -134,7 +138,7 @@ class LeakScanner:
     ) -> list[LeakMatch]:
         return [
             LeakMatch(f.rule.id, f.start, f.end, f.rule.severity, self._action(f.rule, direction), f.certain, where)
-            for f in self._engine.find(data, start, end)
+            for f in self._engine.find(data, start, end, self._check)
         ]
 
     def _matches(self, data: bytes, direction: Direction, where: str) -> list[LeakMatch]:
@@ -147,8 +151,14 @@ class LeakScanner:
         action = _EXACT_ACTIONS[direction]
         return [
             LeakMatch(SECRET_RULE + name, start, end, Severity.CRITICAL, action, True, where)
-            for name, start, end in self._exact.find(data)
+            for name, start, end in self._watched(self._exact.find(data))
         ]
+
+    def _watched(self, found: Iterator[Exact]) -> Iterator[Exact]:
+        for place in found:
+            if self._check is not None:
+                self._check()
+            yield place
 
     def _action(self, rule: Rule, direction: Direction) -> Action:
         chosen = self._overrides.get(rule.id)
@@ -197,11 +207,14 @@ class LeakDetector:
             hint = f"did you mean {nearest[0]}?" if nearest else "`wasmrt leaks rules` lists them"
             raise ConfigurationError(f"an override names the unknown rule {name!r}", hint=hint)
 
-    def primed(self, secrets: Mapping[str, str]) -> LeakScanner:
-        """Make the scanner of one call, which also knows the secrets that call may use."""
+    def primed(self, secrets: Mapping[str, str], *, check: Check | None = None) -> LeakScanner:
+        """Make the scanner of one call, which also knows the secrets that call may use.
+
+        `check` is called while a scan has work to do for its findings, and ends it by raising.
+        """
         if self._engine is None:
             self._engine = _shared_engine() if not self._added else RuleEngine(self.rules)
-        return LeakScanner(self._engine, self._overrides, secrets)
+        return LeakScanner(self._engine, self._overrides, secrets, check)
 
     def _scanner(self) -> LeakScanner:
         if self._plain is None:
