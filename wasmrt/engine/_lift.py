@@ -137,11 +137,16 @@ def _numbers(code: str, width: int) -> Lifter:
 def _list(element: Lifter) -> Lifter:
     def lift(address: int, context: int) -> list[Any]:
         size, data = _vector(address + PAYLOAD)
+        if not size:
+            return []
+        # SECURITY: neither fuel nor epochs see the time and memory that this takes: the whole list is charged before
+        # any of it is lifted, and the deadline looked at between the parts.
+        charge_values(context, size)
         values: list[Any] = []
         for start in range(0, size, _CHUNK):
-            # SECURITY: neither fuel nor epochs see the time and memory that this takes.
             count = min(_CHUNK, size - start)
-            charge_values(context, count)
+            if start:
+                charge_values(context, 0)
             at = data + start * _SIZE
             values += [element(place, context) for place in range(at, at + count * _SIZE, _SIZE)]
         return values
