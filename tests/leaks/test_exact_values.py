@@ -141,3 +141,22 @@ def test_priming_builds_nothing_until_something_is_scanned() -> None:
     scanner = DETECTOR.primed({f"s{i}": f"value-{i}-" + "x9" * 12 for i in range(10)})
     assert scanner._exact is not None and scanner._exact._alnum is None
     assert DETECTOR.primed({})._exact is None
+
+
+PIECE_EDGE = 64 * 1024
+
+
+@pytest.mark.parametrize("dress", ["verbatim", "base64-twice", "split-by-space", "hex", "reversed"])
+@pytest.mark.parametrize("edge", [PIECE_EDGE, 2 * PIECE_EDGE])
+def test_a_secret_across_the_edge_of_a_piece_is_found(dress: str, edge: int) -> None:
+    secret = "Kq7xWz90" + "mNpLrT4v"
+    dressed = f" {DRESSES[dress](secret)} ".encode()
+    scanner = DETECTOR.primed({"k": secret})
+    for shift in range(0, len(dressed), 3):
+        before = (b"a few words " * (edge // 12 + 1))[: edge - shift]
+        assert scanner.scan_bytes(before + dressed + b"and more " * 9).matches, shift
+
+
+def test_the_ends_of_a_secret_are_replaced_even_where_they_are_punctuation() -> None:
+    secret = "--==" + "Kq7xWz90mNpLrT4v" + "!?--"
+    assert DETECTOR.primed({"k": secret}).redact(f"a{secret}b") == "a[REDACTED:secret:k]b"

@@ -13,7 +13,7 @@ import base64
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from wasmrt.leaks._layers import Budget, holds_escapes, opened, unescapings
+from wasmrt.leaks._layers import PIECE_BYTES, Budget, holds_escapes, opened, unescapings
 
 MIN_SECRET_CHARS = 6
 """Below this a secret is not looked for: it would redact ordinary words."""
@@ -38,6 +38,8 @@ class _Needle(NamedTuple):
     """In lower case, without what its form drops."""
     cased: bytes | None
     """The same in the secret's own case, where case tells the secret from a word."""
+    secret: bytes | None = None
+    """The secret, where the needle is all of it but what the form drops: its ends may be among that."""
 
 
 class ExactMatcher:
@@ -63,19 +65,22 @@ class ExactMatcher:
     def _build(self) -> None:
         alnum: list[_Needle] = []
         loose: list[_Needle] = []
+        verbatim: list[tuple[str, bytes]] = []
         for name, value in self._secrets:
             raw = value.encode("utf-8", "surrogatepass")
             plain = raw.translate(None, _NOT_ALNUM)
             if len(plain) >= _MIN_ALNUM:
-                alnum += _both_ways(name, plain)
+                alnum += _both_ways(name, plain, raw)
             elif len(tight := raw.translate(None, _SEPARATORS)) >= _MIN_NEEDLE:
-                loose += _both_ways(name, tight)
+                loose += _both_ways(name, tight, raw)
+            else:
+                verbatim.append((name, raw))
             if len(raw) >= _MIN_NEEDLE:
                 alnum.append(_Needle(name, raw.hex().encode(), None))
                 alnum += (_Needle(name, n.lower(), n) for n in _base64_cores(raw) if len(n) >= _MIN_NEEDLE)
         self._loose = tuple(loose)
         self._escaped = any(holds_escapes(v.encode("utf-8", "surrogatepass")) for _, v in self._secrets)
-        self._verbatim = tuple((n, v.encode("utf-8", "surrogatepass")) for n, v in self._secrets)
+        self._verbatim = tuple(verbatim)
         self._alnum = tuple(alnum)
 
     def _search(self, data: bytes, *, depth: int, budget: Budget, whole: bool = True) -> Iterator[tuple[str, int, int]]:
@@ -96,17 +101,16 @@ class ExactMatcher:
 
     def _plainly(self, data: bytes) -> Iterator[tuple[str, int, int]]:
         for name, value in self._verbatim:
-            at = data.find(value)
-            while at >= 0:
-                yield name, at, at + len(value)
-                at = data.find(value, at + len(value))
+            yield from _as_it_is(data, name, value)
         assert self._alnum is not None
         for needles, dropped in ((self._alnum, _NOT_ALNUM), (self._loose, _SEPARATORS)):
-            if not needles:
+            if not needles or not _may_hold(data, needles, dropped):
                 continue
             form = data.translate(_LOWER, dropped)
             for needle in needles:
                 at = form.find(needle.text)
+                if at >= 0 and needle.secret:
+                    yield from _as_it_is(data, needle.name, needle.secret)
                 while at >= 0:
                     span = _origin(data, dropped, at, len(needle.text))
                     if _same_case(data[span[0] : span[1]].translate(None, dropped), needle):
@@ -114,10 +118,30 @@ class ExactMatcher:
                     at = form.find(needle.text, at + 1)
 
 
-def _both_ways(name: str, plain: bytes) -> tuple[_Needle, _Needle]:
+def _may_hold(data: bytes, needles: tuple[_Needle, ...], dropped: bytes) -> bool:
+    """Look for needles piece by piece, so that a large text is not copied as a whole, out of the processor's cache."""
+    texts = {needle.text for needle in needles}
+    overlap = max(map(len, texts)) - 1
+    form = b""
+    for low in range(0, len(data), PIECE_BYTES):
+        form = form[-overlap:] + data[low : low + PIECE_BYTES].translate(_LOWER, dropped)
+        for text in texts:
+            if text in form:
+                return True
+    return False
+
+
+def _as_it_is(data: bytes, name: str, secret: bytes) -> Iterator[tuple[str, int, int]]:
+    at = data.find(secret)
+    while at >= 0:
+        yield name, at, at + len(secret)
+        at = data.find(secret, at + len(secret))
+
+
+def _both_ways(name: str, plain: bytes, secret: bytes) -> tuple[_Needle, _Needle]:
     cased = None if plain in (plain.lower(), plain.upper()) else plain
     return (
-        _Needle(name, plain.lower(), cased),
+        _Needle(name, plain.lower(), cased, secret),
         _Needle(name, plain.lower()[::-1], cased and cased[::-1]),
     )
 
