@@ -32,9 +32,7 @@ def test_a_plain_text_keyring_counts_as_none(tmp_path: Path, monkeypatch: pytest
         open_store(tmp_path, backend="keyring", environ={})
 
 
-def test_a_keyring_is_used_where_there_is_one_and_no_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_keyring_is_used_where_there_is_one_and_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keyring, "get_keyring", type("Desktop", (), {"priority": 5}))
     assert isinstance(open_store(tmp_path, environ={}), KeyringSecrets)
     open_store(tmp_path, backend="file", environ={}).set("local", "token", Secret("value"))
@@ -47,9 +45,7 @@ def test_an_unknown_backend_is_an_error(tmp_path: Path) -> None:
 
 
 def test_the_environment_serves_one_user_and_only_prefixed_names() -> None:
-    store = EnvironmentSecrets(
-        {"WASMRT_SECRET_API_TOKEN": "value", "HOME": "/root", "WASMRT_SECRET_EMPTY": ""}
-    )
+    store = EnvironmentSecrets({"WASMRT_SECRET_API_TOKEN": "value", "HOME": "/root", "WASMRT_SECRET_EMPTY": ""})
     assert store.get("local", "api_token").reveal() == "value"
     assert store.get("local", "api-token").reveal() == "value"
     assert [info.name for info in store.list("local")] == ["api_token"]
