@@ -5,7 +5,7 @@ because Python's own find nothing in the sandbox.
 """
 
 import json
-from typing import Any, Optional
+from typing import Any
 
 from componentize_py_types import Err
 from wit_world import exports
@@ -28,7 +28,7 @@ class Provider(exports.Provider):
         annotations = Annotations(read_only=True, destructive=False, network=True)
         return [Tool("{{name}}", "Tells how warm it is at a place.", json.dumps(SCHEMA), annotations)]
 
-    def call(self, name: str, params: str, context: Optional[str]) -> str:
+    def call(self, name: str, params: str, context: str | None) -> str:
         # A host function that fails raises its failure as an Err, and leaving it alone passes it on.
         return json.dumps(_run(**json.loads(params)))
 
