@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -19,7 +20,7 @@ SESSION = (
     ('wasmrt run echo \'{"mesage": "hi"}\'', None),
     ("wasmrt caps explain search.capabilities.json", None),
     ("wasmrt caps explain search.capabilities.json --url https://api.example.com/v1.evil/x", None),
-    ("wasmrt doctor --attack", 16),
+    ("wasmrt doctor --attack", 15),
 )
 
 
@@ -45,7 +46,10 @@ def main() -> None:
             for line in shown:
                 console.print(Text(line, style="red" if line.startswith("error:") else ""))
             console.print()
-    HERE.joinpath("session.svg").write_text(console.export_svg(title="wasmrt"))
+    drawn = console.export_svg(title="wasmrt")
+    # The picture stands alone: the reader's own monospace font, nothing fetched.
+    drawn = re.sub(r"@font-face \{.*?\}", "", drawn, flags=re.DOTALL).replace("Fira Code", "monospace")
+    HERE.joinpath("session.svg").write_text(drawn)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from wasmrt.cli._output import is_interactive, show_columns, show_json
+from wasmrt.cli._output import is_interactive, show, show_columns, show_json
 
 if TYPE_CHECKING:
     from wasmrt.testing.attacks import Attack, Outcome
@@ -46,7 +46,7 @@ def attack(as_json: bool) -> bool:
         ]
         show_columns(("ATTACK", "STOPPED BY", "TIME", "VERDICT"), rows)
         held = sum(v.held for v in verdicts)
-        show_columns(("SUMMARY",), [(f"{held} of {len(verdicts)} attacks held; the host answers still",)])
+        show(f"\n{held} of {len(verdicts)} attacks held, and the host still answers")
     return all(verdict.held for verdict in verdicts)
 
 
