@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wasmrt.leaks import Action, Direction, LeakDetector
+from wasmrt.leaks import Action, Direction, LeakDetector, Severity
 
 DETECTOR = LeakDetector()
 
@@ -97,9 +97,53 @@ def test_a_secret_inside_gzip_is_found_in_bytes() -> None:
     assert DETECTOR.primed({"k": secret}).scan_bytes(packed).matches[0].rule == "secret:k"
 
 
-def test_a_bomb_costs_its_budget_and_no_more() -> None:
-    bomb = gzip.compress(gzip.compress(b"\0" * 200_000_000))
-    assert not DETECTOR.primed({"k": "quiet-" + "secret-value-7"}).scan_bytes(bomb).matches
+QUIET = {"k": "quiet-" + "secret-value-7"}
+
+
+def nested(text: bytes, layers: int) -> bytes:
+    for _ in range(layers):
+        text = base64.b64encode(text)
+    return text
+
+
+def many_archives() -> bytes:
+    return b"--".join(gzip.compress(b"%d" % number) for number in range(20))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        gzip.compress(gzip.compress(b"\0" * 200_000_000)),
+        nested(b"a plain text that is packed very often", 7),
+        b"%25" + b"25" * 7 + b"41",
+        many_archives(),
+    ],
+    ids=["bomb", "nested", "escaped", "many"],
+)
+def test_content_over_the_budget_is_warned_of_and_costs_no_more_than_that(data: bytes) -> None:
+    report = DETECTOR.primed(QUIET).scan_bytes(data)
+    (match,) = report.matches
+    assert (match.rule, match.start, match.end) == ("unopened-content", 0, len(data))
+    assert match.severity is Severity.LOW and match.action is Action.WARN and not match.certain
+
+
+@pytest.mark.parametrize(
+    "data", [gzip.compress(gzip.compress(b"\0" * 2_000_000)), nested(b"a plain text", 4), b"%25%2541", b"text" * 9]
+)
+def test_content_within_the_budget_is_not_warned_of(data: bytes) -> None:
+    assert DETECTOR.primed(QUIET).scan_bytes(data).matches == ()
+
+
+def test_an_override_may_block_content_over_the_budget() -> None:
+    scanner = LeakDetector(overrides={"unopened-content": Action.BLOCK}).primed(QUIET)
+    secret = QUIET["k"].encode()
+    report = scanner.scan_bytes(secret + b" " + many_archives())
+    assert report.should_block
+    assert [m.rule for m in report.matches] == ["secret:k", "unopened-content"]
+
+
+def test_secrets_that_are_all_too_short_are_named() -> None:
+    assert DETECTOR.primed({"a": "x1", "b": "y2"}).unwatched == ("a", "b")
 
 
 @pytest.mark.parametrize("word", ["word", "pass", "a b"])

@@ -11,6 +11,7 @@ from wasmrt.leaks._engine import Check, RuleEngine
 from wasmrt.leaks._model import (
     CLEAN,
     SECRET_RULE,
+    UNOPENED_RULE,
     Action,
     Direction,
     LeakMatch,
@@ -38,7 +39,7 @@ _DEFAULT_ACTIONS: Mapping[tuple[Direction, Severity], Action] = {
 }
 _EXACT_ACTIONS = {Direction.OUTWARD: Action.BLOCK, Direction.INWARD: Action.REDACT}
 
-Exact = tuple[str, int, int]
+Exact = tuple[str | None, int, int]
 Overrides = Mapping[str, Action | Mapping[Direction, Action]]
 
 
@@ -136,9 +137,10 @@ class LeakScanner:
     def _format_matches(
         self, data: bytes, direction: Direction, where: str, start: int = 0, end: int | None = None
     ) -> list[LeakMatch]:
+        found = self._engine.find(data, start, end, self._check)
         return [
-            LeakMatch(f.rule.id, f.start, f.end, f.rule.severity, self._action(f.rule, direction), f.certain, where)
-            for f in self._engine.find(data, start, end, self._check)
+            LeakMatch(r.id, begin, stop, r.severity, self._action(r.id, r.severity, direction), certain, where)
+            for r, begin, stop, certain in found
         ]
 
     def _matches(self, data: bytes, direction: Direction, where: str) -> list[LeakMatch]:
@@ -149,8 +151,11 @@ class LeakScanner:
         if self._exact is None:
             return []
         action = _EXACT_ACTIONS[direction]
+        unopened = self._action(UNOPENED_RULE, Severity.LOW, direction)
         return [
-            LeakMatch(SECRET_RULE + name, start, end, Severity.CRITICAL, action, True, where)
+            LeakMatch(UNOPENED_RULE, start, end, Severity.LOW, unopened, False, where)
+            if name is None
+            else LeakMatch(SECRET_RULE + name, start, end, Severity.CRITICAL, action, True, where)
             for name, start, end in self._watched(self._exact.find(data))
         ]
 
@@ -160,20 +165,20 @@ class LeakScanner:
                 self._check()
             yield place
 
-    def _action(self, rule: Rule, direction: Direction) -> Action:
-        chosen = self._overrides.get(rule.id)
+    def _action(self, rule: str, severity: Severity, direction: Direction) -> Action:
+        chosen = self._overrides.get(rule)
         if isinstance(chosen, Action):
             return chosen
         if chosen is not None and direction in chosen:
             return chosen[direction]
-        return _DEFAULT_ACTIONS[direction, rule.severity]
+        return _DEFAULT_ACTIONS[direction, severity]
 
 
 class LeakDetector:
     """Finds secrets by their formats. One per process; `primed` gives each call its own scanner.
 
     `rules` are added to those that ship with wasmrt; `overrides` names the action of a rule, or of a rule in one
-    direction.
+    direction. A primed scanner warns of `unopened-content` that is packed over the limits; it is overridden likewise.
 
     Raises:
         ConfigurationError: two rules share an id, or an override names a rule that does not exist.
@@ -195,7 +200,7 @@ class LeakDetector:
         return (*builtin_rules(), *self._added)
 
     def _check(self, rules: tuple[Rule, ...]) -> None:
-        known: set[str] = set()
+        known = {UNOPENED_RULE}
         for rule in rules:
             if rule.id in known:
                 raise ConfigurationError(f"two rules are called {rule.id}", hint="rename the one you added")

@@ -13,7 +13,7 @@ import base64
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from wasmrt.leaks._layers import PIECE_BYTES, Budget, holds_escapes, opened, unescapings
+from wasmrt.leaks._layers import PIECE_BYTES, Budget, holds_escapes, is_packed, opened, unescapings
 
 MIN_SECRET_CHARS = 6
 """Below this a secret is not looked for: it would redact ordinary words."""
@@ -55,12 +55,18 @@ class ExactMatcher:
         self._loose: tuple[_Needle, ...] = ()
         self._verbatim: tuple[tuple[str, bytes], ...] = ()
 
-    def find(self, data: bytes) -> Iterator[tuple[str, int, int]]:
-        """Yield `(name, start, end)` in byte offsets; may repeat a place."""
+    def find(self, data: bytes) -> Iterator[tuple[str | None, int, int]]:
+        """Yield `(name, start, end)` in byte offsets; may repeat a place.
+
+        A last one without a name says that some of it was too large or too deeply packed to be opened.
+        """
         if self._secrets:
             if self._alnum is None:
                 self._build()
-            yield from self._search(data, depth=0, budget=Budget())
+            budget = Budget()
+            yield from self._search(data, depth=0, budget=budget)
+            if budget.exceeded:
+                yield None, 0, len(data)
 
     def _build(self) -> None:
         alnum: list[_Needle] = []
@@ -86,6 +92,7 @@ class ExactMatcher:
     def _search(self, data: bytes, *, depth: int, budget: Budget, whole: bool = True) -> Iterator[tuple[str, int, int]]:
         yield from self._plainly(data)
         if depth >= budget.depth:
+            budget.exceeded = budget.exceeded or is_packed(data)
             return
         settled = True
         for decoded in unescapings(data, apart=self._escaped and depth < _APART_DEPTH):

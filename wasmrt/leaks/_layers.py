@@ -17,6 +17,8 @@ MAX_DEPTH = 5
 MAX_OPENED_BYTES = 32 * MIB
 """Decoded and unpacked bytes of one scan together: a bomb costs this much and no more."""
 _MAX_ARCHIVES = 16
+_MORE_BYTES = 64 * KIB
+"""What is opened to see whether there is one more layer."""
 PIECE_BYTES = 64 * KIB
 """What is looked at in one go while nothing is found."""
 
@@ -27,9 +29,12 @@ class Budget:
 
     depth: int = MAX_DEPTH
     left: int = MAX_OPENED_BYTES
+    exceeded: bool = False
+    """Something was left unopened: too large, too deep or too many."""
 
     def take(self, size: int) -> bool:
         self.left -= size
+        self.exceeded = self.exceeded or self.left < 0
         return self.left >= 0
 
 
@@ -167,6 +172,11 @@ def opened(data: bytes, budget: Budget) -> Iterator[tuple[int, int, bytes]]:
                 yield start, end, inner
 
 
+def is_packed(data: bytes) -> bool:
+    """Tell whether a text holds one more layer."""
+    return holds_escapes(data) or any(True for _ in opened(data, Budget(left=_MORE_BYTES)))
+
+
 def _runs(data: bytes) -> Iterator[tuple[int, int]]:
     """Yield the places of base64 or hex: long words and the lines that continue them."""
     overlap = len(_LEAST_RUN) - 1
@@ -217,11 +227,14 @@ def _archives(data: bytes, budget: Budget) -> Iterator[tuple[int, bytes]]:
         if inner:
             yield at, inner
         at, seen = data.find(_GZIP, at + 3), seen + 1
+    budget.exceeded = budget.exceeded or at >= 0
 
 
 def _inflated(data: bytes, wbits: int, budget: Budget) -> bytes:
+    stream = zlib.decompressobj(wbits)
     try:
-        inner = zlib.decompressobj(wbits).decompress(data, max(1, min(budget.left, MAX_OPENED_BYTES)))
+        inner = stream.decompress(data, max(1, min(budget.left, MAX_OPENED_BYTES)))
     except zlib.error:
         return b""
+    budget.exceeded = budget.exceeded or bool(stream.unconsumed_tail)
     return inner if budget.take(len(inner)) else b""

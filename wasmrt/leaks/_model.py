@@ -36,6 +36,10 @@ SECRET_RULE = "secret:"  # noqa: S105 - the prefix of a rule's name, not a secre
 """An exact match of a primed secret is reported under this prefix and the secret's name."""
 
 
+UNOPENED_RULE = "unopened-content"
+"""Content that is packed over the limits is reported under this name: it may hold a primed secret, unseen."""
+
+
 @dataclass(frozen=True, slots=True)
 class LeakMatch:
     """One secret found: half-open offsets into what was scanned, never the value itself."""
@@ -64,7 +68,7 @@ class LeakMatch:
 
 @dataclass(frozen=True, slots=True)
 class LeakReport:
-    """Every finding in order of place; `should_block` when one of them asks for it."""
+    """Every finding in order of place, unopened content last; `should_block` when one of them asks for it."""
 
     matches: tuple[LeakMatch, ...] = ()
     should_block: bool = False
@@ -80,10 +84,10 @@ CLEAN = LeakReport()
 
 
 def report_of(matches: list[LeakMatch]) -> LeakReport:
-    """Put findings in order of place and say whether one of them blocks."""
+    """Put findings in order of place, unopened content last, and say whether one of them blocks."""
     if not matches:
         return CLEAN
-    ordered = tuple(sorted(matches, key=lambda m: (m.where, m.start, -m.end, m.rule)))
+    ordered = tuple(sorted(matches, key=lambda m: (m.rule == UNOPENED_RULE, m.where, m.start, -m.end, m.rule)))
     return LeakReport(ordered, any(m.action is Action.BLOCK for m in ordered))
 
 
