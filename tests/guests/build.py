@@ -189,8 +189,8 @@ def _starlingmonkey(recipe: Recipe, out: Path, prepare: bool) -> None:
     wanted = prepare and os.environ.get("WASMRT_GUESTS_STARLINGMONKEY") == "1"
     place = _npm("starlingmonkey", NPM_STARLINGMONKEY, wanted)
     command = [place / "node_modules/.bin/componentize-js", HERE / recipe.sources[0], "--wit", recipe.world]
-    features = ["stdio", "random", "clocks", "http", "fetch-event"]
-    _run([*command, "-n", "sandboxed-tool", "-d", *features, "--out", out])
+    absent = recipe.option.split() or ["stdio", "random", "clocks", "http", "fetch-event"]
+    _run([*command, "-n", "sandboxed-tool", "-d", *absent, "--out", out])
 
 
 def _npm(name: str, packages: tuple[str, ...], prepare: bool) -> Path:
@@ -239,10 +239,12 @@ GUESTS: dict[str, Recipe] = {
     "rust-0.4.1": _near_agent_rust("0.4.1"),
     "rust-tool": Recipe("rust", (*_RUST, "rust/tool"), _OURS, _rust, "guest-tool"),
     "rust-wasip2": Recipe("rust wasm32-wasip2", (*_RUST, "rust/wasip2"), _V030, _rust_wasip2, "guest-wasip2"),
+    "rust-http": Recipe("rust wasm32-wasip2", (*_RUST, "rust/http"), _V030, _rust_wasip2, "guest-http"),
     "python": Recipe("componentize-py", ("python",), _V030, _python),
     "python-stub": Recipe("componentize-py", ("python",), _V030, _python, "stub"),
     "quickjs": Recipe("quickjs", ("js/near-agent.js",), _V030, _quickjs),
     "starlingmonkey": Recipe("starlingmonkey", ("js/near-agent.js",), _V030, _starlingmonkey),
+    "starlingmonkey-fetch": Recipe("starlingmonkey", ("js/fetch.js",), _V030, _starlingmonkey, "fetch-event"),
     "go": Recipe("go", ("go",), _V030, _go),
 }
 

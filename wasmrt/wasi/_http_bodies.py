@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from wasmrt.engine import Case, Err, Ok
 from wasmrt.errors import BudgetExceededError
 from wasmrt.limits import MAX_HELD_HTTP_BYTES
+from wasmrt.model import Decision, Reason
 from wasmrt.wasi._handles import Handles
+from wasmrt.wasi._refusals import record
 from wasmrt.wasi._streams import CLOSED, BytesStream, IoError, OutputStream, Pollable, failed
 
 if TYPE_CHECKING:
@@ -56,11 +58,19 @@ class BodyStream(OutputStream):
         if body.closed:
             return CLOSED
         if len(body.content) + len(data) > body.limit:
-            size = Case("HTTP-request-body-size", body.limit)
-            return failed(ctx, IoError(f"the body may have {body.limit} bytes", http_code=size))
+            return _refuse(ctx, body)
         hold(ctx, len(data))
         body.content += data
         return Ok()
+
+
+def _refuse(ctx: CallContext, body: Body) -> Err:
+    if body.limit != body.declared:
+        # On record too: engines of languages trap on a stream's error, and then it is all that tells why.
+        rule = f"http.max_request_bytes is {body.limit}"
+        record(ctx, Decision(False, Reason.REQUEST_TOO_LARGE, rule, "send less, or raise it", "http", "a body"))
+    size = Case("HTTP-request-body-size", body.limit)
+    return failed(ctx, IoError(f"the body may have {body.limit} bytes", http_code=size))
 
 
 class IncomingBody:
