@@ -361,6 +361,15 @@ def test_fields_are_bounded_in_number_and_size() -> None:
         client("[static]fields.from-list", [("a", bytes(70_000))])
 
 
+def test_fields_that_a_call_makes_are_bounded_together() -> None:
+    client = Client()
+    entries = [("x", b"y" * 60_000)]
+    with pytest.raises(BudgetExceededError) as caught:
+        for _ in range(MAX_HELD_HTTP_BYTES // 60_000 + 1):
+            client.guest.drop("http/types#fields", client("[static]fields.from-list", entries).value)
+    assert caught.value.setting == "limits.MAX_HELD_HTTP_BYTES"
+
+
 def test_no_guest_is_a_server() -> None:
     client = Client()
     with pytest.raises(TrapError):

@@ -22,7 +22,7 @@ class _Held:
 
 
 def hold(ctx: CallContext, size: int) -> None:
-    """Count bytes of bodies that the call keeps on the host.
+    """Count bytes of headers and bodies that the call keeps on the host.
 
     Raises:
         BudgetExceededError: they are more than a call may keep.
@@ -31,7 +31,7 @@ def hold(ctx: CallContext, size: int) -> None:
     held.size += size
     if held.size > MAX_HELD_HTTP_BYTES:
         raise BudgetExceededError(
-            f"the guest sent and received more than {MAX_HELD_HTTP_BYTES:,} bytes of bodies",
+            f"the guest sent and received more than {MAX_HELD_HTTP_BYTES:,} bytes of headers and bodies",
             limit=MAX_HELD_HTTP_BYTES, used=held.size, setting="limits.MAX_HELD_HTTP_BYTES",
             hint="have the tool ask for less",
         )  # fmt: skip

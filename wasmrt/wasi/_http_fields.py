@@ -9,6 +9,7 @@ from wasmrt.engine import Case, Err, Ok
 from wasmrt.errors import BudgetExceededError
 from wasmrt.limits import MAX_HEADER_BYTES, MAX_HEADERS
 from wasmrt.wasi._handles import Handles
+from wasmrt.wasi._http_bodies import hold
 
 if TYPE_CHECKING:
     from wasmrt.context import CallContext
@@ -26,6 +27,9 @@ _FORBIDDEN = frozenset(
 _INVALID = Err(Case("invalid-syntax"))
 _NOT_YOURS = Err(Case("forbidden"))
 _IMMUTABLE = Err(Case("immutable"))
+
+_ENTRY_BYTES = 256
+"""What a field costs here apart from its text, about."""
 
 Entry = tuple[str, bytes]
 
@@ -61,7 +65,7 @@ def new(ctx: CallContext) -> int:
 
 
 def from_list(ctx: CallContext, entries: list[Entry]) -> Ok | Err:
-    _check_size(entries)
+    _check_size(ctx, entries, entries)
     problem = _problem(entries)
     if problem is not None:
         return problem
@@ -79,7 +83,7 @@ def has(ctx: CallContext, rep: int, name: str) -> bool:
 def put(ctx: CallContext, rep: int, name: str, values: list[bytes]) -> Ok | Err:
     fields = ctx.part(Handles).get(rep, Fields)
     others = [entry for entry in fields.entries if entry[0].lower() != name.lower()]
-    return _change(fields, others, [(name, value) for value in values], name)
+    return _change(ctx, fields, others, [(name, value) for value in values], name)
 
 
 def delete(ctx: CallContext, rep: int, name: str) -> Ok | Err:
@@ -88,7 +92,7 @@ def delete(ctx: CallContext, rep: int, name: str) -> Ok | Err:
 
 def append(ctx: CallContext, rep: int, name: str, value: bytes) -> Ok | Err:
     fields = ctx.part(Handles).get(rep, Fields)
-    return _change(fields, fields.entries, [(name, value)], name)
+    return _change(ctx, fields, fields.entries, [(name, value)], name)
 
 
 def entries(ctx: CallContext, rep: int) -> list[Entry]:
@@ -111,13 +115,13 @@ def shown(ctx: CallContext, fields: Fields) -> int:
     return ctx.part(Handles).add(Fields(fields.entries, immutable=True))
 
 
-def _change(fields: Fields, kept: list[Entry], added: list[Entry], name: str) -> Ok | Err:
+def _change(ctx: CallContext, fields: Fields, kept: list[Entry], added: list[Entry], name: str) -> Ok | Err:
     if fields.immutable:
         return _IMMUTABLE
     if not is_token(name):
         return _INVALID
     entries = kept + added
-    _check_size(entries)
+    _check_size(ctx, entries, added)
     problem = _problem(added)
     if problem is not None:
         return problem
@@ -132,11 +136,17 @@ def _problem(entries: list[Entry]) -> Err | None:
     return _NOT_YOURS if any(name.lower() in _FORBIDDEN for name, _ in entries) else None
 
 
-def _check_size(entries: list[Entry]) -> None:
-    size = sum(len(name) + len(value) for name, value in entries)
+def _check_size(ctx: CallContext, entries: list[Entry], added: list[Entry]) -> None:
+    """Bound one set of fields, and all that a call makes together."""
+    size = _size(entries)
     if len(entries) > MAX_HEADERS or size > MAX_HEADER_BYTES:
         raise BudgetExceededError(
             f"the guest made {len(entries):,} headers of {size:,} bytes",
             limit=MAX_HEADERS, used=len(entries), setting="limits.MAX_HEADERS",
             hint=f"a request may have {MAX_HEADERS} headers of {MAX_HEADER_BYTES:,} bytes together",
         )  # fmt: skip
+    hold(ctx, _size(added) + _ENTRY_BYTES * len(added))
+
+
+def _size(entries: list[Entry]) -> int:
+    return sum(len(name) + len(value) for name, value in entries)
