@@ -15,6 +15,7 @@ from typing import Protocol
 TURN_SECONDS = 0.02
 _LARGEST_TURN = 250
 _WARM_CALLS = 20
+_SLOW_SECONDS = 0.1
 
 
 class Way(Protocol):
@@ -116,17 +117,22 @@ def clocked(work: Callable[[], object], count: int) -> list[int]:
 
 def in_turn(ways: Sequence[Way], rounds: int) -> dict[str, list[int]]:
     """Let every way make calls for the same short time, over and over."""
-    counts = {}
-    for way in ways:
-        way.times(_WARM_CALLS)
-        one = median(way.times(5)) / 1e9
-        counts[way.name] = max(3, min(_LARGEST_TURN, int(TURN_SECONDS / one)))
+    counts = {way.name: _turn(way) for way in ways}
     times: dict[str, list[int]] = {way.name: [] for way in ways}
     for turn in range(rounds):
         # Every other round backwards, so that nobody is always behind the same neighbour.
         for way in ways if turn % 2 else reversed(ways):
             times[way.name] += way.times(counts[way.name])
     return times
+
+
+def _turn(way: Way) -> int:
+    """Warm a way up, and say how many calls its turn has."""
+    if way.times(1)[0] / 1e9 > _SLOW_SECONDS:
+        return 1
+    way.times(_WARM_CALLS)
+    one = median(way.times(5)) / 1e9
+    return max(3, min(_LARGEST_TURN, int(TURN_SECONDS / one)))
 
 
 def rates(work: Callable[[], object], count: int, rounds: int) -> tuple[float, float]:

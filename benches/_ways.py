@@ -89,7 +89,7 @@ def floor_program() -> Iterator[Path | None]:
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder, "floor")
         source = Path(__file__).with_name("floor.c")
-        command = [compiler, "-O2", "-o", program, source, library, f"-Wl,-rpath,{library.parent}"]
+        command: list[str | Path] = [compiler, "-O2", "-o", program, source, library, f"-Wl,-rpath,{library.parent}"]
         subprocess.run(command, check=True)
         yield program
 
@@ -136,7 +136,7 @@ def raw(guest: Guest) -> Here:
     return Here("raw wasmtime-py", call)
 
 
-class _NoCall:
+class NoCall:
     """What the engine asks of a call, answered with nothing: no budget, no deadline."""
 
     def enter_host(self) -> None: ...
@@ -168,7 +168,7 @@ def bare(guest: Guest, runtime: WasmToolRuntime) -> Here:
     limits = StoreLimits(
         memory_bytes=MEMORY_BYTES, memories=8, table_elements=20_000, tables=16, instances=64, fuel=FUEL
     )
-    text, nobody = guest.text, _NoCall()
+    text, nobody = guest.text, NoCall()
     values: tuple[Any, ...] = (guest.tool, text, None)
     if guest.interface != PROVIDER:
         values = ({"params": text, "context": None},)
@@ -208,15 +208,14 @@ def runtime(**more: Any) -> Iterator[WasmToolRuntime]:
     secrets = MemorySecrets()
     secrets.set(DEFAULT_USER, "bench_token", Secret("bench-" + "value-" * 4))
     with tempfile.TemporaryDirectory() as folder:
-        config = WasmRuntimeConfig(
-            secrets=secrets,
-            workspace=Path(folder),
-            call_rate_limit=NO_LIMIT_IN_PRACTICE,
-            audit=Path(folder, "audit.jsonl"),
-            cache_dir=Path(folder, "cache"),
-            **more,
-        )
-        with WasmToolRuntime(config) as made:
+        options: dict[str, Any] = {
+            "secrets": secrets,
+            "workspace": Path(folder),
+            "call_rate_limit": NO_LIMIT_IN_PRACTICE,
+            "audit": Path(folder, "audit.jsonl"),
+            "cache_dir": Path(folder, "cache"),
+        }
+        with WasmToolRuntime(WasmRuntimeConfig(**options | more)) as made:
             yield made
 
 
@@ -256,7 +255,7 @@ EXTISM_ECHO = """(module
 
 def extism(guest: Guest) -> list[Here]:
     """Extism with a tiny core module: it has no components, so that this is its best case."""
-    from extism.extism import CompiledPlugin, Plugin
+    from extism.extism import CompiledPlugin, Plugin  # type: ignore[import-untyped]
 
     from wasmrt.engine import wat2wasm
 

@@ -9,9 +9,12 @@ Every call is made in a store of its own, except by Extism's reused plugin.
 from __future__ import annotations
 
 import contextlib
+import cProfile
+import pstats
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,6 +40,7 @@ from benches._measure import (
 
 LONG_RUN = 20_000
 _BLOCK = 1_000
+_PROFILE_ROWS = 20
 _MEMORY_CALLS = 300
 _LARGE_BYTES = 10_000_000
 _ALLOCATORS = ("pooling", "warm-pooling", "on-demand")
@@ -60,9 +64,12 @@ def measure(quick: bool) -> Report:
                 times = in_turn(every, 8 if quick else 40)
                 _tell(report, guest, times)
                 if guest.key == "rust-echo":
+                    _guards(report, guest, 5 if quick else 25)
+                    _profile(report, here, 500 if quick else 5_000)
                     report.bars = [(name, median(taken) / 1e3) for name, taken in times.items()]
                     _long_run(report, floors, here, LONG_RUN // 5 if quick else LONG_RUN)
                 if guest.key.startswith("rust"):
+                    _held(report, guest, times)
                     _rates(report, guest, floors, here, 5 if quick else 15)
                 if guest.key in {"rust-echo", "python-echo"}:
                     _memory(report, guest, floors)
@@ -70,9 +77,7 @@ def measure(quick: bool) -> Report:
 
 
 @contextlib.contextmanager
-def everyone(
-    program: Any, runtime: Any, guest: Guest
-) -> Iterator[tuple[list[ways.Floor], list[ways.Here]]]:
+def everyone(program: Any, runtime: Any, guest: Guest) -> Iterator[tuple[list[ways.Floor], list[ways.Here]]]:
     """Every way to call one guest."""
     # Large guests take long to compile, once for every C program.
     allocators = _ALLOCATORS[: 1 if guest.path.stat().st_size > _LARGE_BYTES else None]
@@ -117,24 +122,79 @@ def _tell(report: Report, guest: Guest, times: Times) -> None:
          "Extism, fresh plugin, compiled before", None, "CompiledPlugin, which the SDK does not export")  # fmt: skip
 
 
+def _guards(report: Report, guest: Guest, rounds: int) -> None:
+    """What each guard costs: the whole path without it, beside the whole path."""
+    without: dict[str, dict[str, Any]] = {
+        "everything on": {},
+        "no rate limit of calls": {"call_rate_limit": None},
+        "no audit": {"audit": None},
+        "no rate limit, no audit": {"call_rate_limit": None, "audit": None},
+    }
+    with contextlib.ExitStack() as stack:
+        every = []
+        for title, options in without.items():
+            runtime = stack.enter_context(ways.runtime(**options))
+            tool = runtime.prepare(guest.key, guest.path.read_bytes(), ways.grant())
+            every.append(ways.whole(tool, guest, name=title))
+        unguarded = runtime.prepare(guest.key, guest.path.read_bytes())
+        every.append(ways.whole(unguarded, guest, name="no rate limit, no audit, no grant"))
+        every.append(ways.bare(guest, runtime))
+        times = in_turn(every, rounds)
+    full = times["everything on"]
+    rows = [[name, shown(percentile(taken, 10)), shown(median(taken)), f"{ratio(taken, full)[0]:.2f}"]
+            for name, taken in times.items()]  # fmt: skip
+    title = f"{guest.title}: what the guards of the whole path cost"
+    report.tables.append(Table(title, ["whole path", "p10", "p50", "over everything on"], rows))
+
+
+def _profile(report: Report, here: list[ways.Here], calls: int) -> None:
+    """Where the time of a whole call goes. The profiler makes small Python functions look larger than they are."""
+    whole = next(way for way in here if way.name == "wasmrt whole")
+    profile = cProfile.Profile()
+    profile.enable()
+    whole.times(calls)
+    profile.disable()
+    stats = pstats.Stats(profile)
+    rows = []
+    by_own_time = sorted(stats.stats.items(), key=lambda item: -item[1][2])  # type: ignore[attr-defined]
+    for (file, number, name), (_, count, own, total, _) in by_own_time[:_PROFILE_ROWS]:
+        place = name if file == "~" else f"{'/'.join(Path(file).parts[-2:])}:{number} {name}"
+        rows.append([place, f"{count / calls:.1f}", f"{own / calls * 1e6:.1f} us", f"{total / calls * 1e6:.1f} us"])
+    title = "Rust echo: profile of a whole call"
+    report.tables.append(Table(title, ["function", "calls", "own time", "with what it calls"], rows))
+
+
 def _long_run(report: Report, floors: list[ways.Floor], here: list[ways.Here], calls: int) -> None:
     """p99 over p50 of one thread; the C program in turn shows how much of it the machine does."""
-    taken: Times = {}
+    blocks: dict[str, list[list[int]]] = {}
     chosen: list[Way] = [*floors[:1], *(way for way in here if way.name == "wasmrt whole")]
     for _ in range(calls // _BLOCK):
         for way in chosen:
-            taken.setdefault(way.name, []).extend(way.times(_BLOCK))
-    for name, times in taken.items():
+            blocks.setdefault(way.name, []).append(way.times(_BLOCK))
+    for name, taken in blocks.items():
         target = 3.0 if name == "wasmrt whole" else None
-        spread = percentile(times, 99) / median(times)
+        times = [one for block in taken for one in block]
+        question = f"p99 over p50, one thread, {calls:,} calls, {name}"
+        report.lines.append(Line(question, _spread(times), target, note=f"p50 {shown(median(times))}"))
+        quiet = min(_spread(block) for block in taken)
+        report.lines.append(Line(f"the same, in the quietest {_BLOCK:,} calls of them, {name}", quiet))
+
+
+def _spread(times: list[int]) -> float:
+    return percentile(times, 99) / median(times)
+
+
+def _held(report: Report, guest: Guest, times: Times) -> None:
+    """What threads could give at most: what is over C holds the interpreter, and one thread at a time can do that."""
+    if WARM_FLOOR in times:
+        whole, c = (percentile(times[name], 10) for name in ("wasmrt whole", WARM_FLOOR))
+        question = f"{guest.title}, whole over the part of it that is not C: the most that two threads could give"
         report.lines.append(
-            Line(f"p99 over p50, one thread, {calls:,} calls, {name}", spread, target, note=f"p50 {shown(median(times))}")
+            Line(question, min(2.0, whole / max(1.0, whole - c)), note="whatever else the machine does")
         )
 
 
-def _rates(
-    report: Report, guest: Guest, floors: list[ways.Floor], here: list[ways.Here], rounds: int
-) -> None:
+def _rates(report: Report, guest: Guest, floors: list[ways.Floor], here: list[ways.Here], rounds: int) -> None:
     rows = []
     for way in here:
         count = max(10, int(1e8 / median(clocked(way.call, 20))))
