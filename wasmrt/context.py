@@ -10,8 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from wasmrt.errors import BudgetExceededError, CancelledError, DeadlineExceededError, RuntimeClosedError
 from wasmrt.limits import (
@@ -120,8 +119,7 @@ class ToolInvoker(Protocol):
     def invoke(self, context: CallContext, alias: str, params: str) -> str: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Services:
+class Services(NamedTuple):
     """What the host offers a tool beyond its call's bookkeeping; None where nothing is configured."""
 
     detector: LeakDetector

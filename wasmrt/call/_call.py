@@ -6,8 +6,7 @@ import itertools
 import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wasmrt.call._admission import Admission
 from wasmrt.call._audit import AuditSink
@@ -39,8 +38,7 @@ _PROCESS = os.urandom(6).hex()
 _calls = itertools.count(1)
 
 
-@dataclass(frozen=True, slots=True)
-class CallPath:
+class CallPath(NamedTuple):
     """What every call of a runtime goes through."""
 
     admission: Admission
@@ -51,9 +49,8 @@ class CallPath:
     clock: Callable[[], Clock] = lambda: _system_clock
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """One request to run a tool."""
+class Asked(NamedTuple):
+    """One request to run a tool. A named tuple, because every call makes one."""
 
     params: Any
     context: Any = None

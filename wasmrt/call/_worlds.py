@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from wasmrt.call._outcome import guest_failure
 from wasmrt.call._spec import ANY_OBJECT, ToolSpec
@@ -105,8 +104,7 @@ def _same(kind: FuncType, signature: str) -> bool:
     return str(kind) == signature
 
 
-@dataclass(frozen=True, slots=True)
-class _AgentWorld:
+class _AgentWorld(NamedTuple):
     name: str
     execute: Export
     schema: Export
@@ -133,8 +131,7 @@ class _AgentWorld:
         return str(answer["output"])
 
 
-@dataclass(frozen=True, slots=True)
-class _ProviderWorld:
+class _ProviderWorld(NamedTuple):
     name: str
     list_tools: Export
     invoke: Export
