@@ -57,27 +57,33 @@ class Unescaped:
 
 
 _FAMILIES = {
-    b"%": rb"(?:%[0-9A-Fa-f]{2})+",
-    b"\\": rb"(?:\\x[0-9A-Fa-f]{2})+|(?:\\u[0-9A-Fa-f]{4})+"
-    rb"|\\u\{[0-9A-Fa-f]{1,6}\}|\\U[0-9A-Fa-f]{8}|\\[\\/\"'abfnrtv0]",
-    b"&": rb"&#[0-9]{1,7};|&#[xX][0-9A-Fa-f]{1,6};|&(?:amp|lt|gt|quot|apos|nbsp);",
+    b"%": rb"(?<=%)[0-9A-Fa-f]{2}(?:%[0-9A-Fa-f]{2})*",
+    b"\\": rb"(?<=\\)(?:[\\/\"'abfnrtv0]|x[0-9A-Fa-f]{2}(?:\\x[0-9A-Fa-f]{2})*|u[0-9A-Fa-f]{4}(?:\\u[0-9A-Fa-f]{4})*"
+    rb"|u\{[0-9A-Fa-f]{1,6}\}|U[0-9A-Fa-f]{8})",
+    b"&": rb"(?<=&)(?:#[0-9]{1,7};|#[xX][0-9A-Fa-f]{1,6};|(?:amp|lt|gt|quot|apos|nbsp);)",
 }
+"""What follows the first character of an escape."""
 
 
 @lru_cache(maxsize=8)
-def _expression(*, family: bytes | None = None, runs: bool = False) -> Any:
-    """Compile what finds escapes, of one kind or of any, or runs of base64: RE2, since `re` is slow at alternatives."""
+def _escapes(families: tuple[bytes, ...]) -> re.Pattern[bytes]:
+    """Compile what an escape looks like: by `re`, whose matches cost least; where to look is found without it."""
+    first = b"".join(map(re.escape, families))
+    return re.compile(b"[" + first + b"](?:" + b"|".join(_FAMILIES[family] for family in families) + b")")
+
+
+@lru_cache(maxsize=1)
+def _run_expression() -> Any:
+    """Compile what finds runs of base64: RE2, since they are long."""
     import re2
 
     options = re2.Options()
     options.encoding = re2.Options.Encoding.LATIN1
-    if runs:
-        return re2.compile(_RUNS, options)
-    return re2.compile(_FAMILIES[family] if family else b"|".join(_FAMILIES.values()), options)
+    return re2.compile(_RUNS, options)
 
 
 _NAMED = {b"amp": b"&", b"lt": b"<", b"gt": b">", b"quot": b'"', b"apos": b"'", b"nbsp": b" "}
-_SINGLE = {b"\\\\": b"\\", b"\\/": b"/", b'\\"': b'"', b"\\'": b"'"}
+_SINGLE = {b"\\\\": b"\\", b"\\/": b"/", b'\\"': b'"', b"\\'": b"'"} | {b"\\" + bytes([c]): b"\n" for c in b"abfnrtv0"}
 
 
 def unescapings(data: bytes, *, apart: bool) -> Iterator[Unescaped]:
@@ -88,19 +94,19 @@ def unescapings(data: bytes, *, apart: bool) -> Iterator[Unescaped]:
     present = [family for family in _FAMILIES if family in data]
     if not present:
         return
-    everything = _undone(data, _expression())
+    everything = _undone(data, present)
     if everything is not None:
         yield everything
     if apart and len(present) > 1:
         for family in present:
-            alone = _undone(data, _expression(family=family))
+            alone = _undone(data, [family])
             if alone is not None and everything is not None and alone.data != everything.data:
                 yield alone
 
 
 def holds_escapes(data: bytes) -> bool:
     """Tell whether a text reads differently once escapes are undone."""
-    return _expression().search(data) is not None
+    return next(_places(data, list(_FAMILIES)), None) is not None
 
 
 def unescaped(data: bytes) -> Unescaped | None:
@@ -108,13 +114,32 @@ def unescaped(data: bytes) -> Unescaped | None:
     return next(unescapings(data, apart=False), None)
 
 
-def _undone(data: bytes, escapes: Any) -> Unescaped | None:
+def _places(data: bytes, families: list[bytes]) -> Iterator[tuple[int, int]]:
+    """Yield where escapes are, going from one first character to the next."""
+    look = _escapes(tuple(families)).match
+    ahead = [at for family in families if (at := data.find(family)) >= 0]
+    while ahead:
+        start = min(ahead)
+        found = look(data, start)
+        end = start + 1
+        if found:
+            end = found.end()
+            yield start, end
+        if len(ahead) == 1:
+            at = data.find(data[start], end)
+            ahead = [at] if at >= 0 else []
+        else:
+            ahead = [at if at >= end else data.find(data[at], end) for at in ahead]
+            ahead = [at for at in ahead if at >= 0]
+
+
+def _undone(data: bytes, families: list[bytes]) -> Unescaped | None:
     pieces: list[bytes] = []
     out, src = [0], [0]
     position = length = 0
-    for match in escapes.finditer(data):
-        start, end = match.span()
-        plain, value = data[position:start], _value(match.group())
+    for start, end in _places(data, families):
+        escape = data[start:end]
+        plain, value = data[position:start], _SINGLE.get(escape) or _value(escape)
         pieces += (plain, value)
         length += len(plain)
         out.append(length)
@@ -142,9 +167,7 @@ def _value(escape: bytes) -> bytes:
     if escape[:2] == b"&#":
         digits = escape[2:-1]
         return _utf8(int(digits[1:], 16) if digits[:1] in b"xX" else int(digits))
-    if escape[:1] == b"&":
-        return _NAMED[escape[1:-1]]
-    return _SINGLE.get(escape, b"\n")
+    return _NAMED[escape[1:-1]]
 
 
 def _utf8(point: int) -> bytes:
@@ -192,7 +215,7 @@ def _runs(data: bytes) -> Iterator[tuple[int, int]]:
         if end < 0:
             end = len(data)
         elif data[end] in b"\r\n":
-            end = _expression(runs=True).match(data, start).end()
+            end = _run_expression().match(data, start).end()
         yield start, end
         start = marked.find(_LEAST_RUN, end)
 
