@@ -171,7 +171,9 @@ def _python(recipe: Recipe, out: Path, _prepare: bool) -> None:
     if command is None:
         raise NotHere("componentize-py", "pip install componentize-py==0.25.1")
     stub = ["--stub-wasi"] if recipe.option == "stub" else []
-    world = ["-d", recipe.world.parent, "-w", "sandboxed-tool"]
+    world: list[str | Path] = ["-d", recipe.world.parent, "-w", "sandboxed-tool"]
+    for wit in recipe.sources[1:]:
+        world = [*world[:2], "-d", HERE / wit, "-w", f"test:{Path(wit).stem}/{Path(wit).stem}"]
     # It reads every file below the path, so the source alone is given to it.
     source = out.with_name("source")
     shutil.copytree(HERE / recipe.sources[0], source, ignore=shutil.ignore_patterns("__pycache__"))
@@ -242,6 +244,7 @@ GUESTS: dict[str, Recipe] = {
     "rust-http": Recipe("rust wasm32-wasip2", (*_RUST, "rust/http"), _V030, _rust_wasip2, "guest-http"),
     "python": Recipe("componentize-py", ("python",), _V030, _python),
     "python-stub": Recipe("componentize-py", ("python",), _V030, _python, "stub"),
+    "python-http": Recipe("componentize-py", ("python-http", "wit/http-client.wit"), _V030, _python),
     "quickjs": Recipe("quickjs", ("js/near-agent.js",), _V030, _quickjs),
     "starlingmonkey": Recipe("starlingmonkey", ("js/near-agent.js",), _V030, _starlingmonkey),
     "starlingmonkey-fetch": Recipe("starlingmonkey", ("js/fetch.js",), _V030, _starlingmonkey, "fetch-event"),
