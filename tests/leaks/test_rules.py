@@ -168,3 +168,14 @@ def test_a_flood_of_gates_does_not_blind_the_gate() -> None:
     token = example_of(next(r for r in RULES if r.id == "github-pat")).strip()
     assert any(m.rule == "github-pat" for m in DETECTOR.scan(f"{flood} {token}").matches)
     assert DETECTOR.scan(token).matches
+
+
+def test_every_token_in_a_flood_of_look_alikes_is_found_wherever_it_stands() -> None:
+    starts = [example_of(rule).strip()[:7] for rule in RULES if rule.token]
+    flood = (" ".join(starts) + " ") * (400_000 // (8 * len(starts)))
+    token = example_of(next(r for r in RULES if r.id == "github-pat")).strip()
+    for edge in (0, 4096, 65_536, 131_072, 200_000):
+        for place in (edge, max(0, edge - len(token) // 2), max(0, edge - len(token) - 1)):
+            text = f"{flood[:place]} {token} {flood[place:]}"
+            found = [(m.start, m.end) for m in DETECTOR.scan(text).matches if m.rule == "github-pat"]
+            assert found == [(place + 1, place + 1 + len(token))]
