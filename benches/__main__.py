@@ -67,7 +67,7 @@ def main() -> int:
         (HERE / "RESULTS.md").write_text(markdown(report, texts, quick=options.quick))
         if report.bars:
             (HERE / "chart.svg").write_text(_drawn(report))
-    return 0
+    return int(any(" ended with " in reason for reason in report.skipped))
 
 
 def _drawn(report: Report) -> str:

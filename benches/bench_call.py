@@ -13,7 +13,9 @@ import cProfile
 import pstats
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,7 @@ from benches._measure import (
     shown,
     together,
 )
+from wasmrt import WasmRuntimeConfig
 
 LONG_RUN = 20_000
 _BLOCK = 1_000
@@ -45,6 +48,8 @@ _MEMORY_CALLS = 300
 _LARGE_BYTES = 10_000_000
 _ALLOCATORS = ("pooling", "warm-pooling", "on-demand")
 FLOOR, WARM_FLOOR = "C, pooling", "C, warm-pooling"
+SPARE = "spare_instances"
+_PAUSE_SECONDS = 0.002
 Times = dict[str, list[int]]
 
 
@@ -65,6 +70,7 @@ def measure(quick: bool) -> Report:
                 _tell(report, guest, times)
                 if guest.key == "rust-echo":
                     _guards(report, guest, 5 if quick else 25)
+                    _spare(report, guest, floors, 200 if quick else 2_000)
                     _profile(report, here, 500 if quick else 5_000)
                     report.bars = [(name, median(taken) / 1e3) for name, taken in times.items()]
                     _long_run(report, floors, here, LONG_RUN // 5 if quick else LONG_RUN)
@@ -182,6 +188,26 @@ def _long_run(report: Report, floors: list[ways.Floor], here: list[ways.Here], c
 
 def _spread(times: list[int]) -> float:
     return percentile(times, 99) / median(times)
+
+
+def _spare(report: Report, guest: Guest, floors: list[ways.Floor], calls: int) -> None:
+    """p50 with a spare instance over C; single calls with a pause between, in which the next spare is made."""
+    if SPARE not in {option.name for option in fields(WasmRuntimeConfig)}:
+        report.skipped.append("p50 with a spare instance over the C floor: wasmrt has no such option yet")
+        return
+    if not floors:
+        return
+    with ways.runtime(**{SPARE: 1}) as runtime:
+        tool = runtime.prepare(guest.key, guest.path.read_bytes(), ways.grant())
+        chosen: list[Way] = [floors[0], ways.whole(tool, guest, name="wasmrt whole with a spare")]
+        times: Times = {way.name: [] for way in chosen}
+        for _ in range(calls):
+            for way in chosen:
+                time.sleep(_PAUSE_SECONDS)
+                times[way.name] += way.times(1)
+    seen, low = ratio(times[chosen[1].name], times[chosen[0].name])
+    question = f"{guest.title}, p50 whole with a spare instance, over the C floor"
+    report.lines.append(Line(question, seen, 1.2, low=low))
 
 
 def _held(report: Report, guest: Guest, times: Times) -> None:
