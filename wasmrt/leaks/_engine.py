@@ -27,6 +27,8 @@ _GATE_OVERLAP_BYTES = 256
 _CROWD = 24
 _GROUP = 512
 """Rules that are tried as one where a block touches more than `_CROWD` of them."""
+_QUICK_SCANS = 16
+"""So many short texts are judged without the gate, which takes a while to build; a process that goes on builds it."""
 _QUICK_BYTES = BLOCK_BYTES
 """Up to this a text is looked through for literals alone, as long as no other text needed the automaton."""
 _GATE_MEMORY_BYTES = 64 << 20
@@ -93,6 +95,7 @@ class RuleEngine:
     def __init__(self, rules: Sequence[Rule]) -> None:
         self.rules = rules
         self._gate: re2.Set | None = None
+        self._quick_left = _QUICK_SCANS
         self._by_gate: list[list[int]] = []
         self._compiled: list[Any] = [None] * len(rules)
         self._groups: dict[int, Any] = {}
@@ -120,8 +123,10 @@ class RuleEngine:
 
         `check` is called at every candidate: a text made of candidates takes long, and whoever waits may not wish to.
         """
-        if self._gate is None and self._is_quickly_clean(data):
-            return
+        if self._gate is None and self._quick_left > 0:
+            self._quick_left -= 1
+            if self._is_quickly_clean(data):
+                return
         gate = self._gate or self._prepare()
         stop = len(data) if end is None else end
         calm, clear = False, start
