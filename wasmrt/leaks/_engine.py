@@ -90,7 +90,7 @@ Check = Callable[[], None]
 class RuleEngine:
     """A fixed list of rules, compiled at the first scan; safe to share between threads."""
 
-    __slots__ = ("_by_gate", "_compiled", "_gate", "_groups", "_lock", "rules")
+    __slots__ = ("_by_gate", "_compiled", "_gate", "_groups", "_lock", "_quick_left", "rules")
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self.rules = rules
