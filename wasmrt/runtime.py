@@ -117,6 +117,28 @@ class WasmToolRuntime:
             self._prepared[name] = tool
         return tool
 
+    def prepare_installed(self, name: str) -> PreparedTool:
+        """Prepare an installed tool under its stored grant, or one that comes with wasmrt under none.
+
+        Raises:
+            NotInstalledError: there is no tool of this name.
+            IntegrityError: the stored bytes are not what was installed.
+            ComponentError, RuntimeClosedError: as `prepare`.
+        """
+        places = find_places()
+        if places.index.exists():
+            from wasmrt.catalog import Catalog
+            from wasmrt.installer import granted_to
+
+            catalog = Catalog(places.data)
+            if catalog.has(name):
+                version = catalog.get(name)
+                return self.prepare(name, catalog.read(version), granted_to(version))
+        bundled = Path(__file__).with_name("_tools") / f"{name}.wasm"
+        if not name.isidentifier() or not bundled.is_file():
+            raise NotInstalledError(f"no tool named {name!r} is installed", hint="wasmrt list shows what is")
+        return self.prepare(name, bundled)
+
     def forget(self, name: str) -> None:
         """Let other tools no longer invoke `name`; whoever holds the PreparedTool can still call it."""
         with self._lock:
@@ -251,6 +273,9 @@ class PreparedTool:
         if self._spec is None or len(self._program.specs) == 1:
             return self._program.name
         return f"{self._program.name}.{self._spec.name}"
+
+    def __repr__(self) -> str:
+        return f"<PreparedTool {self.name!r} of {self.world}, {self.digest[:12]}>"
 
     @property
     def tools(self) -> tuple[ToolSpec, ...]:

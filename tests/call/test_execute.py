@@ -18,6 +18,7 @@ from wasmrt.errors import (
     InvalidComponentError,
     InvalidNameError,
     InvalidParametersError,
+    NotInstalledError,
     NotWasmError,
     OutputLimitError,
     RuntimeClosedError,
@@ -219,3 +220,18 @@ def test_a_secret_in_an_error_is_redacted(prepare: Prepare) -> None:
     assert token not in caught.value.message
     assert token not in str(caught.value)
     assert token not in repr(caught.value)
+
+
+def test_bundled_tools_are_prepared_by_name_and_unknown_ones_are_not(runtime: WasmToolRuntime) -> None:
+    assert runtime.prepare_installed("echo").execute({"message": "hi"}).result == "hi"
+    assert "echo" in repr(runtime.prepare_installed("echo"))
+    for name in ("nobody", "../echo", ""):
+        with pytest.raises(NotInstalledError):
+            runtime.prepare_installed(name)
+
+
+def test_a_capability_file_becomes_a_grant() -> None:
+    from wasmrt import Capabilities
+
+    grant = Capabilities.parse('{"http": {"allowlist": [{"host": "api.example.com"}]}}')
+    assert grant.explain_http("GET", "https://api.example.com/").allowed

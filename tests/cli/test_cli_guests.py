@@ -157,6 +157,6 @@ def test_a_tool_invokes_another_by_alias_under_the_grants_of_both(
     asks = {"tool_invoke": {"aliases": {"helper": "parrot"}}}
     path = guest(Body(imports=("tool-invoke",), text=text, execute=invoke), sidecar=asks)
     wasmrt("install", path, "--yes")
-    wasmrt("run", "guest", code=1)  # nothing is installed under the name behind the alias
+    wasmrt("run", "guest", code=3)  # nothing is installed under the name behind the alias: a denial
     wasmrt("install", tool_file("parrot"))
     assert "through two" in wasmrt("run", "guest").stdout

@@ -123,7 +123,7 @@ def judge_addresses(addresses: Iterable[str], networks: Iterable[Network | str] 
 
 def describe_request(url: ParsedUrl, method: str) -> str:
     """Name a request for people and logs: without its query, cut."""
-    verb = method if method in METHODS else "?"
+    verb = method.upper() if method.upper() in METHODS else "(unknown method)"
     text = f"{verb} {url.origin}{url.path}"
     return text if len(text) <= _SUBJECT_LENGTH else f"{text[:_SUBJECT_LENGTH]}..."
 

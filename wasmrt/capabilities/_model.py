@@ -199,6 +199,17 @@ class Capabilities:
         """No power at all."""
         return cls()
 
+    @classmethod
+    def parse(cls, data: str | bytes) -> Capabilities:
+        """What a capability file asks for.
+
+        Raises:
+            CapabilityFileError: the file is refused; `problems` lists every mistake with its path.
+        """
+        from wasmrt.capabilities._parse import parse
+
+        return parse(data).capabilities
+
     def with_http(self, http: HttpCapability | EndpointPattern | Iterable[EndpointPattern]) -> Capabilities:
         """Allow these requests; a list of entries comes with the default limits."""
         if isinstance(http, EndpointPattern):

@@ -17,6 +17,7 @@ from wasmrt.errors import (
     InternalError,
     InvalidParametersError,
     NotAuthorizedError,
+    ToolError,
     WasmrtError,
 )
 
@@ -42,7 +43,9 @@ _CODES: tuple[tuple[type[WasmrtError], int], ...] = (
 
 
 def exit_code(error: WasmrtError) -> int:
-    """Return the documented exit code of an error."""
+    """Return the documented exit code of an error; a call that failed after a denial counts as denied."""
+    if isinstance(error, ToolError) and any(not decision.allowed for decision in error.decisions):
+        return DENIED
     return next(code for kind, code in _CODES if isinstance(error, kind))
 
 
@@ -59,7 +62,7 @@ def fail(error: WasmrtError, *, as_json: bool) -> int:
             say(f"  {path or '$'}: {sentence}")
     else:
         say(f"error: {error.message}")
-    if error.hint:
+    if error.hint and not problems:  # they were all listed: no need to be sent to where they are
         say(f"hint: {error.hint}")
     return code
 

@@ -69,7 +69,7 @@ class Arena(Protocol):
     def put(self, at: int, data: bytes) -> None: ...
     def text(self, data: bytes) -> int: ...
     def name(self, data: bytes) -> int: ...
-    def values(self, count: int) -> int: ...
+    def values(self, count: int, *, zeroed: bool = True) -> int: ...
     def entries(self, count: int) -> int: ...
     def names(self, count: int) -> int: ...
 
@@ -125,7 +125,7 @@ class CallArena:
             known = _names[data] = (buffer, ctypes.addressof(buffer))
         return known[1]
 
-    def values(self, count: int) -> int:
+    def values(self, count: int, *, zeroed: bool = True) -> int:
         return self.take(count * _SIZE)
 
     def entries(self, count: int) -> int:
@@ -165,7 +165,11 @@ class OwnedArena:
     def name(self, data: bytes) -> int:
         return self.text(data)
 
-    def values(self, count: int) -> int:
+    def values(self, count: int, *, zeroed: bool = True) -> int:
+        if not zeroed:  # numbers are written all at once, and nothing can fail halfway
+            vector = _ffi.Vector()
+            _ffi.vallist_new_uninit(ctypes.addressof(vector), count)
+            return vector.data or 0
         return self._vector(_ffi.vallist_new_uninit, count, _SIZE)
 
     def entries(self, count: int) -> int:
@@ -260,7 +264,7 @@ def _number(name: str) -> Lowerer:
 def _bytes(value: Any, address: int, arena: Arena) -> None:
     _expect(isinstance(value, (bytes, bytearray, memoryview)), "bytes", value)
     count = len(value)
-    block = arena.values(count) if count else 0
+    block = arena.values(count, zeroed=False) if count else 0
     if count:
         window = memoryview((ctypes.c_ubyte * (count * _SIZE)).from_address(block)).cast("B")
         window[0::_SIZE] = bytes((KIND["u8"],)) * count
@@ -280,7 +284,7 @@ def _numbers(name: str) -> Lowerer:
         except (TypeError, OverflowError) as error:
             raise LowerError(f"the list holds something that is not a {name}") from error
         count = len(packed)
-        block = arena.values(count) if count else 0
+        block = arena.values(count, zeroed=False) if count else 0
         if count:
             window = memoryview((ctypes.c_ubyte * (count * _SIZE)).from_address(block)).cast("B")
             window[0::_SIZE] = bytes((kind,)) * count

@@ -7,6 +7,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote
 
@@ -103,6 +104,7 @@ def _windows(config: RateLimitConfig) -> tuple[_Window, _Window]:
     return _Window("minute", 60, config.requests_per_minute), _Window("hour", 3600, config.requests_per_hour)
 
 
+@lru_cache(maxsize=4096)
 def _key(user: str, tool: str, what: str) -> str:
     # SECURITY: quoted, or user "a/b" with tool "c" would share the windows of user "a" with tool "b/c".
     return "/".join(quote(part, safe="") for part in (what, user, tool))
