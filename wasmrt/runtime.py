@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from wasmrt.secrets import Renewals
 
 MAX_NAME_LENGTH = 64
+CLOSE_SECONDS = 5.0
+"""How long `close` waits for calls that it has ended; guests stop within a tick, a name lookup may take longer."""
 
 
 class WasmToolRuntime:
@@ -152,6 +154,7 @@ class WasmToolRuntime:
             self.closed = True
             executor, self._executor = self._executor, None
         self._path.admission.close()
+        self._path.admission.drained(CLOSE_SECONDS)
         if executor is not None:
             executor.shutdown(wait=True, cancel_futures=True)
         if self._door is not None:

@@ -27,6 +27,7 @@ class Admission:
         self._held: dict[str, int] = {}
         self._running: dict[int, CallContext] = {}
         self._queues: OrderedDict[str, deque[_Waiter]] = OrderedDict()
+        self._idle: threading.Event | None = None
         self.closed = False
 
     @property
@@ -58,6 +59,8 @@ class Admission:
             if self._running.pop(id(context), None) is None:
                 return
             user = context.user
+            if self._idle is not None and not self._running:
+                self._idle.set()
             self._held[user] -= 1
             if not self._held[user]:
                 del self._held[user]
@@ -76,9 +79,24 @@ class Admission:
         for waiter in waiting:
             waiter.context.close()
 
+    def drained(self, seconds: float) -> bool:
+        """Wait for the calls in flight to end; False where one holds out longer, as inside a name lookup."""
+        with self._lock:
+            self._idle = threading.Event()
+            if not self._running:
+                return True
+        return self._idle.wait(seconds)
+
     def _await(self, waiter: _Waiter, context: CallContext) -> None:
         context.on_end(waiter.woken.set)
-        waiter.woken.wait(context.remaining())
+        try:
+            waiter.woken.wait(context.remaining())
+        except BaseException:
+            # A signal's handler raised: whoever waited is gone, with its place or its permit.
+            with self._lock:
+                self._forget(waiter, context.user)
+            self.leave(context)
+            raise
         with self._lock:
             if not waiter.admitted:
                 self._forget(waiter, context.user)

@@ -22,6 +22,7 @@ from wasmrt.engine._lift import Lifter, lifter
 from wasmrt.engine._lower import Lowerer, OwnedArena, lowerer
 from wasmrt.engine._reflect import resource_key
 from wasmrt.engine._resources import number_of
+from wasmrt.engine._signals import reshield, shield, unshielded
 from wasmrt.engine._traps import fault
 from wasmrt.engine._types import FuncType, InterfaceType
 from wasmrt.errors import InternalError, UnknownImportError
@@ -70,12 +71,18 @@ def _trampoline(
         call.enter_host()
         entry = _imports[import_id]
         values = [lift(args + index * _SIZE, context) for index, lift in enumerate(entry.lifters[:count])]
-        answer = entry.function(call, *values)
+        bare = unshielded()
+        try:
+            answer = entry.function(call, *values)
+        finally:
+            if bare:
+                shield()
         call.leave_host()
         if entry.lower is not None:
             entry.lower(answer, results, OwnedArena(context))
         return None
     except BaseException as error:
+        reshield()
         call.fail(error)
         return _stop()
 

@@ -12,6 +12,7 @@ from wasmrt.engine._inflight import GuestCall, calls
 from wasmrt.engine._lift import Lifter, lifter
 from wasmrt.engine._linker import Linker
 from wasmrt.engine._lower import CallArena, Lowerer, LowerError, lowerer
+from wasmrt.engine._signals import deliver, shielded
 from wasmrt.engine._traps import EngineFault, fault
 from wasmrt.engine._types import FuncType
 from wasmrt.errors import InternalError
@@ -67,13 +68,18 @@ def _export_index(component: int, path: tuple[str, ...]) -> int:
 
 def _on_epoch(_context: int, handle: int, delta: Any, kind: Any) -> int | None:
     call = calls.get(handle or 0)
-    error = call.interruption() if call is not None else None
-    if call is not None and error is None:
+    if call is None:
+        return int(_ffi.error_new(b"interrupted by the host"))
+    try:
+        deliver()
+        error = call.interruption()
+    except BaseException as raised:
+        error = raised
+    if error is None:
         delta[0] = 1
         kind[0] = 0  # continue, look again at the next tick
         return None
-    if call is not None and error is not None:
-        call.fail(error)
+    call.fail(error)
     return int(_ffi.error_new(b"interrupted by the host"))
 
 
@@ -126,7 +132,8 @@ class Sandbox:
         Raises:
             EngineFault: instantiation trapped, was stopped, or is over the store's limits.
         """
-        error = _ffi.linker_instantiate(
+        error = shielded(
+            _ffi.linker_instantiate,
             self._linker.pointer,
             self._context,
             self._linker.component.pointer,
@@ -169,13 +176,13 @@ class Sandbox:
             lower(value, at, arena)
             at += _SIZE
         if export.lift is None:
-            error = _ffi.func_call(func, context, args, count, None, 0)
+            error = shielded(_ffi.func_call, func, context, args, count, None, 0)
             if error:
                 raise fault(error)
             return None
         result = arena.values(1)
         ctypes.memmove(result, _EMPTY, _SIZE)  # the engine drops what was there before
-        error = _ffi.func_call(func, context, args, count, result, 1)
+        error = shielded(_ffi.func_call, func, context, args, count, result, 1)
         if error:
             raise fault(error)
         try:

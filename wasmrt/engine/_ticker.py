@@ -43,8 +43,13 @@ class Ticker:
             self._state.running -= 1
 
     def stop(self) -> None:
-        """End the thread and wait for it."""
-        self._state.stop()
+        """End the thread and wait for it; while calls still run it goes on, and ends with the last of them."""
+        state = self._state
+        with state.lock:
+            if state.running:
+                state.stop_when_idle = True
+                return
+        state.stop()
         with self._start:
             thread = self._thread
         if thread is not None and thread is not threading.current_thread():
@@ -68,6 +73,7 @@ class _State:
         self.running = 0
         self.awake = False
         self.stopped = False
+        self.stop_when_idle = False
 
     def stop(self) -> None:
         self.stopped = True
@@ -89,6 +95,8 @@ def _tick(reference: weakref.ref[Ticking], state: _State) -> None:
             return
         engine.increment_epoch()
         del engine
+        if state.stop_when_idle and not state.running:
+            return
         idle = 0 if state.running else idle + 1
         if idle >= _IDLE_TICKS:
             idle = 0

@@ -1,0 +1,93 @@
+"""Signals that arrive while a guest runs on the main thread wait until Python is on safe ground.
+
+SECURITY: CPython runs a signal's handler when the next Python frame is entered, and under a guest that is a callback
+from C, before any `try` of ours. What the handler raises is lost there, and C reads an error that is not one: a
+single Ctrl-C would crash the process. So while C is running, handlers are replaced by a builtin that only takes a
+note; it cannot raise. Noted signals reach their real handler inside the trampoline, at an epoch tick, or after the
+call, whichever comes first.
+"""
+
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found]  # the C functions: the Python ones build enums
+import contextlib
+import threading
+from collections.abc import Callable
+from typing import Any
+
+_WATCHED = tuple(
+    getattr(_signal, name)
+    for name in ("SIGINT", "SIGTERM", "SIGALRM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGQUIT", "SIGVTALRM", "SIGPROF")
+    if hasattr(_signal, name)
+)
+_MAIN = threading.main_thread().ident
+_noted: dict[int, Any] = {}
+_note = _noted.setdefault  # takes (number, frame), is C, never raises
+_held: list[tuple[int, Any]] = []
+_here = threading.get_ident
+
+
+def shielded(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a C function that may call back into Python.
+
+    Raises:
+        BaseException: whatever a signal's handler raises, once C has returned.
+    """
+    if _here() != _MAIN or _held:
+        return function(*arguments)
+    _hold()
+    try:
+        return function(*arguments)
+    finally:
+        _release()
+
+
+def deliver() -> None:
+    """Let noted signals reach their handlers now; called inside the `try` of a callback.
+
+    Raises:
+        BaseException: whatever a handler raises.
+    """
+    if _noted and _here() == _MAIN:
+        _release()
+        _hold()
+
+
+def unshielded() -> bool:
+    """Give signals their handlers back while a host function runs; True where `_hold` has to follow."""
+    if not _held or _here() != _MAIN:
+        return False
+    _release()
+    return True
+
+
+def shield() -> None:
+    """Take the handlers away again after a host function."""
+    _hold()
+
+
+def reshield() -> None:
+    """After an error inside a callback: nothing may raise on the way back to C."""
+    if not _held and _here() == _MAIN:
+        with contextlib.suppress(BaseException):  # a second signal on the way; the first one is being told
+            _hold()
+
+
+def _hold() -> None:
+    for number in _WATCHED:
+        handler = _signal.getsignal(number)
+        if callable(handler) and handler is not _note:
+            _held.append((number, handler))
+            _signal.signal(number, _note)
+
+
+def _release() -> None:
+    handlers = dict(_held)
+    for number, handler in handlers.items():
+        _signal.signal(number, handler)
+    _held.clear()
+    while _noted:
+        number, frame = _noted.popitem()
+        handler = handlers.get(number)
+        if handler is not None:
+            handler(number, frame)
