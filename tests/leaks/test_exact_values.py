@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wasmrt.leaks import Action, Direction, LeakDetector, Severity
+from wasmrt.leaks._exact import ExactMatcher
 
 DETECTOR = LeakDetector()
 
@@ -204,3 +205,69 @@ def test_a_secret_across_the_edge_of_a_piece_is_found(dress: str, edge: int) -> 
 def test_the_ends_of_a_secret_are_replaced_even_where_they_are_punctuation() -> None:
     secret = "--==" + "Kq7xWz90mNpLrT4v" + "!?--"
     assert DETECTOR.primed({"k": secret}).redact(f"a{secret}b") == "a[REDACTED:secret:k]b"
+
+
+class Ended(Exception):
+    """What a check raises."""
+
+
+class Counted:
+    """A check that counts its calls, and ends the scan at one of them."""
+
+    def __init__(self, last: int | None = None) -> None:
+        self.calls = 0
+        self.last = last
+
+    def __call__(self) -> None:
+        self.calls += 1
+        if self.calls == self.last:
+            raise Ended
+
+
+MIXED_CASE = "abCDefGH" + "1234xy"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["&lt;a" * 40_000, "%41a" * 40_000, "\\na" * 40_000, "%25252525a" * 10_000, "\\q" * 40_000, f"{MIXED_CASE} " * 500],
+    ids=["html", "percent", "json", "percent-in-layers", "no-escapes", "secret"],
+)
+def test_a_check_ends_a_scan_at_any_of_its_calls(text: str) -> None:
+    counted = Counted()
+    DETECTOR.primed({"k": MIXED_CASE}, check=counted).scan(text)
+    assert counted.calls >= 10
+    for last in (1, counted.calls // 2, counted.calls):
+        ending = Counted(last)
+        with pytest.raises(Ended):
+            DETECTOR.primed({"k": MIXED_CASE}, check=ending).scan(text)
+        assert ending.calls == last
+
+
+def test_a_flood_of_a_secret_in_another_case_is_no_work_at_all() -> None:
+    counted = Counted()
+    scanner = DETECTOR.primed({"k": MIXED_CASE}, check=counted)
+    flood = f"{MIXED_CASE.swapcase()} " * 14_000
+    assert not scanner.scan(flood).matches
+    assert counted.calls < 50
+    assert len(scanner.scan(flood + MIXED_CASE).matches) == 1
+
+
+class CountedBytes(bytes):
+    """Bytes that count how many of theirs were copied."""
+
+    copied = 0
+
+    def __getitem__(self, key: object) -> bytes:  # type: ignore[override]
+        found = super().__getitem__(key)  # type: ignore[call-overload]
+        if isinstance(key, slice):
+            CountedBytes.copied += len(found)
+        return found  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("dress", ["verbatim", "reversed", "split-by-space"])
+def test_finding_where_each_of_many_matches_lies_costs_no_more_than_the_text_is_long(dress: str) -> None:
+    text = f"{DRESSES[dress](MIXED_CASE)}, ".encode() * 3000
+    CountedBytes.copied = 0
+    found = set(ExactMatcher({"k": MIXED_CASE}).find(CountedBytes(text)))
+    assert len(found) == 3000
+    assert CountedBytes.copied < 10 * len(text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from wasmrt.errors import ConfigurationError
@@ -39,7 +39,6 @@ _DEFAULT_ACTIONS: Mapping[tuple[Direction, Severity], Action] = {
 }
 _EXACT_ACTIONS = {Direction.OUTWARD: Action.BLOCK, Direction.INWARD: Action.REDACT}
 
-Exact = tuple[str | None, int, int]
 Overrides = Mapping[str, Action | Mapping[Direction, Action]]
 
 
@@ -104,11 +103,11 @@ class LeakScanner:
         direction: Direction = Direction.OUTWARD,
     ) -> LeakReport:
         """Find secrets in what is about to be sent: the URL raw and decoded, names and values of headers, the body."""
-        from wasmrt.leaks._layers import unescaped
+        from wasmrt.leaks._layers import go_on, unescaped
 
         raw = url.encode("utf-8", "surrogatepass")
         matches = self._matches(raw, direction, "url")
-        if decoded := unescaped(raw):
+        if decoded := unescaped(raw, self._check or go_on):
             for match in self._matches(decoded.data, direction, "url"):
                 start, end = decoded.origin(match.start, match.end)
                 matches.append(_moved(match, start, end))
@@ -150,20 +149,16 @@ class LeakScanner:
     def _exact_matches(self, data: bytes, direction: Direction, where: str) -> list[LeakMatch]:
         if self._exact is None:
             return []
+        from wasmrt.leaks._layers import go_on
+
         action = _EXACT_ACTIONS[direction]
         unopened = self._action(UNOPENED_RULE, Severity.LOW, direction)
         return [
             LeakMatch(UNOPENED_RULE, start, end, Severity.LOW, unopened, False, where)
             if name is None
             else LeakMatch(SECRET_RULE + name, start, end, Severity.CRITICAL, action, True, where)
-            for name, start, end in self._watched(self._exact.find(data))
+            for name, start, end in self._exact.find(data, self._check or go_on)
         ]
-
-    def _watched(self, found: Iterator[Exact]) -> Iterator[Exact]:
-        for place in found:
-            if self._check is not None:
-                self._check()
-            yield place
 
     def _action(self, rule: str, severity: Severity, direction: Direction) -> Action:
         chosen = self._overrides.get(rule)

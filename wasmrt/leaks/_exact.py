@@ -10,10 +10,14 @@ hex and gzip of a larger whole are opened to a small depth.
 from __future__ import annotations
 
 import base64
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from wasmrt.leaks._layers import PIECE_BYTES, Budget, holds_escapes, is_packed, opened, unescapings
+from wasmrt.leaks._layers import PIECE_BYTES, Budget, go_on, holds_escapes, is_packed, opened, unescapings
+
+if TYPE_CHECKING:
+    from wasmrt.leaks._engine import Check
 
 MIN_SECRET_CHARS = 6
 """Below this a secret is not looked for: it would redact ordinary words."""
@@ -25,6 +29,8 @@ _CASELESS_FROM = 16
 
 _APART_DEPTH = 2
 """Down to this depth each kind of escape is also undone by itself, where a secret holds one literally."""
+_BLOCK_BYTES = 1024
+"""What is counted as one on the way back from the normal form."""
 
 _LOWER = bytes(range(256)).lower()
 _ALNUM = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -41,6 +47,11 @@ class _Needle(NamedTuple):
     secret: bytes | None = None
     """The secret, where the needle is all of it but what the form drops: its ends may be among that."""
 
+    @property
+    def exact(self) -> bytes | None:
+        """What to look for in the text's own case; None where a match in another case is no accident."""
+        return self.cased if len(self.text) < _CASELESS_FROM else None
+
 
 class ExactMatcher:
     """The needles of one call's secrets; nothing is built before the first scan."""
@@ -55,15 +66,16 @@ class ExactMatcher:
         self._loose: tuple[_Needle, ...] = ()
         self._verbatim: tuple[tuple[str, bytes], ...] = ()
 
-    def find(self, data: bytes) -> Iterator[tuple[str | None, int, int]]:
+    def find(self, data: bytes, check: Check = go_on) -> Iterator[tuple[str | None, int, int]]:
         """Yield `(name, start, end)` in byte offsets; may repeat a place.
 
         A last one without a name says that some of it was too large or too deeply packed to be opened.
+        `check` is called at every candidate and all along the way, and ends the scan by raising.
         """
         if self._secrets:
             if self._alnum is None:
                 self._build()
-            budget = Budget()
+            budget = Budget(check=check)
             yield from self._search(data, depth=0, budget=budget)
             if budget.exceeded:
                 yield None, 0, len(data)
@@ -90,12 +102,12 @@ class ExactMatcher:
         self._alnum = tuple(alnum)
 
     def _search(self, data: bytes, *, depth: int, budget: Budget, whole: bool = True) -> Iterator[tuple[str, int, int]]:
-        yield from self._plainly(data)
+        yield from self._plainly(data, budget.check)
         if depth >= budget.depth:
-            budget.exceeded = budget.exceeded or is_packed(data)
+            budget.exceeded = budget.exceeded or is_packed(data, budget.check)
             return
         settled = True
-        for decoded in unescapings(data, apart=self._escaped and depth < _APART_DEPTH):
+        for decoded in unescapings(data, apart=self._escaped and depth < _APART_DEPTH, check=budget.check):
             settled = False
             if budget.take(len(decoded.data)):
                 for name, start, end in self._search(decoded.data, depth=depth + 1, budget=budget, whole=False):
@@ -106,31 +118,22 @@ class ExactMatcher:
             for name in {n for n, _, _ in self._search(inner, depth=depth + 1, budget=budget)}:
                 yield name, start, end
 
-    def _plainly(self, data: bytes) -> Iterator[tuple[str, int, int]]:
+    def _plainly(self, data: bytes, check: Check) -> Iterator[tuple[str, int, int]]:
         for name, value in self._verbatim:
-            yield from _as_it_is(data, name, value)
+            yield from _as_it_is(data, name, value, check)
         assert self._alnum is not None
         for needles, dropped in ((self._alnum, _NOT_ALNUM), (self._loose, _SEPARATORS)):
-            if not needles or not _may_hold(data, needles, dropped):
-                continue
-            form = data.translate(_LOWER, dropped)
-            for needle in needles:
-                at = form.find(needle.text)
-                if at >= 0 and needle.secret:
-                    yield from _as_it_is(data, needle.name, needle.secret)
-                while at >= 0:
-                    span = _origin(data, dropped, at, len(needle.text))
-                    if _same_case(data[span[0] : span[1]].translate(None, dropped), needle):
-                        yield needle.name, *span
-                    at = form.find(needle.text, at + 1)
+            if needles and _may_hold(data, needles, dropped, check):
+                yield from _in_normal_form(data, needles, dropped, check)
 
 
-def _may_hold(data: bytes, needles: tuple[_Needle, ...], dropped: bytes) -> bool:
+def _may_hold(data: bytes, needles: tuple[_Needle, ...], dropped: bytes, check: Check) -> bool:
     """Look for needles piece by piece, so that a large text is not copied as a whole, out of the processor's cache."""
     texts = {needle.text for needle in needles}
     overlap = max(map(len, texts)) - 1
     form = b""
     for low in range(0, len(data), PIECE_BYTES):
+        check()
         form = form[-overlap:] + data[low : low + PIECE_BYTES].translate(_LOWER, dropped)
         for text in texts:
             if text in form:
@@ -138,9 +141,29 @@ def _may_hold(data: bytes, needles: tuple[_Needle, ...], dropped: bytes) -> bool
     return False
 
 
-def _as_it_is(data: bytes, name: str, secret: bytes) -> Iterator[tuple[str, int, int]]:
+def _in_normal_form(
+    data: bytes, needles: tuple[_Needle, ...], dropped: bytes, check: Check
+) -> Iterator[tuple[str, int, int]]:
+    """Look for each needle as its case demands; what differs in case alone is never even a candidate."""
+    lower = data.translate(_LOWER, dropped)
+    cased = data.translate(None, dropped) if any(needle.exact for needle in needles) else b""
+    places = _Places(data, dropped)
+    for needle in needles:
+        check()
+        if needle.secret and needle.text in lower:
+            yield from _as_it_is(data, needle.name, needle.secret, check)
+        form, text = (cased, needle.exact) if needle.exact else (lower, needle.text)
+        at = form.find(text)
+        while at >= 0:
+            check()
+            yield needle.name, *places.origin(at, len(text))
+            at = form.find(text, at + 1)
+
+
+def _as_it_is(data: bytes, name: str, secret: bytes, check: Check) -> Iterator[tuple[str, int, int]]:
     at = data.find(secret)
     while at >= 0:
+        check()
         yield name, at, at + len(secret)
         at = data.find(secret, at + len(secret))
 
@@ -161,23 +184,39 @@ def _base64_cores(raw: bytes) -> Iterator[bytes]:
         yield whole[shared:].translate(None, _NOT_ALNUM)
 
 
-def _same_case(found: bytes, needle: _Needle) -> bool:
-    return needle.cased is None or found == needle.cased or len(needle.text) >= _CASELESS_FROM
+class _Places:
+    """The way back from the normal form to the text. Blocks are counted once, and those last looked at are kept."""
 
+    __slots__ = ("_before", "_data", "_dropped", "_first", "_last")
 
-def _origin(data: bytes, dropped: bytes, at: int, length: int) -> tuple[int, int]:
-    """Turn a place in the normal form into one in the text, counting block by block."""
-    start = _nth_kept(data, dropped, at)
-    return start, _nth_kept(data, dropped, at + length - 1) + 1
+    def __init__(self, data: bytes, dropped: bytes) -> None:
+        self._data = data
+        self._dropped = dropped
+        self._before: list[int] = []
+        """What is kept before each block."""
+        self._first: tuple[int, list[int]] = (-1, [])
+        self._last: tuple[int, list[int]] = (-1, [])
 
+    def origin(self, at: int, length: int) -> tuple[int, int]:
+        """The offsets, in the text, of a place in the normal form."""
+        if not self._before:
+            self._count()
+        self._first, start = self._nth(at, self._first)
+        self._last, last = self._nth(at + length - 1, self._last)
+        return start, last + 1
 
-def _nth_kept(data: bytes, dropped: bytes, index: int, block: int = 8192) -> int:
-    low = 0
-    while index >= (kept := len(data[low : low + block].translate(None, dropped))):
-        index -= kept
-        low += block
-    gone = frozenset(dropped)
-    places = (i for i in range(low, min(low + block, len(data))) if data[i] not in gone)
-    for _ in range(index):
-        next(places)
-    return next(places)
+    def _count(self) -> None:
+        kept = 0
+        for low in range(0, len(self._data), _BLOCK_BYTES):
+            self._before.append(kept)
+            kept += len(self._data[low : low + _BLOCK_BYTES].translate(None, self._dropped))
+
+    def _nth(self, index: int, seen: tuple[int, list[int]]) -> tuple[tuple[int, list[int]], int]:
+        block = bisect_right(self._before, index) - 1
+        if seen[0] != block:
+            seen = block, self._kept(block)
+        return seen, seen[1][index - self._before[block]]
+
+    def _kept(self, block: int) -> list[int]:
+        low, gone = block * _BLOCK_BYTES, frozenset(self._dropped)
+        return [low + i for i, byte in enumerate(self._data[low : low + _BLOCK_BYTES]) if byte not in gone]

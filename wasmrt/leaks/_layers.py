@@ -9,9 +9,12 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wasmrt.limits import KIB, MIB
+
+if TYPE_CHECKING:
+    from wasmrt.leaks._engine import Check
 
 MAX_DEPTH = 5
 MAX_OPENED_BYTES = 32 * MIB
@@ -21,6 +24,12 @@ _MORE_BYTES = 64 * KIB
 """What is opened to see whether there is one more layer."""
 PIECE_BYTES = 64 * KIB
 """What is looked at in one go while nothing is found."""
+_CHECK_STEPS = 4096
+"""Escapes, or what looks like one, between two questions whether to go on."""
+
+
+def go_on() -> None:
+    """Check nothing: nobody waits for this scan."""
 
 
 @dataclass(slots=True)
@@ -31,6 +40,8 @@ class Budget:
     left: int = MAX_OPENED_BYTES
     exceeded: bool = False
     """Something was left unopened: too large, too deep or too many."""
+    check: Check = go_on
+    """Called all along; raises when the scan is to end."""
 
     def take(self, size: int) -> bool:
         self.left -= size
@@ -86,7 +97,7 @@ _NAMED = {b"amp": b"&", b"lt": b"<", b"gt": b">", b"quot": b'"', b"apos": b"'", 
 _SINGLE = {b"\\\\": b"\\", b"\\/": b"/", b'\\"': b'"', b"\\'": b"'"} | {b"\\" + bytes([c]): b"\n" for c in b"abfnrtv0"}
 
 
-def unescapings(data: bytes, *, apart: bool) -> Iterator[Unescaped]:
+def unescapings(data: bytes, *, apart: bool, check: Check = go_on) -> Iterator[Unescaped]:
     """Undo one layer: every kind of escape at once, and with `apart` each kind by itself too.
 
     A secret that holds `%41` or `&lt;` literally survives only the latter.
@@ -94,31 +105,35 @@ def unescapings(data: bytes, *, apart: bool) -> Iterator[Unescaped]:
     present = [family for family in _FAMILIES if family in data]
     if not present:
         return
-    everything = _undone(data, present)
+    everything = _undone(data, present, check)
     if everything is not None:
         yield everything
     if apart and len(present) > 1:
         for family in present:
-            alone = _undone(data, [family])
+            alone = _undone(data, [family], check)
             if alone is not None and everything is not None and alone.data != everything.data:
                 yield alone
 
 
-def holds_escapes(data: bytes) -> bool:
+def holds_escapes(data: bytes, check: Check = go_on) -> bool:
     """Tell whether a text reads differently once escapes are undone."""
-    return next(_places(data, list(_FAMILIES)), None) is not None
+    return next(_places(data, list(_FAMILIES), check), None) is not None
 
 
-def unescaped(data: bytes) -> Unescaped | None:
+def unescaped(data: bytes, check: Check = go_on) -> Unescaped | None:
     """Undo percent, `\\u`, `\\x`, JSON and HTML escapes once; None where there are none."""
-    return next(unescapings(data, apart=False), None)
+    return next(unescapings(data, apart=False, check=check), None)
 
 
-def _places(data: bytes, families: list[bytes]) -> Iterator[tuple[int, int]]:
+def _places(data: bytes, families: list[bytes], check: Check) -> Iterator[tuple[int, int]]:
     """Yield where escapes are, going from one first character to the next."""
     look = _escapes(tuple(families)).match
     ahead = [at for family in families if (at := data.find(family)) >= 0]
+    steps = 0
     while ahead:
+        steps += 1
+        if not steps % _CHECK_STEPS:
+            check()
         start = min(ahead)
         found = look(data, start)
         end = start + 1
@@ -133,11 +148,11 @@ def _places(data: bytes, families: list[bytes]) -> Iterator[tuple[int, int]]:
             ahead = [at for at in ahead if at >= 0]
 
 
-def _undone(data: bytes, families: list[bytes]) -> Unescaped | None:
+def _undone(data: bytes, families: list[bytes], check: Check) -> Unescaped | None:
     pieces: list[bytes] = []
     out, src = [0], [0]
     position = length = 0
-    for start, end in _places(data, families):
+    for start, end in _places(data, families, check):
         escape = data[start:end]
         plain, value = data[position:start], _SINGLE.get(escape) or _value(escape)
         pieces += (plain, value)
@@ -190,14 +205,15 @@ def opened(data: bytes, budget: Budget) -> Iterator[tuple[int, int, bytes]]:
     for start, inner in _archives(data, budget):
         yield start, len(data), inner
     for start, end in _runs(data):
+        budget.check()
         for inner in _decoded(data[start:end]):
             if _worth_opening(inner) and budget.take(len(inner)):
                 yield start, end, inner
 
 
-def is_packed(data: bytes) -> bool:
+def is_packed(data: bytes, check: Check = go_on) -> bool:
     """Tell whether a text holds one more layer."""
-    return holds_escapes(data) or any(True for _ in opened(data, Budget(left=_MORE_BYTES)))
+    return holds_escapes(data, check) or any(True for _ in opened(data, Budget(left=_MORE_BYTES, check=check)))
 
 
 def _runs(data: bytes) -> Iterator[tuple[int, int]]:
