@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from wasmrt.net import SecretsView
 
 Part = TypeVar("Part")
+LOG_OVERLAP_BYTES = 8192
 _TRUNCATED = "... (truncated)"
 
 
@@ -136,6 +137,17 @@ CLOSING_SECONDS = 0.05
 _wake_lock = threading.Lock()
 
 
+def cut_log(message: str, beyond_bytes: int = 0) -> str:
+    """A log entry at most `beyond_bytes` over its cap, cut on a character boundary."""
+    limit = MAX_LOG_ENTRY_BYTES + beyond_bytes
+    if len(message) * 4 <= limit:
+        return message
+    encoded = message.encode("utf-8", "replace")
+    if len(encoded) <= limit:
+        return message
+    return encoded[: limit - len(_TRUNCATED)].decode("utf-8", "ignore") + _TRUNCATED
+
+
 class CallContext:
     """What happens to one call, from opening to close. Used by one guest at a time; `cancel` from any thread."""
 
@@ -164,6 +176,7 @@ class CallContext:
         "logs",
         "on_progress",
         "params_bytes",
+        "parent",
         "services",
         "started",
         "tool",
@@ -184,6 +197,7 @@ class CallContext:
         clock: Clock = _SYSTEM_CLOCK,
         deadline: float | None = None,
         tool_chain: tuple[str, ...] = (),
+        parent: CallContext | None = None,
         on_progress: Callable[[int, int | None, str | None], None] | None = None,
     ) -> None:
         self.call_id = call_id
@@ -194,6 +208,7 @@ class CallContext:
         self.services = services
         self.clock = clock
         self.tool_chain = tool_chain
+        self.parent = parent
         self.on_progress = on_progress
         self.started = time.monotonic()
         own = self.started + limits.timeout_seconds
@@ -349,7 +364,9 @@ class CallContext:
     # -- budgets ---------------------------------------------------------------------------------------------------
 
     def charge_http_request(self) -> bool:
-        """Count one HTTP request; False where the call's budget is spent."""
+        """Count one HTTP request, for the callers too; False where a budget of theirs or the call's is spent."""
+        if self.parent is not None and not self.parent.charge_http_request():
+            return False
         if self.http_requests >= MAX_HTTP_REQUESTS:
             return False
         self.http_requests += 1
@@ -360,7 +377,9 @@ class CallContext:
         self.http_received_bytes += received
 
     def charge_tool_invocation(self) -> bool:
-        """Count one invocation of another tool; False where the call's budget is spent."""
+        """Count one invocation of another tool, for the callers too; False where one of the budgets is spent."""
+        if self.parent is not None and not self.parent.charge_tool_invocation():
+            return False
         if self.tool_invocations >= MAX_TOOL_INVOCATIONS:
             return False
         self.tool_invocations += 1
@@ -389,10 +408,8 @@ class CallContext:
         if len(self.logs) >= MAX_LOG_ENTRIES:
             self.log_entries_dropped += 1
             return
-        if len(message) * 4 > MAX_LOG_ENTRY_BYTES:
-            encoded = message.encode("utf-8", "replace")
-            if len(encoded) > MAX_LOG_ENTRY_BYTES:
-                message = encoded[: MAX_LOG_ENTRY_BYTES - len(_TRUNCATED)].decode("utf-8", "ignore") + _TRUNCATED
+        # Cut with room to spare: what straddles the cap has to be whole when the entry is scanned at the end.
+        message = cut_log(message, LOG_OVERLAP_BYTES)
         self.logs.append(LogEntry(level, message, self.clock.now_ns() // 1_000_000))
 
     def usage(self, *, fuel: int, output_bytes: int = 0) -> Usage:

@@ -78,6 +78,7 @@ MAX_REFUSALS = 64
 # Params and results.
 MAX_PARAMS_BYTES = 4 * MIB
 MAX_JSON_DEPTH = 64
+MAX_JSON_PARTS = 100_000
 MAX_ERROR_TEXT_BYTES = 4 * KIB
 
 # What a component says of itself, read once at prepare.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -76,11 +77,12 @@ class WasmToolRuntime:
             rate=self.config.call_rate_limit,
             **({"clock": LogicalClock} if self.config.deterministic else {}),
         )
-        self._invoker = Invoker(self._run_by_name)
+        self._invoker = Invoker(self._run_by_name, self._rates)
         self._prepared: dict[str, PreparedTool] = {}
         self._door: Any = None
         self._executor: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
+        self._process = os.getpid()
         self.closed = False
 
     def prepare(
@@ -101,8 +103,7 @@ class WasmToolRuntime:
             MemoryLimitError: it needs more memory to start than its limits give.
             InvalidNameError, SourceError, RuntimeClosedError: as their names say.
         """
-        if self.closed:
-            raise RuntimeClosedError("the runtime is closed", hint="make a new WasmToolRuntime")
+        self.check_open()
         _check_name(name)
         data = component if isinstance(component, bytes) else _read(Path(component))
         check_header(data)
@@ -140,6 +141,20 @@ class WasmToolRuntime:
         if not name.isidentifier() or not bundled.is_file():
             raise NotInstalledError(f"no tool named {name!r} is installed", hint="wasmrt list shows what is")
         return self.prepare(name, bundled)
+
+    def check_open(self) -> None:
+        """Refuse work on a runtime that is closed, or that stayed behind in the process this one was forked from.
+
+        Raises:
+            RuntimeClosedError: it is.
+        """
+        if self.closed:
+            raise RuntimeClosedError("the runtime is closed", hint="make a new WasmToolRuntime")
+        if self._process != os.getpid():
+            raise RuntimeClosedError(
+                "the runtime was made before this process was forked, and its threads stayed in the parent",
+                hint="make the first WasmToolRuntime after forking, or start processes with spawn",
+            )
 
     def forget(self, name: str) -> None:
         """Let other tools no longer invoke `name`; whoever holds the PreparedTool can still call it."""
@@ -367,8 +382,7 @@ class PreparedTool:
             raise
 
     def run(self, asked: Asked) -> ToolOutput:
-        if self._runtime.closed:
-            raise RuntimeClosedError("the runtime is closed", hint="make a new WasmToolRuntime")
+        self._runtime.check_open()
         if self._spec is None:
             known = ", ".join(self._program.specs) or "none"
             raise NotInstalledError(

@@ -1,14 +1,22 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
+import warnings
 
 import pytest
 
 from tests.call.conftest import ECHO, Prepare, until
 from wasmrt import PreparedTool, ResourceLimits, WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.engine import wat2wasm
-from wasmrt.errors import CancelledError, DeadlineExceededError, RuntimeClosedError, ToolError
+from wasmrt.errors import (
+    CancelledError,
+    ConfigurationError,
+    DeadlineExceededError,
+    RuntimeClosedError,
+    ToolError,
+)
 from wasmrt.testing.attacks import Body, tool
 
 COUNT = Body(
@@ -168,3 +176,26 @@ def test_a_cancelled_call_is_typed_for_whoever_waits_on_the_thread(prepare: Prep
     slow = prepare(HOUR, limits=ResourceLimits(timeout_seconds=60))
     with pytest.raises(CancelledError):
         slow.run(Asked({}, on_open=lambda context: context.cancel()))
+
+
+def test_a_forked_child_is_refused_instead_of_running_without_deadlines(prepare: Prepare) -> None:
+    echo = prepare()
+    echo.execute({})
+    reader, writer = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads: the very thing that is tried
+        child = os.fork()
+    if child == 0:
+        try:
+            echo.execute({})
+        except RuntimeClosedError as error:
+            os.write(writer, error.code.encode())
+        try:
+            WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False)).prepare("echo", wat2wasm(tool(ECHO)))
+        except ConfigurationError as error:
+            os.write(writer, b" " + error.code.encode())
+        os._exit(0)
+    os.close(writer)
+    os.waitpid(child, 0)
+    assert os.read(reader, 100) == b"runtime-closed configuration"
+    os.close(reader)

@@ -10,6 +10,7 @@ from wasmrt import ResourceLimits, ToolErrorKind, WasmRuntimeConfig, WasmToolRun
 from wasmrt.engine import wat2wasm
 from wasmrt.errors import (
     ComponentTooLargeError,
+    ConfigurationError,
     CoreModuleError,
     DeadlineExceededError,
     FuelExhaustedError,
@@ -235,3 +236,37 @@ def test_a_capability_file_becomes_a_grant() -> None:
 
     grant = Capabilities.parse('{"http": {"allowlist": [{"host": "api.example.com"}]}}')
     assert grant.explain_http("GET", "https://api.example.com/").allowed
+
+
+@pytest.mark.parametrize("answer", ['{"a": 1e999}', "[-1e999]"])
+def test_a_number_over_what_json_readers_hold_is_no_answer(prepare: Prepare, answer: str) -> None:
+    with pytest.raises(GuestOutputError):
+        prepare(says(answer)).execute({})
+
+
+@pytest.mark.parametrize("user", ["", "a\x00b", "\ud800", "x" * 1000, b"bytes", None, ["list"]])
+def test_a_user_that_is_no_name_is_refused(prepare: Prepare, user: object) -> None:
+    with pytest.raises(InvalidParametersError, match="user"):
+        prepare().execute({}, user=user)  # type: ignore[arg-type]
+
+
+def test_json_of_very_many_parts_is_refused_before_it_is_walked(prepare: Prepare) -> None:
+    with pytest.raises(InvalidParametersError, match="lists and objects"):
+        prepare().execute("[" + "[]," * 200_000 + "[]]")
+
+
+def test_an_answer_that_takes_long_to_clean_ends_at_the_deadline(prepare: Prepare) -> None:
+    token = "ghp_" + "a1B2c3D4e5" * 3 + "F6g7h8"
+    tool_ = prepare(limits=ResourceLimits(timeout_seconds=0.5))
+    with pytest.raises(DeadlineExceededError):
+        tool_.execute({"first": token, "rest": ["a"] * 900_000})
+
+
+def test_a_full_audit_disk_is_a_typed_error(tmp_path: Path) -> None:
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("no /dev/full on this system: a full disk cannot be tried")
+    with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False, audit=full)) as runtime:
+        echo = runtime.prepare("echo", wat2wasm(tool(ECHO)))
+        with pytest.raises(ConfigurationError, match="audit"):
+            echo.execute({})

@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 
 from tests.call.conftest import ECHO
-from wasmrt import Capabilities, PreparedTool, Reason, ResourceLimits, ToolError, WasmToolRuntime
+from wasmrt import (
+    Capabilities,
+    PreparedTool,
+    RateLimitConfig,
+    Reason,
+    ResourceLimits,
+    ToolError,
+    ToolInvokeCapability,
+    WasmToolRuntime,
+)
 from wasmrt.engine import wat2wasm
 from wasmrt.errors import GuestError
 from wasmrt.limits import MAX_INVOKE_DEPTH, MAX_TOOL_INVOCATIONS
@@ -108,3 +117,19 @@ def test_a_call_may_invoke_twenty_tools(runtime: WasmToolRuntime) -> None:
     assert caught.value.usage is not None
     assert caught.value.usage.tool_invocations == MAX_TOOL_INVOCATIONS
     assert caught.value.decisions[-1].reason == Reason.INVOKE_BUDGET
+
+
+def test_the_grants_rate_of_invocations_is_kept(runtime: WasmToolRuntime) -> None:
+    runtime.prepare("echo", wat2wasm(tool(ECHO)))
+    rate = RateLimitConfig(requests_per_minute=2, requests_per_hour=2)
+    grant = Capabilities.none().with_tool_invoke(ToolInvokeCapability((("on", "echo"),), rate))
+    asker = runtime.prepare("asker", wat2wasm(tool(RELAY)), grant)
+    for _ in range(2):
+        assert asker.execute({"a": 1}).result == {"a": 1}
+    assert "rate-limited" in refusal(asker).message
+
+
+def test_what_invoked_tools_use_counts_for_their_callers(runtime: WasmToolRuntime) -> None:
+    runtime.prepare("echo", wat2wasm(tool(ECHO)))
+    relay(runtime, "middle", "echo")
+    assert relay(runtime, "first", "middle").execute({"a": 1}).usage.tool_invocations == 2

@@ -15,7 +15,7 @@ from wasmrt.call._params import check_depth, decode, encoded, parsed
 from wasmrt.call._program import Program
 from wasmrt.call._spec import ToolSpec
 from wasmrt.capabilities import Capabilities, RateLimitConfig
-from wasmrt.context import CallContext, Clock, Services, SystemClock
+from wasmrt.context import CallContext, Clock, Services, SystemClock, cut_log
 from wasmrt.engine import Sandbox
 from wasmrt.errors import (
     DeadlineExceededError,
@@ -27,6 +27,7 @@ from wasmrt.errors import (
     WasmrtError,
 )
 from wasmrt.leaks import LeakScanner
+from wasmrt.limits import MAX_USER_BYTES
 from wasmrt.model import LogEntry, ToolOutput
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ def call(
                 fuel = sandbox.fuel_used
             context.check()
             result, raw = _scan(context, *_lift(context, raw))
+            context.check()  # reading an answer takes time too, and an answer that is late is none
         finally:
             _leave(path, context)
         output = _output(context, result, raw, fuel)
@@ -100,6 +102,8 @@ def call(
 
 
 def _check(program: Program, spec: ToolSpec, asked: Asked) -> tuple[str, str | None]:
+    if not isinstance(asked.user, str) or not 0 < len(asked.user) <= MAX_USER_BYTES or not asked.user.isprintable():
+        raise InvalidParametersError(f"a user is 1 to {MAX_USER_BYTES} printable characters", hint="pass user='alice'")
     params = parsed(asked.params)
     text = encoded(params)
     read = program.validator(spec.name).accept(params)
@@ -122,6 +126,7 @@ def _open(
         clock=path.clock(),
         deadline=None if parent is None else parent.deadline,
         tool_chain=(*(parent.tool_chain if parent else ()), program.name),
+        parent=parent,
         on_progress=asked.on_progress,
     )
     if parent is not None:
@@ -168,7 +173,7 @@ def _scan(context: CallContext, result: Any, text: str) -> tuple[Any, str]:
         return result, text
     if report.should_block:
         raise LeakError(f"the tool's answer holds a secret ({report.matches[0].rule}) and was withheld")
-    clean = _redacted(scanner, result)
+    clean = _redacted(context, scanner, result)
     clean_text = json.dumps(clean, ensure_ascii=False)
     remaining = scanner.redact(clean_text)
     if remaining != clean_text:
@@ -177,13 +182,14 @@ def _scan(context: CallContext, result: Any, text: str) -> tuple[Any, str]:
     return clean, clean_text
 
 
-def _redacted(scanner: LeakScanner, value: Any) -> Any:
+def _redacted(context: CallContext, scanner: LeakScanner, value: Any) -> Any:
     if isinstance(value, str):
+        context.check()
         return scanner.redact(value)
     if isinstance(value, list):
-        return [_redacted(scanner, item) for item in value]
+        return [_redacted(context, scanner, item) for item in value]
     if isinstance(value, dict):
-        return {scanner.redact(key): _redacted(scanner, item) for key, item in value.items()}
+        return {scanner.redact(key): _redacted(context, scanner, item) for key, item in value.items()}
     return value
 
 
@@ -204,7 +210,7 @@ def _clean_logs(context: CallContext) -> tuple[LogEntry, ...]:
     if not context.logs:
         return ()
     context.closing()
-    return tuple(LogEntry(e.level, _clean(context, e.message), e.timestamp_ms) for e in context.logs)
+    return tuple(LogEntry(e.level, cut_log(_clean(context, e.message)), e.timestamp_ms) for e in context.logs)
 
 
 def _clean(context: CallContext, text: str) -> str:

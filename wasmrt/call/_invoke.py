@@ -12,6 +12,8 @@ from wasmrt.limits import MAX_INVOKE_DEPTH, MAX_TOOL_INVOCATIONS
 from wasmrt.model import Decision, Reason, ToolOutput
 
 if TYPE_CHECKING:
+    from wasmrt.net import RateLimiter
+
     Runner = Callable[[str, Asked], ToolOutput | None]
 
 
@@ -21,15 +23,16 @@ class Invoker:
     `run` takes the real name and the request; None says that no such tool is prepared.
     """
 
-    def __init__(self, run: Runner) -> None:
+    def __init__(self, run: Runner, rates: Callable[[], RateLimiter]) -> None:
         self._run = run
+        self._rates = rates
 
     def invoke(self, context: CallContext, alias: str, params: str) -> str:
         """Run the tool behind `alias` and return its scanned JSON text.
 
         Raises:
             CapabilityDeniedError: the alias stands for nothing, or a budget, the depth cap or a cycle forbids it.
-            ToolError: the other tool failed.
+            ToolError: the other tool failed, or the grant's rate of invocations is spent.
         """
         capability = context.grant.tool_invoke
         real = capability.resolve(alias) if capability is not None else None
@@ -43,6 +46,8 @@ class Invoker:
         if not context.charge_tool_invocation():
             rule = f"a call may invoke {MAX_TOOL_INVOCATIONS} tools"
             raise _refused(context, alias, Reason.INVOKE_BUDGET, rule, "have the tool do more with each invocation")
+        assert capability is not None
+        self._rates().check_and_record(context.user, context.tool, capability.rate_limit, what="invoke")
         output = self._run(real, Asked(params, user=context.user, parent=context))
         if output is None:
             hint = "prepare the tool in this runtime"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from math import inf
 from typing import Any
 
 from wasmrt.errors import InvalidParametersError
-from wasmrt.limits import MAX_JSON_DEPTH, MAX_PARAMS_BYTES
+from wasmrt.limits import MAX_JSON_DEPTH, MAX_JSON_PARTS, MAX_PARAMS_BYTES
 
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
@@ -16,7 +17,14 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
-decode = json.JSONDecoder(parse_constant=_refuse_constant).decode
+def _finite(text: str) -> float:
+    value = float(text)
+    if value in (inf, -inf):
+        raise ValueError(f"{text[:20]} is over what a JSON reader can hold")
+    return value
+
+
+decode = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite).decode
 """JSON text to data, without the NaN and Infinity that Python would take."""
 # The closing quote is optional: a string that never ends would otherwise be tried again from every quote inside it.
 _STRUCTURE = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[\]{}]')
@@ -69,8 +77,14 @@ def check_depth(text: str) -> None:
     Raises:
         InvalidParametersError: it is.
     """
-    if text.count("[") + text.count("{") <= MAX_JSON_DEPTH:
+    opened = text.count("[") + text.count("{")
+    if opened <= MAX_JSON_DEPTH:
         return
+    if opened > MAX_JSON_PARTS:
+        # Counted before it is walked: the walk is ours, and nobody may make it long.
+        raise InvalidParametersError(
+            f"the JSON has over {MAX_JSON_PARTS:,} lists and objects", hint="pass large data by reference"
+        )
     depth = 0
     for token in _STRUCTURE.finditer(text):
         mark = text[token.start()]

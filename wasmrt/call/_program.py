@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import dataclass, replace
 
 from wasmrt.call._outcome import from_exception
@@ -132,10 +133,16 @@ def _ask(name: str, world: World, sandbox: Sandbox, context: CallContext) -> lis
         return [ToolSpec(name, problems=(f"it could not be asked what it does: {text}",))]
 
 
-def _probe_context(name: str, limits: ResourceLimits) -> CallContext:
+def _probe_context(name: str, limits: ResourceLimits, deadline: float | None = None) -> CallContext:
     # No service and no grant: a component that is being looked at has no power whatsoever.
     return CallContext(
-        call_id="prepare", tool=name, user="", limits=limits, grant=Capabilities.none(), services=_NO_SERVICES
+        call_id="prepare",
+        tool=name,
+        user="",
+        limits=limits,
+        grant=Capabilities.none(),
+        services=_NO_SERVICES,
+        deadline=deadline,
     )
 
 
@@ -166,17 +173,20 @@ def _not_instantiable(
 def _memory_needed(linker: Linker, limits: ResourceLimits) -> int | None:
     """The smallest power of two with which it starts; the engine's error says in words only which limit it was."""
     budget = limits.memory_bytes
+    deadline = time.monotonic() + min(limits.timeout_seconds, DESCRIBE_SECONDS)
     while budget < POOL_MEMORY_BYTES * POOL_MEMORIES_PER_COMPONENT:
         budget *= 2
         wider = replace(limits, memory_bytes=budget)
         with Sandbox(
             linker,
-            _store_limits(wider, 1, None, allowed=POOL_MEMORIES_PER_COMPONENT),
-            _probe_context("probe", wider),
+            _store_limits(wider, 1, DESCRIBE_FUEL, allowed=POOL_MEMORIES_PER_COMPONENT),
+            _probe_context("probe", wider, deadline),
         ) as sandbox:
             try:
                 sandbox.instantiate()
-            except EngineFault:
+            except EngineFault as error:
+                if error.code is not None or time.monotonic() >= deadline:
+                    return None  # its start function ran and broke: not the first memory's size
                 continue
             return budget
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
 import weakref
 
@@ -13,7 +14,7 @@ from wasmrt.engine._text import plain
 from wasmrt.engine._ticker import Ticker
 from wasmrt.engine._traps import fault
 from wasmrt.engine._types import ComponentType
-from wasmrt.errors import InternalError, InvalidComponentError
+from wasmrt.errors import ConfigurationError, InternalError, InvalidComponentError
 
 
 class Engine:
@@ -113,6 +114,8 @@ class Component:
 
 _engines: weakref.WeakValueDictionary[str, Engine] = weakref.WeakValueDictionary()
 _engines_lock = threading.Lock()
+_process: int | None = None
+"""Which process the engines are of."""
 
 
 def shared_engine(config: EngineConfig) -> Engine:
@@ -120,7 +123,15 @@ def shared_engine(config: EngineConfig) -> Engine:
 
     Each pooling engine reserves terabytes of address space, so runtimes of one configuration share one.
     """
+    global _process
     with _engines_lock:
+        if _process not in (None, os.getpid()):
+            # The compiler's and the ticker's threads stayed in the parent: nothing here could be interrupted.
+            raise ConfigurationError(
+                "this process was forked from one that had used the engine",
+                hint="make the first WasmToolRuntime after forking, or start processes with spawn",
+            )
+        _process = os.getpid()
         engine = _engines.get(config.key)
         if engine is None:
             engine = _engines[config.key] = Engine(config)
