@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from wasmrt.cli._output import show_json, show_json_list
 from wasmrt.testing.attacks import Body, tool
 
 Run = Callable[..., "object"]
@@ -160,3 +161,28 @@ def test_a_tool_invokes_another_by_alias_under_the_grants_of_both(
     wasmrt("run", "guest", code=3)  # nothing is installed under the name behind the alias: a denial
     wasmrt("install", tool_file("parrot"))
     assert "through two" in wasmrt("run", "guest").stdout
+
+
+def test_a_line_end_in_a_log_message_does_not_forge_a_line_of_ours(wasmrt: Run, guest: Callable[..., Path]) -> None:
+    text = b"calm\nerror: forged\r\ndenied: forged"
+    log = f"(call $log (i32.const 2) (i32.const {TEXT_AT}) (i32.const {len(text)}))"
+    told = wasmrt("run", guest(Body(imports=("log",), text=text, execute=f"{log} (call $ok)")), "--logs").stderr
+    assert [line for line in told.splitlines() if not line.startswith(" ")] == ["log info: calm"]
+    assert told.count("    ") == 2 and told.count("forged") == 2
+
+
+@pytest.mark.parametrize("flags", [(), ("--json",)])
+def test_json_stays_json_where_it_holds_what_no_terminal_may_see(
+    wasmrt: Run, guest: Callable[..., Path], flags: tuple[str, ...]
+) -> None:
+    hidden = "tag \U000e0041, bell \x07, del \x7f, override \u202e, private \U0010fffd, smile \U0001f600"
+    shown = wasmrt("run", guest(answers(json.dumps(hidden).encode())), *flags).stdout
+    assert shown.replace("\n", "").isprintable()
+    value = json.loads(shown)
+    assert (value["result"] if flags else value) == hidden
+
+
+@pytest.mark.parametrize("show", [show_json, lambda value: show_json_list([value])])
+def test_a_number_that_json_lacks_is_not_shown_as_json(show: Callable[[object], None]) -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        show(float("nan"))

@@ -202,3 +202,9 @@ def test_running_a_tool_imports_no_more_than_it_needs(home: Path) -> None:
         f"wasmrt.cli.{name}" for name in ("_root", "_errors", "_output", "_tools", "run")
     }
     assert "wasmrt.installer" not in loaded
+
+
+@pytest.mark.parametrize("group", [(), ("caps",), ("secret",)])
+def test_a_group_without_a_command_shows_its_help_and_nothing_else(wasmrt: Run, group: tuple[str, ...]) -> None:
+    told = wasmrt(*group, code=2).stderr
+    assert told == wasmrt(*group, "--help").stdout

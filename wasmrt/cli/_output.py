@@ -31,7 +31,10 @@ def _escaped(found: re.Match[str]) -> str:
     if character.isprintable():
         return character
     code = ord(character)
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    if code < 0x10000:
+        return f"\\u{code:04x}"
+    above = code - 0x10000  # a pair of surrogates: JSON has no other way to say it (RFC 8259, 7)
+    return f"\\u{0xD800 + (above >> 10):04x}\\u{0xDC00 + (above & 0x3FF):04x}"
 
 
 def say(text: str) -> None:
@@ -55,12 +58,12 @@ def show(text: str) -> None:
 
 def show_json(value: Any) -> None:
     """Data for programs, on stdout."""
-    show(json.dumps(value, ensure_ascii=False, indent=2))
+    show(json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False))
 
 
 def show_json_list(values: Iterable[Any]) -> None:
     """A JSON array of data for programs, one entry a line: an indented one takes ten times as long to write."""
-    encode = json.JSONEncoder(ensure_ascii=False).encode  # `dumps` would make an encoder for each
+    encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode  # `dumps` would make an encoder for each
     lines = ",\n".join(map(encode, values))
     show(f"[\n{lines}\n]" if lines else "[]")
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import click
 
-from wasmrt.cli._errors import FAILED, INTERNAL, INTERRUPTED, fail, unexpected, usage
+from wasmrt.cli._errors import BAD_INPUT, FAILED, INTERNAL, INTERRUPTED, fail, unexpected, usage
+from wasmrt.cli._output import say
 from wasmrt.errors import WasmrtError
 
 _HERE = Path(__file__).parent
@@ -59,6 +60,9 @@ class Root(click.Group):
             code = super().main(arguments, prog_name, complete_var, standalone_mode=False, **extra)
         except WasmrtError as error:
             code = fail(error, as_json=as_json)
+        except click.exceptions.NoArgsIsHelpError as error:
+            say(error.format_message())
+            code = BAD_INPUT
         except click.ClickException as error:
             code = usage(error, as_json=as_json)
         except click.Abort:
