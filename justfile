@@ -16,4 +16,4 @@ test *args:
     python -m pytest {{args}}
 
 bench *args:
-    python -m benches {{args}}
+    python -m benches --write {{args}}
