@@ -164,11 +164,27 @@ def test_a_header_that_a_careless_server_takes_for_the_credentials_is_refused(wo
     assert fail(w, call, headers=((header, "mine"),)).code == "header-not-allowed"
 
 
-@pytest.mark.parametrize("query", ["api_key=mine", "a=1&api_key=", "a=1;api_key=x", "%61pi_key=x", "API_KEY=x"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "api_key=mine", "a=1&api_key=", "a=1;api_key=x", "%61pi_key=x", "API_KEY=x", "api_key", "api_key[]=x",
+        "api_key%5B%5D=x", "api_key[0][a]=x", "api_key%00=x", "%00api_key=x", "api%00_key=x", "api_key%00[a]=x",
+        "+api_key=x", "%20api_key=x", "%09api_key=x", "%2Bapi_key=x", "api_key+=x", "api.key=x", "API.Key[]=x",
+        "api+key=x", "api[key=x",
+    ],
+)  # fmt: skip
 def test_a_guest_cannot_set_the_query_parameter_of_a_credential(world: MakeWorld, query: str) -> None:
     w = world(ok)
     call = w.call(mapping(LOCATIONS["query"]), secrets={"api_token": SECRET})
     assert fail(w, call, f"/?{query}").code == "header-not-allowed"
+
+
+def test_a_query_parameter_with_a_name_of_its_own_passes(world: MakeWorld) -> None:
+    w = world(ok)
+    call = w.call(mapping(LOCATIONS["query"]), secrets={"api_token": SECRET})
+    query = "api=1&key=2&api_keys=3&a[api_key]=4&api-key=5&q=api_key"
+    w.get(f"/?{query}", call)
+    assert w.server.requests[0].target == f"/?{query}&api_key={quote(SECRET, safe='')}"
 
 
 @pytest.mark.parametrize("value", ["line\r\nX-Injected: 1", "tab\tinside\x00nul", "\x7fdelete-me", "héllo-wörld"])

@@ -13,6 +13,7 @@ Headers = tuple[tuple[str, str], ...]
 # RFC 9110 5.6.2 and 5.5. White space at the ends is not part of a value.
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,256}\Z")
 _VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*\Z")
+_PUNCTUATION = re.compile(r"[^a-z0-9]")
 
 # SECURITY: they frame the message, or say where it goes. A guest that could set one could smuggle a second request
 # past the allowlist, or have a shared front end route the first one elsewhere.
@@ -32,8 +33,21 @@ _OWNED_BY_HOST = frozenset(
         "proxy-connection",
         "forwarded",
         "x-forwarded-host",
+        "x-forwarded-port",
+        "x-forwarded-prefix",
+        "x-forwarded-server",
+        "x-host",
+        "x-http-host-override",
+        # Frameworks take them for the request line, and it is the request line that the allowlist judged.
+        "x-http-method",
+        "x-http-method-override",
+        "x-method-override",
+        "x-original-url",
+        "x-rewrite-url",
     ]
 )
+# RFC 9110 14.2 and 13.1.5; the last is what Apache httpd takes for Range from old browsers.
+_PARTIAL = frozenset({"range", "if-range", "request-range"})
 _SENSITIVE_PARTS = (
     "authen",
     "authoriz",
@@ -54,8 +68,8 @@ _FRAMING = frozenset({"content-encoding", "content-length", "transfer-encoding",
 
 
 def folded(name: str) -> str:
-    """Return a header's name as the most careless server reads it: CGI makes `X_Api_Key` of `X-Api-Key`."""
-    return name.lower().replace("_", "-")
+    """Return a header's name as the most careless server reads it: to some CGIs `X_Api.Key` is `X-Api-Key`."""
+    return _PUNCTUATION.sub("-", name.lower())
 
 
 def request_problem(headers: Headers, body_bytes: int, owned_by_injector: Iterable[str]) -> str | None:
@@ -77,6 +91,11 @@ def request_problem(headers: Headers, body_bytes: int, owned_by_injector: Iterab
         if folded(name) in _OWNED_BY_HOST:
             return f"{name} is set by the host"
     return None
+
+
+def partial_header(headers: Headers) -> str | None:
+    """Return the name of a header that asks for a part of an answer; None where there is none."""
+    return next((name for name, _ in headers if folded(name) in _PARTIAL), None)
 
 
 def wire_headers(headers: Headers, *, authority: str, method: str, body: bytes | None) -> list[tuple[bytes, bytes]]:

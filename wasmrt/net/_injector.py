@@ -20,6 +20,7 @@ from wasmrt.model import Decision, Reason
 from wasmrt.net._headers import Headers
 from wasmrt.net._model import FailureKind, HttpFailure, SecretsView, SecretValue
 
+_PADDING = "\0+ \t\n\v\f\r"
 _FIELD_VALUE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?\Z")
 
 
@@ -47,15 +48,21 @@ class CredentialInjector:
         names = (mapping.location.header_name for mapping in self._http.credentials_for(url))
         return tuple(name for name in names if name is not None)
 
+    def applies_to(self, url: ParsedUrl) -> bool:
+        """Whether a request to `url` is one that gets a credential, where the secret is set."""
+        return any(_has_place(mapping, url) for mapping in self._http.credentials_for(url))
+
     def query_problem(self, url: ParsedUrl) -> str | None:
         """Say which credential's query parameter the guest has set itself; None where it has set none."""
         if url.query is None:
             return None
         # Servers disagree on `;` as a separator and on which of two parameters counts.
-        written = {unquote_plus(pair.partition("=")[0]).lower() for pair in re.split(r"[&;]", url.query)}
+        written = [unquote_plus(pair.partition("=")[0]) for pair in re.split(r"[&;]", url.query)]
         for mapping in self._http.credentials_for(url):
             location = mapping.location
-            if location.type is LocationType.QUERY_PARAM and location.name.lower() in written:
+            if location.type is not LocationType.QUERY_PARAM:
+                continue
+            if any(_may_be_read_as(name, location.name) for name in written):
                 return f"the query parameter {location.name} is set from a secret and cannot be set by the tool"
         return None
 
@@ -78,7 +85,7 @@ class CredentialInjector:
         """
         names = []
         for mapping in self._http.credentials_for(url):
-            if mapping.location.type is LocationType.URL_PATH and _placeholder(mapping) not in url.path:
+            if not _has_place(mapping, url):
                 continue
             # SECURITY: fail closed. A request without its credential would go out as somebody else's, or nobody's.
             if url.scheme != "https":
@@ -93,8 +100,26 @@ class CredentialInjector:
         return Injected(url, headers, tuple(dict.fromkeys(names)))
 
 
-def _placeholder(mapping: CredentialMapping) -> str:
-    return f"{{{mapping.location.placeholder}}}"
+def _has_place(mapping: CredentialMapping, url: ParsedUrl) -> bool:
+    return mapping.location.type is not LocationType.URL_PATH or f"{{{mapping.location.placeholder}}}" in url.path
+
+
+def _may_be_read_as(written: str, name: str) -> bool:
+    """Whether some server takes the query parameter `written` for `name`.
+
+    SECURITY: PHP drops white space in front, ends a name at NUL, makes `_` of `.`, of a blank and of a lone `[`, and
+    reads `name[]` and `name[x]` into `name`; others ignore case, or drop the NUL alone.
+    """
+    wanted = _folded_parameter(name)
+    for text in (written.strip(_PADDING).partition("\0")[0], written.replace("\0", "")):
+        reading = _folded_parameter(text)
+        if reading == wanted or reading.startswith(wanted + "[") or reading.replace("[", "_", 1) == wanted:
+            return True
+    return False
+
+
+def _folded_parameter(name: str) -> str:
+    return name.strip(_PADDING).lower().replace(".", "_").replace(" ", "_")
 
 
 def _fetch(mapping: CredentialMapping, secrets: SecretsView | None) -> SecretValue | None:
