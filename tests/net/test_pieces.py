@@ -14,9 +14,9 @@ from .conftest import HOST, MakeWorld, World
 SECRET = "Zq9kT7ab" + "vX2mB4nC6pD8eF"
 
 
-def credentialed(w: World, location: CredentialLocation | None = None, **more: bool) -> FakeCall:
+def credentialed(w: World, location: CredentialLocation | None = None) -> FakeCall:
     place = location or CredentialLocation.bearer()
-    mapping = CredentialMapping(secret_name="token", location=place, host_patterns=(HOST,), **more)
+    mapping = CredentialMapping(secret_name="token", location=place, host_patterns=(HOST,))
     return w.call(mapping, secrets={"token": SECRET})
 
 
