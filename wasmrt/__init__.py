@@ -50,8 +50,9 @@ if TYPE_CHECKING:
     from wasmrt.limits import FuelConfig, ResourceLimits
     from wasmrt.model import Decision, LogEntry, LogLevel, Reason, ToolOutput, Usage
     from wasmrt.net import CredentialInjector, NetworkConfig, RateLimiter
+    from wasmrt.prepared import PreparedTool
     from wasmrt.registry import ToolRegistry
-    from wasmrt.runtime import PreparedTool, WasmToolRuntime
+    from wasmrt.runtime import WasmToolRuntime
 
 _HOMES = {
     "call": ("ToolSpec",),
@@ -89,7 +90,8 @@ _HOMES = {
     "model": ("Decision", "LogEntry", "LogLevel", "Reason", "ToolOutput", "Usage"),
     "net": ("CredentialInjector", "NetworkConfig", "RateLimiter"),
     "registry": ("ToolRegistry",),
-    "runtime": ("PreparedTool", "WasmToolRuntime"),
+    "prepared": ("PreparedTool",),
+    "runtime": ("WasmToolRuntime",),
 }
 
 __all__ = [

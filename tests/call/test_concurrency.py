@@ -72,7 +72,7 @@ def test_cancelling_aexecute_stops_a_sleeping_and_a_spinning_guest(runtime: Wasm
     limits = ResourceLimits(timeout_seconds=120, fuel=2**60)
     for body in (HOUR, Body(execute="(loop (br 0)) (unreachable)")):
         slow = runtime.prepare("slow", wat2wasm(tool(body)), limits=limits)
-        admission = runtime._path.admission
+        admission = runtime.path.admission
 
         async def cancelled(slow=slow, admission=admission) -> None:  # type: ignore[no-untyped-def]
             task = asyncio.create_task(slow.aexecute({}))
@@ -102,7 +102,7 @@ def test_sixty_four_sleepers_do_not_lock_another_user_out() -> None:
         threads = [threading.Thread(target=sleep) for _ in range(64)]
         for thread in threads:
             thread.start()
-        until(lambda: runtime._path.admission.running == 64)
+        until(lambda: runtime.path.admission.running == 64)
         assert echo.execute({"hi": 1}, user="alice").result == {"hi": 1}
         assert ends == []
         for thread in threads:
@@ -119,7 +119,7 @@ def test_a_user_at_the_cap_waits_and_is_served_when_a_permit_comes_free() -> Non
         echo = runtime.prepare("echo", wat2wasm(tool(ECHO)))
         first = threading.Thread(target=to_its_deadline, args=(slow,))
         first.start()
-        until(lambda: runtime._path.admission.running == 1)
+        until(lambda: runtime.path.admission.running == 1)
         assert echo.execute({"after": "the sleeper"}).result == {"after": "the sleeper"}
         first.join()
 
@@ -131,7 +131,7 @@ def test_waiting_for_a_permit_ends_at_the_deadline() -> None:
         hasty = runtime.prepare("echo", wat2wasm(tool(ECHO)), limits=ResourceLimits(timeout_seconds=0.2))
         first = threading.Thread(target=to_its_deadline, args=(slow,))
         first.start()
-        until(lambda: runtime._path.admission.running == 1)
+        until(lambda: runtime.path.admission.running == 1)
         with pytest.raises(DeadlineExceededError) as caught:
             hasty.execute({})
         assert caught.value.setting == "max_concurrent_calls"
@@ -151,8 +151,8 @@ def test_closing_the_runtime_ends_running_and_waiting_calls_with_a_typed_error()
     threads = [threading.Thread(target=sleep) for _ in range(4)]
     for thread in threads:
         thread.start()
-    until(lambda: runtime._path.admission.running == 2)
-    until(lambda: sum(len(queue) for queue in runtime._path.admission._queues.values()) == 2)
+    until(lambda: runtime.path.admission.running == 2)
+    until(lambda: sum(len(queue) for queue in runtime.path.admission._queues.values()) == 2)
     runtime.close()
     for thread in threads:
         thread.join(20)

@@ -12,7 +12,8 @@ from wasmrt.config import WasmRuntimeConfig
 from wasmrt.engine import OptLevel
 from wasmrt.errors import GuestError, LimitError, ToolError, TrapError
 from wasmrt.limits import MIB
-from wasmrt.runtime import PreparedTool, WasmToolRuntime
+from wasmrt.prepared import PreparedTool
+from wasmrt.runtime import WasmToolRuntime
 
 OTHERS = {"echo-wat", "counter-wat", "host-wat", "rust-tool", "rust-wasip2"}
 OTHERS |= {"rust-http", "python-http", "starlingmonkey-fetch"}  # test_wasi_http.py runs them

@@ -19,7 +19,8 @@ from wasmrt.errors import GuestError, ToolError
 from wasmrt.limits import KIB, MAX_STREAM_CHUNK_BYTES, MIB, ResourceLimits
 from wasmrt.model import Reason, ToolOutput
 from wasmrt.net import NetworkConfig
-from wasmrt.runtime import PreparedTool, WasmToolRuntime
+from wasmrt.prepared import PreparedTool
+from wasmrt.runtime import WasmToolRuntime
 from wasmrt.secrets import Secret
 from wasmrt.testing import FakeResolver, MemorySecrets, ReceivedRequest, ScriptedServer, ServerConnection, http_response
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from wasmrt.capabilities import Capabilities, explain, parse, powers_of, review
 from wasmrt.installer import WasmValidator
-from wasmrt.runtime import PreparedTool, WasmToolRuntime
+from wasmrt.prepared import PreparedTool
+from wasmrt.runtime import WasmToolRuntime
 
 _ASKED = {"http": "http", "workspace": "workspace_read", "secrets": "secrets", "tool_invoke": "tool_invoke"}
 
