@@ -16,6 +16,7 @@ from wasmrt.model import ToolOutput
 
 if TYPE_CHECKING:
     from wasmrt.runtime import WasmToolRuntime
+    from wasmrt.schema import Provider
 
 
 class PreparedTool:
@@ -64,6 +65,16 @@ class PreparedTool:
     def schema(self) -> dict[str, Any]:
         """JSON Schema of the params."""
         return self._spec.schema if self._spec else {"type": "object"}
+
+    def definition(self, provider: Provider) -> dict[str, Any]:
+        """The tool as OpenAI, Anthropic or MCP want it declared: `"openai"`, `"anthropic"` or `"mcp"`.
+
+        Raises:
+            ConfigurationError: the provider is not known, or its rules cannot hold the tool's name.
+        """
+        from wasmrt.schema import render
+
+        return render(self.name.replace(".", "-"), self.description, self.schema, provider)
 
     @property
     def problems(self) -> tuple[str, ...]:

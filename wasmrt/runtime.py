@@ -110,7 +110,13 @@ class WasmToolRuntime:
         with self._compiling:
             compiled = self._compiler.compile(data, digest, pooled=fits_the_pool(chosen))
         program = make_program(
-            name, digest, compiled, _host_interfaces(compiled.type), chosen, metered=self.config.fuel_config.enabled
+            name,
+            digest,
+            compiled,
+            data,
+            _host_interfaces(compiled.type),
+            chosen,
+            metered=self.config.fuel_config.enabled,
         )
         tool = PreparedTool(self, program, grant, self._services(grant), len(data))
         with self._lock:

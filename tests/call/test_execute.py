@@ -270,3 +270,10 @@ def test_a_full_audit_disk_is_a_typed_error(tmp_path: Path) -> None:
         echo = runtime.prepare("echo", wat2wasm(tool(ECHO)))
         with pytest.raises(ConfigurationError, match="audit"):
             echo.execute({})
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic", "mcp"])
+def test_a_tool_is_declared_to_a_provider(runtime: WasmToolRuntime, provider: str) -> None:
+    declared = json.dumps(runtime.prepare_installed("json").definition(provider))  # type: ignore[arg-type]
+    assert '"json"' in declared
+    assert "operation" in declared

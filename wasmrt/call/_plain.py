@@ -6,10 +6,10 @@ import json
 from dataclasses import dataclass
 
 from wasmrt.call._spec import ToolSpec
-from wasmrt.engine import Export, Linker, Sandbox, plain
+from wasmrt.engine import Export, Linker, Sandbox
 from wasmrt.errors import GuestError
-from wasmrt.limits import MAX_DESCRIPTION_BYTES, MAX_TOOLS_PER_COMPONENT
-from wasmrt.schema import exported_functions, failure_text, function_schema, split_result, to_values
+from wasmrt.limits import MAX_TOOLS_PER_COMPONENT
+from wasmrt.schema import doc_comments, exported_functions, failure_text, function_schema, split_result, to_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +32,14 @@ class PlainWorld:
         return json.dumps(value, ensure_ascii=False)
 
 
-def plain_world(linker: Linker) -> PlainWorld | None:
-    """The plain world of a component; None where it exports no function that JSON can call."""
+def plain_world(linker: Linker, data: bytes) -> PlainWorld | None:
+    """The plain world of a component, with the doc comments in its bytes; None where JSON can call no function."""
     exports: dict[str, Export] = {}
     specs: list[ToolSpec] = []
-    for function in exported_functions(linker.component.type):
+    for function in exported_functions(linker.component.type, docs=doc_comments(data)):
         if function.problem is not None or len(specs) >= MAX_TOOLS_PER_COMPONENT:
             continue
         path = (function.interface, function.function) if function.interface else (function.function,)
         exports[function.tool] = Export(linker, path, function.type)
-        description = plain(function.signature, MAX_DESCRIPTION_BYTES)
-        specs.append(ToolSpec(function.tool, description, function_schema(function.type)))
+        specs.append(ToolSpec(function.tool, function.description, function_schema(function.type)))
     return PlainWorld(exports, tuple(specs)) if specs else None

@@ -60,6 +60,7 @@ def make_program(
     name: str,
     digest: str,
     component: Component,
+    data: bytes,
     interfaces: tuple[HostInterface, ...],
     limits: ResourceLimits,
     *,
@@ -73,7 +74,7 @@ def make_program(
         MemoryLimitError: it needs more memory than `limits` give.
     """
     linker = Linker(component, interfaces)
-    world = detect(linker)
+    world = detect(linker, data)
     small = replace(
         limits,
         fuel=DESCRIBE_FUEL,  # its own: a tool with a small budget a call can still be asked what it is

@@ -51,7 +51,7 @@ class World(Protocol):
         """
 
 
-def detect(linker: Linker) -> World:
+def detect(linker: Linker, data: bytes) -> World:
     """The world of a component, by the interface it exports.
 
     Raises:
@@ -70,7 +70,7 @@ def detect(linker: Linker) -> World:
             return _AgentWorld(name, execute, schema, description, typed)
     from wasmrt.call._plain import plain_world  # everything JSON knows of WIT, for worlds that are not ours
 
-    others = plain_world(linker)
+    others = plain_world(linker, data)
     if others is not None:
         return others
     raise UnknownWorldError(

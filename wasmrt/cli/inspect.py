@@ -62,6 +62,7 @@ def _prepared(found: FoundTool, runtime: WasmToolRuntime, measuring: bool) -> Pr
 
 def _report(found: FoundTool, prepared: PreparedTool) -> dict[str, Any]:
     from wasmrt.capabilities import explain, parse
+    from wasmrt.schema import producers, wit_text
 
     imports = imports_of(prepared)
     asked = None if found.sidecar is None else parse(found.sidecar)
@@ -74,6 +75,8 @@ def _report(found: FoundTool, prepared: PreparedTool) -> dict[str, Any]:
         "size_bytes": len(found.data),
         "imports": imports,
         "exports": exports_of(prepared),
+        "built_with": producers(found.data),
+        "wit": wit_text(prepared.type),
         "tools": [spec.as_dict() for spec in prepared.tools],
         "sidecar": None if found.sidecar is None else json.loads(found.sidecar),
         "asks": [] if asked is None else list(explain(asked.capabilities)),
@@ -109,6 +112,8 @@ def _show(report: dict[str, Any]) -> None:
     show(f"world:   {report['world']}\ndigest:  {report['digest']}\nsize:    {size_in_words(report['size_bytes'])}")
     if report["installed_at"]:
         show(f"from:    {report['source']}, {report['installed_at']}")
+    for kind, values in report["built_with"].items():
+        show(f"{kind}: {', '.join(values)}")
     if len(report["versions"]) > 1:
         show_section("versions", [_in_a_line(version) for version in report["versions"]])
     for tool in report["tools"]:
@@ -121,6 +126,7 @@ def _show(report: dict[str, Any]) -> None:
         show_section("  schema", [f"  {line}" for line in json.dumps(tool["schema"], indent=2).splitlines()])
     for side in ("imports", "exports"):
         show_section(side, [f"{i or '(functions)'}: {', '.join(f) or 'types only'}" for i, f in report[side].items()])
+    show_section("wit", report["wit"].splitlines())
     if "limits" in report:
         show_section("limits", [_limit(name, row["limit"], row["to_start"]) for name, row in report["limits"].items()])
     show_section("asks for", report["asks"])

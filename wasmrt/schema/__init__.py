@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from wasmrt.schema._forms import function_schema, result_schema, type_schema, unsupported
     from wasmrt.schema._names import ExportedFunction, exported_functions
     from wasmrt.schema._problems import params_problem
+    from wasmrt.schema._producers import producers
     from wasmrt.schema._read import to_values
     from wasmrt.schema._render import Provider, provider_schema, render
     from wasmrt.schema._validator import Validator, coerce, schema_problem
@@ -32,6 +33,7 @@ _LATER = {
         "exported_functions",
     ),
     "_problems": ("params_problem",),
+    "_producers": ("producers",),
     "_read": ("to_values",),
     "_render": (
         "Provider",
@@ -61,6 +63,7 @@ __all__ = [
     "failure_text",
     "function_schema",
     "params_problem",
+    "producers",
     "provider_schema",
     "render",
     "result_schema",

@@ -24,7 +24,7 @@ def doc_comments(component: bytes) -> dict[tuple[str, str], str]:
     The interface is empty for a function at the top level. A section that is not understood counts as none.
     """
     docs: dict[tuple[str, str], str] = {}
-    for name, start, end in _custom_sections(component):
+    for name, start, end in custom_sections(component):
         if name != _SECTION or end - start > MAX_SCHEMA_BYTES or component[start : start + 1] not in (b"\0", b"\1"):
             continue
         try:
@@ -58,22 +58,22 @@ def _members(value: Any, key: str) -> Mapping[str, Any]:
     return inner if isinstance(inner, dict) else {}
 
 
-def _custom_sections(data: bytes) -> Iterator[tuple[bytes, int, int]]:
+def custom_sections(data: bytes) -> Iterator[tuple[bytes, int, int]]:
     """Name, start and end of each custom section at the top level (core specification, section 5.5.2)."""
     at = _HEADER_BYTES
     while at < len(data):
         kind = data[at]
-        size, start = _leb128(data, at + 1)
+        size, start = read_leb128(data, at + 1)
         at = start + size
         if at > len(data) or start == at:
             return
         if kind == 0:
-            length, named = _leb128(data, start)
+            length, named = read_leb128(data, start)
             if named + length <= at:
                 yield data[named : named + length], named + length, at
 
 
-def _leb128(data: bytes, at: int) -> tuple[int, int]:
+def read_leb128(data: bytes, at: int) -> tuple[int, int]:
     """An unsigned 32-bit number and where it ends; what runs out of data or bits is beyond every size."""
     number = 0
     for shift in range(0, 35, 7):
