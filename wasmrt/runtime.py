@@ -251,8 +251,7 @@ class WasmToolRuntime:
     def run_on_thread(self, work: Callable[[], ToolOutput]) -> asyncio.Future[ToolOutput]:
         """Have `work` run on the runtime's executor, as `aexecute` does."""
         with self._lock:
-            if self.closed:
-                raise RuntimeClosedError("the runtime is closed", hint="make a new WasmToolRuntime")
+            self.check_open()
             if self._executor is None:
                 from concurrent.futures import ThreadPoolExecutor
 

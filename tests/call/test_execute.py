@@ -277,3 +277,16 @@ def test_a_tool_is_declared_to_a_provider(runtime: WasmToolRuntime, provider: st
     declared = json.dumps(runtime.prepare_installed("json").definition(provider))  # type: ignore[arg-type]
     assert '"json"' in declared
     assert "operation" in declared
+
+
+def test_a_call_leaves_one_audit_record_with_what_it_used_and_nothing_of_what_was_said() -> None:
+    records: list[dict[str, object]] = []
+    config = WasmRuntimeConfig(cache_compiled=False, audit=records.append)
+    with WasmToolRuntime(config) as runtime:
+        output = runtime.prepare("echo", wat2wasm(tool(ECHO))).execute({"say": "otter"}, user="alice")
+        with pytest.raises(TrapError):
+            runtime.prepare("broken", wat2wasm(tool(Body(execute="unreachable")))).execute({"say": "otter"})
+    assert [record["outcome"] for record in records] == ["ok", "trap-unreachable"]
+    assert records[0]["usage"] == output.usage.as_dict()
+    assert records[0]["call_id"] == output.call_id
+    assert "otter" not in json.dumps(records)

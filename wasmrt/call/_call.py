@@ -28,7 +28,7 @@ from wasmrt.errors import (
 )
 from wasmrt.leaks import LeakScanner
 from wasmrt.limits import MAX_USER_BYTES
-from wasmrt.model import LogEntry, ToolOutput
+from wasmrt.model import LogEntry, ToolOutput, Usage
 
 if TYPE_CHECKING:
     from wasmrt.net import RateLimiter
@@ -91,14 +91,14 @@ def call(
         finally:
             _leave(path, context)
         output = _output(context, result, raw, fuel)
-        _record(path, program, context, fuel, None)
-        return output
     except BaseException as error:
         failure = _failure(context, error, fuel)
-        _record(path, program, context, fuel, failure)
+        _record(path, program, context, getattr(failure, "usage", None) or context.usage(fuel=fuel), failure)
         if failure is error:
             raise
         raise failure from (context.failure or error)
+    _record(path, program, context, output.usage, None)
+    return output
 
 
 def _check(program: Program, spec: ToolSpec, asked: Asked) -> tuple[str, str | None]:
@@ -235,10 +235,11 @@ def _failure(context: CallContext, error: BaseException, fuel: int) -> BaseExcep
     return failure
 
 
-def _record(path: CallPath, program: Program, context: CallContext, fuel: int, failure: BaseException | None) -> None:
+def _record(
+    path: CallPath, program: Program, context: CallContext, usage: Usage, failure: BaseException | None
+) -> None:
     if path.audit is None:
         return
-    usage = context.usage(fuel=fuel)
     outcome = "ok"
     if failure is not None:
         outcome = failure.code if isinstance(failure, WasmrtError) else type(failure).__name__
