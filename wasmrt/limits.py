@@ -7,6 +7,7 @@ all of them on one page.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 from wasmrt.errors import ConfigurationError
 
@@ -47,8 +48,7 @@ class ResourceLimits:
                 raise ConfigurationError(f"limit {field.name} must be a whole number, not {value!r}")
 
 
-@dataclass(frozen=True, slots=True)
-class FuelConfig:
+class FuelConfig(NamedTuple):
     """Whether fuel is metered at all, and the default budget of a call where a tool has none of its own."""
 
     enabled: bool = True

@@ -132,7 +132,7 @@ class WasmToolRuntime:
             ComponentError, RuntimeClosedError: as `prepare`.
         """
         places = find_places()
-        if places.index.exists():
+        if places.catalog.exists():
             from wasmrt.catalog import Catalog
             from wasmrt.installer import granted_to
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -123,7 +122,7 @@ def test_a_value_that_does_not_fit_never_reaches_the_guest(guest: Guest) -> None
 
 
 def test_an_import_of_another_type_is_refused_before_anything_runs(component: Component) -> None:
-    host = replace(agent_host(lambda call, path: None), signatures={"now-millis": "func() -> u32"})
+    host = agent_host(lambda call, path: None)._replace(signatures={"now-millis": "func() -> u32"})
     with pytest.raises(UnknownImportError, match="now-millis with another type"):
         Guest(component, host)
 

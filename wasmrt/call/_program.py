@@ -32,7 +32,7 @@ DESCRIBE_FUEL = 100_000_000
 DESCRIBE_SECONDS = 10.0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Program:
     """What calls of one component share."""
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from wasmrt.errors import ConfigurationError
 
 HOME_VARIABLE = "WASMRT_HOME"
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+class Places(NamedTuple):
     """The data and the cache folder; neither has to exist yet."""
 
     data: Path
@@ -22,7 +21,7 @@ class Places:
     """Compiled code: may be deleted at any time."""
 
     @property
-    def index(self) -> Path:
+    def catalog(self) -> Path:
         """The catalog's index: where it does not exist, nothing is installed."""
         return self.data / "catalog.sqlite3"
 

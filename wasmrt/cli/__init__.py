@@ -4,6 +4,43 @@ Exit codes: 0 done, 1 the tool or a check failed, 2 usage or bad input, 3 denied
 4 wasmrt's own fault.
 """
 
-from wasmrt.cli._root import cli, main
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from wasmrt._lazy import lazy
+
+if TYPE_CHECKING:
+    from wasmrt.cli._root import cli
 
 __all__ = ["cli", "main"]
+
+_RARELY = 100_000
+
+__getattr__ = lazy(__name__, {"_root": ("cli",)}, globals())
+
+
+def main() -> None:
+    """The console script.
+
+    A command is a short process: it does not look for garbage that dies with it, not even while it imports, and once
+    its words are written it ends without taking the interpreter apart, which would take longer than many a call.
+    """
+    gc.set_threshold(_RARELY)
+    from wasmrt.cli._errors import FAILED, INTERNAL
+    from wasmrt.cli._root import cli
+
+    code = INTERNAL
+    try:
+        cli(prog_name="wasmrt")
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 0
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:  # the reader went away, as `head` does
+        code = code or FAILED
+    os._exit(code)

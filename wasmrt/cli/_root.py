@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -12,12 +10,11 @@ from typing import Any
 
 import click
 
-from wasmrt.cli._errors import BAD_INPUT, FAILED, INTERNAL, INTERRUPTED, fail, unexpected, usage
+from wasmrt.cli._errors import BAD_INPUT, INTERRUPTED, fail, unexpected, usage
 from wasmrt.cli._output import say
 from wasmrt.errors import WasmrtError
 
 _HERE = Path(__file__).parent
-_RARELY = 100_000
 
 
 class Root(click.Group):
@@ -102,23 +99,3 @@ def cli() -> None:
       3  denied, or a grant is needed
       4  an error of wasmrt itself
     """
-
-
-def main() -> None:
-    """The console script.
-
-    A command is a short process: it does not look for garbage that dies with it, and once its words are written
-    it ends without taking the interpreter apart, which would take longer than many a call.
-    """
-    gc.set_threshold(_RARELY)
-    code = INTERNAL
-    try:
-        cli(prog_name="wasmrt")
-    except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else 0
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except OSError:  # the reader went away, as `head` does
-        code = code or FAILED
-    os._exit(code)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import re
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from wasmrt.errors import ConfigurationError, NotInstalledError
 from wasmrt.limits import COMPONENT_MAX_BYTES, MAX_INVOKE_DEPTH, MIB
@@ -21,12 +20,11 @@ _SLOW_BYTES = 1 * MIB
 """Above this a first compile takes long enough to be watched."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundTool:
+class FoundTool(NamedTuple):
     """A tool's bytes, and the power it was granted."""
 
     name: str
-    data: bytes = field(repr=False)
+    data: bytes
     origin: str
     """`installed`, `bundled` or `file`."""
     grant: Capabilities
@@ -77,7 +75,7 @@ def _installed(name: str, number: int | None) -> FoundTool | None:
     from wasmrt.catalog import find_places
 
     places = find_places()
-    if not places.index.exists():
+    if not places.catalog.exists():
         return None
     from wasmrt.catalog import Catalog
 

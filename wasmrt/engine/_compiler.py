@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass, replace
 
 from wasmrt.engine._config import Allocator, EngineConfig
 from wasmrt.engine._disk import DiskCache, cache_key
@@ -68,7 +67,7 @@ class Compiler:
             flight = self._flights.get(key)
             mine = flight is None
             if flight is None:
-                flight = self._flights[key] = _Flight(threading.Event())
+                flight = self._flights[key] = _Flight()
         if not mine:
             flight.done.wait()
             return flight.result()
@@ -105,17 +104,19 @@ class Compiler:
         with self._lock:
             engine = self._engines.get(allocator)
             if engine is None:
-                engine = shared_engine(replace(self._config, allocator=allocator))
+                engine = shared_engine(self._config._replace(allocator=allocator))
                 engine.retain()
                 self._engines[allocator] = engine
             return engine
 
 
-@dataclass(slots=True)
 class _Flight:
-    done: threading.Event
-    component: Component | None = None
-    error: BaseException | None = None
+    __slots__ = ("component", "done", "error")
+
+    def __init__(self) -> None:
+        self.done = threading.Event()
+        self.component: Component | None = None
+        self.error: BaseException | None = None
 
     def result(self) -> Component:
         if self.component is None:

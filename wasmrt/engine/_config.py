@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from wasmrt.engine import _ffi
 from wasmrt.limits import MIB
@@ -75,8 +75,7 @@ class Allocator(StrEnum):
     ON_DEMAND = "on-demand"
 
 
-@dataclass(frozen=True, slots=True)
-class EngineConfig:
+class EngineConfig(NamedTuple):
     """What decides the machine code, and so what a cached artifact is good for."""
 
     optimization_level: OptLevel = OptLevel.SPEED

@@ -12,8 +12,8 @@ import ctypes
 import itertools
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from wasmrt.engine import _ffi
 from wasmrt.engine._engine import Component
@@ -31,8 +31,7 @@ from wasmrt.limits import MAX_HOST_TEXT_BYTES
 HostFunction = Callable[..., Any]
 
 
-@dataclass(frozen=True, slots=True)
-class HostInterface:
+class HostInterface(NamedTuple):
     """One interface that the host offers: functions take `(ctx, *values)` and return the WIT result's value.
 
     Resources map a name to a destructor `(ctx, rep)`. Methods and constructors are functions under their WIT
@@ -42,12 +41,11 @@ class HostInterface:
 
     name: str
     functions: Mapping[str, HostFunction]
-    resources: Mapping[str, Callable[[Any, int], None]] = field(default_factory=dict)
-    signatures: Mapping[str, str] = field(default_factory=dict)
+    resources: Mapping[str, Callable[[Any, int], None]] = MappingProxyType({})
+    signatures: Mapping[str, str] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class _Import:
+class _Import(NamedTuple):
     function: HostFunction
     lifters: tuple[Lifter, ...]
     lower: Lowerer | None

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 
 class Direction(StrEnum):
@@ -40,8 +39,7 @@ UNOPENED_RULE = "unopened-content"
 """Content that is packed over the limits is reported under this name: it may hold a primed secret, unseen."""
 
 
-@dataclass(frozen=True, slots=True)
-class LeakMatch:
+class LeakMatch(NamedTuple):
     """One secret found: half-open offsets into what was scanned, never the value itself."""
 
     rule: str
@@ -66,8 +64,7 @@ class LeakMatch:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class LeakReport:
+class LeakReport(NamedTuple):
     """Every finding in order of place, unopened content last; `should_block` when one of them asks for it."""
 
     matches: tuple[LeakMatch, ...] = ()

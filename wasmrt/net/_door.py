@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import replace
 from types import TracebackType
 
 from wasmrt.capabilities import (
@@ -217,7 +216,7 @@ def _allow(call: DoorCall, url: ParsedUrl, request: HttpRequest) -> HttpCapabili
     decision = AllowlistValidator(http.allowlist).check(url, request.method)
     if not decision.allowed:
         raise _denied(call, decision)
-    call.decide(replace(decision, subject=call.scanner.redact(decision.subject)))
+    call.decide(decision._replace(subject=call.scanner.redact(decision.subject)))
     return http
 
 
@@ -312,8 +311,7 @@ def _denied(call: DoorCall, decision: Decision, kind: FailureKind = FailureKind.
     """Record a refusal and make the failure that tells it."""
     # SECURITY: rule, hint and subject may quote the guest's URL, and a URL may hold a secret.
     clean = call.scanner.redact
-    decision = replace(
-        decision,
+    decision = decision._replace(
         rule=clean(decision.rule),
         hint=None if decision.hint is None else clean(decision.hint),
         subject=clean(decision.subject),
