@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wasmrt.call import AuditSink
-from wasmrt.capabilities import RateLimitConfig
 from wasmrt.engine import OptLevel
 from wasmrt.errors import ConfigurationError
 from wasmrt.limits import FuelConfig, ResourceLimits
 
 if TYPE_CHECKING:
+    from wasmrt.capabilities import RateLimitConfig
     from wasmrt.net import NetworkConfig
     from wasmrt.secrets import SecretsStore
 

@@ -14,7 +14,6 @@ from wasmrt.call._outcome import from_exception
 from wasmrt.call._params import check_depth, decode, encoded, parsed
 from wasmrt.call._program import Program
 from wasmrt.call._spec import ToolSpec
-from wasmrt.capabilities import Capabilities, RateLimitConfig
 from wasmrt.context import CallContext, Clock, Services, SystemClock, cut_log
 from wasmrt.engine import Sandbox
 from wasmrt.errors import (
@@ -31,6 +30,7 @@ from wasmrt.limits import MAX_USER_BYTES
 from wasmrt.model import LogEntry, ToolOutput, Usage
 
 if TYPE_CHECKING:
+    from wasmrt.capabilities import Capabilities, RateLimitConfig
     from wasmrt.net import RateLimiter
 
 Progress = Callable[[int, int | None, str | None], None]

@@ -27,16 +27,15 @@ if TYPE_CHECKING:
     from wasmrt.capabilities._format import as_tree, format_file
     from wasmrt.capabilities._imports import powers_of
     from wasmrt.capabilities._merge import merge
-    from wasmrt.capabilities._model import (
-        Capabilities,
+    from wasmrt.capabilities._model import Capabilities, ToolLimits
+    from wasmrt.capabilities._parse import parse
+    from wasmrt.capabilities._powers import (
         HttpCapability,
         RateLimitConfig,
         SecretsCapability,
         ToolInvokeCapability,
-        ToolLimits,
         WorkspaceCapability,
     )
-    from wasmrt.capabilities._parse import parse
     from wasmrt.capabilities._propose import propose
     from wasmrt.capabilities._review import Remark, review
     from wasmrt.capabilities._url import InvalidUrlError, ParsedUrl, parse_url
@@ -48,13 +47,12 @@ _LATER = {
     "_allowlist": ("AllowlistValidator", "describe_request", "entry_for", "judge_addresses", "judge_host"),
     "_credential": ("CredentialLocation", "CredentialMapping", "LocationType", "read_secret_name"),
     "_endpoint": ("METHODS", "EndpointPattern"),
-    "_model": (
-        "Capabilities",
+    "_model": ("Capabilities", "ToolLimits"),
+    "_powers": (
         "HttpCapability",
         "RateLimitConfig",
         "SecretsCapability",
         "ToolInvokeCapability",
-        "ToolLimits",
         "WorkspaceCapability",
     ),
     "_workspace_path": ("path_problem",),

@@ -10,7 +10,7 @@ from wasmrt.capabilities._addresses import Network, parse_networks
 from wasmrt.capabilities._allowlist import AllowlistValidator, describe_request, entry_for, judge_addresses, judge_host
 from wasmrt.capabilities._credential import read_secret_name
 from wasmrt.capabilities._hints import line_hint, section_hint
-from wasmrt.capabilities._model import read_alias
+from wasmrt.capabilities._powers import read_alias
 from wasmrt.capabilities._url import InvalidUrlError, ParsedUrl, parse_url
 from wasmrt.capabilities._workspace_path import is_under_prefixes, path_problem, plain_path
 from wasmrt.errors import ConfigurationError, WasmrtError

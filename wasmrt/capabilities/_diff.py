@@ -8,7 +8,8 @@ from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 from wasmrt.capabilities._cover import credential_within, endpoint_within, name_within, prefix_within
-from wasmrt.capabilities._model import Capabilities, HttpCapability, RateLimitConfig
+from wasmrt.capabilities._model import Capabilities
+from wasmrt.capabilities._powers import HttpCapability, RateLimitConfig
 from wasmrt.capabilities._words import say_credential, say_endpoint, say_prefix
 from wasmrt.limits import ResourceLimits
 

@@ -11,8 +11,8 @@ from wasmrt.capabilities._about_shape import ABOUT, SECTIONS
 from wasmrt.capabilities._credential import CredentialLocation, LocationType, read_secret_name
 from wasmrt.capabilities._endpoint import MAX_PREFIX_LENGTH, METHODS, read_host_pattern, read_path_prefix
 from wasmrt.capabilities._json import Problems, child
-from wasmrt.capabilities._model import (
-    MAX_CALL_TIMEOUT_SECONDS,
+from wasmrt.capabilities._model import MAX_CALL_TIMEOUT_SECONDS
+from wasmrt.capabilities._powers import (
     MAX_HTTP_TIMEOUT_SECONDS,
     MAX_REQUESTS,
     read_alias,

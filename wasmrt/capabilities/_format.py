@@ -7,12 +7,8 @@ from dataclasses import fields
 from typing import Any
 
 from wasmrt.capabilities._file import AuthSection, CapabilityFile
-from wasmrt.capabilities._model import (
-    Capabilities,
-    HttpCapability,
-    RateLimitConfig,
-    WorkspaceCapability,
-)
+from wasmrt.capabilities._model import Capabilities
+from wasmrt.capabilities._powers import HttpCapability, RateLimitConfig, WorkspaceCapability
 
 _WIDTH = 110
 

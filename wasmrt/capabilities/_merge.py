@@ -17,13 +17,12 @@ from wasmrt.capabilities._cover import (
 )
 from wasmrt.capabilities._credential import CredentialMapping
 from wasmrt.capabilities._endpoint import EndpointPattern
-from wasmrt.capabilities._model import (
-    Capabilities,
+from wasmrt.capabilities._model import Capabilities, ToolLimits
+from wasmrt.capabilities._powers import (
     HttpCapability,
     RateLimitConfig,
     SecretsCapability,
     ToolInvokeCapability,
-    ToolLimits,
     WorkspaceCapability,
 )
 from wasmrt.errors import ConfigurationError

@@ -11,13 +11,12 @@ from wasmrt.capabilities._endpoint import EndpointPattern
 from wasmrt.capabilities._file import AuthSection, CapabilityFile, OAuthConfig, SetupSecret, ValidationEndpoint
 from wasmrt.capabilities._file_shape import NESTED, ROOT
 from wasmrt.capabilities._json import Problems, child, read_json
-from wasmrt.capabilities._model import (
-    Capabilities,
+from wasmrt.capabilities._model import Capabilities, ToolLimits
+from wasmrt.capabilities._powers import (
     HttpCapability,
     RateLimitConfig,
     SecretsCapability,
     ToolInvokeCapability,
-    ToolLimits,
     WorkspaceCapability,
 )
 from wasmrt.capabilities._shape import INVALID

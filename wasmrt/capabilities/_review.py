@@ -10,7 +10,8 @@ from wasmrt.capabilities._cover import common_hosts, common_paths
 from wasmrt.capabilities._file import CapabilityFile
 from wasmrt.capabilities._imports import imports_of, powers_of
 from wasmrt.capabilities._json import child
-from wasmrt.capabilities._model import Capabilities, HttpCapability
+from wasmrt.capabilities._model import Capabilities
+from wasmrt.capabilities._powers import HttpCapability
 
 _READ_SECTIONS = frozenset({"setup", "$schema", "discovery_summary"})
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from wasmrt.capabilities._cover import common_hosts, common_paths
 from wasmrt.capabilities._credential import CredentialLocation, CredentialMapping, LocationType
 from wasmrt.capabilities._endpoint import DEFAULT_PORTS, EndpointPattern
-from wasmrt.capabilities._model import Capabilities, HttpCapability, RateLimitConfig, ToolLimits
+from wasmrt.capabilities._model import Capabilities, ToolLimits
+from wasmrt.capabilities._powers import HttpCapability, RateLimitConfig
 from wasmrt.limits import KIB, MIB
 
 _UNITS = {
