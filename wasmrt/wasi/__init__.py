@@ -4,8 +4,6 @@ SECURITY: the engine's WASI cannot be interrupted and cannot be bounded from her
 guest sees instead waits on its call's deadline, is capped, and opens neither files nor sockets.
 """
 
-from dataclasses import replace
-
 from wasmrt.engine import HostInterface
 from wasmrt.wasi import _cli, _clocks, _filesystem, _http, _io, _random, _sockets
 from wasmrt.wasi._cli import GuestExit
@@ -14,7 +12,7 @@ from wasmrt.wasi._signatures import SIGNATURES
 __all__ = ["GuestExit", "interfaces"]
 
 _ALL: tuple[HostInterface, ...] = tuple(
-    replace(interface, signatures=SIGNATURES.get(interface.name, {}))
+    interface._replace(signatures=SIGNATURES.get(interface.name, {}))
     for package in (_io, _clocks, _random, _cli, _filesystem, _sockets, _http)
     for interface in package.INTERFACES
 )
