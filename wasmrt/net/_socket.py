@@ -11,7 +11,9 @@ from ipaddress import ip_address
 from wasmrt.net._exchange import Exchange
 from wasmrt.net._model import FailureKind
 
-_READ_BYTES = 256 * 1024
+_READ_BYTES = 64 * 1024
+_RECORD_BYTES = 16 * 1024
+"""RFC 8446 5.1: TLS hands out a record at a time, and room for more is allocated in vain."""
 
 
 class UnreachableError(Exception):
@@ -21,17 +23,19 @@ class UnreachableError(Exception):
 class BoundedSocket:
     """A connected socket, used within the bounds of one exchange after another."""
 
-    __slots__ = ("_sock",)
+    __slots__ = ("_at_most", "_sock", "_timeout")
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
+        self._timeout: float | None = None
+        self._at_most = _RECORD_BYTES if isinstance(sock, ssl.SSLSocket) else _READ_BYTES
 
     def receive(self, exchange: Exchange, at_most: int = _READ_BYTES) -> bytes:
         """Return what has come in, or nothing at the end. Raises OSError where the connection broke."""
         while True:
-            self._sock.settimeout(exchange.wait_seconds())
+            self._set_timeout(exchange.wait_seconds())
             try:
-                data = self._sock.recv(min(at_most, _READ_BYTES))
+                data = self._sock.recv(min(at_most, self._at_most))
             except TimeoutError:
                 continue
             exchange.charge_received(len(data))
@@ -41,7 +45,7 @@ class BoundedSocket:
         """Send all of it. Raises OSError where the connection broke."""
         rest = memoryview(data)
         while rest:
-            self._sock.settimeout(exchange.wait_seconds())
+            self._set_timeout(exchange.wait_seconds())
             try:
                 count = self._sock.send(rest)
             except TimeoutError:
@@ -59,6 +63,11 @@ class BoundedSocket:
 
     def close(self) -> None:
         self._sock.close()
+
+    def _set_timeout(self, seconds: float) -> None:
+        if seconds != self._timeout:  # setting it is a call into the kernel, and nearly always the same
+            self._sock.settimeout(seconds)
+            self._timeout = seconds
 
 
 def dial(
