@@ -19,10 +19,11 @@ if TYPE_CHECKING:
         judge_addresses,
         judge_host,
     )
+    from wasmrt.capabilities._auth import AuthSection, OAuthConfig, SetupSecret, ValidationEndpoint
     from wasmrt.capabilities._credential import CredentialLocation, CredentialMapping, LocationType, read_secret_name
     from wasmrt.capabilities._diff import CapabilityDiff, Change, diff
     from wasmrt.capabilities._endpoint import METHODS, EndpointPattern
-    from wasmrt.capabilities._file import AuthSection, CapabilityFile, OAuthConfig, SetupSecret, ValidationEndpoint
+    from wasmrt.capabilities._file import CapabilityFile
     from wasmrt.capabilities._file_shape import capability_schema
     from wasmrt.capabilities._format import as_tree, format_file
     from wasmrt.capabilities._imports import powers_of
@@ -57,7 +58,8 @@ _LATER = {
     ),
     "_workspace_path": ("path_problem",),
     "_diff": ("CapabilityDiff", "Change", "diff"),
-    "_file": ("AuthSection", "CapabilityFile", "OAuthConfig", "SetupSecret", "ValidationEndpoint"),
+    "_auth": ("AuthSection", "OAuthConfig", "SetupSecret", "ValidationEndpoint"),
+    "_file": ("CapabilityFile",),
     "_file_shape": ("capability_schema",),
     "_format": ("as_tree", "format_file"),
     "_imports": ("powers_of",),

@@ -6,7 +6,8 @@ import json
 from dataclasses import fields
 from typing import Any
 
-from wasmrt.capabilities._file import AuthSection, CapabilityFile
+from wasmrt.capabilities._auth import AuthSection
+from wasmrt.capabilities._file import CapabilityFile
 from wasmrt.capabilities._model import Capabilities
 from wasmrt.capabilities._powers import HttpCapability, RateLimitConfig, WorkspaceCapability
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from wasmrt.capabilities._about_shape import SECTIONS
 from wasmrt.capabilities._credential import CredentialMapping
 from wasmrt.capabilities._endpoint import EndpointPattern
-from wasmrt.capabilities._file import AuthSection, CapabilityFile, OAuthConfig, SetupSecret, ValidationEndpoint
+from wasmrt.capabilities._file import CapabilityFile
 from wasmrt.capabilities._file_shape import NESTED, ROOT
 from wasmrt.capabilities._json import Problems, child, read_json
 from wasmrt.capabilities._model import Capabilities, ToolLimits
@@ -22,6 +22,9 @@ from wasmrt.capabilities._powers import (
 from wasmrt.capabilities._shape import INVALID
 from wasmrt.errors import CapabilityFileError, WasmrtError
 from wasmrt.limits import MAX_DESCRIPTION_BYTES
+
+if TYPE_CHECKING:
+    from wasmrt.capabilities._auth import AuthSection, SetupSecret
 
 T = TypeVar("T")
 
@@ -79,14 +82,15 @@ def _build(tree: dict[str, Any], problems: Problems) -> CapabilityFile | None:
         tool_invoke=attempt("tool_invoke", lambda: _build_invoke(invoke)) if invoke is not None else None,
         limits=ToolLimits(**tree.get("limits", {})),
     )
+    auth, setup = _build_about_secrets(tree)
     description = tree.get("description")
     return CapabilityFile(
         capabilities=capabilities,
         description=None if description is None else _cut(description),
         version=tree.get("version"),
         wit_version=tree.get("wit_version"),
-        auth=_build_auth(tree["auth"]) if "auth" in tree else None,
-        setup_secrets=_build_setup(tree.get("setup", {})),
+        auth=auth,
+        setup_secrets=setup,
         sections={key: tree[key] for key in SECTIONS if key in tree},
     )
 
@@ -131,33 +135,12 @@ def _build_invoke(tree: dict[str, Any]) -> ToolInvokeCapability:
     return ToolInvokeCapability(tuple(tree["aliases"].items()), RateLimitConfig(**tree.get("rate_limit", {})))
 
 
-def _build_auth(tree: dict[str, Any]) -> AuthSection:
-    plain = {key: value for key, value in tree.items() if key not in ("oauth", "validation_endpoint")}
-    oauth, validation = tree.get("oauth"), tree.get("validation_endpoint")
-    return AuthSection(
-        **plain,
-        oauth=None
-        if oauth is None
-        else OAuthConfig(
-            **oauth | {"scopes": tuple(oauth.get("scopes", ())), "extra_params": _pairs(oauth.get("extra_params", {}))}
-        ),
-        validation_endpoint=None
-        if validation is None
-        else ValidationEndpoint(**validation | {"headers": _pairs(validation.get("headers", {}))}),
-    )
+def _build_about_secrets(tree: dict[str, Any]) -> tuple[AuthSection | None, tuple[SetupSecret, ...]]:
+    if "auth" not in tree and "setup" not in tree:
+        return None, ()
+    from wasmrt.capabilities._auth import build_auth, build_setup
 
-
-def _build_setup(tree: dict[str, Any]) -> tuple[SetupSecret, ...]:
-    asked = [(item, False) for item in tree.get("required_secrets", ())]
-    asked += [(item, True) for item in tree.get("optional_secrets", ())]
-    return tuple(
-        SetupSecret(name=item["name"], prompt=item.get("prompt", ""), optional=item.get("optional", optional))
-        for item, optional in asked
-    )
-
-
-def _pairs(tree: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted(tree.items()))
+    return build_auth(tree["auth"]) if "auth" in tree else None, build_setup(tree.get("setup", {}))
 
 
 def _cut(text: str) -> str:

@@ -6,8 +6,7 @@ One declaration serves both, so that the published schema cannot differ from wha
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, Protocol
 
 from wasmrt.capabilities._json import Problems, child
 from wasmrt.errors import WasmrtError
@@ -18,16 +17,14 @@ INVALID: Final = object()
 _KINDS = {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "null"}
 
 
-class Shape:
+class Shape(Protocol):
     """What a value may look like."""
 
     def read(self, value: Any, path: str, problems: Problems) -> Any:
         """Return the value in its one spelling, or INVALID with problems told."""
-        raise NotImplementedError
 
     def schema(self) -> dict[str, Any]:
         """The same as JSON Schema 2020-12."""
-        raise NotImplementedError
 
 
 def _wrong(value: Any, wanted: str, path: str, problems: Problems) -> Any:
@@ -35,8 +32,7 @@ def _wrong(value: Any, wanted: str, path: str, problems: Problems) -> Any:
     return INVALID
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Text(Shape):
+class Text(NamedTuple):
     """A text; `check` returns its one spelling or raises a WasmrtError, `pattern` says so roughly in the schema."""
 
     max_length: int = 4096
@@ -73,8 +69,7 @@ class Text(Shape):
         return schema | {"maxLength": self.max_length}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Number(Shape):
+class Number(NamedTuple):
     """A number over zero; whole unless `fraction`."""
 
     fraction: bool = False
@@ -94,8 +89,7 @@ class Number(Shape):
         return {"type": kind, "exclusiveMinimum": 0, "maximum": self.maximum}
 
 
-@dataclass(frozen=True, slots=True)
-class Flag(Shape):
+class Flag:
     """True or false."""
 
     def read(self, value: Any, path: str, problems: Problems) -> Any:
@@ -105,8 +99,7 @@ class Flag(Shape):
         return {"type": "boolean"}
 
 
-@dataclass(frozen=True, slots=True)
-class Anything(Shape):
+class Anything(NamedTuple):
     """Any value; with `only_object`, any object."""
 
     only_object: bool = False
@@ -120,8 +113,7 @@ class Anything(Shape):
         return {"type": "object"} if self.only_object else {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListOf(Shape):
+class ListOf(NamedTuple):
     """A list of one shape; a refused item leaves the whole list refused, so that nothing is widened by a gap."""
 
     item: Shape
@@ -141,12 +133,11 @@ class ListOf(Shape):
         return {"type": "array", "items": self.item.schema(), "maxItems": MAX_CAPABILITY_ENTRIES} | least
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MapOf(Shape):
+class MapOf(NamedTuple):
     """An object with free keys and values of one shape."""
 
     item: Shape
-    key: Text = field(default_factory=lambda: Text(max_length=128))
+    key: Text = Text(max_length=128)
 
     def read(self, value: Any, path: str, problems: Problems) -> Any:
         if not isinstance(value, dict):
@@ -169,8 +160,7 @@ class MapOf(Shape):
         } | keys
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
+class Member(NamedTuple):
     """One key of a record; `others` are spellings that are read and never written."""
 
     shape: Shape
@@ -179,8 +169,7 @@ class Member:
     others: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Record(Shape):
+class Record(NamedTuple):
     """An object with known keys; another key is a mistake that names the nearest known one."""
 
     members: Mapping[str, Member]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from wasmrt.capabilities._endpoint import DEFAULT_PORTS
 from wasmrt.capabilities._host import UnreadableError, parse_address, read_host
@@ -32,8 +31,7 @@ class InvalidUrlError(WasmrtError):
         super().__init__(message, hint=hint)
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedUrl:
+class ParsedUrl(NamedTuple):
     """A URL in parts. Made by `parse_url`; the fragment is gone, everything else is as the guest wrote it."""
 
     scheme: str
@@ -73,7 +71,7 @@ class ParsedUrl:
         from urllib.parse import quote
 
         pair = f"{quote(name, safe='')}={quote(value, safe='')}"
-        return replace(self, query=f"{self.query}&{pair}" if self.query else pair)
+        return self._replace(query=f"{self.query}&{pair}" if self.query else pair)
 
     def with_placeholder(self, placeholder: str, value: str) -> ParsedUrl:
         """Return the URL with `{placeholder}` in its path replaced, as text inside one segment.
@@ -86,7 +84,7 @@ class ParsedUrl:
         path = self.path.replace(f"{{{placeholder}}}", quote(value, safe=""))
         if has_dot_segment(path):
             raise InvalidUrlError("the credential cannot stand in a URL path")
-        return replace(self, path=path, segments=split_path(path))
+        return self._replace(path=path, segments=split_path(path))
 
     def __str__(self) -> str:
         return f"{self.origin}{self.target}"

@@ -78,8 +78,7 @@ class Listed(NamedTuple):
     """The number of an update that waits for a grant."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """What verification says of one version; `problem` is None where the bytes are what was installed."""
 
     name: str

@@ -30,7 +30,7 @@ def verify(ctx: click.Context, name: str | None, as_json: bool) -> None:
     strays = catalog.sweep() if name is None else 0
     broken = [finding for finding in findings if finding.problem]
     if as_json:
-        checked = [{slot: getattr(finding, slot) for slot in finding.__slots__} for finding in findings]
+        checked = [finding._asdict() for finding in findings]
         show_json({"checked": checked, "broken": len(broken), "strays_removed": strays})
     else:
         for finding in broken:

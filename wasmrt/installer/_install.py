@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from wasmrt.capabilities import Capabilities, diff, explain, format_file, merge, parse
 from wasmrt.catalog import Catalog, Draft, ToolVersion, digest_of, read_name
 from wasmrt.errors import InvalidNameError
+from wasmrt.installer._granted import granted_to, request_of
 from wasmrt.installer._sources import Source
 from wasmrt.installer._validator import WasmValidator
 
@@ -135,18 +136,6 @@ class Installer:
             GrantRequiredError: it is no update; then nothing is stored.
         """
         return self._catalog.add(proposal.draft, proposal.data, grant=None)
-
-
-def request_of(version: ToolVersion) -> Capabilities:
-    """Return what a stored version asks for."""
-    return Capabilities.none() if version.sidecar is None else parse(version.sidecar).capabilities
-
-
-def granted_to(version: ToolVersion) -> Capabilities:
-    """Return the power a stored version has: its request and its grant together."""
-    if version.grant is None:
-        return Capabilities.none()
-    return merge(request_of(version), parse(version.grant).capabilities)
 
 
 def _compare(old: ToolVersion, new: Draft, asked: Capabilities, given: Capabilities) -> tuple[tuple[str, ...], bool]:
