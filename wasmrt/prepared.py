@@ -153,7 +153,8 @@ class PreparedTool:
         if self._spec is None:
             known = ", ".join(self._program.specs) or "none"
             raise NotInstalledError(
-                f"{self._program.name} holds several tools", hint=f"choose one with .tool(name): {known}"
+                f"{self._program.name} holds several tools",
+                hint=f"choose one, with --tool NAME or .tool(name): {known}",
             )
         return call(self._runtime.path, self._program, self._spec, self.capabilities, self._services, asked)
 

@@ -85,7 +85,7 @@ def test_inspect_shows_world_imports_exports_schema_and_digest(wasmrt: Run) -> N
     assert report["world"] in report["exports"]
     assert report["tools"][0]["schema"]["properties"]["message"]
     shown = wasmrt("inspect", "echo").stdout
-    for word in (report["world"], report["digest"], "is granted:", '"message"'):
+    for word in (report["world"], report["digest"], "capabilities: it needs none", "params: message: string"):
         assert word in shown
 
 

@@ -18,6 +18,7 @@ _SECTIONS = {
     "secrets": ("secrets", '"secrets": {"allowed_names": ["..."]}'),
     "tool_invoke": ("tool_invoke", '"tool_invoke": {"aliases": {"...": "..."}}'),
 }
+_LIMITS = {"limits": ("limits", "")}
 
 
 def read_tool(tool: PreparedTool) -> Reading:
@@ -62,16 +63,77 @@ def flat(by_interface: dict[str, list[str]]) -> list[str]:
     return names
 
 
-def refusals(imports: dict[str, list[str]], grant: Capabilities) -> list[dict[str, str]]:
-    """What the tool imports and will be refused every time, each with the line that would allow it."""
+def capabilities_of(
+    imports: dict[str, list[str]], asked: Capabilities | None, grant: Capabilities
+) -> list[dict[str, Any]]:
+    """What a tool imports, by the capability that it needs: what its sidecar asks for beside what it was granted.
+
+    Last, under None, comes what every tool may use. `refused` is the line that would allow what is refused every time.
+    """
+    grouped = _by_power(imports)
+    powers = [power for power in grouped if power]
+    powers += [
+        power
+        for power, (attribute, _) in (_SECTIONS | _LIMITS).items()
+        if power not in grouped and (_sentences(asked, attribute) or _sentences(grant, attribute))
+    ]
+    listed: list[dict[str, Any]] = []
+    for power in powers:
+        attribute, line = (_SECTIONS | _LIMITS).get(power, ("", ""))
+        allowed = getattr(grant, attribute, None) is not None
+        listed.append({
+            "capability": power,
+            "imports": grouped.get(power, {}),
+            "asks": _sentences(asked, attribute),
+            "granted": _sentences(grant, attribute),
+            "refused": None if allowed or power not in grouped else _way_out(line, getattr(asked, attribute, None)),
+        })  # fmt: skip
+    if None in grouped:
+        listed.append({"capability": None, "imports": grouped[None]})
+    return listed
+
+
+def _way_out(line: str, asks: object) -> str:
+    if not line:
+        return "nothing can allow it"
+    return "wasmrt install asks you to grant it" if asks else f"add {line}"
+
+
+def _by_power(imports: dict[str, list[str]]) -> dict[str | None, dict[str, list[str]]]:
     from wasmrt.capabilities import powers_of
 
-    names = [*imports, *flat(imports)]
-    refused = []
-    for power, name in powers_of(names).items():
-        attribute, line = _SECTIONS.get(power, ("", ""))
-        if not attribute:
-            refused.append({"power": power, "import": name, "hint": "nothing can allow it"})
-        elif getattr(grant, attribute) is None:
-            refused.append({"power": power, "import": name, "hint": f"add {line}"})
-    return refused
+    packages = {name.partition("/")[0]: power for power, name in powers_of([*imports, *flat(imports)]).items()}
+    grouped: dict[str | None, dict[str, list[str]]] = {}
+    for interface, functions in imports.items():
+        # WASI keeps one power a package: its types belong to the interface that opens it.
+        package = interface.partition("/")[0]
+        otherwise = packages.get(package) if package.startswith("wasi:") else None
+        for function in functions or [""]:
+            name = f"{interface}#{function}" if interface and function else interface or function
+            power = next(iter(powers_of([name])), otherwise)
+            grouped.setdefault(power, {}).setdefault(interface, []).extend([function] if function else [])
+    return grouped
+
+
+def _sentences(capabilities: Capabilities | None, attribute: str) -> list[str]:
+    from wasmrt.capabilities import Capabilities, explain
+
+    section = getattr(capabilities, attribute, None) if attribute else None
+    return [] if section is None else list(explain(Capabilities(**{attribute: section}))[:-1])
+
+
+def refusals(listed: list[dict[str, Any]]) -> list[dict[str, str]]:
+    """What the tool imports and will be refused every time, each with the line that would allow it."""
+    return [
+        {"power": entry["capability"], "import": _opener(entry), "hint": entry["refused"]}
+        for entry in listed
+        if entry.get("refused")
+    ]
+
+
+def _opener(entry: dict[str, Any]) -> str:
+    """The import that needs the power."""
+    from wasmrt.capabilities import powers_of
+
+    imports = entry["imports"]
+    return next(iter(powers_of([*imports, *flat(imports)]).values()))

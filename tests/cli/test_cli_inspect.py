@@ -1,0 +1,88 @@
+"""What `wasmrt inspect` tells of a component before anybody trusts it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+Run = Callable[..., Result]
+Write = Callable[..., Path]
+Encode = Callable[[str], bytes]
+
+PLAIN = """(component
+  (import "wasi:filesystem/preopens@0.2.0" (instance))
+  (import "wasi:clocks/wall-clock@0.2.0" (instance))
+  (import "wasi:clocks/monotonic-clock@0.2.0" (instance))
+  (core module $m (func (export "f")))
+  (core instance $i (instantiate $m))
+  {exports})"""
+
+
+def exporting(*names: str) -> str:
+    return PLAIN.format(exports=" ".join(f'(func (export "{name}") (canon lift (core func $i "f")))' for name in names))
+
+
+def test_imports_are_listed_by_the_capability_that_they_need(wasmrt: Run, tool_file: Write, encode: Encode) -> None:
+    path = tool_file(data=encode(exporting("tidy")), sidecar={"workspace": {"allowed_prefixes": ["notes/"]}})
+    report = json.loads(wasmrt("inspect", path, "--json").stdout)
+    workspace, free = report["capabilities"]
+    assert workspace == {
+        "capability": "workspace",
+        "imports": {"wasi:filesystem/preopens@0.2.0": []},
+        "asks": ["may read files under notes/"],
+        "granted": [],
+        "refused": "wasmrt install asks you to grant it",
+    }
+    assert free["capability"] is None
+    assert list(free["imports"]) == ["wasi:clocks/wall-clock@0.2.0", "wasi:clocks/monotonic-clock@0.2.0"]
+    shown = wasmrt("inspect", path).stdout
+    assert "a file, granted nothing" in shown
+    assert "\n  workspace: wasi:filesystem/preopens@0.2.0" in shown
+    assert "\n    asks for: may read files under notes/\n    is not granted yet: wasmrt install" in shown
+    assert "\n  open to every tool: wasi:clocks@0.2.0 (wall-clock, monotonic-clock)" in shown
+
+
+def test_what_was_granted_stands_beside_what_was_asked(
+    wasmrt: Run, tool_file: Write, encode: Encode, tmp_path: Path
+) -> None:
+    narrower = tmp_path / "narrower.json"
+    narrower.write_text(json.dumps({"workspace": {"allowed_prefixes": ["notes/public/"]}}))
+    asked = {"workspace": {"allowed_prefixes": ["notes/"]}, "limits": {"fuel": 1000}}
+    path = tool_file(data=encode(exporting("tidy")), sidecar=asked)
+    wasmrt("install", path, "--grant", narrower, "--yes")
+    shown = wasmrt("inspect", "parrot").stdout
+    assert "    asks for: may read files under notes/\n    is granted: may read files under notes/public/\n" in shown
+    assert "\n  limits\n" in shown
+    wasmrt("install", path, "--yes")
+    wasmrt("install", path, "--name", "other", "--yes")
+    assert "    asks for and is granted: may read files under notes/\n" in wasmrt("inspect", "other").stdout
+
+
+def test_what_is_asked_for_and_not_imported_is_told(wasmrt: Run, tool_file: Write) -> None:
+    path = tool_file(sidecar={"http": {"allowlist": [{"host": "api.example.com", "methods": ["GET"]}]}})
+    (http, *_) = json.loads(wasmrt("inspect", path, "--json").stdout)["capabilities"]
+    assert (http["capability"], http["imports"], http["refused"]) == ("http", {}, None)
+    assert "may GET https://api.example.com" in http["asks"][0]
+    assert "\n  http: nothing that it imports uses it\n" in wasmrt("inspect", path).stdout
+
+
+@pytest.mark.parametrize("count", [1, 8, 9, 60])
+def test_a_component_fits_one_screen_however_many_tools_it_holds(
+    count: int, wasmrt: Run, tool_file: Write, encode: Encode
+) -> None:
+    path = tool_file(data=encode(exporting(*(f"function-{number}" for number in range(count)))))
+    shown = wasmrt("inspect", path).stdout
+    assert shown.count("\n") <= 40
+    assert max(map(len, shown.splitlines())) <= 120
+    assert "function-0" in shown
+    assert "--json" in shown
+
+
+def test_the_wit_alone_can_be_kept_as_a_file(wasmrt: Run, tool_file: Write, encode: Encode) -> None:
+    shown = wasmrt("inspect", tool_file(data=encode(exporting("tidy"))), "--wit").stdout
+    assert shown.startswith("package root:component;\n\nworld root {\n")
+    assert "  export tidy: func();\n}" in shown

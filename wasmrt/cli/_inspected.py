@@ -1,0 +1,139 @@
+"""How `wasmrt inspect` looks to a person: what matters before an install, on one screen."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from shutil import get_terminal_size
+from typing import Any
+
+from wasmrt.cli._output import show, show_section, size_in_words
+
+_MAX_TOOLS = 8
+_MAX_WIDTH = 120
+
+
+def show_report(report: dict[str, Any]) -> None:
+    """Print what `wasmrt inspect --json` has, shortened."""
+    number = f" version {report['version']}" if report["version"] else ""
+    origin = "a file, granted nothing" if report["origin"] == "file" and not report["granted"][1:] else report["origin"]
+    show(f"{report['name']}{number} ({origin}): {report['world']}, {size_in_words(report['size_bytes'])}")
+    show(f"digest: {report['digest']}")
+    if report["installed_at"]:
+        show(f"from: {report['source']}, {report['installed_at']}")
+    if report["built_with"]:
+        show(_wrapped("built with: " + "; ".join(", ".join(values) for values in report["built_with"].values()), 0))
+    if len(report["versions"]) > 1:
+        show_section("versions", [_version(version) for version in report["versions"]])
+    _show_tools(report["tools"])
+    _show_capabilities(report["capabilities"])
+    if "limits" in report:
+        show_section("limits", [_limit(name, row["limit"], row["to_start"]) for name, row in report["limits"].items()])
+    show("more: --json has the schemas, --wit every import and export")
+
+
+def _show_tools(tools: list[dict[str, Any]]) -> None:
+    if len(tools) > _MAX_TOOLS:
+        show(_wrapped(f"tools: {', '.join(tool['name'] for tool in tools)}", 0, lines=6))
+    else:
+        show("tools:")
+    for tool in tools:
+        notes = ", ".join(note.replace("_", "-") for note, is_so in tool["annotations"].items() if is_so)
+        if len(tools) <= _MAX_TOOLS:
+            show(f"  {tool['name']}" + (f" ({notes})" if notes else ""))
+            about = " ".join(tool["description"].split())
+            if about:
+                show(_wrapped(about, 4))
+            if ": func(" not in about:  # a signature has the params already
+                show(_wrapped(f"params: {_params(tool['schema'])}", 4))
+        for problem in tool["problems"]:
+            show(_wrapped(f"problem of {tool['name']}: {problem}", 4))
+
+
+def _params(schema: dict[str, Any]) -> str:
+    """`path: string, depth?: integer`"""
+    properties = schema.get("properties")
+    if not isinstance(properties, dict) or not properties:
+        return "none"
+    required = schema.get("required", [])
+    return ", ".join(
+        f"{' '.join(name.split())}{'' if name in required else '?'}: {_kind(part)}" for name, part in properties.items()
+    )
+
+
+def _kind(schema: Any) -> str:
+    if not isinstance(schema, dict):
+        return "any"
+    if isinstance(schema.get("enum"), list):
+        return " | ".join(json.dumps(value, ensure_ascii=False) for value in schema["enum"])
+    kind = schema.get("type")
+    if isinstance(kind, list):
+        return " | ".join(map(str, kind))
+    if kind == "array":
+        return f"array of {_kind(schema['items'])}" if isinstance(schema.get("items"), dict) else "array"
+    if isinstance(kind, str):
+        return kind
+    for choice in ("anyOf", "oneOf"):
+        if isinstance(schema.get(choice), list):
+            return " | ".join(dict.fromkeys(map(_kind, schema[choice])))
+    return "any"
+
+
+def _show_capabilities(listed: list[dict[str, Any]]) -> None:
+    needed = [entry for entry in listed if entry["capability"]]
+    show("capabilities:" if needed else "capabilities: it needs none")
+    for entry in needed:
+        unused = "" if entry["capability"] == "limits" else ": nothing that it imports uses it"
+        uses = f": {_imports(entry['imports'])}" if entry["imports"] else unused
+        show(_wrapped(f"{entry['capability']}{uses}", 2))
+        _show_powers(entry["asks"], entry["granted"], entry["refused"])
+    for entry in listed:
+        if not entry["capability"]:
+            show(_wrapped(f"open to every tool: {_imports(entry['imports'])}", 2))
+
+
+def _show_powers(asks: list[str], granted: list[str], refused: str | None) -> None:
+    said = [("asks for and is granted", asks)] if asks == granted else [("asks for", asks), ("is granted", granted)]
+    for title, sentences in said:
+        for sentence in sentences:
+            show(_wrapped(f"{title}: {sentence}", 4))
+    if refused:
+        show(_wrapped(f"{'is not granted yet' if asks else 'will be refused'}: {refused}", 4))
+
+
+def _imports(imports: dict[str, list[str]]) -> str:
+    """One interface with its functions; several of one package together."""
+    packages: dict[str, list[str]] = {}
+    for interface in imports:
+        path, _, version = interface.partition("@")
+        package, _, _ = path.partition("/")
+        packages.setdefault(f"{package}@{version}" if version else package, []).append(interface)
+    said = []
+    for package, interfaces in packages.items():
+        if len(interfaces) == 1:
+            (interface,) = interfaces
+            said.append(f"{interface or 'functions'} ({', '.join(imports[interface]) or 'types'})")
+        else:
+            said.append(f"{package} ({', '.join(name.partition('@')[0].partition('/')[2] for name in interfaces)})")
+    return "; ".join(said)
+
+
+def _version(version: dict[str, Any]) -> str:
+    state = ", active" * version["active"] + ", waits for a grant" * version["waits_for_grant"]
+    return f"{version['number']}: {version['digest'][:12]}, {version['installed_at']}{state}"
+
+
+def _limit(name: str, limit: int, to_start: int) -> str:
+    words = size_in_words if name.endswith("_bytes") else "{:,}".format
+    if to_start > limit:
+        return f"{name}: {words(limit)}, too little: it needs {words(to_start)} to start"
+    return f"{name}: {words(limit)}, of which {words(to_start)} to start and describe itself"
+
+
+def _wrapped(text: str, indent: int, lines: int = 3) -> str:
+    blank = " " * indent
+    width = min(max(get_terminal_size().columns, 60), _MAX_WIDTH)
+    return textwrap.fill(
+        text, width, initial_indent=blank, subsequent_indent=blank + "  ", max_lines=lines, placeholder=" ...",
+        break_on_hyphens=False,
+    )  # fmt: skip
