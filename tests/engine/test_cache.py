@@ -3,6 +3,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,42 @@ def test_the_key_file_is_private_and_made_once(tmp_path: Path) -> None:
     disk(tmp_path)
     assert key.read_bytes() == before
     assert key.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes, devices and owners as POSIX has them")
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda path: os.mkfifo(path, 0o600), "not a regular file"),
+        (lambda path: path.symlink_to("/dev/zero"), "symbolic link"),
+        (lambda path: (path.write_bytes(bytes(32)), path.chmod(0o666)), "by other users"),
+        (lambda path: (path.write_bytes(bytes(32)), path.chmod(0o640)), "by other users"),
+        (lambda path: (path.write_bytes(bytes(33)), path.chmod(0o600)), "larger"),
+        (lambda path: (path.write_bytes(bytes(31)), path.chmod(0o600)), "not a key"),
+    ],
+)
+def test_a_key_that_another_may_have_chosen_is_refused_at_once_and_calls_go_on_uncached(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, make: Callable[[Path], object], words: str
+) -> None:
+    (tmp_path / "data").mkdir()
+    make(tmp_path / "data" / "cache.key")
+    with caplog.at_level(logging.WARNING):
+        cache = disk(tmp_path)
+    assert not cache.usable
+    assert words in (cache.problem or "") and "cache.key" in caplog.text
+    compiler(cache).compile(DATA, "d")
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes")
+def test_a_pipe_in_the_place_of_cached_code_is_not_waited_for(tmp_path: Path, compiles: Compiles) -> None:
+    compiler(disk(tmp_path)).compile(DATA, "d")
+    [file] = (tmp_path / "cache").glob("*.cwasm")
+    file.unlink()
+    os.mkfifo(file)
+    compiler(disk(tmp_path)).compile(DATA, "d")
+    assert compiles.count == 2
+    assert file.is_file(), "written anew"
 
 
 def test_an_unusable_folder_is_said_and_calls_go_on_uncached(

@@ -8,7 +8,9 @@ are loaded. A file that does not verify is reported once, removed and never load
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import stat
 from pathlib import Path
 
 from blake3 import blake3
@@ -30,6 +32,8 @@ class DiskCache:
         self.folder = folder
         self._max_bytes = max_bytes
         self._said: set[str] = set()
+        self.problem: str | None = None
+        """Why nothing can be kept, in a sentence."""
         self._key = self._prepare(key_file)
 
     @property
@@ -42,7 +46,7 @@ class DiskCache:
             return None
         path = self._path(key)
         try:
-            blob = path.read_bytes()
+            blob = _read(path, max_bytes=self._max_bytes + _MAC_BYTES)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -86,8 +90,8 @@ class DiskCache:
         for entry in os.scandir(self.folder):
             if entry.name.endswith(_SUFFIX):
                 with contextlib.suppress(OSError):
-                    stat = entry.stat()
-                    entries.append((stat.st_mtime, stat.st_size, entry.path))
+                    found = entry.stat(follow_symlinks=False)
+                    entries.append((found.st_mtime, found.st_size, entry.path))
         total = sum(size for _, size, _ in entries)
         for _, size, path in sorted(entries):
             if total <= self._max_bytes:
@@ -101,7 +105,8 @@ class DiskCache:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             return _installation_key(key_file)
         except OSError as error:
-            self._say(f"the compile cache cannot be used ({error.strerror}); every start compiles again")
+            self.problem = f"the compile cache cannot be used ({error.strerror}); every start compiles again"
+            self._say(self.problem)
             return None
 
     def _say(self, sentence: str) -> None:
@@ -115,7 +120,7 @@ class DiskCache:
 def _installation_key(path: Path) -> bytes:
     """The installation's own key, made on first use. Two processes that race end with the same one."""
     try:
-        key = path.read_bytes()
+        key = _read_key(path)
     except FileNotFoundError:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         new = _new_file(path.parent, os.urandom(_KEY_BYTES))
@@ -124,10 +129,39 @@ def _installation_key(path: Path) -> bytes:
                 os.link(new, path)  # unlike replace, the first writer wins
         finally:
             new.unlink()
-        key = path.read_bytes()
+        key = _read_key(path)
+    return key
+
+
+def _read_key(path: Path) -> bytes:
+    """SECURITY: whoever can choose the key, or read it, can have code of their own loaded from the cache."""
+    key = _read(path, max_bytes=_KEY_BYTES, private=True)
     if len(key) != _KEY_BYTES:
         raise OSError(0, f"{path.name} is not a key; remove it to start a new cache")
     return key
+
+
+def _read(path: Path, *, max_bytes: int, private: bool = False) -> bytes:
+    """Read a regular file: never a pipe that nobody writes to, a device without an end or a link elsewhere."""
+    flags = os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    try:
+        handle = os.open(path, flags)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OSError(0, f"{path.name} is a symbolic link; remove it") from error
+        raise
+    with os.fdopen(handle, "rb") as file:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(0, f"{path.name} is not a regular file; remove it")
+        if private and hasattr(os, "geteuid"):
+            if found.st_uid != os.geteuid():
+                raise OSError(0, f"{path.name} belongs to another user; remove it")
+            if found.st_mode & 0o077:
+                raise OSError(0, f"{path.name} can be read or written by other users; remove it")
+        if found.st_size > max_bytes:
+            raise OSError(0, f"{path.name} is larger than it can be; remove it")
+        return file.read(found.st_size)
 
 
 def _new_file(folder: Path, *parts: bytes) -> Path:
