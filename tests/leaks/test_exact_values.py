@@ -271,3 +271,29 @@ def test_finding_where_each_of_many_matches_lies_costs_no_more_than_the_text_is_
     found = set(ExactMatcher({"k": MIXED_CASE}).find(CountedBytes(text)))
     assert len(found) == 3000
     assert CountedBytes.copied < 10 * len(text)
+
+
+LARGE = b'{"id": 12345, "name": "a plain name", "tags": ["one", "two"], "note": "nothing to see"},\n' * 8000
+
+
+@pytest.mark.parametrize("place", [0, 300_000, len(LARGE)])
+@pytest.mark.parametrize("dress", DRESSES)
+def test_a_secret_in_a_large_text_is_found_as_in_a_small_one(dress: str, place: int) -> None:
+    secret = "Zq9kT7ab" + "vX2mB4nC+6pD8/eF"
+    dressed = DRESSES[dress](secret).encode()
+    report = DETECTOR.primed({"token": secret}).scan_bytes(LARGE[:place] + b" " + dressed + b" " + LARGE[place:])
+    assert any(m.rule == "secret:token" and place < m.end <= place + len(dressed) + 2 for m in report.matches)
+
+
+def test_a_secret_of_punctuation_is_found_in_a_large_text() -> None:
+    secret = "#!=?#&!=*" + "a1#+~"
+    scanner = DETECTOR.primed({"token": secret})
+    for written in (secret, secret.upper(), "\n".join(secret)):
+        assert scanner.scan_bytes(LARGE + written.encode()).matches
+    assert not scanner.scan_bytes(LARGE).matches
+
+
+def test_many_secrets_are_all_found_in_a_large_text() -> None:
+    secrets = {f"s{n}": base64.b64encode(b"%032d" % (n * 7919)).decode() for n in range(200)}
+    report = DETECTOR.primed(secrets).scan_bytes(LARGE + " and ".join(secrets.values()).encode())
+    assert {m.rule for m in report.matches} >= {f"secret:{name}" for name in secrets}

@@ -24,6 +24,7 @@ from wasmrt.limits import DEFAULT_MAX_RESPONSE_BYTES
 
 if TYPE_CHECKING:
     from wasmrt.leaks._exact import ExactMatcher
+    from wasmrt.leaks._gate import Ahead
     from wasmrt.leaks._rules import Rule
     from wasmrt.leaks._stream import LeakStream
 
@@ -143,10 +144,15 @@ class LeakScanner:
         ]
 
     def _matches(self, data: bytes, direction: Direction, where: str) -> list[LeakMatch]:
+        ahead = None if self._exact is None else self._exact.ahead(data)
         matches = self._format_matches(data, direction, where)
-        return _joined(matches + self._exact_matches(data, direction, where)) if matches or self._exact else matches
+        if self._exact is not None:
+            matches += self._exact_matches(data, direction, where, ahead)
+        return _joined(matches)
 
-    def _exact_matches(self, data: bytes, direction: Direction, where: str) -> list[LeakMatch]:
+    def _exact_matches(
+        self, data: bytes, direction: Direction, where: str, ahead: Ahead | None = None
+    ) -> list[LeakMatch]:
         if self._exact is None:
             return []
         from wasmrt.leaks._layers import go_on
@@ -157,7 +163,7 @@ class LeakScanner:
             LeakMatch(UNOPENED_RULE, start, end, Severity.LOW, unopened, False, where)
             if name is None
             else LeakMatch(SECRET_RULE + name, start, end, Severity.CRITICAL, action, True, where)
-            for name, start, end in self._exact.find(data, self._check or go_on)
+            for name, start, end in self._exact.find(data, self._check or go_on, ahead)
         ]
 
     def _action(self, rule: str, severity: Severity, direction: Direction) -> Action:

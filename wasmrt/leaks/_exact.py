@@ -14,6 +14,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from wasmrt.leaks._gate import Ahead, Gate, Touched
 from wasmrt.leaks._layers import PIECE_BYTES, Budget, go_on, holds_escapes, is_packed, opened, unescapings
 
 if TYPE_CHECKING:
@@ -29,6 +30,10 @@ _CASELESS_FROM = 16
 
 _APART_DEPTH = 2
 """Down to this depth each kind of escape is also undone by itself, where a secret holds one literally."""
+_GATED_BYTES = 256 * 1024
+"""After so many bytes the gate has paid for itself."""
+_AHEAD_BYTES = 512 * 1024
+"""From this size on another thread is worth its start."""
 _BLOCK_BYTES = 1024
 """What is counted as one on the way back from the normal form."""
 
@@ -56,7 +61,7 @@ class _Needle(NamedTuple):
 class ExactMatcher:
     """The needles of one call's secrets; nothing is built before the first scan."""
 
-    __slots__ = ("_alnum", "_escaped", "_loose", "_secrets", "_verbatim", "unwatched")
+    __slots__ = ("_alnum", "_escaped", "_gate", "_loose", "_secrets", "_seen_bytes", "_verbatim", "unwatched")
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
         self._secrets = tuple((n, v) for n, v in secrets.items() if len(v) >= MIN_SECRET_CHARS)
@@ -65,22 +70,33 @@ class ExactMatcher:
         self._escaped = False
         self._loose: tuple[_Needle, ...] = ()
         self._verbatim: tuple[tuple[str, bytes], ...] = ()
+        self._gate: Gate | None = None
+        self._seen_bytes = 0
 
-    def find(self, data: bytes, check: Check = go_on) -> Iterator[tuple[str | None, int, int]]:
+    def ahead(self, data: bytes) -> Ahead | None:
+        """Begin with a large text while the caller is busy with it otherwise; what comes of it is for `find`."""
+        if not self._secrets or len(data) < _AHEAD_BYTES:
+            return None
+        return Ahead(self._built_gate(), data)
+
+    def find(
+        self, data: bytes, check: Check = go_on, ahead: Ahead | None = None
+    ) -> Iterator[tuple[str | None, int, int]]:
         """Yield `(name, start, end)` in byte offsets; may repeat a place.
 
         A last one without a name says that some of it was too large or too deeply packed to be opened.
         `check` is called at every candidate and all along the way, and ends the scan by raising.
         """
         if self._secrets:
-            if self._alnum is None:
-                self._build()
+            self._build()
             budget = Budget(check=check)
-            yield from self._search(data, depth=0, budget=budget)
+            yield from self._search(data, depth=0, budget=budget, ahead=ahead)
             if budget.exceeded:
                 yield None, 0, len(data)
 
     def _build(self) -> None:
+        if self._alnum is not None:
+            return
         alnum: list[_Needle] = []
         loose: list[_Needle] = []
         verbatim: list[tuple[str, bytes]] = []
@@ -101,8 +117,11 @@ class ExactMatcher:
         self._verbatim = tuple(verbatim)
         self._alnum = tuple(alnum)
 
-    def _search(self, data: bytes, *, depth: int, budget: Budget, whole: bool = True) -> Iterator[tuple[str, int, int]]:
-        yield from self._plainly(data, budget.check)
+    def _search(
+        self, data: bytes, *, depth: int, budget: Budget, whole: bool = True, ahead: Ahead | None = None
+    ) -> Iterator[tuple[str, int, int]]:
+        touched = self._touched(data) if ahead is None else ahead.touched()
+        yield from self._plainly(data, touched, budget.check)
         if depth >= budget.depth:
             budget.exceeded = budget.exceeded or is_packed(data, budget.check)
             return
@@ -114,16 +133,32 @@ class ExactMatcher:
                     yield name, *decoded.origin(start, end)
         if not whole and not settled:
             return  # the layers in between hold the same packed runs as the first or the last
-        for start, end, inner in opened(data, budget):
+        for start, end, inner in opened(data, budget, runs=touched.packed):
             for name in {n for n, _, _ in self._search(inner, depth=depth + 1, budget=budget)}:
                 yield name, start, end
 
-    def _plainly(self, data: bytes, check: Check) -> Iterator[tuple[str, int, int]]:
+    def _touched(self, data: bytes) -> Touched:
+        self._seen_bytes += len(data)
+        if self._seen_bytes < _GATED_BYTES:
+            return Touched()
+        return self._built_gate().touched(data)
+
+    def _built_gate(self) -> Gate:
+        self._build()
+        if self._gate is None:
+            assert self._alnum is not None
+            self._gate = Gate([n.text for n in self._alnum], [n.text for n in self._loose], _SEPARATORS)
+        return self._gate
+
+    def _plainly(self, data: bytes, touched: Touched, check: Check) -> Iterator[tuple[str, int, int]]:
         for name, value in self._verbatim:
             yield from _as_it_is(data, name, value, check)
         assert self._alnum is not None
-        for needles, dropped in ((self._alnum, _NOT_ALNUM), (self._loose, _SEPARATORS)):
-            if needles and _may_hold(data, needles, dropped, check):
+        for needles, dropped, likely in (
+            (self._alnum, _NOT_ALNUM, touched.alnum),
+            (self._loose, _SEPARATORS, touched.loose),
+        ):
+            if needles and likely and _may_hold(data, needles, dropped, check):
                 yield from _in_normal_form(data, needles, dropped, check)
 
 

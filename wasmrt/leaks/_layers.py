@@ -190,6 +190,8 @@ def _utf8(point: int) -> bytes:
 
 
 _RUNS = rb"[A-Za-z0-9+/_\-]{24,}(?:\r?\n[ \t]*[A-Za-z0-9+/_\-]{4,})*"
+LEAST_PACKED = rb"[A-Za-z0-9+/_\-]{24}"
+"""What every run begins with: a text without it holds none."""
 _PACKING = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
 _MARKED = bytes(120 if byte in _PACKING else 32 for byte in range(256))
 _LEAST_RUN = b"x" * 24
@@ -200,11 +202,11 @@ _PRINTABLE = bytes(range(32, 127)) + b"\t\r\n"
 _GZIP, _ZLIB = b"\x1f\x8b\x08", (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 
 
-def opened(data: bytes, budget: Budget) -> Iterator[tuple[int, int, bytes]]:
-    """Yield `(start, end, content)` of what was packed whole: base64 and hex runs, gzip and zlib streams."""
+def opened(data: bytes, budget: Budget, *, runs: bool = True) -> Iterator[tuple[int, int, bytes]]:
+    """Yield `(start, end, content)` of what was packed whole: base64 and hex `runs`, gzip and zlib streams."""
     for start, inner in _archives(data, budget):
         yield start, len(data), inner
-    for start, end in _runs(data):
+    for start, end in _runs(data) if runs else ():
         budget.check()
         for inner in _decoded(data[start:end]):
             if _worth_opening(inner) and budget.take(len(inner)):

@@ -1,0 +1,98 @@
+"""One pass over a text that says which of the searches for a call's secrets it can be spared."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from wasmrt.leaks._layers import LEAST_PACKED
+
+_PIECE = 8
+_MEMORY_BYTES = 16 << 20
+
+
+class Touched(NamedTuple):
+    """What a text may hold; False is certain."""
+
+    alnum: bool = True
+    loose: bool = True
+    packed: bool = True
+
+
+class Gate:
+    """A piece of every needle, with anything in between that its normal form drops, as one automaton.
+
+    RE2 goes through a text once and lets other threads run; bringing the text to its normal form and looking for
+    each needle takes nearly twice as long. Building it takes as long as scanning a quarter of a megabyte.
+    """
+
+    __slots__ = ("_kinds", "_set", "_works")
+
+    def __init__(self, alnum: Iterable[bytes], loose: Iterable[bytes], separators: bytes) -> None:
+        import re2
+
+        options = re2.Options()
+        options.encoding = re2.Options.Encoding.LATIN1
+        options.max_mem = _MEMORY_BYTES
+        options.log_errors = False  # the expressions are made of secrets
+        self._set = re2.Set.SearchSet(options)
+        self._kinds = ["packed"]
+        self._set.Add(LEAST_PACKED)
+        between = b"[" + b"".join(b"\\x%02x" % byte for byte in separators) + b"]*"
+        for kind, texts, gap in (("alnum", alnum, b"[^0-9A-Za-z]*"), ("loose", loose, between)):
+            pieces = {gap.join(map(_either_case, _distinctive(text))) for text in texts}
+            if pieces:
+                self._kinds.append(kind)
+                self._set.Add(b"|".join(sorted(pieces)))
+        self._set.Compile()
+        # RE2 says "nothing" where its memory is too small for even a few states, and says it of every text.
+        self._works = self._set.Match(b"x" * 24) == [0]
+
+    def touched(self, data: bytes) -> Touched:
+        """Say what `data` may hold."""
+        if not self._works:
+            return Touched()
+        hits = {self._kinds[hit] for hit in self._set.Match(data) or ()}
+        return Touched("alnum" in hits, "loose" in hits, "packed" in hits)
+
+
+class Ahead:
+    """The gate's answer for a large text, found by another thread while this one looks for formats.
+
+    Both go through the text inside RE2, which holds no lock of the interpreter.
+    """
+
+    __slots__ = ("_data", "_gate", "_thread", "_touched")
+
+    def __init__(self, gate: Gate, data: bytes) -> None:
+        self._gate = gate
+        self._data = data
+        self._touched: Touched | None = None
+        self._thread: threading.Thread | None = threading.Thread(target=self._run, daemon=True)
+        try:
+            self._thread.start()
+        except RuntimeError:  # no thread can be had: the answer is found when it is asked for
+            self._thread = None
+
+    def touched(self) -> Touched:
+        """Return the answer; waits for it."""
+        if self._thread is not None:
+            self._thread.join()
+        if self._touched is None:
+            self._run()
+        return self._touched or Touched()
+
+    def _run(self) -> None:
+        self._touched = self._gate.touched(self._data)
+
+
+def _distinctive(text: bytes) -> bytes:
+    """The piece with the most different characters: the least likely to be met by chance."""
+    starts = range(len(text) - _PIECE + 1)
+    return max((text[at : at + _PIECE] for at in starts), key=lambda piece: len(set(piece)))
+
+
+def _either_case(byte: int) -> bytes:
+    lower, upper = bytes([byte]).lower()[0], bytes([byte]).upper()[0]
+    return b"\\x%02x" % lower if lower == upper else b"[%c%c]" % (lower, upper)
