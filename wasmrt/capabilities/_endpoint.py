@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from wasmrt.capabilities._host import UnreadableError, parse_address, read_host
-from wasmrt.capabilities._path import has_dot_segment, is_well_escaped
+from wasmrt.capabilities._path import ambiguity, is_well_escaped
 from wasmrt.errors import ConfigurationError
 from wasmrt.limits import MAX_CAPABILITY_ENTRIES
 
@@ -72,8 +72,9 @@ def read_path_prefix(text: object) -> str:
         )
     if len(text) > MAX_PREFIX_LENGTH:
         raise ConfigurationError(f"a path prefix may be {MAX_PREFIX_LENGTH} characters long")
-    if not is_well_escaped(text) or has_dot_segment(text):
-        raise ConfigurationError(f"path prefix {text!r} holds a dot segment or a broken percent escape")
+    unclear = ambiguity(text) if is_well_escaped(text) else "a broken percent escape"
+    if unclear is not None:
+        raise ConfigurationError(f"path prefix {text!r} holds {unclear}")
     return text
 
 

@@ -8,19 +8,11 @@ from functools import lru_cache
 _BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _SEPARATORS = re.compile(r"[/\\]")
 _MAX_DECODINGS = 4
-# As they look once the bytes are decoded; bytes outside UTF-8 are surrogates then.
-_OVERLONG = {"\udcc0\udcae": "."} | {"\udcc0\udcaf": "/"} | {"\udcc1\udc9c": "\\"}
-_PLAIN = _OVERLONG | {
-    "%u002e": ".",
-    "%u002f": "/",
-    "%u005c": "\\",
-    "\uff0e": ".",
-    "\uff0f": "/",
-    "\uff3c": "\\",
-    "\u2024": ".",
-    "\u2025": "..",
-}
-_LOOK_ALIKES = re.compile("|".join(map(re.escape, _PLAIN)), re.IGNORECASE)
+_U_ESCAPE = re.compile(r"%u([0-9A-Fa-f]{4})")
+# What compatibility decomposition leaves alone and some code page's best fit does not.
+_BEST_FIT = str.maketrans({"\u2044": "/", "\u2215": "/", "\u2216": "\\", "\u00a5": "\\", "\u20a9": "\\"})
+_NOT_UTF8 = re.compile("[\udc80-\udcff]")
+DOT_SEGMENT = "a dot segment ('.' or '..', also percent-encoded)"
 
 
 def is_well_escaped(path: str) -> bool:
@@ -67,25 +59,33 @@ def is_under(prefix: str | None, segments: tuple[str, ...] | None) -> bool:
     return segments[: len(wanted)] == wanted
 
 
-def has_dot_segment(path: str) -> bool:
-    """Whether any reader would see `.` or `..` as a segment.
+def ambiguity(path: str) -> str | None:
+    """What of a path some reader would take for another path; None where every reader sees the same.
 
     SECURITY: servers differ. Some decode twice, some split at `\\` or at a decoded `%2F`, some take overlong UTF-8,
     `%u002e` or full-width forms for the ASCII character, some drop `;parameters`, NUL or blanks before they compare;
-    what is a dot segment to any of them is one here.
+    what is a dot segment to any of them is one here. Escapes that are not UTF-8 are refused as a whole: what a lenient
+    decoder makes of them, a dot, a slash or nothing, is its own secret (RFC 3629, 10).
     """
     for _ in range(_MAX_DECODINGS):
-        if any(_is_dots(piece) for piece in _SEPARATORS.split(_LOOK_ALIKES.sub(_plain, path))):
-            return True
+        if any(_is_dots(piece) for piece in _SEPARATORS.split(_as_some_see(path))):
+            return DOT_SEGMENT
         decoded = decode(path)
         if decoded == path:
-            return False
+            return None
+        if _NOT_UTF8.search(decoded):
+            return "percent escapes that are not UTF-8"
         path = decoded
-    return True
+    return "percent escapes within percent escapes"
 
 
-def _plain(look_alike: re.Match[str]) -> str:
-    return _PLAIN[look_alike[0].lower()]
+def _as_some_see(path: str) -> str:
+    path = _U_ESCAPE.sub(lambda m: chr(int(m[1], 16)), path)
+    if path.isascii():
+        return path
+    from unicodedata import normalize
+
+    return normalize("NFKC", path).translate(_BEST_FIT)
 
 
 def _is_dots(piece: str) -> bool:

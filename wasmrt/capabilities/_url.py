@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from wasmrt.capabilities._endpoint import DEFAULT_PORTS
 from wasmrt.capabilities._host import UnreadableError, parse_address, read_host
-from wasmrt.capabilities._path import has_dot_segment, split_path
+from wasmrt.capabilities._path import ambiguity, split_path
 from wasmrt.errors import WasmrtError
 from wasmrt.limits import MAX_URL_BYTES
 
@@ -82,7 +82,7 @@ class ParsedUrl(NamedTuple):
         from urllib.parse import quote
 
         path = self.path.replace(f"{{{placeholder}}}", quote(value, safe=""))
-        if has_dot_segment(path):
+        if ambiguity(path) is not None:
             raise InvalidUrlError("the credential cannot stand in a URL path")
         return self._replace(path=path, segments=split_path(path))
 
@@ -120,8 +120,8 @@ def parse_url(text: object) -> ParsedUrl:
         raise InvalidUrlError("the URL holds an '@' that some readers take for the end of a user name")
     host, port = _read_authority(found[2], scheme)
     path = found[3] or "/"
-    if has_dot_segment(path):
-        raise InvalidUrlError("the URL's path holds a dot segment ('.' or '..', also percent-encoded)")
+    if (unclear := ambiguity(path)) is not None:
+        raise InvalidUrlError(f"the URL's path holds {unclear}")
     query = found[4]
     return ParsedUrl(scheme, host, port, path, None if query is None else query[1:], split_path(path))
 
