@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.guests.elsewhere import COMPONENTS, find
+from wasmrt.authoring import with_docs
 from wasmrt.cli import cli
 
 CORE = """(module (memory (export "memory") 1)
@@ -116,7 +117,12 @@ def test_a_toolchain_in_the_sandbox_builds_a_component_that_runs_in_the_sandbox(
     assert run(tools, "tools-component-wit", binary=component) == (
         "package root:component;\n\nworld root {\n  export add: func(a: s64, b: s64) -> s64;\n}\n"
     )
-    Path("adder.wasm").write_bytes(base64.b64decode(component))
+    documented = with_docs(base64.b64decode(component), WIT, ("add",))
+    # Tools of that age take the docs that are added, though they do not show them.
+    assert "export add:" in run(tools, "tools-component-wit", binary=as_text(documented))
+    Path("adder.wasm").write_bytes(documented)
+    (adder,) = json.loads(command("inspect", "./adder.wasm", "--json").stdout)["tools"]
+    assert (adder["name"], adder["description"]) == ("add", "Adds two numbers.")
     # One beyond what a double holds goes in and comes out whole.
     assert run("./adder.wasm", "add", a="9007199254740992", b=1) == "9007199254740993"
 

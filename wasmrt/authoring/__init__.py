@@ -13,6 +13,7 @@ from wasmrt._lazy import lazy
 if TYPE_CHECKING:
     from wasmrt.authoring._build import Built, build, read_component, sidecar_of
     from wasmrt.authoring._cases import RecordedExchange, TestCase, read_cases
+    from wasmrt.authoring._docs import with_docs
     from wasmrt.authoring._measure import Measured, limits_that_start, measure
     from wasmrt.authoring._project import Project, create_project, open_project
     from wasmrt.authoring._template import Need, Packages, Step, Template, load_template, template_names
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 _LATER = {
     "_build": ("Built", "build", "read_component", "sidecar_of"),
     "_cases": ("RecordedExchange", "TestCase", "read_cases"),
+    "_docs": ("with_docs",),
     "_measure": ("Measured", "limits_that_start", "measure"),
     "_project": ("Project", "create_project", "open_project"),
     "_template": ("Need", "Packages", "Step", "Template", "load_template", "template_names"),
@@ -68,4 +70,5 @@ __all__ = [
     "silent",
     "template_names",
     "toolchains_dir",
+    "with_docs",
 ]

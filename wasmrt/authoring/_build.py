@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from wasmrt.authoring._docs import with_docs
 from wasmrt.authoring._placeholders import fill, names_of
 from wasmrt.authoring._process import run_command
 from wasmrt.authoring._project import Project
@@ -15,8 +16,8 @@ from wasmrt.authoring._template import Step, Template, load_template
 from wasmrt.authoring._toolchain import Agree, Progress, Toolchain, find_toolchain, silent
 from wasmrt.authoring._verdict import Verdict, judge
 from wasmrt.errors import BuildError
-from wasmrt.installer import SIDECAR_SUFFIX, read_capability_file, read_file
-from wasmrt.limits import COMPONENT_MAX_BYTES, MIB
+from wasmrt.installer import ANY_WORLD, SIDECAR_SUFFIX, WasmValidator, read_capability_file, read_file
+from wasmrt.limits import COMPONENT_MAX_BYTES, MAX_TEMPLATE_FILE_BYTES, MIB
 from wasmrt.runtime import WasmToolRuntime
 
 
@@ -57,7 +58,7 @@ def build(
     for step in template.steps:
         with progress(fill(step.says, values)):
             _run(step, project, toolchain, values)
-    data = _component(template, project, values)
+    data = _documented(_component(template, project, values), project)
     _replace(project.component, data)
     sidecar = sidecar_of(project)
     beside = project.build / f"{project.name}{SIDECAR_SUFFIX}"
@@ -126,6 +127,16 @@ def _component(template: Template, project: Project, values: dict[str, str]) -> 
         return componentize(data, project.wit.read_text(encoding="utf-8"), assemble=wat2wasm)
     except (OSError, UnicodeDecodeError):
         raise BuildError("wit/tool.wit cannot be read", hint="take it from a new project") from None
+
+
+def _documented(data: bytes, project: Project) -> bytes:
+    """The component with its WIT's doc comments, where they are what its functions are described by."""
+    found = WasmValidator().validate(data)
+    if found.world != ANY_WORLD:
+        return data
+    files = sorted(project.wit.parent.glob("*.wit"))
+    wit = b"\n".join(read_file(path, "WIT", max_bytes=MAX_TEMPLATE_FILE_BYTES) for path in files)
+    return with_docs(data, wit.decode("utf-8", "replace"), found.exports)
 
 
 def _replace(path: Path, data: bytes) -> None:

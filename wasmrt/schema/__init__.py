@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from wasmrt._lazy import lazy
 
 if TYPE_CHECKING:
-    from wasmrt.schema._docs import doc_comments
+    from wasmrt.schema._docs import DOCS_SECTION, OWN_DOCS_SECTION, doc_comments
     from wasmrt.schema._forms import function_schema, result_schema, type_schema, unsupported
     from wasmrt.schema._names import ExportedFunction, exported_functions
     from wasmrt.schema._problems import params_problem
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from wasmrt.schema._write import failure_text, split_result, to_json
 
 _LATER = {
-    "_docs": ("doc_comments",),
+    "_docs": ("DOCS_SECTION", "OWN_DOCS_SECTION", "doc_comments"),
     "_forms": (
         "function_schema",
         "result_schema",
@@ -54,6 +54,8 @@ _LATER = {
 }
 
 __all__ = [
+    "DOCS_SECTION",
+    "OWN_DOCS_SECTION",
     "ExportedFunction",
     "Provider",
     "Validator",

@@ -2,7 +2,7 @@
 
 The component model's binary format has no place for them. The one convention is the custom section `package-docs`
 (a version byte, 0 or 1, then JSON), which WIT packages in binary form have; a component has it where its builder
-copied it over. What is there is a guest's word: bounded here, and one line.
+copied it over, as `wasmrt build` does. What is there is a guest's word: bounded here, and one line.
 """
 
 from __future__ import annotations
@@ -14,18 +14,25 @@ from typing import Any
 from wasmrt.engine import plain
 from wasmrt.limits import MAX_DESCRIPTION_BYTES, MAX_SCHEMA_BYTES
 
-_SECTION = b"package-docs"
+DOCS_SECTION = b"package-docs"
+OWN_DOCS_SECTION = b"wasmrt-docs"
+"""In the same form, for what the readers of `package-docs` would refuse."""
 _HEADER_BYTES = 8
 
 
 def doc_comments(component: bytes) -> dict[tuple[str, str], str]:
-    """The doc comment of each function by (interface, function), without packages and versions.
+    """The doc comment of each function by (interface, function), without versions.
 
-    The interface is empty for a function at the top level. A section that is not understood counts as none.
+    The interface is empty for a function at the top level, and has its package where the section names it. A section
+    that is not understood counts as none.
     """
     docs: dict[tuple[str, str], str] = {}
     for name, start, end in custom_sections(component):
-        if name != _SECTION or end - start > MAX_SCHEMA_BYTES or component[start : start + 1] not in (b"\0", b"\1"):
+        if (
+            name not in (DOCS_SECTION, OWN_DOCS_SECTION)
+            or end - start > MAX_SCHEMA_BYTES
+            or component[start : start + 1] not in (b"\0", b"\1")
+        ):
             continue
         try:
             package = json.loads(component[start + 1 : end])
@@ -42,8 +49,10 @@ def _package(package: Any) -> Iterator[tuple[tuple[str, str], str]]:
         for key in ("interfaces", "interface_exports"):
             for name, interface in _members(world, key).items():
                 yield from _functions(name, _members(interface, "funcs"))
+    named = package.get("package") if isinstance(package, dict) else None
+    path = f"{named.partition('@')[0]}/" if isinstance(named, str) else ""
     for name, interface in _members(package, "interfaces").items():
-        yield from _functions(name, _members(interface, "funcs"))
+        yield from _functions(path + name, _members(interface, "funcs"))
 
 
 def _functions(interface: str, functions: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], str]]:

@@ -57,6 +57,7 @@ def exported_functions(
     found = [("", name, kind) for name, kind in component.functions]
     found += [(interface.name, name, kind) for interface in component.exports for name, kind in interface.functions]
     tools = _tool_names([(interface, name) for interface, name, _ in found])
+    said = docs or {}
     return tuple(
         ExportedFunction(
             tools[interface, name],
@@ -64,7 +65,7 @@ def exported_functions(
             name,
             kind,
             unsupported(kind),
-            (docs or {}).get((interface.partition("@")[0].rpartition("/")[2], name)),
+            said.get((path := interface.partition("@")[0], name)) or said.get((path.rpartition("/")[2], name)),
         )
         for interface, name, kind in found
     )
