@@ -8,10 +8,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from wasmrt.leaks._detector import LeakDetector, LeakScanner, Overrides
-from wasmrt.leaks._model import Action, Direction, LeakMatch, LeakReport, Severity
+from wasmrt.leaks._model import SECRET_RULE, Action, Direction, LeakMatch, LeakReport, Severity
 
 if TYPE_CHECKING:
     from wasmrt.leaks._custom import load_custom_rules, prove
+    from wasmrt.leaks._release import ReleasingStream
     from wasmrt.leaks._rules import Rule
     from wasmrt.leaks._sanitize import (
         Flag,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from wasmrt.leaks._stream import LeakStream
 
 __all__ = [
+    "SECRET_RULE",
     "Action",
     "Direction",
     "Flag",
@@ -38,6 +40,7 @@ __all__ = [
     "Overrides",
     "Policy",
     "PolicyAction",
+    "ReleasingStream",
     "Rule",
     "Sanitized",
     "Sanitizer",
@@ -50,7 +53,13 @@ __all__ = [
     "wrap_tool_output",
 ]
 
-_LATER = {"LeakStream": "_stream", "Rule": "_rules", "load_custom_rules": "_custom", "prove": "_custom"}
+_LATER = {
+    "LeakStream": "_stream",
+    "ReleasingStream": "_release",
+    "Rule": "_rules",
+    "load_custom_rules": "_custom",
+    "prove": "_custom",
+}
 
 
 def __getattr__(name: str) -> Any:

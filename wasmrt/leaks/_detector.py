@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 from wasmrt.errors import ConfigurationError
 from wasmrt.leaks._builtin import builtin_rules
 from wasmrt.leaks._engine import Check, RuleEngine
+from wasmrt.leaks._flood import Allowance
 from wasmrt.leaks._model import (
     CLEAN,
     SECRET_RULE,
+    UNJUDGED_RULE,
     UNOPENED_RULE,
     Action,
     Direction,
@@ -25,6 +27,7 @@ from wasmrt.limits import DEFAULT_MAX_RESPONSE_BYTES
 if TYPE_CHECKING:
     from wasmrt.leaks._exact import ExactMatcher
     from wasmrt.leaks._gate import Ahead
+    from wasmrt.leaks._release import ReleasingStream
     from wasmrt.leaks._rules import Rule
     from wasmrt.leaks._stream import LeakStream
 
@@ -127,21 +130,44 @@ class LeakScanner:
         """Scan a text that arrives in chunks; the findings are those of the whole."""
         from wasmrt.leaks._stream import LeakStream
 
+        allowance = Allowance()
         return LeakStream(
-            formats=lambda data, start, end: self._format_matches(data, direction, "text", start, end),
+            formats=lambda data, start, end: self._format_matches(data, direction, "text", start, end, allowance),
             exact=lambda data: self._exact_matches(data, direction, "text"),
             joined=_joined,
             max_bytes=max_bytes,
         )
 
+    def releasing(self, *, direction: Direction = Direction.INWARD) -> ReleasingStream:
+        """Redact a text that arrives in chunks, and show it as far as that is safe."""
+        from wasmrt.leaks._release import ReleasingStream
+
+        return ReleasingStream(self, direction)
+
+    def begun(self, data: bytes) -> int:
+        """Return where a primed secret begins that `data` may break off; its length where none does."""
+        return len(data) if self._exact is None else self._exact.begun(data)
+
     def _format_matches(
-        self, data: bytes, direction: Direction, where: str, start: int = 0, end: int | None = None
+        self,
+        data: bytes,
+        direction: Direction,
+        where: str,
+        start: int = 0,
+        end: int | None = None,
+        allowance: Allowance | None = None,
     ) -> list[LeakMatch]:
-        found = self._engine.find(data, start, end, self._check)
-        return [
+        allowance = allowance or Allowance()
+        found = self._engine.find(data, start, end, self._check, allowance)
+        matches = [
             LeakMatch(r.id, begin, stop, r.severity, self._action(r.id, r.severity, direction), certain, where)
             for r, begin, stop, certain in found
         ]
+        for begin, stop in allowance.unjudged:
+            action = self._action(UNJUDGED_RULE, Severity.LOW, direction)
+            matches.append(LeakMatch(UNJUDGED_RULE, begin, stop, Severity.LOW, action, False, where))
+        allowance.unjudged.clear()
+        return matches
 
     def _matches(self, data: bytes, direction: Direction, where: str) -> list[LeakMatch]:
         ahead = None if self._exact is None else self._exact.ahead(data)
@@ -179,7 +205,8 @@ class LeakDetector:
     """Finds secrets by their formats. One per process; `primed` gives each call its own scanner.
 
     `rules` are added to those that ship with wasmrt; `overrides` names the action of a rule, or of a rule in one
-    direction. A primed scanner warns of `unopened-content` that is packed over the limits; it is overridden likewise.
+    direction. A primed scanner warns of `unopened-content` that is packed over the limits; every scanner warns of
+    `unjudged-content` that is made of more look-alikes than a scan may weigh. Both are overridden likewise.
 
     Raises:
         ConfigurationError: two rules share an id, or an override names a rule that does not exist.
@@ -201,7 +228,7 @@ class LeakDetector:
         return (*builtin_rules(), *self._added)
 
     def _check(self, rules: tuple[Rule, ...]) -> None:
-        known = {UNOPENED_RULE}
+        known = {UNJUDGED_RULE, UNOPENED_RULE}
         for rule in rules:
             if rule.id in known:
                 raise ConfigurationError(f"two rules are called {rule.id}", hint="rename the one you added")
@@ -278,7 +305,7 @@ def _joined(matches: list[LeakMatch]) -> list[LeakMatch]:
     joined: list[LeakMatch] = []
     for match in sorted(matches, key=lambda m: (m.start, m.end)):
         at = latest.get(match.rule)
-        if at is not None and match.start < joined[at].end:
+        if at is not None and match.start < joined[at].end + (match.rule == UNJUDGED_RULE):
             joined[at] = _moved(joined[at], joined[at].start, max(joined[at].end, match.end))
             continue
         latest[match.rule] = len(joined)

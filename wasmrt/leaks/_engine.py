@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wasmrt.errors import ConfigurationError
 from wasmrt.leaks._builtin import BuiltinRules
-from wasmrt.leaks._model import MAX_REACH_BYTES
+from wasmrt.leaks._flood import Allowance, Heads
 
 if TYPE_CHECKING:
     import re2
@@ -24,9 +24,6 @@ BLOCK_BYTES = 4096
 STRIDE_BYTES = 16 * BLOCK_BYTES
 """Neighbouring blocks that touch the same rule are searched as one, up to this; strides lie at fixed offsets."""
 _GATE_OVERLAP_BYTES = 256
-_CROWD = 24
-_GROUP = 512
-"""Rules that are tried as one where a block touches more than `_CROWD` of them."""
 _QUICK_SCANS = 16
 """So many short texts are judged without the gate, which takes a while to build; a process that goes on builds it."""
 _QUICK_BYTES = BLOCK_BYTES
@@ -90,7 +87,7 @@ Check = Callable[[], None]
 class RuleEngine:
     """A fixed list of rules, compiled at the first scan; safe to share between threads."""
 
-    __slots__ = ("_by_gate", "_compiled", "_gate", "_groups", "_lock", "_quick_left", "rules")
+    __slots__ = ("_by_gate", "_compiled", "_gate", "_heads", "_lock", "_quick_left", "rules")
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self.rules = rules
@@ -98,7 +95,7 @@ class RuleEngine:
         self._quick_left = _QUICK_SCANS
         self._by_gate: list[list[int]] = []
         self._compiled: list[Any] = [None] * len(rules)
-        self._groups: dict[int, Any] = {}
+        self._heads: Heads | None = None
         self._lock = Lock()
 
     def _prepare(self) -> re2.Set:
@@ -117,11 +114,17 @@ class RuleEngine:
             return gate
 
     def find(
-        self, data: bytes, start: int = 0, end: int | None = None, check: Check | None = None
+        self,
+        data: bytes,
+        start: int = 0,
+        end: int | None = None,
+        check: Check | None = None,
+        allowance: Allowance | None = None,
     ) -> Iterator[Finding]:
         """Yield the findings that begin in `start..end`; `start` lies on a stride's edge.
 
         `check` is called at every candidate: a text made of candidates takes long, and whoever waits may not wish to.
+        `allowance` is that of the whole text; what it does not suffice for is noted there.
         """
         if self._gate is None and self._quick_left > 0:
             self._quick_left -= 1
@@ -129,35 +132,87 @@ class RuleEngine:
                 return
         gate = self._gate or self._prepare()
         stop = len(data) if end is None else end
-        calm, clear = False, start
+        allowance = allowance or Allowance()
+        calm = False
         for base in range(start, stop, STRIDE_BYTES):
             edge = min(base + STRIDE_BYTES, stop)
+            allowance.refill(edge - base)
             calm = calm and not gate.Match(data[base : edge + _GATE_OVERLAP_BYTES])
-            if calm or edge <= clear:  # where one stride touched nothing, the next is first looked at as one
+            if calm:  # where one stride touched nothing, the next is first looked at as one
                 continue
-            blocks = []
+            blocks, need = [], 0
             for low in range(base, edge, BLOCK_BYTES):
                 blocks.append((low, self._touched(gate, data, low)))
-                if clear <= base and len(blocks[-1][1]) > _CROWD:
-                    clear = max(base + 1, self._first(data, base, min(stop + MAX_REACH_BYTES, len(data))))
-                    if edge <= clear:
-                        break
-            if clear < edge:
-                calm = not any(now for _, now in blocks)
-                yield from self._blocks(data, [b for b in blocks if b[0] + BLOCK_BYTES > clear], edge, check)
+                need += BLOCK_BYTES * len(blocks[-1][1])
+                if not allowance.covers(need):
+                    break
+            calm = not need
+            yield from self._stride(data, blocks, base, edge, need, check, allowance)
+
+    def _stride(
+        self,
+        data: bytes,
+        blocks: list[tuple[int, set[int]]],
+        base: int,
+        edge: int,
+        need: int,
+        check: Check | None,
+        allowance: Allowance,
+    ) -> Iterator[Finding]:
+        """Try the touched rules, as far as the allowance goes; after that, words that begin as tokens do."""
+        found: list[Finding] = []
+        if allowance.covers(need):
+            allowance.take(need)
+            try:
+                for finding in self._blocks(data, blocks, edge, check, allowance):
+                    found.append(finding)
+                    yield finding
+                return
+            except _Exhausted:
+                pass
+        allowance.skip(base, edge)
+        yield from (f for f in self._by_words(data, base, edge, check, allowance) if f not in found)
 
     def _blocks(
-        self, data: bytes, blocks: list[tuple[int, set[int]]], edge: int, check: Check | None
+        self, data: bytes, blocks: list[tuple[int, set[int]]], edge: int, check: Check | None, allowance: Allowance
     ) -> Iterator[Finding]:
         """Try the touched rules, each on its neighbouring blocks as one."""
         pending: dict[int, int] = {}
         for low, now in blocks:
             for index in pending.keys() - now:
-                yield from self._apply(index, data, pending.pop(index), low, check)
+                yield from self._apply(index, data, pending.pop(index), low, check, allowance)
             for index in now:
                 pending.setdefault(index, low)
         for index, low in pending.items():
-            yield from self._apply(index, data, low, edge, check)
+            yield from self._apply(index, data, low, edge, check, allowance)
+
+    def _by_words(
+        self, data: bytes, base: int, edge: int, check: Check | None, allowance: Allowance
+    ) -> Iterator[Finding]:
+        """Try words that begin as tokens do, each different one once until one of them is a secret."""
+        if self._heads is None:
+            self._heads = Heads(self.rules)
+        beyond = min(edge + BLOCK_BYTES, len(data))
+        for word, indices, places in self._heads.candidates(data, base, beyond, allowance):
+            if not allowance.refuse():
+                return
+            for place in places:
+                here = [f for index in indices if (f := self._token_at(index, data, place, check)) is not None]
+                if not here and place != base:  # the first word may lack its beginning
+                    allowance.judged(word)
+                if not here or place >= edge:
+                    break
+                yield from here
+
+    def _token_at(self, index: int, data: bytes, place: int, check: Check | None) -> Finding | None:
+        rule = self.rules[index]
+        match = self._expression(index).match(data, place, min(place + rule.reach, len(data)))
+        if match is None:
+            return None
+        if check is not None:
+            check()
+        verdict = _judge(rule, data, place, *match.span(1))
+        return None if verdict is None else Finding(rule, *match.span(1), verdict)
 
     def _is_quickly_clean(self, data: bytes) -> bool:
         return len(data) <= _QUICK_BYTES and isinstance(self.rules, BuiltinRules) and not self.rules.may_touch(data)
@@ -166,29 +221,16 @@ class RuleEngine:
         hits = gate.Match(data[low : low + BLOCK_BYTES + _GATE_OVERLAP_BYTES])
         return {i for hit in hits for i in self._by_gate[hit]} if hits else set()
 
-    def _first(self, data: bytes, low: int, high: int) -> int:
-        """Where the first match of any rule begins: what a text that touches very many rules is asked first."""
-        groups = range(-(-len(self.rules) // _GROUP))
-        found = (self._group(number).search(data, low, high) for number in groups)
-        return min((match.start() for match in found if match), default=high)
-
-    def _group(self, number: int) -> Any:
-        """All rules of a group as one expression; unlike a Set it falls back when its automaton grows too large."""
-        import re2
-
-        if number not in self._groups:
-            rules = self.rules[number * _GROUP : (number + 1) * _GROUP]
-            joined = b"|".join(b"(?:" + rule.expression.encode("latin-1") + b")" for rule in rules)
-            options = _options(_GATE_MEMORY_BYTES)
-            options.never_capture = True  # groups would have to be found without the automaton
-            self._groups[number] = re2.compile(joined, options)
-        return self._groups[number]
-
-    def _apply(self, index: int, data: bytes, low: int, high: int, check: Check | None) -> Iterator[Finding]:
-        rule = self.rules[index]
+    def _expression(self, index: int) -> Any:
         expression = self._compiled[index]
         if expression is None:
-            expression = self._compiled[index] = compile_rule(rule)
+            expression = self._compiled[index] = compile_rule(self.rules[index])
+        return expression
+
+    def _apply(
+        self, index: int, data: bytes, low: int, high: int, check: Check | None, allowance: Allowance
+    ) -> Iterator[Finding]:
+        rule, expression = self.rules[index], self._expression(index)
         limit = min(high + rule.reach, len(data))
         position = low
         while match := expression.search(data, position, limit):
@@ -202,7 +244,13 @@ class RuleEngine:
             verdict = _judge(rule, data, match.start(), start, end)
             if verdict is not None:
                 yield Finding(rule, start, end, verdict)
+            elif not allowance.refuse():
+                raise _Exhausted
             position = max(match.end() if verdict is not None else _after(match, start, end), match.start() + 1)
+
+
+class _Exhausted(Exception):
+    """Nothing is left for one more refused candidate."""
 
 
 def _judge(rule: Rule, data: bytes, begin: int, start: int, end: int) -> bool | None:

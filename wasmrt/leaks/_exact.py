@@ -30,6 +30,10 @@ _CASELESS_FROM = 16
 
 _APART_DEPTH = 2
 """Down to this depth each kind of escape is also undone by itself, where a secret holds one literally."""
+_BEGUN = 4
+"""With fewer of its characters at a text's end, a secret has not begun."""
+_SPREAD = 4
+"""So many times its length is a secret looked for at a text's end: with what may stand between its characters."""
 _GATED_BYTES = 256 * 1024
 """After so many bytes the gate has paid for itself."""
 _AHEAD_BYTES = 512 * 1024
@@ -93,6 +97,17 @@ class ExactMatcher:
             yield from self._search(data, depth=0, budget=budget, ahead=ahead)
             if budget.exceeded:
                 yield None, 0, len(data)
+
+    def begun(self, data: bytes) -> int:
+        """Return where a secret begins of which more may follow; the length of `data` where none does."""
+        self._build()
+        assert self._alnum is not None
+        verbatim = tuple(_Needle(name, value.lower(), value) for name, value in self._verbatim)
+        ends = (
+            _begun(data, needles, dropped)
+            for needles, dropped in ((self._alnum, _NOT_ALNUM), (self._loose, _SEPARATORS), (verbatim, b""))
+        )
+        return min(ends)
 
     def _build(self) -> None:
         if self._alnum is not None:
@@ -193,6 +208,23 @@ def _in_normal_form(
             check()
             yield needle.name, *places.origin(at, len(text))
             at = form.find(text, at + 1)
+
+
+def _begun(data: bytes, needles: tuple[_Needle, ...], dropped: bytes) -> int:
+    longest = max((len(needle.text) for needle in needles), default=0)
+    tail = data[-longest * _SPREAD :] if longest else b""
+    form = tail.translate(_LOWER, dropped)
+    most = 0
+    for needle in needles:
+        at = form.find(needle.text[:_BEGUN], max(0, len(form) - len(needle.text) + 1))
+        while at >= 0 and not needle.text.startswith(form[at:]):
+            at = form.find(needle.text[:_BEGUN], at + 1)
+        if at >= 0:
+            most = max(most, len(form) - at)
+    if not most:
+        return len(data)
+    start, _ = _Places(tail, dropped).origin(len(form) - most, most)
+    return len(data) - len(tail) + start
 
 
 def _as_it_is(data: bytes, name: str, secret: bytes, check: Check) -> Iterator[tuple[str, int, int]]:

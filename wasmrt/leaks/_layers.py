@@ -195,11 +195,13 @@ LEAST_PACKED = rb"[A-Za-z0-9+/_\-]{24}"
 _PACKING = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
 _MARKED = bytes(120 if byte in _PACKING else 32 for byte in range(256))
 _LEAST_RUN = b"x" * 24
+_CONTINUED = 4
+"""What a line that goes on with a run holds at least."""
 _PROBE = 32
 """Characters of a run that are decoded first: what they hold says whether the rest is worth it."""
 _HEX_RUN = re.compile(rb"[0-9A-Fa-f]{32,}")
 _PRINTABLE = bytes(range(32, 127)) + b"\t\r\n"
-_GZIP, _ZLIB = b"\x1f\x8b\x08", (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
+GZIP, ZLIB = b"\x1f\x8b\x08", (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 
 
 def opened(data: bytes, budget: Budget, *, runs: bool = True) -> Iterator[tuple[int, int, bytes]]:
@@ -238,6 +240,28 @@ def _runs(data: bytes) -> Iterator[tuple[int, int]]:
         start = marked.find(_LEAST_RUN, end)
 
 
+def is_more(lines: bytes | bytearray) -> bool:
+    """Tell whether lines that follow a run are more of it."""
+    return not lines.translate(None, _PACKING + b"=\r\n") and b"\n\n" not in lines and b"\n\r" not in lines
+
+
+def may_go_on(text: bytes) -> int:
+    """Where a run begins that a line after this text may continue; the text's length where none does."""
+    start = end = len(text)
+    while text.endswith(b"\n", 0, end):
+        stop = end - (2 if text.endswith(b"\r\n", 0, end) else 1)
+        begin = text.rfind(b"\n", 0, stop) + 1
+        line = text[begin:stop]
+        before = line.rstrip(_PACKING + b"=")
+        word = len(line) - len(before)
+        if word >= len(_LEAST_RUN):
+            start = stop - word
+        if word < _CONTINUED or before.strip(b" \t"):
+            break
+        end = begin
+    return start
+
+
 def _decoded(run: bytes) -> Iterator[bytes]:
     packed = run.translate(None, b" \t\r\n")
     hexadecimal = _HEX_RUN.fullmatch(packed) is not None and len(packed) % 2 == 0
@@ -254,20 +278,20 @@ def _tail(standard: bytes) -> bytes:
 
 
 def _worth_opening(inner: bytes) -> bool:
-    return inner[:3] == _GZIP or inner[:2] in _ZLIB or not inner.translate(None, _PRINTABLE)
+    return inner[:3] == GZIP or inner[:2] in ZLIB or not inner.translate(None, _PRINTABLE)
 
 
 def _archives(data: bytes, budget: Budget) -> Iterator[tuple[int, bytes]]:
-    if data[:2] in _ZLIB:
+    if data[:2] in ZLIB:
         inner = _inflated(data, zlib.MAX_WBITS, budget)
         if inner:
             yield 0, inner
-    at, seen = data.find(_GZIP) if _GZIP[0] in data else -1, 0  # one byte is found sixty times as fast as three
+    at, seen = data.find(GZIP) if GZIP[0] in data else -1, 0  # one byte is found sixty times as fast as three
     while at >= 0 and seen < _MAX_ARCHIVES:
         inner = _inflated(data[at:], zlib.MAX_WBITS | 16, budget)
         if inner:
             yield at, inner
-        at, seen = data.find(_GZIP, at + 3), seen + 1
+        at, seen = data.find(GZIP, at + 3), seen + 1
     budget.exceeded = budget.exceeded or at >= 0
 
 

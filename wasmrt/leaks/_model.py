@@ -38,6 +38,11 @@ SECRET_RULE = "secret:"  # noqa: S105 - the prefix of a rule's name, not a secre
 UNOPENED_RULE = "unopened-content"
 """Content that is packed over the limits is reported under this name: it may hold a primed secret, unseen."""
 
+UNJUDGED_RULE = "unjudged-content"
+"""Text with more look-alikes than a scan may weigh is reported under this name: in it, tokens alone were looked for."""
+
+_LAST = (UNJUDGED_RULE, UNOPENED_RULE)
+
 
 class LeakMatch(NamedTuple):
     """One secret found: half-open offsets into what was scanned, never the value itself."""
@@ -81,10 +86,10 @@ CLEAN = LeakReport()
 
 
 def report_of(matches: list[LeakMatch]) -> LeakReport:
-    """Put findings in order of place, unopened content last, and say whether one of them blocks."""
+    """Put findings in order of place, what was not looked through last, and say whether one of them blocks."""
     if not matches:
         return CLEAN
-    ordered = tuple(sorted(matches, key=lambda m: (m.rule == UNOPENED_RULE, m.where, m.start, -m.end, m.rule)))
+    ordered = tuple(sorted(matches, key=lambda m: (m.rule in _LAST, m.where, m.start, -m.end, m.rule)))
     return LeakReport(ordered, any(m.action is Action.BLOCK for m in ordered))
 
 
