@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from wasmrt.leaks._exact import ExactMatcher
     from wasmrt.leaks._gate import Ahead
     from wasmrt.leaks._release import ReleasingStream
-    from wasmrt.leaks._release import ReleasingStream
     from wasmrt.leaks._rules import Rule
     from wasmrt.leaks._stream import LeakStream
 
@@ -138,16 +137,6 @@ class LeakScanner:
             joined=_joined,
             max_bytes=max_bytes,
         )
-
-    def releasing(self, *, direction: Direction = Direction.INWARD) -> ReleasingStream:
-        """Redact a text that arrives in chunks, and show it as far as that is safe."""
-        from wasmrt.leaks._release import ReleasingStream
-
-        return ReleasingStream(self, direction)
-
-    def begun(self, data: bytes) -> int:
-        """Return where a primed secret begins that `data` may break off; its length where none does."""
-        return len(data) if self._exact is None else self._exact.begun(data)
 
     def releasing(self, *, direction: Direction = Direction.INWARD) -> ReleasingStream:
         """Redact a text that arrives in chunks, and show it as far as that is safe."""
