@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from wasmrt.authoring import Project, build, read_component
+import wasmrt
+from wasmrt.authoring import Project, Step, build, create_project, load_template, open_project, read_component
 from wasmrt.cli import cli
 from wasmrt.errors import BuildError, CapabilityFileError, ComponentError, UnknownImportError, UnknownWorldError
 
@@ -85,6 +88,27 @@ def test_without_a_wit_file_the_build_says_where_to_take_it_from(c_project: Proj
     c_project.wit.unlink()
     with pytest.raises(BuildError, match=r"wit/tool\.wit"):
         build(c_project, agree=nobody)
+
+
+def test_projects_of_one_name_share_a_cache_and_never_a_component(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The compiler of this language writes to one file of the cache, and only where that is older than its source."""
+    shared = "{{cache}}/made-{{name_snake}}.wasm"
+    compiler = (
+        "import sys, pathlib, shutil; out = pathlib.Path(sys.argv[1]); out.exists() or shutil.copy('tool.c', out)"
+    )
+    step = Step("compiling", ("python", "-c", compiler, shared))
+    lazy = replace(load_template("c"), packages=(), steps=(step,), shared=shared, component=shared, is_core=False)
+    monkeypatch.setattr("wasmrt.authoring._build.load_template", lambda _language: lazy)
+    monkeypatch.setenv("WASMRT_TOOLCHAINS", str(tmp_path / "toolchains"))
+    tools = Path(wasmrt.__file__).parent / "_tools"
+    for folder, tool in (("here", "echo"), ("there", "time"), ("here", "echo")):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        made = tmp_path / folder / "weather"
+        project = open_project(made) if made.exists() else create_project("weather", "c", tmp_path / folder)
+        shutil.copy(tools / f"{tool}.wasm", project.folder / "tool.c")
+        assert build(project, agree=nobody).verdict.tools == (tool,)
 
 
 def test_what_was_never_built_cannot_be_read(c_project: Project) -> None:

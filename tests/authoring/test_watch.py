@@ -124,7 +124,12 @@ def test_testing_an_old_component_says_so(c_project: Project) -> None:
         os.utime(path, ns=(built - 1, built - 1))
     os.utime(c_project.component, ns=(built, built))
     assert said() == ""
-    os.utime(c_project.folder / "tests" / "weather.json", ns=(built + 1, built + 1))
+    (c_project.folder / "notes.txt").write_text("no source")
+    for stray in ("tests/weather.json", "notes.txt", "README.md", "weather.capabilities.json", "wasmrt.toml"):
+        os.utime(c_project.folder / stray, ns=(built + 1, built + 1))
     assert said() == ""
+    os.utime(c_project.folder / "wit" / "tool.wit", ns=(built + 1, built + 1))
+    assert "changed since the last build" in said()
+    os.utime(c_project.folder / "wit" / "tool.wit", ns=(built - 1, built - 1))
     os.utime(c_project.folder / "tool.c", ns=(built + 1, built + 1))
     assert "changed since the last build" in said()

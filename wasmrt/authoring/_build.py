@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from wasmrt.authoring._placeholders import fill, names_of
 from wasmrt.authoring._process import run_command
 from wasmrt.authoring._project import Project
 from wasmrt.authoring._template import Step, Template, load_template
-from wasmrt.authoring._toolchain import Agree, Progress, Toolchain, find_toolchain, silent
+from wasmrt.authoring._toolchain import Agree, Progress, Toolchain, alone, find_toolchain, silent
 from wasmrt.authoring._verdict import Verdict, judge
 from wasmrt.errors import BuildError
 from wasmrt.installer import ANY_WORLD, SIDECAR_SUFFIX, WasmValidator, read_capability_file, read_file
@@ -55,10 +56,12 @@ def build(
         "cache": str(toolchain.cache),
         "packages": "" if toolchain.packages is None else str(toolchain.packages),
     }
-    for step in template.steps:
-        with progress(fill(step.says, values)):
-            _run(step, project, toolchain, values)
-    data = _documented(_component(template, project, values), project)
+    with _own_cache(template, project, toolchain, values):
+        for step in template.steps:
+            with progress(fill(step.says, values)):
+                _run(step, project, toolchain, values)
+        made = _component(template, project, values)
+    data = _documented(made, project)
     _replace(project.component, data)
     sidecar = sidecar_of(project)
     beside = project.build / f"{project.name}{SIDECAR_SUFFIX}"
@@ -97,6 +100,24 @@ def _make_folder(folder: Path) -> None:
         folder.mkdir(exist_ok=True)
     except OSError as error:
         raise BuildError(f"the build folder cannot be written ({error.strerror})") from error
+
+
+@contextmanager
+def _own_cache(template: Template, project: Project, toolchain: Toolchain, values: dict[str, str]) -> Iterator[None]:
+    """Keep what a project finds in the shared cache from being what another one of its name left there."""
+    if not template.shared:
+        yield
+        return
+    shared = Path(fill(template.shared, values))
+    owner = toolchain.cache / f"owner-{project.name}"
+    with alone(toolchain.cache):
+        try:
+            if not owner.is_file() or owner.read_bytes() != os.fsencode(project.folder.resolve()):
+                shared.unlink(missing_ok=True)
+                owner.write_bytes(os.fsencode(project.folder.resolve()))
+        except OSError as error:
+            raise BuildError(f"the cache of builds cannot be written ({error.strerror})") from error
+        yield
 
 
 def _run(step: Step, project: Project, toolchain: Toolchain, values: dict[str, str]) -> None:

@@ -58,6 +58,10 @@ class Template:
     """Where the last step leaves its result, below the project."""
     is_core: bool
     """That result is a core module, still to be made a component."""
+    sources: tuple[str, ...]
+    """Patterns of the names of files that are compiled."""
+    shared: str
+    """A file in the cache that another project of the same name would write as well; empty where there is none."""
     folder: Path
 
     @property
@@ -118,6 +122,8 @@ def _read(language: str, folder: Path, table: dict[str, Any]) -> Template:
         steps=tuple(_step(entry) for entry in table.pop("step")),
         component=_text(where),
         is_core=kind == "core",
+        sources=_words(table.pop("sources")),
+        shared=_text(table.pop("shared", "")),
         folder=folder,
     )
     if table:

@@ -128,7 +128,7 @@ def _fetched(wanted: Packages, root: Path, agree: Agree, progress: Progress) -> 
         raise MissingToolchainError(
             f"the build needs {names} from {registry}", hint="run it again with --yes, or install it yourself"
         )
-    with _alone(place), progress(f"fetching {names} from {registry} ({wanted.size})"):
+    with alone(place), progress(f"fetching {names} from {registry} ({wanted.size})"):
         if (place / _DONE).is_file():
             return place
         shutil.rmtree(place, ignore_errors=True)
@@ -139,8 +139,8 @@ def _fetched(wanted: Packages, root: Path, agree: Agree, progress: Progress) -> 
 
 
 @contextmanager
-def _alone(place: Path) -> Iterator[None]:
-    """Have two builds at once fetch one after the other."""
+def alone(place: Path) -> Iterator[None]:
+    """Have those that would write to one place do so one after the other."""
     with place.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

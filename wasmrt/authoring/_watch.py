@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
 
 from wasmrt.authoring._project import Project
+from wasmrt.authoring._template import load_template
 from wasmrt.errors import ConfigurationError
 from wasmrt.limits import MAX_PROJECT_FILES, WATCH_SECONDS
 
@@ -29,16 +31,18 @@ def changes(project: Project, wait: Wait) -> Iterator[tuple[str, ...]]:
 
 
 def is_stale(project: Project) -> bool:
-    """Whether a source file is newer than the component that was built of it.
+    """Whether a file that is compiled is newer than the component that was built of it.
 
     Raises:
         ConfigurationError: the folder holds more files than can be watched.
     """
+    patterns = ("*.wit", *load_template(project.language).sources)
     try:
         built = project.component.stat().st_mtime_ns
     except OSError:
         return True
-    return any(changed > built for name, (changed, _) in _look(project).items() if not name.startswith("tests/"))
+    newer = (name.rpartition("/")[2] for name, (changed, _) in _look(project).items() if changed > built)
+    return any(fnmatchcase(name, pattern) for name in newer for pattern in patterns)
 
 
 def _changes(project: Project, wait: Wait, seen: _Seen) -> Iterator[tuple[str, ...]]:
