@@ -159,9 +159,9 @@ class _Canned:
     """A wire that answers with what it was sent."""
 
     def send(self, request: Any, addresses: Sequence[str], exchange: Any, max_response_bytes: int) -> Any:
-        from wasmrt.net._wire import RawResponse
+        from wasmrt.net import RawResponse, WholeBody
 
-        return RawResponse(200, ((b"content-type", b"text/plain"),), request.body or b"")
+        return RawResponse(200, ((b"content-type", b"text/plain"),), WholeBody(request.body or b""))
 
     def close(self) -> None: ...
 

@@ -31,7 +31,7 @@ def authorize(w: World, login: Login, redirect_uri: str) -> str:
     target = url.partition(str(w.server.port))[2]
     answer = w.door.send_own("GET", w.url(target), (), None, timeout_seconds=10)
     assert answer.status == 302, answer.body
-    return next(value.decode() for name, value in answer.headers if name == b"Location")
+    return next(value for name, value in answer.headers if name == "Location")
 
 
 def come_back(location: str) -> int:

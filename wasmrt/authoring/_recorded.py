@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from wasmrt.errors import SecretNotFoundError
-from wasmrt.net import FailureKind, HttpFailure, RawResponse, WireRequest
+from wasmrt.net import FailureKind, HttpFailure, RawResponse, WholeBody, WireRequest
 from wasmrt.secrets import Entry, EntryStore, Secret
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _answer(recorded: RecordedExchange, exchange: Any, max_response_bytes: int) 
         raise exchange.too_large()
     exchange.charge_received(len(recorded.answer))
     headers = tuple((name.encode("latin-1", "replace"), value.encode()) for name, value in recorded.answer_headers)
-    return RawResponse(recorded.status, headers, recorded.answer)
+    return RawResponse(recorded.status, headers, WholeBody(recorded.answer))
 
 
 def _difference(recorded: RecordedExchange, request: WireRequest) -> str | None:

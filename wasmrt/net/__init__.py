@@ -5,6 +5,7 @@ Decides with `wasmrt.capabilities` and `wasmrt.leaks`; what it adds is the order
 
 from typing import TYPE_CHECKING, Any
 
+from wasmrt.net._answer import Answer
 from wasmrt.net._door import HttpDoor
 from wasmrt.net._injector import CredentialInjector, Injected
 from wasmrt.net._model import (
@@ -21,12 +22,13 @@ from wasmrt.net._oauth import Login, OAuthError, RefreshableToken, TokenEndpoint
 from wasmrt.net._rates import RateLimiter
 from wasmrt.net._resolver import ResolveError, Resolver, SystemResolver
 from wasmrt.net._settings import HostsResolver, read_network_config
-from wasmrt.net._wire import RawResponse, Transport, WireRequest
+from wasmrt.net._wire import RawResponse, Transport, WholeBody, WireRequest
 
 if TYPE_CHECKING:
     from wasmrt.net._callback import LoopbackCallback
 
 __all__ = [
+    "Answer",
     "CredentialInjector",
     "DoorCall",
     "FailureKind",
@@ -51,6 +53,7 @@ __all__ = [
     "TokenEndpoint",
     "Tokens",
     "Transport",
+    "WholeBody",
     "WireRequest",
     "read_network_config",
     "token_renewer",

@@ -5,43 +5,97 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
+from types import TracebackType
+from typing import TYPE_CHECKING
 
-from wasmrt.leaks import Direction
+from wasmrt.leaks import SECRET_RULE, Direction
 from wasmrt.model import Decision, Reason
 from wasmrt.net._headers import Headers, visible_headers
+from wasmrt.net._incoming import Incoming
 from wasmrt.net._model import DoorCall, FailureKind, HttpFailure, HttpResponse
-from wasmrt.net._wire import RawResponse
 
-# The rules that know a value, not a format: formats may come about by chance where values are joined.
-_EXACT = "secret:"
+if TYPE_CHECKING:
+    from wasmrt.leaks import ReleasingStream
 
 
-def clean_answer(call: DoorCall, raw: RawResponse, secret_names: Sequence[str], *, bodyless: bool) -> HttpResponse:
-    """Drop what a guest must not see, replace what it must not read.
+class Answer:
+    """The head of an answer, and its body whole or as it comes: one or the other. Close it.
 
     SECURITY: a server may echo a request. The scanner knows every injected value by now, in all its encodings;
     but not in a part of an answer, so none of those is passed on.
 
     Raises:
-        HttpFailure: the answer is a part, or what it holds is to be blocked.
+        HttpFailure: the answer is a part.
     """
-    if raw.status == 206 and secret_names:
-        raise _partial(call, secret_names[0])
-    body = raw.body
-    report = call.scanner.scan_bytes(body, direction=Direction.INWARD)
-    if report.should_block:
-        decision = Decision(False, Reason.LEAK, report.matches[0].rule, None, "http", "the response")
-        call.decide(decision)
-        raise HttpFailure(
-            FailureKind.OPERATION_FAILED,
-            "response-leak",
-            "the response holds a secret",
-            request_sent=True,
-            decision=decision,
-        )
-    if report.matches:
-        body = call.scanner.redact_bytes(body, direction=Direction.INWARD)
-    return HttpResponse(raw.status, _clean_headers(call, visible_headers(raw.headers, bodyless=bodyless)), body)
+
+    def __init__(self, call: DoorCall, incoming: Incoming, secret_names: Sequence[str], *, bodyless: bool) -> None:
+        self._call = call
+        self._incoming = incoming
+        self._pieces = iter(incoming)
+        self._stream: ReleasingStream | None = None
+        self._ended = False
+        self.status = incoming.status
+        """The status code."""
+        try:
+            if incoming.status == 206 and secret_names:
+                raise _partial(call, secret_names[0])
+            self.headers = _clean_headers(call, visible_headers(incoming.headers, bodyless=bodyless))
+            """In the order received, with duplicates; those are gone that a guest must not see."""
+        except BaseException:
+            incoming.close()
+            raise
+
+    def whole(self) -> HttpResponse:
+        """Return the answer with all of its body.
+
+        Raises:
+            HttpFailure: the body ended too early or broke a bound, or what it holds is to be blocked.
+        """
+        scanner = self._call.scanner
+        body = b"".join(self._pieces)
+        report = scanner.scan_bytes(body, direction=Direction.INWARD)
+        if report.should_block:
+            raise _blocked(self._call, report.matches[0].rule)
+        if report.matches:
+            body = scanner.redact_bytes(body, direction=Direction.INWARD)
+        return HttpResponse(self.status, self.headers, body)
+
+    def read(self) -> bytes:
+        """Return the next piece of the body that can be shown; waits for it. Nothing at the end.
+
+        Raises:
+            HttpFailure: as for `whole`.
+        """
+        if self._stream is None:
+            self._stream = self._call.scanner.releasing(direction=Direction.INWARD)
+        shown = b""
+        while not shown and not self._ended:
+            piece = next(self._pieces, None)
+            self._ended = piece is None
+            shown = self._stream.finish() if piece is None else self._stream.feed(piece)
+            if self._stream.blocked is not None:
+                self.close()
+                raise _blocked(self._call, self._stream.blocked.rule)
+        return shown
+
+    def close(self) -> None:
+        """Let go of the connection, whether all was read or not; more than once does nothing."""
+        self._incoming.close()
+
+    def __enter__(self) -> Answer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _blocked(call: DoorCall, rule: str) -> HttpFailure:
+    decision = Decision(False, Reason.LEAK, rule, None, "http", "the response")
+    call.decide(decision)
+    message = "the response holds a secret"
+    return HttpFailure(FailureKind.OPERATION_FAILED, "response-leak", message, request_sent=True, decision=decision)
 
 
 def _partial(call: DoorCall, secret_name: str) -> HttpFailure:
@@ -68,6 +122,6 @@ def _holders(call: DoorCall, headers: Headers) -> set[int]:
     for pieces in ([value for _, value in headers], [name + value for name, value in headers]):
         ends = list(accumulate(map(len, pieces)))
         for match in call.scanner.scan("".join(pieces)).matches:
-            if match.rule.startswith(_EXACT):
+            if match.rule.startswith(SECRET_RULE):  # formats may come about by chance where values are joined
                 found.update(range(bisect_right(ends, match.start), bisect_left(ends, match.end) + 1))
     return found

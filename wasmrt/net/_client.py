@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import h11
 
 from wasmrt.limits import MAX_CONNECT_ATTEMPTS, MAX_HEADER_BYTES, MAX_HEADERS
 from wasmrt.net._connection import Connection, DeadConnectionError
-from wasmrt.net._decode import CodingError, decoders_for
+from wasmrt.net._decode import CodingError, Decoder, decoders_for
 from wasmrt.net._exchange import Exchange
 from wasmrt.net._headers import header_bytes
-from wasmrt.net._model import FailureKind, NetworkConfig
+from wasmrt.net._model import FailureKind, HttpFailure, NetworkConfig
 from wasmrt.net._pools import Pool, Route
 from wasmrt.net._socket import UnreachableError
 from wasmrt.net._wire import RawResponse, WireRequest
@@ -41,7 +41,7 @@ class Client:
     def send(
         self, request: WireRequest, addresses: Sequence[str], exchange: Exchange, max_response_bytes: int
     ) -> RawResponse:
-        """Send `request` to one of `addresses`, which were all judged, and return the answer.
+        """Send `request` to one of `addresses`, which were all judged, and return the answer once its head is here.
 
         Raises:
             HttpFailure: it could not be sent, or the answer broke a bound or the protocol.
@@ -59,47 +59,102 @@ class Client:
     def _send_on(self, route: Route, request: WireRequest, exchange: Exchange, max_response_bytes: int) -> RawResponse:
         while True:
             connection, reused = self._pool.take(route, exchange)
-            healthy = False
             try:
-                response = _converse(connection, request, exchange, max_response_bytes)
-                healthy = True
-                return response
-            except DeadConnectionError:
-                if not reused or request.method not in _IDEMPOTENT:
-                    raise exchange.broken() from None
-                # Each round uses up an idle connection; with none left one is dialled, and that round is the last.
-            finally:
-                self._pool.give_back(route, connection, healthy=healthy)
+                head = connection.ask(request, exchange)
+                body = IncomingBody(self._pool, route, connection, head, exchange, max_response_bytes)
+                return RawResponse(head.status_code, head.headers.raw_items(), body)
+            except BaseException as error:
+                self._pool.give_back(route, connection, healthy=False)
+                if not isinstance(error, DeadConnectionError):
+                    raise
+            if not reused or request.method not in _IDEMPOTENT:
+                raise exchange.broken()
+            # Each round uses up an idle connection; with none left one is dialled, and that round is the last.
 
 
-def _converse(connection: Connection, request: WireRequest, exchange: Exchange, max_response_bytes: int) -> RawResponse:
-    head = connection.ask(request, exchange)
-    headers = head.headers.raw_items()
-    size = header_bytes(headers)
-    if len(headers) > MAX_HEADERS or size > MAX_HEADER_BYTES or size > max_response_bytes:
-        raise exchange.too_large()
+class IncomingBody:
+    """The body of an answer, read from its connection, which goes back to the pool at the end.
+
+    Raises:
+        HttpFailure: the headers are too many, or name a coding that was not asked for.
+    """
+
+    def __init__(
+        self,
+        pool: Pool,
+        route: Route,
+        connection: Connection,
+        head: h11.Response,
+        exchange: Exchange,
+        max_response_bytes: int,
+    ) -> None:
+        headers = head.headers.raw_items()
+        size = header_bytes(headers)
+        if len(headers) > MAX_HEADERS or size > MAX_HEADER_BYTES or size > max_response_bytes:
+            raise exchange.too_large()
+        self._decoders = _decoders(headers, exchange)
+        self._pool = pool
+        self._route = route
+        self._connection: Connection | None = connection
+        self._head = head
+        self._exchange = exchange
+        self._room = max_response_bytes - size
+
+    def __iter__(self) -> Iterator[bytes | bytearray]:
+        """Yield pieces as they come.
+
+        Raises:
+            HttpFailure: it ended too early, is over the cap, or is not what its coding says.
+        """
+        try:
+            if self._connection is not None:
+                for chunk in self._connection.body(self._head, self._exchange):
+                    if piece := self._decoded(chunk):
+                        yield piece
+                self._finish()
+                self._give_back(healthy=True)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Let go of the connection: one with an answer that is half read carries no other."""
+        self._give_back(healthy=False)
+
+    def _give_back(self, *, healthy: bool) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self._pool.give_back(self._route, connection, healthy=healthy)
+
+    def _decoded(self, chunk: bytes | bytearray) -> bytes | bytearray:
+        piece = chunk
+        for decoder in self._decoders:
+            try:
+                piece = decoder.feed(bytes(piece), self._room)
+            except CodingError as error:
+                raise _not_decoded(error, self._exchange) from None
+            if len(piece) > self._room:
+                # SECURITY: also between two codings, so that a bomb inside a bomb stays small.
+                raise self._exchange.too_large()
+        self._room -= len(piece)
+        if self._room < 0:
+            raise self._exchange.too_large()
+        return piece
+
+    def _finish(self) -> None:
+        for decoder in self._decoders:
+            try:
+                decoder.finish()
+            except CodingError as error:
+                raise _not_decoded(error, self._exchange) from None
+
+
+def _decoders(headers: Sequence[tuple[bytes, bytes]], exchange: Exchange) -> list[Decoder]:
     codings = [value.decode("latin-1") for name, value in headers if name.lower() == b"content-encoding"]
     try:
-        body = _read_body(connection, head, codings, max_response_bytes - size, exchange)
+        return decoders_for(codings)
     except CodingError as error:
-        raise exchange.failure(FailureKind.OPERATION_FAILED, "content-coding", str(error)) from None
-    return RawResponse(head.status_code, headers, body)
+        raise _not_decoded(error, exchange) from None
 
 
-def _read_body(connection: Connection, head: h11.Response, codings: list[str], room: int, exchange: Exchange) -> bytes:
-    decoders = decoders_for(codings)
-    pieces: list[bytes | bytearray] = []
-    for chunk in connection.body(head, exchange):
-        piece: bytes | bytearray = chunk
-        for decoder in decoders:
-            piece = decoder.feed(bytes(piece), room)
-            if len(piece) > room:
-                # SECURITY: also between two codings, so that a bomb inside a bomb stays small.
-                raise exchange.too_large()
-        room -= len(piece)
-        if room < 0:
-            raise exchange.too_large()
-        pieces.append(piece)
-    for decoder in decoders:
-        decoder.finish()
-    return b"".join(pieces)
+def _not_decoded(error: CodingError, exchange: Exchange) -> HttpFailure:
+    return exchange.failure(FailureKind.OPERATION_FAILED, "content-coding", str(error))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import closing
 from types import TracebackType
 
 from wasmrt.capabilities import (
@@ -17,9 +18,10 @@ from wasmrt.errors import ExternalServiceError, RateLimitedError
 from wasmrt.leaks import Direction
 from wasmrt.limits import MAX_HTTP_REQUESTS, MAX_OWN_RESPONSE_BYTES
 from wasmrt.model import Decision, Reason
-from wasmrt.net._answer import clean_answer
+from wasmrt.net._answer import Answer
 from wasmrt.net._exchange import Exchange
 from wasmrt.net._headers import Headers, header_bytes, partial_header, request_problem, wire_headers
+from wasmrt.net._incoming import Account, Incoming
 from wasmrt.net._injector import CredentialInjector, Injected
 from wasmrt.net._judging import judged_addresses
 from wasmrt.net._model import (
@@ -33,7 +35,7 @@ from wasmrt.net._model import (
 )
 from wasmrt.net._rates import RateLimiter
 from wasmrt.net._resolver import SystemResolver
-from wasmrt.net._wire import RawResponse, Transport, WireRequest, wire_budget
+from wasmrt.net._wire import Transport, WireRequest, wire_budget
 
 _SHORT_CHARS = 16
 
@@ -57,7 +59,16 @@ class HttpDoor:
             self._opened()  # a wrong file is the operator's mistake, told at once
 
     def fetch(self, call: DoorCall, request: HttpRequest) -> HttpResponse:
-        """Send a guest's request through every check and return what the guest may see of the answer.
+        """Send a guest's request through every check and return what the guest may see of the whole answer.
+
+        Raises:
+            HttpFailure: why there is no response; nothing else.
+        """
+        with self.open(call, request) as answer:
+            return answer.whole()
+
+    def open(self, call: DoorCall, request: HttpRequest) -> Answer:
+        """Send a guest's request through every check and return the answer as soon as its head is here.
 
         A redirect is an answer like any other: no hop is ever taken without passing here again.
 
@@ -73,11 +84,12 @@ class HttpDoor:
         ends_at = _ends_at(call, http, request)
         addresses = self._judge(call, url, ends_at)
         injected = _inject(call, injector, url, request)
-        raw = self._exchange(call, http, request, injected, addresses, ends_at)
-        if raw.status == 401 and (renewed := _renew(call, injected)) and self._may_retry(call, http):
+        incoming = self._exchange(call, http, request, injected, addresses, ends_at)
+        if incoming.status == 401 and (renewed := _renew(call, injected)) and self._may_retry(call, http):
+            incoming.close()
             injected = _inject(call, injector, url, request, renewed)
-            raw = self._exchange(call, http, request, injected, addresses, ends_at)
-        return clean_answer(call, raw, injected.secret_names, bodyless=request.method.upper() == "HEAD")
+            incoming = self._exchange(call, http, request, injected, addresses, ends_at)
+        return Answer(call, incoming, injected.secret_names, bodyless=request.method.upper() == "HEAD")
 
     def close(self) -> None:
         """Close the connections. Those in use are closed when their call gives them back."""
@@ -134,7 +146,7 @@ class HttpDoor:
 
     def send_own(
         self, method: str, url: str, headers: Headers, body: bytes | None, *, timeout_seconds: float
-    ) -> RawResponse:
+    ) -> HttpResponse:
         """Send a request of the host's own, such as for a token: no guest wrote it and none sees the answer.
 
         The same parser, addresses, TLS and bounds apply; https only. Nothing is scanned, because credentials are
@@ -168,7 +180,11 @@ class HttpDoor:
             max_received_bytes=wire_budget(MAX_OWN_RESPONSE_BYTES),
             cancelled=threading.Event(),
         )
-        return self._opened().send(wire, addresses, exchange, MAX_OWN_RESPONSE_BYTES)
+        raw = self._opened().send(wire, addresses, exchange, MAX_OWN_RESPONSE_BYTES)
+        with closing(raw.body) as pieces:
+            whole = b"".join(pieces)
+        own = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in raw.headers)
+        return HttpResponse(raw.status, own, whole)
 
     def _exchange(
         self,
@@ -178,7 +194,7 @@ class HttpDoor:
         injected: Injected,
         addresses: tuple[str, ...],
         ends_at: float,
-    ) -> RawResponse:
+    ) -> Incoming:
         url, method = injected.url, request.method.upper()
         headers = wire_headers(injected.headers, authority=url.authority, method=method, body=request.body)
         wire = WireRequest(method, url.scheme, url.host, url.port, url.target, headers, request.body)
@@ -188,17 +204,14 @@ class HttpDoor:
             max_received_bytes=wire_budget(http.max_response_bytes),
             cancelled=call.cancelled,
         )
+        account = Account(call, exchange, _origin_of(call, url), http.max_response_bytes)
         try:
-            return self._opened().send(wire, addresses, exchange, http.max_response_bytes)
+            return Incoming(account, self._opened().send(wire, addresses, exchange, http.max_response_bytes))
         except HttpFailure as failure:
-            if failure.code == "response-too-large":
-                rule = f"http.max_response_bytes is {http.max_response_bytes}"
-                call.decide(
-                    Decision(False, Reason.RESPONSE_TOO_LARGE, rule, "raise it", "http", injected_subject(call, url))
-                )
+            account.note(failure)
             raise
         finally:
-            call.charge_http_bytes(sent=exchange.sent, received=exchange.received)
+            account.charge()
 
 
 def _parse(call: DoorCall, request: HttpRequest) -> ParsedUrl:
@@ -296,7 +309,7 @@ def _renew(call: DoorCall, injected: Injected) -> dict[str, SecretValue]:
     return {name: secret for name, secret in newer.items() if secret is not None}
 
 
-def injected_subject(call: DoorCall, url: ParsedUrl) -> str:
+def _origin_of(call: DoorCall, url: ParsedUrl) -> str:
     """Name a request whose URL may hold a secret: by its origin alone."""
     return call.scanner.redact(url.origin)
 

@@ -17,7 +17,7 @@ class Exchange:
     A timeout for each read would not do: a server that drips a byte a second never meets one.
     """
 
-    __slots__ = ("_call_deadline", "_cancelled", "_ends_at", "_max_received", "received", "sent")
+    __slots__ = ("_call_deadline", "_cancelled", "_ends_at", "_max_received", "_told", "received", "sent")
 
     def __init__(
         self, *, ends_at: float, call_deadline: float, max_received_bytes: int, cancelled: threading.Event
@@ -26,6 +26,7 @@ class Exchange:
         self._call_deadline = call_deadline
         self._max_received = max_received_bytes
         self._cancelled = cancelled
+        self._told = (0, 0)
         self.sent = 0
         self.received = 0
 
@@ -53,6 +54,12 @@ class Exchange:
         self.received += count
         if self.received > self._max_received:
             raise self.too_large()
+
+    def news(self) -> tuple[int, int]:
+        """Return the bytes sent and received since this was last asked."""
+        sent, received = self._told
+        self._told = (self.sent, self.received)
+        return self.sent - sent, self.received - received
 
     def too_large(self) -> HttpFailure:
         return self.failure(

@@ -126,7 +126,7 @@ class DoorCall(Protocol):
         """Count one request; False where the call's budget is spent."""
 
     def charge_http_bytes(self, *, sent: int, received: int) -> None:
-        """Report bytes on the wire, headers included; called once for each exchange."""
+        """Report bytes on the wire, headers included, as they come."""
 
     def decide(self, decision: Decision) -> object:
         """Record a decision for the audit."""

@@ -18,8 +18,7 @@ from urllib.parse import urlencode
 from wasmrt.errors import SecretError
 from wasmrt.limits import OAUTH_TIMEOUT_SECONDS
 from wasmrt.net._door import HttpDoor
-from wasmrt.net._model import HttpFailure
-from wasmrt.net._wire import RawResponse
+from wasmrt.net._model import HttpFailure, HttpResponse
 
 # RFC 6749 5.2. Anything else that a server says is not repeated: it is foreign text.
 _KNOWN_ERRORS = frozenset(
@@ -142,7 +141,7 @@ class TokenEndpoint:
             ) from None
         return self._read(answer)
 
-    def _read(self, answer: RawResponse) -> Tokens:
+    def _read(self, answer: HttpResponse) -> Tokens:
         data = _json_object(answer.body)
         if answer.status != 200:
             word = data.get("error")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -25,13 +25,39 @@ class WireRequest:
     body: bytes | None
 
 
+class Body(Protocol):
+    """The body of a response, its codings undone, as it comes in. Iterated once."""
+
+    def __iter__(self) -> Iterator[bytes | bytearray]:
+        """Yield what has come in; raises `HttpFailure` where it ended too early or broke a bound."""
+
+    def close(self) -> None:
+        """Let go of the connection, whether all was read or not; more than once does nothing."""
+
+
+class WholeBody:
+    """A body that is already here."""
+
+    __slots__ = ("_content",)
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def __iter__(self) -> Iterator[bytes]:
+        if self._content:
+            yield self._content
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class RawResponse:
-    """A response as it came, its content codings undone; nothing is dropped or replaced yet."""
+    """A response as it comes, its content codings undone; nothing is dropped or replaced yet. Close the body."""
 
     status: int
     headers: Sequence[tuple[bytes, bytes]]
-    body: bytes
+    body: Body
 
 
 class Transport(Protocol):
@@ -40,7 +66,7 @@ class Transport(Protocol):
     def send(
         self, request: WireRequest, addresses: Sequence[str], exchange: Exchange, max_response_bytes: int
     ) -> RawResponse:
-        """Return the answer, or raise `HttpFailure`."""
+        """Return the answer as soon as its head is here, or raise `HttpFailure`."""
 
     def close(self) -> None: ...
 
