@@ -268,7 +268,7 @@ class LimitError(ToolError):
     def __init__(
         self, message: str, *, limit: float, used: float | None, setting: str, hint: str | None = None
     ) -> None:
-        super().__init__(message, hint=hint or f"raise {setting} for this tool if it really needs more")
+        super().__init__(message, hint=hint or f"raise {setting} in the tool's capability file if it really needs more")
         self.limit = limit
         self.used = used
         self.setting = setting

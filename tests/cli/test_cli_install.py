@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import pty
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.cli.terminal import on_a_terminal
 
 SIDECAR = {"http": {"allowlist": [{"host": "api.example.com", "path_prefix": "/v1/", "methods": ["GET"]}]}}
 
@@ -24,7 +24,7 @@ def test_a_tool_that_asks_for_nothing_is_installed_listed_run_and_removed(wasmrt
     assert "parrot" in wasmrt("list").stdout
     assert "hi" in wasmrt("run", "parrot", '{"message": "hi"}').stdout
     assert "installed already" in wasmrt("install", tool_file()).stderr
-    assert "removed parrot (1 version)" in wasmrt("remove", "parrot").stderr
+    assert "removed parrot (1 version)" in wasmrt("remove", "parrot", "--yes").stderr
     assert "nothing is installed" in wasmrt("list").stderr
     assert "no tool named 'parrot'" in wasmrt("run", "parrot", code=2).stderr
 
@@ -89,7 +89,7 @@ def test_a_spoilt_component_is_never_run_and_verify_says_so(wasmrt: Run, tool_fi
     report = json.loads(wasmrt("verify", "--json", code=1).stdout)
     assert report["broken"] == 1
     assert "1 checked, 1 broken" in wasmrt("verify", "parrot", code=1).stderr
-    wasmrt("remove", "parrot")
+    wasmrt("remove", "parrot", "--yes")
     assert "0 checked, 0 broken" in wasmrt("verify").stderr
 
 
@@ -190,24 +190,6 @@ def test_an_install_killed_at_any_moment_leaves_a_whole_catalog(wasmrt: Run, too
     assert json.loads(wasmrt("list", "--json").stdout)[0]["number"] in (1, 2)
     wasmrt("install", tool_file(of="json"), "--yes")
     assert json.loads(wasmrt("list", "--json").stdout)[0]["number"] == 2
-
-
-def on_a_terminal(answer: bytes, *arguments: str | Path) -> tuple[int, str]:
-    """Runs the command with a terminal for stdin and stderr, and types the answer."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "wasmrt", *map(str, arguments)], stdin=theirs, stderr=theirs, stdout=subprocess.DEVNULL
-    )
-    os.close(theirs)
-    os.write(ours, answer)
-    said = b""
-    try:
-        while chunk := os.read(ours, 4096):
-            said += chunk
-    except OSError:  # how a terminal says that the other side is gone
-        pass
-    os.close(ours)
-    return process.wait(), said.decode()
 
 
 def test_a_person_at_a_terminal_is_asked_and_the_answer_counts(wasmrt: Run, tool_file: Write) -> None:

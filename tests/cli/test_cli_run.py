@@ -36,7 +36,7 @@ def test_json_carries_result_usage_logs_and_decisions(wasmrt: Run) -> None:
 
 
 def test_an_installed_tool_comes_before_a_bundled_one(wasmrt: Run, tool_file: Write) -> None:
-    wasmrt("install", tool_file("echo", of="json"))
+    wasmrt("install", tool_file("echo", of="json"), "--name", "echo")
     assert "operation" in wasmrt("run", "echo", '{"message": "hi"}', code=2).stderr
 
 

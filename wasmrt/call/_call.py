@@ -103,7 +103,7 @@ def call(
 
 def _check(program: Program, spec: ToolSpec, asked: Asked) -> tuple[str, str | None]:
     if not isinstance(asked.user, str) or not 0 < len(asked.user) <= MAX_USER_BYTES or not asked.user.isprintable():
-        raise InvalidParametersError(f"a user is 1 to {MAX_USER_BYTES} printable characters", hint="pass user='alice'")
+        raise InvalidParametersError(f"a user is 1 to {MAX_USER_BYTES} printable characters", hint="alice is one")
     params = parsed(asked.params)
     text = encoded(params)
     read = program.validator(spec.name).accept(params)

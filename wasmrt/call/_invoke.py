@@ -50,7 +50,7 @@ class Invoker:
         self._rates().check_and_record(context.user, context.tool, capability.rate_limit, what="invoke")
         output = self._run(real, Asked(params, user=context.user, parent=context))
         if output is None:
-            hint = "prepare the tool in this runtime"
+            hint = "install the tool that the grant names for it; in Python, prepare it in this runtime"
             raise _refused(context, alias, Reason.NOT_FOUND, "the tool behind this alias is not ready", hint)
         return output.raw or "null"
 

@@ -159,7 +159,10 @@ def _line_for_text(url: str, method: str) -> str | None:
 
 
 def _network_hint() -> str:
-    return "an operator may name the network in unsafe_allowed_networks; a capability file cannot"
+    return (
+        "no capability file can allow it; an operator may, with unsafe_allowed_networks under [network] in config.toml"
+        " (wasmrt doctor shows its folder)"
+    )
 
 
 def _denied(reason: Reason, rule: str, subject: str, hint: str | None) -> Decision:

@@ -15,6 +15,7 @@ from wasmrt.limits import MAX_CAPABILITY_ENTRIES
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
 DEFAULT_PORTS = {"https": 443, "http": 80}
 MAX_PREFIX_LENGTH = 2048
+_WITH_PORT = re.compile(r"(\[[^\[\]]+\]|[^:\[\]/@?]+):([0-9]*)\Z")
 _PATH = re.compile(r"/[\x21-\x7e]*\Z")
 
 
@@ -33,7 +34,8 @@ def read_host_pattern(text: object) -> str:
     try:
         host = read_host(bare, brackets=False)
     except UnreadableError as problem:
-        raise ConfigurationError(f"host {text!r} cannot be used: {problem}", hint=_host_hint(bare)) from None
+        said = "it holds a port" if _WITH_PORT.match(text) else problem
+        raise ConfigurationError(f"host {text!r} cannot be used: {said}", hint=_host_hint(text)) from None
     if not wildcard:
         return host
     if parse_address(host) is not None or "." not in host:
@@ -47,8 +49,10 @@ def read_host_pattern(text: object) -> str:
 def _host_hint(text: str) -> str | None:
     if any(mark in text for mark in ("/", "@", "?")):
         return "write the host alone: no scheme, path or user"
-    if ":" in text:
-        return 'write the port apart: "port": 8443'
+    if found := _WITH_PORT.match(text):
+        return f'write the port apart: "host": "{found[1]}", "port": {found[2] or 443}'
+    if any(mark in text for mark in ":[]"):
+        return 'write an IPv6 address alone, like "2606:4700::1111" or "[2606:4700::1111]", and an IPv4 one unbracketed'
     return None
 
 

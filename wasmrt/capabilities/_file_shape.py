@@ -154,8 +154,8 @@ _HTTP = Record(
         ),
         "credentials": Member(shape=MapOf(item=_CREDENTIAL), about="Secrets that the host adds to requests."),
         "rate_limit": Member(shape=_RATE, about="How often, for each user."),
-        "max_request_bytes": Member(shape=Number(), about="1 MiB where nothing is said."),
-        "max_response_bytes": Member(shape=Number(), about="10 MiB where nothing is said."),
+        "max_request_bytes": Member(shape=Number(such_as="1048576 for 1 MiB"), about="1 MiB where nothing is said."),
+        "max_response_bytes": Member(shape=Number(such_as="10485760 for 10 MiB"), about="10 MiB if nothing is said."),
         "timeout_seconds": Member(
             shape=Number(fraction=True, maximum=MAX_HTTP_TIMEOUT_SECONDS),
             about="30 where nothing is said.",
@@ -181,14 +181,16 @@ _TOOL_INVOKE = Record(
 )
 _LIMITS = Record(
     {
-        "memory_bytes": Member(shape=Number(), about="All linear memories together.", others=("memory",)),
-        "fuel": Member(shape=Number(), about="Instructions, roughly."),
+        "memory_bytes": Member(
+            shape=Number(such_as="67108864 for 64 MiB"), about="All linear memories together.", others=("memory",)
+        ),
+        "fuel": Member(shape=Number(such_as="500000000"), about="Instructions, roughly."),
         "timeout_seconds": Member(
-            shape=Number(fraction=True, maximum=MAX_CALL_TIMEOUT_SECONDS),
+            shape=Number(fraction=True, maximum=MAX_CALL_TIMEOUT_SECONDS, such_as="30 for half a minute"),
             about="One call, host calls included.",
             others=("timeout",),
         ),
-        "output_bytes": Member(shape=Number(), about="The result.", others=("output",)),
+        "output_bytes": Member(shape=Number(such_as="1048576 for 1 MiB"), about="The result.", others=("output",)),
         "table_elements": Member(shape=Number(), about="Per table."),
         "instances": Member(shape=Number(), about="Core instances."),
     }

@@ -33,6 +33,8 @@ def read_host(text: str, *, brackets: bool = True) -> str:
         if not text.endswith("]"):
             raise UnreadableError("the IPv6 host has no closing bracket")
         return _read_ipv6(text[1:-1])
+    if text.endswith("]"):
+        raise UnreadableError("the IPv6 host has no opening bracket")
     if ":" in text and not brackets:
         return _read_ipv6(text)
     if not text:

@@ -70,17 +70,19 @@ class Text(NamedTuple):
 
 
 class Number(NamedTuple):
-    """A number over zero; whole unless `fraction`."""
+    """A number over zero; whole unless `fraction`. `such_as` is shown to who wrote something else."""
 
     fraction: bool = False
     maximum: int = 2**53 - 1
+    such_as: str = ""
 
     def read(self, value: Any, path: str, problems: Problems) -> Any:
         wanted = "a positive number" if self.fraction else "a positive whole number"
+        example = f", such as {self.such_as}" if self.such_as else ""
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            return _wrong(value, wanted, path, problems)
+            return _wrong(value, wanted + example, path, problems)
         if not 0 < value <= self.maximum or not (self.fraction or isinstance(value, int)):
-            problems.add(path, f"must be {wanted} of at most {self.maximum}")
+            problems.add(path, f"must be {wanted} of at most {self.maximum}{example}")
             return INVALID
         return value
 

@@ -113,12 +113,14 @@ class Catalog:
                 if is_same(known, draft) and known.grant == grant and (known.active or grant is None):
                     self._components.write(data, draft.digest)  # installing it again repairs it
                     return known
+            waited = next((v.number for v in rows if v.grant is None and is_same(v, draft)), None)
             if replaces is not None and replaces != next((v.number for v in rows if v.active), 0):
                 raise InstallError(
                     f"another version of {draft.name} was installed meanwhile", code="changed", hint="look at it again"
                 )
             self._components.write(data, draft.digest)
-            number = max((v.number for v in rows), default=0) + 1
+            # What waits and is granted now keeps its number.
+            number = waited or max((v.number for v in rows), default=0) + 1
             # One update waits at a time: a newer one takes its place.
             drop_waiting(db, draft.name)
             insert(db, draft, number, grant)

@@ -30,8 +30,8 @@ def open_door() -> HttpDoor:
     return HttpDoor(read_network_config(find_places().data / "config.toml"))
 
 
-def auth_section(found: FoundTool) -> AuthSection:
-    """Return what a tool's sidecar says about getting its credential.
+def auth_section(found: FoundTool, *, hint: str) -> AuthSection:
+    """Return what a tool's sidecar says about getting its credential; `hint` is the step where it says nothing.
 
     Raises:
         ConfigurationError: it says nothing.
@@ -41,8 +41,10 @@ def auth_section(found: FoundTool) -> AuthSection:
     auth = None if found.sidecar is None else parse(found.sidecar).auth
     if auth is None:
         raise ConfigurationError(
-            f"the capability file of {found.name} has no auth section",
-            hint="set the secret itself: wasmrt secret set NAME",
+            f"the capability file of {found.name} has no auth section"
+            if found.sidecar is not None
+            else f"{found.name} has no capability file, and so no auth section",
+            hint=hint,
         )
     return auth
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from wasmrt.cli._output import printable, say
+from wasmrt.cli._output import say
 from wasmrt.errors import (
     CapabilityDeniedError,
     CapabilityFileError,
@@ -24,8 +24,17 @@ from wasmrt.errors import (
 if TYPE_CHECKING:
     import click
 
+    from wasmrt.model import Decision
+
 FAILED, BAD_INPUT, DENIED, INTERNAL = 1, 2, 3, 4
 INTERRUPTED = 130  # what shells expect after Ctrl-C
+_NOT_DENIED = {
+    ("http", "no-address"): "not reached",
+    ("workspace", "not-found"): "not read",
+    ("workspace", "not-a-file"): "not read",
+}
+"""What no rule stands behind: it was allowed, and there was nothing."""
+_ALWAYS = ("error", "code", "message", "hint", "retryable", "exit_code")
 
 # The first that fits: a subclass comes before its family.
 _CODES: tuple[tuple[type[WasmrtError], int], ...] = (
@@ -44,9 +53,20 @@ _CODES: tuple[tuple[type[WasmrtError], int], ...] = (
 
 def exit_code(error: WasmrtError) -> int:
     """Return the documented exit code of an error; a call that failed after a denial counts as denied."""
-    if isinstance(error, ToolError) and any(not decision.allowed for decision in error.decisions):
+    if isinstance(error, ToolError) and any(
+        not decision.allowed and (decision.capability, decision.reason) not in _NOT_DENIED
+        for decision in error.decisions
+    ):
         return DENIED
     return next(code for kind, code in _CODES if isinstance(error, kind))
+
+
+def refusal(decision: Decision) -> str:
+    """Say what a use of a power ended with, in a line: denied, or with nobody to reach."""
+    what = decision.subject or decision.capability
+    if (ended := _NOT_DENIED.get((decision.capability, decision.reason))) is not None:
+        return f"{ended}: {what} ({decision.rule})"
+    return f"denied: {what} ({decision.reason}: {decision.rule})"
 
 
 def fail(error: WasmrtError, *, as_json: bool) -> int:
@@ -90,4 +110,8 @@ def unexpected(error: BaseException, *, as_json: bool) -> int:
 
 
 def _say_json(value: dict[str, Any]) -> None:
-    say(printable(json.dumps(value, ensure_ascii=False)))
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except ValueError:  # a number that JSON lacks; what every error has holds none
+        text = json.dumps({key: value[key] for key in _ALWAYS}, ensure_ascii=False, allow_nan=False)
+    say(text)

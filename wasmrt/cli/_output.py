@@ -37,8 +37,21 @@ def _escaped(found: re.Match[str]) -> str:
     return f"\\u{0xD800 + (above >> 10):04x}\\u{0xDC00 + (above & 0x3FF):04x}"
 
 
+def in_one_line(text: str) -> str:
+    """`text` for a place where one line is expected.
+
+    SECURITY: what begins at the margin is ours; no tool, sidecar or file name writes a line of its own there.
+    """
+    return printable(text.replace("\n", " "))
+
+
 def say(text: str) -> None:
-    """Words, on stderr."""
+    """Words, on stderr, in one line."""
+    click.echo(in_one_line(text), err=True)
+
+
+def say_lines(text: str) -> None:
+    """Words of several lines, on stderr."""
     click.echo(printable(text), err=True)
 
 
@@ -70,7 +83,7 @@ def show_json_list(values: Iterable[Any]) -> None:
 
 def show_columns(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """A plain table: columns as wide as they need to be, two blanks between."""
-    table = [list(header), *([printable(cell).replace("\n", " ") for cell in row] for row in rows)]
+    table = [list(header), *([in_one_line(cell) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     layout = "  ".join(f"{{:<{width}}}" for width in widths)
     show("\n".join(layout.format(*row).rstrip() for row in table))
@@ -78,9 +91,9 @@ def show_columns(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 def show_section(title: str, lines: Iterable[str]) -> None:
     """A title and indented lines; nothing where there are none."""
-    listed = list(lines)
+    listed = [f"  {in_one_line(line)}" for line in lines]
     if listed:
-        show(f"{title}:\n" + "\n".join(f"  {line}" for line in listed))
+        show(f"{title}:\n" + "\n".join(listed))
 
 
 def is_interactive() -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from wasmrt.cli._errors import BAD_INPUT, INTERRUPTED, fail, unexpected, usage
-from wasmrt.cli._output import say
+from wasmrt.cli._output import say_lines
 from wasmrt.errors import WasmrtError
 
 _HERE = Path(__file__).parent
@@ -58,7 +58,7 @@ class Root(click.Group):
         except WasmrtError as error:
             code = fail(error, as_json=as_json)
         except click.exceptions.NoArgsIsHelpError as error:
-            say(error.format_message())
+            say_lines(error.format_message())
             code = BAD_INPUT
         except click.ClickException as error:
             code = usage(error, as_json=as_json)

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from wasmrt.cli._output import say
+from wasmrt.cli._output import json_option, say, show_json
 from wasmrt.cli.secret import user_option
 from wasmrt.errors import ConfigurationError
 from wasmrt.limits import OAUTH_LOGIN_SECONDS
@@ -28,23 +28,27 @@ if TYPE_CHECKING:
 @click.option(
     "--capabilities", type=click.Path(path_type=Path), metavar="FILE", help="The grant of a tool that is not installed."
 )
-def auth(tool: str, user: str, browser: bool, replace: bool, capabilities: Path | None) -> None:
+@json_option
+def auth(tool: str, user: str, browser: bool, replace: bool, capabilities: Path | None, as_json: bool) -> None:
     """Log in for a tool whose capability file has an `auth.oauth` section, and keep what it needs.
 
-    The browser comes back to this machine; the token is kept as a secret and renewed by itself.
+    The browser comes back to this machine; the token is kept as a secret and renewed by itself. The address to log
+    in at is told on stderr, with and without --json.
 
     \b
     Examples:
       wasmrt auth calendar
-      wasmrt auth calendar --no-browser
+      wasmrt auth calendar --no-browser --json
     """
     from wasmrt.cli._door import auth_section, open_door, store
     from wasmrt.cli._tools import find_tool
     from wasmrt.secrets import keep_tokens
 
-    section = auth_section(find_tool(tool, capabilities=capabilities))
+    found = find_tool(tool, capabilities=capabilities)
+    section = auth_section(found, hint="set the secret itself: wasmrt secret set NAME")
     if section.oauth is None:
-        say(section.instructions or f"{tool} has no login; its secret is {section.secret_name}")
+        if not as_json:
+            say(section.instructions or f"{tool} has no login; its secret is {section.secret_name}")
         raise ConfigurationError(f"{tool} has no OAuth login", hint=f"run: wasmrt secret set {section.secret_name}")
     state = _start(section.oauth)
     kept = store()
@@ -52,7 +56,10 @@ def auth(tool: str, user: str, browser: bool, replace: bool, capabilities: Path 
     with open_door() as door:
         tokens = _log_in(door, section.oauth, state, browser=browser)
     keep_tokens(kept, user, section.secret_name, state, tokens)
-    say(f"{section.secret_name} is set for {user}" + ("" if tokens.refresh_token else "; it cannot be renewed"))
+    if as_json:
+        show_json({"set": [section.secret_name], "user": user, "renewable": bool(tokens.refresh_token)})
+    else:
+        say(f"{section.secret_name} is set for {user}" + ("" if tokens.refresh_token else "; it cannot be renewed"))
 
 
 def _start(oauth: OAuthConfig) -> OAuthState:

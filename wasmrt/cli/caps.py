@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from wasmrt.cli._errors import DENIED, FAILED
-from wasmrt.cli._output import json_option, say, show, show_json, show_section
+from wasmrt.cli._output import in_one_line, json_option, say, show, show_json, show_section
+from wasmrt.cli._tools import workspace_option
 from wasmrt.errors import SourceError
 
 if TYPE_CHECKING:
@@ -49,7 +50,9 @@ def schema(as_json: bool) -> None:
 @click.argument("tool", required=False, metavar="[NAME_OR_PATH]")
 @json_option
 def check(file: Path, tool: str | None, as_json: bool) -> None:
-    """Report every mistake in a file, and what deserves a second look; with a tool, whether the two fit.
+    """Report every mistake in a file, what deserves a second look, and the secrets it needs that are not set.
+
+    With a tool, whether the two fit.
 
     \b
     Examples:
@@ -57,14 +60,19 @@ def check(file: Path, tool: str | None, as_json: bool) -> None:
       wasmrt caps check search.capabilities.json ./search.wasm --json
     """
     from wasmrt.capabilities import review
+    from wasmrt.cli._missing import missing_secrets, tell_missing
 
-    remarks = review(_read(file), None if tool is None else _imports_of(tool))
+    asked = _read(file)
+    remarks = review(asked, None if tool is None else _imports_of(tool))
+    missing = missing_secrets(asked, tool="TOOL" if tool is None else tool)
     if as_json:
-        show_json({"remarks": [remark.as_dict() for remark in remarks]})
+        told = {"remarks": [remark.as_dict() for remark in remarks]}
+        show_json(told | {"missing_secrets": [secret._asdict() for secret in missing]})
         return
     for remark in remarks:
-        show(f"{remark.path}: {remark.sentence}")
+        show(in_one_line(f"{remark.path}: {remark.sentence}"))
     say(f"{file.name} is sound" + (f"; {len(remarks)} to look at" if remarks else ""))
+    tell_missing(missing)
 
 
 @caps.command("explain")
@@ -106,7 +114,7 @@ def explain(
         if as_json:
             show_json({"sentences": said})
         else:
-            show("\n".join(said))
+            show("\n".join(map(in_one_line, said)))
         return 0
     if url is not None:
         return _tell(granted.explain_http(method, url, resolves_to or None), as_json)
@@ -121,7 +129,7 @@ def _tell(decision: Decision, as_json: bool) -> int:
     if as_json:
         show_json(decision.as_dict())
     else:
-        show(f"{'allowed' if decision.allowed else 'denied'}: {decision.subject or decision.capability}")
+        show(in_one_line(f"{'allowed' if decision.allowed else 'denied'}: {decision.subject or decision.capability}"))
         show(f"by: {decision.rule} ({decision.reason})")
         if decision.hint:
             say(f"hint: {decision.hint}")
@@ -225,19 +233,22 @@ def init(tool: str, as_json: bool) -> None:
 @click.argument("tool", metavar="NAME_OR_PATH")
 @click.argument("params", nargs=-1, metavar="[--] JSON...")
 @click.option("--user", default="local", show_default=True, help="Whose rate limits count.")
+@workspace_option
 @json_option
-def learn(tool: str, params: tuple[str, ...], user: str, as_json: bool) -> None:
+def learn(tool: str, params: tuple[str, ...], user: str, workspace: Path | None, as_json: bool) -> None:
     """Run a tool with no power at all, and propose the narrowest file for what it asked. A person applies it.
 
     A tool that stops at its first refusal shows one need at a time: add the line, and ask again with `wasmrt run`.
+    With --workspace, a tool that looks for files finds the folder, and none of its files may be read.
 
     \b
-    Example:
+    Examples:
       wasmrt caps learn ./search.wasm -- '{"query": "a"}' '{"query": "b"}'
+      wasmrt caps learn ./count.wasm --workspace . -- '{"path": "notes/today.md"}'
     """
     from wasmrt.capabilities import as_tree, format_file, propose
 
-    denied = dict.fromkeys(d for text in params or ("{}",) for d in _denials(tool, text, user) if not d.allowed)
+    denied = dict.fromkeys(d for text in params or ("{}",) for d in _denials(tool, text, user, workspace))
     for decision in denied:
         say(f"asked: {decision.subject or decision.capability} ({decision.reason}: {decision.rule})")
     if not denied:
@@ -249,22 +260,23 @@ def learn(tool: str, params: tuple[str, ...], user: str, as_json: bool) -> None:
         click.echo(format_file(proposal), nl=False)
 
 
-def _denials(tool: str, params: str, user: str) -> tuple[Decision, ...]:
+def _denials(tool: str, params: str, user: str, workspace: Path | None) -> list[Decision]:
     """Run once without any grant; every refusal is kept, whether the run ends well or not."""
     from wasmrt.capabilities import Capabilities
     from wasmrt.cli._tools import find_tool, open_runtime, prepare
     from wasmrt.errors import InvalidParametersError, ToolError
 
     found = find_tool(tool)
-    with open_runtime() as runtime:
+    with open_runtime(workspace=workspace) as runtime:
         prepared = prepare(runtime, found.name, found.data, Capabilities.none())
         try:
-            return prepared.execute(params, None, user).decisions
+            decisions = prepared.execute(params, None, user).decisions
         except InvalidParametersError:
             raise
         except ToolError as error:
             say(f"the tool ended with: {error.message}")
-            return error.decisions
+            decisions = error.decisions
+    return [decision for decision in decisions if not decision.allowed]
 
 
 def _imports_of(tool: str) -> list[str]:

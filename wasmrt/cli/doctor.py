@@ -13,7 +13,7 @@ import click
 
 from wasmrt.cli._errors import FAILED
 from wasmrt.cli._output import json_option, show_columns, show_json, size_in_words
-from wasmrt.errors import WasmrtError
+from wasmrt.errors import InstallError, WasmrtError
 
 if TYPE_CHECKING:
     from wasmrt.catalog import Places
@@ -35,7 +35,7 @@ class Check:
 @json_option
 @click.pass_context
 def doctor(ctx: click.Context, attacking: bool, as_json: bool) -> None:
-    """Check versions, engine, cache, catalog, secrets and clock.
+    """Check versions, engine, folders, cache, the bytes of every installed component, secrets and clock.
 
     With --attack, run every bundled hostile tool instead, and show what stopped each. The exit code is 1 when
     something does not work or an attack broke out.
@@ -106,11 +106,34 @@ def _engine(_: Places) -> tuple[str, str]:
     return "ok", f"echo answered in {(time.perf_counter() - start) * 1000:.0f} ms"
 
 
+def _folders(places: Places) -> tuple[str, str]:
+    """Write a file into both: rights, a full disk and a read-only mount all look alike from here."""
+    import tempfile
+
+    for folder in (places.data, places.cache):
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with tempfile.NamedTemporaryFile(dir=folder, prefix=".doctor-") as file:
+                file.write(b"doctor")
+        except OSError as error:
+            what = "install tools and keep secrets" if folder == places.data else "keep compiled code"
+            step = f"make it yours to {what}, or set WASMRT_HOME"
+            return "failed", f"{folder} cannot be written ({error.strerror}): {step}"
+    if hasattr(os, "geteuid"):
+        found = places.data.stat()
+        if found.st_uid != os.geteuid() or found.st_mode & 0o022:
+            return "warning", f"{places.data} can be written by other users, who could exchange what is installed"
+    return "ok", f"{places.data}, {places.cache}"
+
+
 def _cache(places: Places) -> tuple[str, str]:
     from wasmrt.engine import DiskCache
 
     folder = places.cache / "compiled"
-    if not DiskCache(folder, places.data / "cache.key").usable or not os.access(folder, os.W_OK):
+    cache = DiskCache(folder, places.data / "cache.key")
+    if cache.problem is not None:
+        return "warning", cache.problem
+    if not os.access(folder, os.W_OK):
         return "warning", "the folder cannot be written: every start compiles again"
     sizes = [entry.stat().st_size for entry in os.scandir(folder) if entry.is_file()]
     return "ok", f"{len(sizes)} files, {size_in_words(sum(sizes))}"
@@ -119,15 +142,43 @@ def _cache(places: Places) -> tuple[str, str]:
 def _catalog(places: Places) -> tuple[str, str]:
     from wasmrt.catalog import Catalog
 
-    tools = Catalog(places.data).tools()
+    catalog = Catalog(places.data)
+    tools = catalog.tools()
+    findings = catalog.verify()
+    broken = dict.fromkeys(finding.name for finding in findings if finding.problem)
+    if broken:
+        return "failed", f"not what was installed: {', '.join(broken)}; wasmrt verify tells more, install them again"
     waiting = sum(tool.waiting is not None for tool in tools)
-    return "ok", f"{len(tools)} installed, {waiting} updates wait for a grant; wasmrt verify checks their bytes"
+    return "ok", f"{len(tools)} installed, {waiting} updates wait for a grant; all {len(findings)} components are sound"
+
+
+def _needed_secrets(places: Places) -> tuple[str, str]:
+    from wasmrt.capabilities import parse
+    from wasmrt.catalog import Catalog
+    from wasmrt.cli._missing import missing_secrets
+    from wasmrt.installer import granted_to
+
+    catalog = Catalog(places.data)
+    lacking: list[str] = []
+    try:
+        tools = catalog.tools()
+    except InstallError:
+        return "warning", "unknown while the catalog cannot be read"
+    for tool in tools:
+        version = catalog.get(tool.name)
+        if version.sidecar is not None:
+            missing = missing_secrets(parse(version.sidecar), granted=granted_to(version), tool=tool.name)
+            lacking += [f"{tool.name}: {secret.problem}; {secret.hint or 'set it again'}" for secret in missing]
+    if lacking:
+        return "warning", "; ".join(lacking[:3]) + (f"; and {len(lacking) - 3} more" if len(lacking) > 3 else "")
+    return "ok", "every installed tool has those that it needs"
 
 
 def _secrets(places: Places) -> tuple[str, str]:
-    from wasmrt.secrets import open_store
+    from wasmrt.secrets import DEFAULT_USER, open_store
 
-    return "ok", type(open_store(places.data)).__name__
+    kept = open_store(places.data)
+    return "ok", f"{type(kept).__name__}, {len(kept.list(DEFAULT_USER))} of {DEFAULT_USER}"
 
 
 def _clock(_: Places) -> tuple[str, str]:
@@ -142,8 +193,10 @@ _CHECKS: dict[str, Callable[[Places], tuple[str, str]]] = {
     "machine": _machine,
     "allocator": _allocator,
     "engine": _engine,
+    "folders": _folders,
     "cache": _cache,
     "catalog": _catalog,
     "secrets": _secrets,
+    "needed secrets": _needed_secrets,
     "clock": _clock,
 }

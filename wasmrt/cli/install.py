@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 import click
 
 from wasmrt.cli._grant import NotGrantedError, ask, tell_powers
+from wasmrt.cli._missing import MissingSecret, missing_secrets, tell_missing
 from wasmrt.cli._output import is_interactive, json_option, say, show_json
-from wasmrt.cli._tools import open_runtime, prepare
-from wasmrt.errors import SourceError
+from wasmrt.cli._tools import bundled_names, open_runtime, prepare
+from wasmrt.errors import ConfigurationError, SourceError
 from wasmrt.limits import COMPONENT_MAX_BYTES, COMPONENT_WARN_BYTES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from wasmrt.catalog import ToolVersion
     from wasmrt.installer import Installer, Proposal, Reading
 
@@ -45,7 +48,8 @@ def install(
     """Install a tool from a component file.
 
     It shows what the tool asks for and stores it once you agree. An update that differs from what you agreed to
-    waits for a new grant; until then the old version keeps running.
+    waits for a new grant; until then the old version keeps running. The same component with less power replaces the
+    old version at once. Secrets that the tool needs and that are not set are named, with the command that sets each.
 
     \b
     Examples:
@@ -68,19 +72,52 @@ def install(
     installer = Installer(Catalog(find_places().data), prepare=read, validator=validator)
     narrowed = None if grant is None else read_capability_file(grant)
     proposal = installer.propose(FileSource(Path(source), capabilities), name=name, grant=narrowed)
+    warnings = [*proposal.warnings, *_shadowing(proposal)]
+    may_ask = is_interactive() and not as_json
     if not as_json:
-        _tell(proposal)
-    version = _decide(installer, proposal, granted=yes, may_ask=is_interactive() and not as_json)
+        _tell(proposal, warnings)
+    if len(warnings) > len(proposal.warnings) and name is None and not yes:
+        _agree_to_shadow(proposal.draft.name, may_ask=may_ask)
+    version = _decide(installer, proposal, granted=yes, may_ask=may_ask)
+    missing = _missing(proposal)
     if as_json:
-        show_json(version.as_dict() | {"unchanged": proposal.is_installed, "warnings": list(proposal.warnings)})
-    elif proposal.is_installed:
+        told = {"unchanged": proposal.is_installed, "changes": list(proposal.changes), "warnings": warnings}
+        show_json(version.as_dict() | told | {"missing_secrets": [secret._asdict() for secret in missing]})
+        return
+    if proposal.is_installed:
         say(f"{version.name} version {version.number} is installed already")
     else:
         say(f"installed {version.name} version {version.number} ({version.digest[:12]})")
+    tell_missing(missing)
 
 
-def _tell(proposal: Proposal) -> None:
-    for warning in proposal.warnings:
+def _shadowing(proposal: Proposal) -> Iterator[str]:
+    name = proposal.draft.name
+    if proposal.previous is None and name in bundled_names():
+        yield f"{name} is also the name of a tool that comes with wasmrt; wasmrt run {name} will run this one instead"
+
+
+def _agree_to_shadow(name: str, *, may_ask: bool) -> None:
+    if may_ask and click.confirm(f"Take the place of the bundled {name}?", default=False, err=True):
+        return
+    raise ConfigurationError(
+        f"nothing was installed: {name} comes with wasmrt",
+        code="bundled-name",
+        hint=f"choose another name with --name, or say --name {name} if it is meant",
+    )
+
+
+def _missing(proposal: Proposal) -> list[MissingSecret]:
+    from wasmrt.capabilities import parse
+
+    sidecar = proposal.draft.sidecar
+    if sidecar is None:
+        return []
+    return missing_secrets(parse(sidecar), granted=proposal.grant, tool=proposal.draft.name)
+
+
+def _tell(proposal: Proposal, warnings: Iterable[str]) -> None:
+    for warning in warnings:
         say(f"warning: {warning}")
     if proposal.is_installed:
         return

@@ -4,23 +4,43 @@ from __future__ import annotations
 
 import click
 
-from wasmrt.cli._output import json_option, say, show_json
+from wasmrt.cli._output import is_interactive, json_option, say, show_json
+from wasmrt.errors import ConfigurationError
 
 
 @click.command("remove")
 @click.argument("name")
+@click.option("--yes", is_flag=True, help="Remove it without being asked: for scripts.")
 @json_option
-def remove(name: str, as_json: bool) -> None:
+def remove(name: str, yes: bool, as_json: bool) -> None:
     """Remove a tool with all its versions and grants.
+
+    It asks first; without a terminal, or with --json, nothing is removed unless --yes is given. Secrets stay.
 
     \b
     Examples:
       wasmrt remove search
+      wasmrt remove search --yes --json
     """
     from wasmrt.catalog import Catalog, find_places
 
-    versions = Catalog(find_places().data).remove(name)
+    catalog = Catalog(find_places().data)
+    if not yes:
+        _ask(name, len(catalog.versions(name)), may_ask=is_interactive() and not as_json)
+    versions = catalog.remove(name)
     if as_json:
         show_json({"removed": name, "versions": [version.number for version in versions]})
     else:
-        say(f"removed {name} ({len(versions)} version{'s' * (len(versions) != 1)})")
+        say(f"removed {name} ({_counted(len(versions))})")
+
+
+def _ask(name: str, count: int, *, may_ask: bool) -> None:
+    if not may_ask:
+        hint = f"say so if it is meant: wasmrt remove {name} --yes"
+        raise ConfigurationError(f"{name} was not removed: nobody is here to ask", code="not-confirmed", hint=hint)
+    if not click.confirm(f"Remove {name} with its {_counted(count)} and what it was granted?", err=True):
+        raise ConfigurationError(f"{name} was not removed", code="not-confirmed")
+
+
+def _counted(versions: int) -> str:
+    return f"{versions} version{'s' * (versions != 1)}"

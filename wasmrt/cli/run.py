@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from wasmrt.cli._output import json_option, say, show_json
-from wasmrt.cli._tools import find_tool, open_runtime, prepare, with_invoked
+from wasmrt.cli._errors import refusal
+from wasmrt.cli._output import json_option, say_lines, show_json
+from wasmrt.cli._tools import find_tool, open_runtime, prepare, with_invoked, workspace_option
 from wasmrt.errors import InvalidParametersError, SourceError, ToolError
 from wasmrt.limits import MAX_PARAMS_BYTES
 
@@ -33,12 +34,7 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="For a tool that is not installed: what it may do. Without it, nothing.",
 )
-@click.option(
-    "--workspace",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    metavar="DIR",
-    help="The folder that granted workspace prefixes are below.",
-)
+@workspace_option
 @click.option("--logs", is_flag=True, help="Show what the tool logged, on stderr.")
 @json_option
 def run(
@@ -134,16 +130,16 @@ def _read_params(argument: str) -> str | bytes:
 
 def _show_logs(entries: Iterable[LogEntry]) -> None:
     for entry in entries:
-        say(_one_entry(f"log {entry.level}: {entry.message}"))
+        say_lines(_one_entry(f"log {entry.level}: {entry.message}"))
 
 
 def _show_denials(decisions: Iterable[Decision]) -> None:
     denied = dict.fromkeys(decision for decision in decisions if not decision.allowed)
     for decision in denied:
-        what = decision.subject or decision.capability
-        say(_one_entry(f"denied: {what} ({decision.reason}: {decision.rule})"))
+        say_lines(_one_entry(refusal(decision)))
         if decision.hint:
-            say(_one_entry(f"  to allow it, {decision.hint}"))
+            step = "to allow it, " if decision.hint.startswith("add ") else "hint: "
+            say_lines(_one_entry(f"  {step}{decision.hint}"))
 
 
 def _one_entry(text: str) -> str:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 user_option = click.option("--user", default="local", show_default=True, help="Whose secret it is.")
 _DAY = 86400.0
+_VALIDATION = '"validation_endpoint": {"url": "https://api.example.com/v1/me", "method": "GET", "success_status": 200}'
 
 
 @click.group("secret")
@@ -39,13 +40,14 @@ def secret() -> None:
 @click.option(
     "--expires-in-days", type=click.FloatRange(min=0, min_open=True, max=36500), help="When it stops working."
 )
-def set_secret(name: str, user: str, expires_in_days: float | None) -> None:
+@json_option
+def set_secret(name: str, user: str, expires_in_days: float | None, as_json: bool) -> None:
     """Set a secret: asked for without echo, or read from stdin.
 
     \b
     Examples:
       wasmrt secret set example_token
-      pass show example | wasmrt secret set example_token
+      pass show example | wasmrt secret set example_token --json
     """
     from wasmrt.cli._door import store
     from wasmrt.secrets import Secret, checked_name
@@ -54,7 +56,10 @@ def set_secret(name: str, user: str, expires_in_days: float | None) -> None:
     value = Secret(_typed(name) if is_interactive() else _piped())
     expires_at = None if expires_in_days is None else time.time() + expires_in_days * _DAY
     store().set(user, name, value, expires_at=expires_at)
-    say(f"{name} is set for {user}")
+    if as_json:
+        show_json({"set": [name], "user": user, "expires_at": expires_at})
+    else:
+        say(f"{name} is set for {user}")
 
 
 def _typed(name: str) -> str:
@@ -77,7 +82,13 @@ def _piped() -> str:
 @user_option
 @json_option
 def list_secrets(user: str, as_json: bool) -> None:
-    """List the names and ages of a user's secrets. Values are never shown."""
+    """List the names and ages of a user's secrets. Values are never shown.
+
+    \b
+    Examples:
+      wasmrt secret list
+      wasmrt secret list --user alice --json
+    """
     from wasmrt.cli._door import store
 
     infos = store().list(user)
@@ -112,24 +123,38 @@ def _span(seconds: float) -> str:
 @secret.command("remove")
 @click.argument("name")
 @user_option
-def remove_secret(name: str, user: str) -> None:
-    """Forget a secret."""
-    from wasmrt.cli._door import store
+@json_option
+def remove_secret(name: str, user: str, as_json: bool) -> None:
+    """Forget a secret, at once: what was kept here is gone.
 
+    \b
+    Examples:
+      wasmrt secret remove example_token
+      wasmrt secret remove example_token --user alice --json
+    """
+    from wasmrt.cli._door import store
+    from wasmrt.secrets import checked_name
+
+    name = checked_name(name)
     store().remove(user, name)
-    say(f"{name.lower()} is removed for {user}")
+    if as_json:
+        show_json({"removed": name, "user": user})
+    else:
+        say(f"{name} is removed for {user}")
 
 
 @secret.command("import")
 @click.argument("file", type=click.File("rb"), metavar="FILE | -")
 @user_option
 @click.option("--only", multiple=True, metavar="NAME", help="Take this one only; may be given several times.")
-def import_secrets(file: click.File, user: str, only: tuple[str, ...]) -> None:
+@json_option
+def import_secrets(file: click.File, user: str, only: tuple[str, ...], as_json: bool) -> None:
     """Set every secret of a .env file, under lower-case names.
 
     \b
     Examples:
       wasmrt secret import .env --only API_TOKEN
+      wasmrt secret import - --json < .env
     """
     from wasmrt.cli._door import store
     from wasmrt.secrets import checked_name, parse_env_file
@@ -143,7 +168,10 @@ def import_secrets(file: click.File, user: str, only: tuple[str, ...]) -> None:
     kept = store()
     for name in sorted(wanted):
         kept.set(user, name, found[name])
-    say(f"set for {user}: {', '.join(sorted(wanted)) or 'nothing'}")
+    if as_json:
+        show_json({"set": sorted(wanted), "user": user})
+    else:
+        say(f"set for {user}: {', '.join(sorted(wanted)) or 'nothing, for the file sets none'}")
 
 
 @secret.command("test")
@@ -167,13 +195,19 @@ def test_secret(ctx: click.Context, name: str, tool: str, capabilities: Path | N
     from wasmrt.net import HttpFailure, HttpRequest
     from wasmrt.secrets import checked_name
 
-    found = find_tool(tool, capabilities=capabilities)
-    auth, name = auth_section(found), checked_name(name)
+    found, name = find_tool(tool, capabilities=capabilities), checked_name(name)
+    example = f'"auth": {{"secret_name": "{name}", {_VALIDATION}}}'
+    auth = auth_section(found, hint=f"add one with a request that tells whether the secret works: {example}")
     check = auth.validation_endpoint
-    if auth.secret_name != name or check is None:
+    if auth.secret_name != name:
+        raise ConfigurationError(
+            f"the login of {found.name} is about {auth.secret_name}, not {name}",
+            hint=f"wasmrt secret test {auth.secret_name} --tool {tool}",
+        )
+    if check is None:
         raise ConfigurationError(
             f"the capability file of {found.name} says no request that would test {name}",
-            hint=f"its secret is {auth.secret_name}" if auth.secret_name != name else "run the tool instead",
+            hint=f"add one to its auth section: {_VALIDATION}",
         )
     kept = store()
     kept.get(user, name)  # a missing one is told as such, with the command that sets it

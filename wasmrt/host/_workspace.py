@@ -60,7 +60,8 @@ def _reader(context: CallContext, path: str) -> Workspace:
         raise denied(
             context,
             Decision(
-                False, Reason.NOT_GRANTED, "this runtime has no workspace", "give the runtime a workspace folder",
+                False, Reason.NOT_GRANTED, "this runtime has no workspace",
+                "give it a folder: wasmrt run --workspace DIR; in Python, WasmRuntimeConfig(workspace=DIR)",
                 capability="workspace", subject=path[:200],
             ),
         )  # fmt: skip

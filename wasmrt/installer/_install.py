@@ -62,8 +62,13 @@ class Proposal:
 
     @property
     def needs_decision(self) -> bool:
-        """A person has to agree: the tool asks for something, or differs from what was agreed to."""
-        return not self.is_installed and (self.previous is not None or self.grant != Capabilities.none())
+        """A person has to agree: the tool is new and asks for something, is other code, or would be allowed more.
+
+        The code that was agreed to with less power is no question.
+        """
+        if self.previous is None:
+            return self.grant != Capabilities.none()
+        return self.wider or self.draft.digest != self.previous.digest
 
 
 class Installer:
@@ -113,7 +118,7 @@ class Installer:
             data=fetched.data,
             grant=given,
             previous=previous,
-            warnings=(*result.warnings, *reading.problems),
+            warnings=(*fetched.warnings, *result.warnings, *reading.problems),
             changes=changes,
             wider=wider,
         )

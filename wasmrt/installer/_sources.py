@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -12,6 +13,8 @@ from wasmrt.errors import ComponentTooLargeError, SourceError
 from wasmrt.limits import MAX_CAPABILITY_FILE_BYTES
 
 SIDECAR_SUFFIX = ".capabilities.json"
+_PROJECT_FILE = "wasmrt.toml"
+"""What the folder of a tool's source holds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +27,8 @@ class Fetched:
     origin: str
     """Where it came from, in words fit to show."""
     sidecar: bytes | None = field(default=None, repr=False)
+    warnings: tuple[str, ...] = ()
+    """What is odd about where it came from, in sentences."""
 
 
 class Source(Protocol):
@@ -48,13 +53,26 @@ class FileSource:
     def fetch(self, *, max_bytes: int) -> Fetched:
         data = read_file(self.path, "component", max_bytes=max_bytes)
         beside = self.path.with_name(self.path.name.removesuffix(".wasm") + SIDECAR_SUFFIX)
-        sidecar = self.sidecar or (beside if beside.is_file() else None)
+        path = self.sidecar or (beside if beside.is_file() else None)
+        sidecar = None if path is None else read_capability_file(path)
         return Fetched(
             data=data,
             name=self.path.name.removesuffix(".wasm"),
             origin=f"file {self.path.name}",
-            sidecar=None if sidecar is None else read_capability_file(sidecar),
+            sidecar=sidecar,
+            warnings=() if self.sidecar is not None else tuple(_stale(beside, sidecar)),
         )
+
+
+def _stale(beside: Path, used: bytes | None) -> Iterator[str]:
+    """A build puts a copy of the project's capability file beside the component; an edit since then is not in it."""
+    project = beside.absolute().parent.parent
+    original = project / beside.name
+    if not (project / _PROJECT_FILE).is_file() or not original.is_file():
+        return
+    if read_capability_file(original) != used:
+        had = "has no copy" if used is None else "has an older copy"
+        yield f"the build folder {had} of the project's {beside.name}; wasmrt build brings it up to date"
 
 
 def read_capability_file(path: Path) -> bytes:

@@ -26,7 +26,7 @@ def judged_addresses(
         left = max(0.0, ends_at - time.monotonic())
         addresses = resolver.resolve(url.host, url.port, timeout_seconds=left)
     except ResolveError as error:
-        hint = "check the host's name"
+        hint = "check its spelling, and that this machine is online and can look names up"
         return (), Decision(False, Reason.NO_ADDRESS, error.message, hint, "http", url.origin)
     decision = judge_addresses(addresses, networks, url.origin)
     return (addresses if decision.allowed else ()), decision

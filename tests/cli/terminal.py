@@ -1,0 +1,27 @@
+"""A person at a terminal, for the commands that ask."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+
+def on_a_terminal(answer: bytes, *arguments: str | Path) -> tuple[int, str]:
+    """Runs the command with a terminal for stdin and stderr, and types the answer."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "wasmrt", *map(str, arguments)], stdin=theirs, stderr=theirs, stdout=subprocess.DEVNULL
+    )
+    os.close(theirs)
+    os.write(ours, answer)
+    said = b""
+    try:
+        while chunk := os.read(ours, 4096):
+            said += chunk
+    except OSError:  # how a terminal says that the other side is gone
+        pass
+    os.close(ours)
+    return process.wait(), said.decode()

@@ -1,0 +1,61 @@
+"""The secrets that a tool's capability file names and that are not set, each with the step that sets it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from wasmrt.cli._output import say
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from wasmrt.capabilities import Capabilities, CapabilityFile
+
+
+class MissingSecret(NamedTuple):
+    """A secret that the tool cannot do without."""
+
+    name: str
+    problem: str
+    """`the secret NAME is not set`, or that it has expired or cannot be read."""
+    hint: str | None
+
+
+def missing_secrets(
+    file: CapabilityFile, *, granted: Capabilities | None = None, tool: str = "TOOL", user: str | None = None
+) -> list[MissingSecret]:
+    """Look each secret up that a file needs; optional ones are left out.
+
+    `granted` narrows which credentials count; `tool` is what a login is for.
+    """
+    names = dict.fromkeys(_needed(file, file.capabilities if granted is None else granted))
+    if not names:
+        return []
+    from wasmrt.cli._door import store
+    from wasmrt.errors import SecretError
+    from wasmrt.secrets import DEFAULT_USER
+
+    found = []
+    kept = store()
+    login = file.auth.secret_name if file.auth is not None and file.auth.oauth is not None else None
+    for name in names:
+        try:
+            kept.get(user or DEFAULT_USER, name)
+        except SecretError as error:
+            hint = f"run: wasmrt auth {tool}" if name == login else error.hint
+            found.append(MissingSecret(name, error.message, hint))
+    return found
+
+
+def _needed(file: CapabilityFile, granted: Capabilities) -> Iterator[str]:
+    if file.auth is not None and not file.auth.optional:
+        yield file.auth.secret_name
+    yield from (asked.name for asked in file.setup_secrets if not asked.optional)
+    if granted.http is not None:
+        yield from (mapping.secret_name for mapping in granted.http.credentials if not mapping.optional)
+
+
+def tell_missing(missing: Iterable[MissingSecret]) -> None:
+    """Say each with its step."""
+    for secret in missing:
+        say(f"warning: {secret.problem}" + (f"; {secret.hint}" if secret.hint else ""))
