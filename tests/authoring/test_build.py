@@ -84,6 +84,15 @@ def test_an_unsound_capability_file_fails_the_build_with_its_path(c_project: Pro
         build(c_project, agree=nobody)
 
 
+def test_an_edit_of_the_capability_file_since_the_build_is_told_until_the_next_one(c_project: Project) -> None:
+    command = ["inspect", str(c_project.component)]
+    assert CliRunner().invoke(cli, command, prog_name="wasmrt").stderr == ""
+    c_project.sidecar.write_text('{"workspace": {"allowed_prefixes": ["elsewhere/"]}}')
+    assert "wasmrt build brings it up to date" in CliRunner().invoke(cli, command, prog_name="wasmrt").stderr
+    build(c_project, agree=nobody)
+    assert CliRunner().invoke(cli, command, prog_name="wasmrt").stderr == ""
+
+
 def test_without_a_wit_file_the_build_says_where_to_take_it_from(c_project: Project) -> None:
     c_project.wit.unlink()
     with pytest.raises(BuildError, match=r"wit/tool\.wit"):

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
 from wasmrt.authoring import Project, changes
 from wasmrt.cli import cli
 from wasmrt.cli import dev as dev_file
+from wasmrt.cli._authoring import telling
+from wasmrt.cli._events import Lines, Words
 from wasmrt.errors import ConfigurationError
 from wasmrt.limits import MAX_PROJECT_FILES
 
@@ -92,8 +98,7 @@ def test_dev_builds_tests_and_runs_again_after_a_change(
     clock = Clock(
         lambda: source.write_text(good + "\nint broken = ;\n"), None, lambda: source.write_text(good + "\n"), None
     )
-    options = {"params": '{"place": "Atlantis"}', "part": None, "workspace": files, "yes": False}
-    dev_file.watch(c_project, clock, **options)
+    dev_file.watch(c_project, clock, dev_file.Trial(params='{"place": "Atlantis"}', workspace=files), Words())
 
     said = capsys.readouterr().err
     rounds = said.split("-- ")[1:]
@@ -103,6 +108,50 @@ def test_dev_builds_tests_and_runs_again_after_a_change(
     assert "expected expression" in rounds[1]
     assert "hint:" in rounds[1]
     assert "5 passed, 0 failed" in rounds[2]
+
+
+def test_dev_tells_a_program_one_line_for_each_event(
+    c_project: Project, capsys: pytest.CaptureFixture[str], write_cases: Callable[..., None]
+) -> None:
+    source = c_project.folder / "tool.c"
+    good = source.read_text()
+    refused = {"name": "says what is unknown", "input": {}, "expected_error": {"code": "invalid-parameters"}}
+    write_cases(c_project, refused, {"name": "fails", "input": {}, "expected_output": 1})
+    clock = Clock(
+        lambda: source.write_text(good + "\nint broken = ;\n"), None, lambda: source.write_text(good + "\n"), None
+    )
+    dev_file.watch(c_project, clock, dev_file.Trial(params="{}"), Lines())
+
+    told = capsys.readouterr()
+    assert told.err == ""
+    events = [json.loads(line) for line in told.out.splitlines()]
+    words = " ".join(event["event"] for event in events)
+    whole_round = "changed step step built case case tested failed waiting"
+    assert words == f"{whole_round} changed failed waiting {whole_round}"
+    changed, step, _, built, passed, failed, tested, refusal, _, _, broken, *_ = events
+    assert changed["files"] == ["weather"]
+    assert step["doing"] == "compiling tool.c"
+    assert built["tools"] == ["weather"]
+    assert (passed["passed"], failed["passed"]) == (True, False)
+    assert (tested["passed"], tested["failed"]) == (1, 1)
+    assert refusal["code"] == "invalid-parameters"
+    assert "expected expression" in broken["output"]
+
+
+def test_a_step_that_lasts_is_announced_where_no_terminal_spins(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("wasmrt.cli._authoring._PATIENCE_SECONDS", 0.0)
+    said = threading.Event()
+    monkeypatch.setattr("wasmrt.cli._authoring.say", lambda text: (click.echo(text, err=True), said.set()))
+    with telling(quiet=False)("compiling tool.c"):
+        assert said.wait(10)
+    first, last = capsys.readouterr().err.splitlines()
+    assert first == "compiling tool.c ..."
+    assert re.fullmatch(r"compiling tool\.c \([0-9.]+ s\)", last)
+    with telling(quiet=True)("compiling tool.c"):
+        pass
+    assert capsys.readouterr().err == ""
 
 
 def test_dev_ends_quietly_on_ctrl_c(c_project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,13 +11,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from wasmrt.cli._output import is_interactive, printable, say, size_in_words
+from wasmrt.cli._output import is_interactive, printable, say, say_lines, size_in_words
 from wasmrt.errors import BuildError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from wasmrt.authoring import Agree, Built, Progress, TestResult
+
+_PATIENCE_SECONDS = 1.0
 
 
 def agreeing(*, yes: bool, as_json: bool) -> Agree:
@@ -33,22 +36,41 @@ def agreeing(*, yes: bool, as_json: bool) -> Agree:
 
 
 def telling(*, quiet: bool) -> Progress:
-    """Return how progress is told: one line for each step when it is over, with its time."""
+    """Return how progress is told: a line for each step when it is over, with its time.
+
+    While a step lasts, a terminal shows a spinner; anything else gets one more line once it takes over a second.
+    """
 
     @contextmanager
     def tell(doing: str) -> Iterator[None]:
         started = time.monotonic()
-        if not quiet and sys.stderr.isatty():
-            from rich.console import Console
-
-            with Console(stderr=True).status(printable(doing), spinner="dots"):
-                yield
-        else:
+        if quiet:
             yield
-        if not quiet:
-            say(f"{doing} ({time.monotonic() - started:.1f} s)")
+            return
+        with _spinning(doing) if sys.stderr.isatty() else _announced(doing):
+            yield
+        say(f"{doing} ({time.monotonic() - started:.1f} s)")
 
     return tell
+
+
+@contextmanager
+def _spinning(doing: str) -> Iterator[None]:
+    from rich.console import Console
+
+    with Console(stderr=True).status(printable(doing), spinner="dots"):
+        yield
+
+
+@contextmanager
+def _announced(doing: str) -> Iterator[None]:
+    late = threading.Timer(_PATIENCE_SECONDS, say, [f"{doing} ..."])
+    late.daemon = True
+    late.start()
+    try:
+        yield
+    finally:
+        late.cancel()
 
 
 @contextmanager
@@ -57,9 +79,15 @@ def showing_output(*, quiet: bool) -> Iterator[None]:
     try:
         yield
     except BuildError as error:
-        if error.output and not quiet:
-            say(error.output)
+        if not quiet:
+            show_output(error)
         raise
+
+
+def show_output(error: BuildError) -> None:
+    """What the failed build step printed."""
+    if error.output:
+        say_lines(error.output)
 
 
 def show_built(built: Built) -> None:

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from wasmrt.cli._authoring import agreeing, show_built, show_results, showing_output, telling
-from wasmrt.cli._errors import fail
-from wasmrt.cli._output import say, show_json
+from wasmrt.cli._events import Events, Lines, Words
 from wasmrt.errors import WasmrtError
 
 if TYPE_CHECKING:
     from wasmrt.authoring import Project, Wait
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """What each round does besides building and testing."""
+
+    params: str | None = None
+    part: str | None = None
+    workspace: Path | None = None
+    yes: bool = False
 
 
 def wait(seconds: float) -> bool:
@@ -34,10 +43,13 @@ def wait(seconds: float) -> bool:
     help="For --params: the folder that workspace prefixes are below.",
 )
 @click.option("--yes", is_flag=True, help="Fetch the packages that the build needs without being asked.")
-def dev(folder: Path, params: str | None, part: str | None, workspace: Path | None, yes: bool) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print each event as a line of JSON, on stdout.")
+def dev(folder: Path, params: str | None, part: str | None, workspace: Path | None, yes: bool, as_json: bool) -> None:
     """Build and test the tool in DIR, and again whenever a file changes. Ctrl-C ends it.
 
     With --params the new component is also run, with all that its capability file asks for.
+
+    The events of --json are changed, step, built, case, tested, result, failed and waiting.
 
     \b
     Examples:
@@ -46,12 +58,11 @@ def dev(folder: Path, params: str | None, part: str | None, workspace: Path | No
     """
     from wasmrt.authoring import open_project
 
-    watch(open_project(folder), wait, params=params, part=part, workspace=workspace, yes=yes)
+    trial = Trial(params=params, part=part, workspace=workspace, yes=yes)
+    watch(open_project(folder), wait, trial, Lines() if as_json else Words())
 
 
-def watch(
-    project: Project, wait: Wait, *, params: str | None, part: str | None, workspace: Path | None, yes: bool
-) -> None:
+def watch(project: Project, wait: Wait, trial: Trial, events: Events) -> None:
     """Do a round now and after every change, for as long as `wait` says."""
     from wasmrt.authoring import changes
 
@@ -59,38 +70,35 @@ def watch(
     told: tuple[str, ...] = (project.name,)
     try:
         while told:
-            say(f"-- {', '.join(told[:5])}{' and more' if len(told) > 5 else ''}")
-            _round(project, params, part, workspace, yes)
-            say("waiting for a change; Ctrl-C ends")
+            events.changed(told)
+            _round(project, trial, events)
+            events.waiting()
             told = next(changed, ())
     except KeyboardInterrupt:
-        say("")
+        events.ended()
 
 
-def _round(project: Project, params: str | None, part: str | None, workspace: Path | None, yes: bool) -> None:
+def _round(project: Project, trial: Trial, events: Events) -> None:
     from wasmrt.authoring import build, read_cases, read_component, run_cases, sidecar_of
 
     try:
-        with showing_output(quiet=False):
-            built = build(project, agree=agreeing(yes=yes, as_json=False), progress=telling(quiet=False))
-        show_built(built)
+        events.built(build(project, agree=events.agreeing(yes=trial.yes), progress=events.step))
         if any((project.folder / "tests").glob("*.json")):
-            show_results(
-                run_cases(project.name, read_component(project), sidecar_of(project), read_cases(project)), say
-            )
-        if params is not None:
-            _call(project, params, part, workspace)
+            cases = read_cases(project)
+            events.tested(run_cases(project.name, read_component(project), sidecar_of(project), cases))
+        if trial.params is not None:
+            _call(project, trial.params, trial, events)
     except WasmrtError as error:
-        fail(error, as_json=False)  # a mistake in the source ends the round, not the command
+        events.failed(error)  # a mistake in the source ends the round, not the command
 
 
-def _call(project: Project, params: str, part: str | None, workspace: Path | None) -> None:
+def _call(project: Project, params: str, trial: Trial, events: Events) -> None:
     from wasmrt.authoring import read_component, sidecar_of
     from wasmrt.capabilities import Capabilities, parse
     from wasmrt.cli._tools import open_runtime
 
     sidecar = sidecar_of(project)
     grant = Capabilities.none() if sidecar is None else parse(sidecar).capabilities
-    with open_runtime(grant, workspace=workspace) as runtime:
+    with open_runtime(grant, workspace=trial.workspace) as runtime:
         tool = runtime.prepare(project.name, read_component(project), grant)
-        show_json((tool if part is None else tool.tool(part)).execute(params).result)
+        events.result((tool if trial.part is None else tool.tool(trial.part)).execute(params))
