@@ -86,3 +86,36 @@ def test_the_wit_alone_can_be_kept_as_a_file(wasmrt: Run, tool_file: Write, enco
     shown = wasmrt("inspect", tool_file(data=encode(exporting("tidy"))), "--wit").stdout
     assert shown.startswith("package root:component;\n\nworld root {\n")
     assert "  export tidy: func();\n}" in shown
+
+
+HANDLES = """(component
+  (type $door' (resource (rep i32)))
+  (export $door "door" (type $door'))
+  (core func $new (canon resource.new $door'))
+  (core module $m (import "" "new" (func $new (param i32) (result i32)))
+    (func (export "open") (result i32) (call $new (i32.const 7)))
+    (func (export "count") (result i32) (i32.const 3)))
+  (core instance $i (instantiate $m (with "" (instance (export "new" (func $new))))))
+  (func (export "open-door") (result (own $door)) (canon lift (core func $i "open")))
+  {count})"""
+COUNT = '(func (export "count") (result u32) (canon lift (core func $i "count")))'
+
+
+def test_a_function_that_json_cannot_call_is_named_with_the_reason(
+    wasmrt: Run, tool_file: Write, encode: Encode
+) -> None:
+    path = tool_file(data=encode(HANDLES.format(count=COUNT)))
+    report = json.loads(wasmrt("inspect", path, "--json").stdout)
+    assert [tool["name"] for tool in report["tools"]] == ["count"]
+    (refused,) = report["not_callable"]
+    assert refused["function"].startswith("open-door: func()")
+    assert "resource handle" in refused["problem"]
+    assert "  no tool: open-door: func()" in wasmrt("inspect", path).stdout
+    assert wasmrt("run", path).stdout == "3\n"
+
+
+def test_a_component_of_nothing_but_handles_is_refused_with_the_reason(
+    wasmrt: Run, tool_file: Write, encode: Encode
+) -> None:
+    told = wasmrt("inspect", tool_file(data=encode(HANDLES.format(count=""))), code=2).stderr
+    assert "resource" in told

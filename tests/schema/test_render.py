@@ -207,6 +207,7 @@ def test_strict_requires_every_property_and_lets_optional_ones_be_null():
         ({"a": {"type": "object", "additionalProperties": STRING}}, "an object that takes any field"),
         ({"a": {"type": "string", "not": {"const": "x"}}}, "it uses not"),
         ({"a": {"enum": list(range(1001))}}, "too many properties or enum values"),
+        ({"a": {"enum": [f"{number:060}" for number in range(251)]}}, "too long together"),
         ({"a": {"type": "array", "items": {"type": "array"}}}, "takes any value at all"),
     ],
 )
@@ -215,6 +216,19 @@ def test_what_has_no_strict_form_is_refused_with_the_reason(properties, why):
     with pytest.raises(ConfigurationError, match=why):
         render("t", "", schema, "openai", strict=True)
     rendered(schema)
+
+
+def test_strict_keeps_a_long_enum_of_short_words_and_a_plain_pattern_only():
+    schema = {"type": "object", "required": ["a", "b", "c", "d"], "properties": {
+        "a": {"enum": [str(number) for number in range(1000)]},
+        "b": {"type": "string", "pattern": "^(?:a|b)+$"},
+        "c": {"type": "string", "pattern": "^(?=.*a)b"},
+        "d": {"type": "string", "pattern": r"(a)\1"},
+    }}  # fmt: skip
+    strict = rendered(schema, strict=True)["properties"]
+    assert len(strict["a"]["enum"]) == 1000
+    assert strict["b"] == {"type": "string", "pattern": "^(?:a|b)+$"}
+    assert strict["c"] == strict["d"] == STRING
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a.b", "x" * 65, "é", "a\n"])

@@ -79,9 +79,14 @@ def detect(linker: Linker, data: bytes) -> World:
 
 
 def _nothing_to_run(kind: ComponentType) -> str:
+    from wasmrt.schema import exported_functions  # only on the way to an error
+
     known = [interface.name for interface in kind.exports] + [name for name, _ in kind.functions]
     shown = ", ".join(known[:5]) if known else "nothing"
-    return f"the component is of no world that can be run here; it exports {plain(shown, 300)}"
+    message = f"the component is of no world that can be run here; it exports {plain(shown, 300)}"
+    for function in exported_functions(kind)[:1]:
+        return f"{message}; of {plain(function.function, 100)}: {function.problem}"
+    return message
 
 
 def _exports(linker: Linker, interface: str, expected: dict[str, str]) -> list[Export]:

@@ -7,7 +7,7 @@ import textwrap
 from shutil import get_terminal_size
 from typing import Any
 
-from wasmrt.cli._output import show, show_section, size_in_words
+from wasmrt.cli._output import say, show, show_section, size_in_words
 
 _MAX_TOOLS = 8
 _MAX_WIDTH = 120
@@ -19,6 +19,8 @@ def show_report(report: dict[str, Any]) -> None:
     origin = "a file, granted nothing" if report["origin"] == "file" and not report["granted"][1:] else report["origin"]
     show(f"{report['name']}{number} ({origin}): {report['world']}, {size_in_words(report['size_bytes'])}")
     show(f"digest: {report['digest']}")
+    for warning in report["warnings"]:
+        say(f"warning: {warning}")
     if report["installed_at"]:
         show(f"from: {report['source']}, {report['installed_at']}")
     if report["built_with"]:
@@ -26,7 +28,13 @@ def show_report(report: dict[str, Any]) -> None:
     if len(report["versions"]) > 1:
         show_section("versions", [_version(version) for version in report["versions"]])
     _show_tools(report["tools"])
+    for refused in report["not_callable"][:_MAX_TOOLS]:
+        show(_wrapped(f"no tool: {refused['function']}, since {refused['problem']}", 2))
+    if len(report["not_callable"]) > _MAX_TOOLS:
+        show(f"  no tool: {len(report['not_callable']) - _MAX_TOOLS} functions more")
     _show_capabilities(report["capabilities"])
+    for secret in report["missing_secrets"]:
+        show(_wrapped(f"{secret['problem']}; {secret['hint'] or 'set it again'}", 0))
     if "limits" in report:
         show_section("limits", [_limit(name, row["limit"], row["to_start"]) for name, row in report["limits"].items()])
     show("more: --json has the schemas, --wit every import and export")

@@ -38,6 +38,7 @@ class FoundTool(NamedTuple):
     grant: Capabilities
     sidecar: str | None = None
     version: ToolVersion | None = None
+    warnings: tuple[str, ...] = ()
 
 
 def find_tool(name_or_path: str, *, capabilities: Path | None = None, number: int | None = None) -> FoundTool:
@@ -71,6 +72,7 @@ def _from_file(path: Path, capabilities: Path | None) -> FoundTool:
         origin="file",
         grant=grant,
         sidecar=None if fetched.sidecar is None else fetched.sidecar.decode("utf-8", "replace"),
+        warnings=fetched.warnings,
     )
 
 

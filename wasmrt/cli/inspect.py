@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wasmrt.cli._inspected import show_report
+from wasmrt.cli._missing import missing_secrets
 from wasmrt.cli._output import json_option, show, show_json
 from wasmrt.cli._reading import capabilities_of, exports_of, imports_of, refusals
 from wasmrt.cli._tools import FoundTool, find_tool, open_runtime, prepare
@@ -80,6 +81,7 @@ def _report(found: FoundTool, prepared: PreparedTool) -> dict[str, Any]:
     return {
         "name": found.name,
         "origin": found.origin,
+        "warnings": list(found.warnings),
         "world": prepared.world,
         "digest": prepared.digest,
         "size_bytes": len(found.data),
@@ -88,16 +90,43 @@ def _report(found: FoundTool, prepared: PreparedTool) -> dict[str, Any]:
         "built_with": producers(found.data),
         "wit": wit_text(prepared.type),
         "tools": [spec.as_dict() for spec in prepared.tools],
+        "not_callable": _not_callable(prepared),
         "sidecar": None if found.sidecar is None else json.loads(found.sidecar),
         "capabilities": listed,
         "asks": [] if asked is None else list(explain(asked)),
         "granted": list(explain(found.grant)),
         "refused": refusals(listed),
+        "missing_secrets": _missing(found),
         "version": None if version is None else version.number,
         "versions": [] if version is None else _versions(version.name),
         "installed_at": None if version is None else version.installed_at,
         "source": None if version is None else version.origin,
     }
+
+
+def _not_callable(prepared: PreparedTool) -> list[dict[str, str | None]]:
+    """Of a world that is not ours: the functions that are no tools, each with the reason."""
+    from wasmrt.installer import ANY_WORLD
+    from wasmrt.schema import exported_functions
+
+    if prepared.world != ANY_WORLD:
+        return []
+    called = {spec.name for spec in prepared.tools}
+    return [
+        {"function": function.signature, "problem": function.problem or "the component has too many functions"}
+        for function in exported_functions(prepared.type)
+        if function.tool not in called
+    ]
+
+
+def _missing(found: FoundTool) -> list[dict[str, Any]]:
+    """The secrets that are not set; of a file, those that it asks for, since nothing was granted to it yet."""
+    from wasmrt.capabilities import parse
+
+    if found.sidecar is None:
+        return []
+    granted = None if found.origin == "file" else found.grant
+    return [secret._asdict() for secret in missing_secrets(parse(found.sidecar), granted=granted, tool=found.name)]
 
 
 def _versions(name: str) -> list[dict[str, Any]]:

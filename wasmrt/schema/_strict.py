@@ -1,12 +1,14 @@
 """OpenAI's strict mode: which schemas have such a form, and what it is.
 
 Its rules (structured outputs, "Supported schemas"): every object closed, every property required, choices as anyOf
-below the top, up to 5,000 properties, 10 levels, 1,000 enum values and 120,000 characters of names; no keyword that
-is not listed. A schema is refused where the form would forbid a call that the tool takes.
+below the top, up to 5,000 properties, 10 levels, 1,000 enum values, 120,000 characters of names, enum values and
+consts, of which 15,000 in an enum of over 250 values; no keyword that is not listed. A schema is refused where the
+form would forbid a call that the tool takes.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,12 +18,15 @@ MAX_PROPERTIES = 5_000
 MAX_LEVELS = 10
 MAX_ENUM_VALUES = 1_000
 MAX_NAME_CHARS = 120_000
+MAX_LONG_ENUM_VALUES, MAX_LONG_ENUM_CHARS = 250, 15_000
 KEYWORDS = frozenset({
     "additionalProperties", "anyOf", "const", "description", "enum", "exclusiveMaximum", "exclusiveMinimum", "format",
     "items", "maxItems", "maximum", "minItems", "minimum", "multipleOf", "pattern", "properties", "required", "title",
     "type",
 })  # fmt: skip
 FORMATS = frozenset({"date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uuid"})
+_LOOKS_AROUND = re.compile(r"\(\?(?!:)|\\[1-9k]")
+"""Groups other than `(?:`, and references back: grammars that steer a model's output have neither."""
 _NULL = {"type": "null"}
 
 
@@ -29,12 +34,20 @@ def strict_problem(schema: dict[str, Any]) -> str | None:
     """Why a rendered schema has no strict form; None where it has one."""
     parts = list(_walk(schema, 1))
     names = [name for part, _ in parts for name in part.get("properties", {})]
-    enums = [str(option) for part, _ in parts for option in part.get("enum", ())]
-    if len(names) > MAX_PROPERTIES or sum(map(len, names + enums)) > MAX_NAME_CHARS or len(enums) > MAX_ENUM_VALUES:
+    enums = [[str(option) for option in part.get("enum", ())] for part, _ in parts]
+    values = [value for enum in enums for value in enum]
+    consts = [str(part["const"]) for part, _ in parts if "const" in part]
+    if len(names) > MAX_PROPERTIES or len(values) > MAX_ENUM_VALUES:
         return "it has too many properties or enum values"
+    if sum(map(len, names + values + consts)) > MAX_NAME_CHARS or any(map(_is_too_long, enums)):
+        return "the names of its properties and enum values are too long together"
     if max(level for _, level in parts) > MAX_LEVELS:
         return f"it is nested over {MAX_LEVELS} levels deep"
     return next((problem for part, _ in parts if (problem := _problem(part)) is not None), None)
+
+
+def _is_too_long(enum: list[str]) -> bool:
+    return len(enum) > MAX_LONG_ENUM_VALUES and sum(map(len, enum)) > MAX_LONG_ENUM_CHARS
 
 
 def tightened(schema: dict[str, Any]) -> dict[str, Any]:
@@ -42,6 +55,8 @@ def tightened(schema: dict[str, Any]) -> dict[str, Any]:
     kept = {key: value for key, value in schema.items() if key in KEYWORDS}
     if kept.get("format") not in FORMATS:
         kept.pop("format", None)
+    if _LOOKS_AROUND.search(kept.get("pattern", "")):
+        del kept["pattern"]
     closed = kept.pop("additionalProperties", None)
     tight = rebuilt(kept, tightened)
     if tight.get("type") != "object":
