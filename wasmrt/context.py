@@ -102,9 +102,10 @@ class LogicalClock:
 
 
 class HttpDoor(Protocol):
-    """wasmrt.net's door: judges, sends and scrubs one request, or raises `HttpFailure`."""
+    """wasmrt.net's door: judges, sends and scrubs one request, or raises `HttpFailure`; `open` waits for the head."""
 
     def fetch(self, call: Any, request: Any) -> Any: ...
+    def open(self, call: Any, request: Any) -> Any: ...
 
 
 class Workspace(Protocol):
@@ -394,6 +395,12 @@ class CallContext:
         if make not in self._parts:
             self._parts[make] = make()
         return self._parts[make]  # type: ignore[no-any-return]
+
+    def release(self) -> None:
+        """Close what rooms keep open for this call, its guest being gone: every part that has a `close`."""
+        for part in (self._parts or {}).values():
+            if (close := getattr(part, "close", None)) is not None:
+                close()
 
     def decide(self, decision: Decision) -> Decision:
         """Remember a decision for the result and the audit record; the ones over the cap are counted."""

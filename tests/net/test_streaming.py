@@ -124,13 +124,27 @@ def test_what_was_received_is_charged_as_it_comes(world: MakeWorld) -> None:
         assert 0 < first < call.received_bytes
 
 
+def test_a_body_that_says_it_is_over_the_cap_is_not_read(world: MakeWorld) -> None:
+    w = world(lambda r, c: http_response(b"", length=30_001))
+    call = w.call(max_response_bytes=30_000)
+    with pytest.raises(HttpFailure) as caught:
+        opened(w, call)
+    assert (caught.value.kind, caught.value.code) == (FailureKind.OUTPUT_TOO_LARGE, "response-too-large")
+    assert call.decisions[-1].reason is Reason.RESPONSE_TOO_LARGE
+    assert w.door.fetch(call, HttpRequest("HEAD", w.url())).status == 200
+
+
 def test_a_body_over_the_cap_ends_the_reading_and_is_on_record(world: MakeWorld) -> None:
-    w = world(lambda r, c: http_response(b"one line\n" * 9000))
+    def script(request: ReceivedRequest, connection: ServerConnection) -> bytes:
+        connection.send(HEAD + b"Transfer-Encoding: chunked\r\n\r\n")
+        return chunk(b"one line\n" * 9000) + chunk(b"")
+
+    w = world(script)
     call = w.call(max_response_bytes=30_000)
     with opened(w, call) as answer, pytest.raises(HttpFailure) as caught:
         while answer.read():
             pass
-    assert (caught.value.kind, caught.value.code) == (FailureKind.OUTPUT_TOO_LARGE, "response-too-large")
+    assert caught.value.code == "response-too-large"
     assert call.decisions[-1].reason is Reason.RESPONSE_TOO_LARGE
 
 

@@ -13,33 +13,59 @@ from wasmrt.capabilities import Capabilities, EndpointPattern, HttpCapability
 from wasmrt.context import Clock, LogicalClock, SystemClock
 from wasmrt.engine import Case, Err, Ok
 from wasmrt.errors import BudgetExceededError, InternalError, TrapError
-from wasmrt.limits import MAX_HEADERS, MAX_HELD_HTTP_BYTES, MIB
+from wasmrt.limits import MAX_HEADERS, MAX_HELD_HTTP_BYTES, MAX_OPEN_ANSWERS, MIB
 from wasmrt.model import Decision, Reason
-from wasmrt.net import FailureKind, HttpFailure, HttpRequest, HttpResponse
+from wasmrt.net import FailureKind, HttpFailure, HttpRequest
 
 _T = "http/types#"
 _STREAM = "io/streams#[method]"
 
 
+class Answer:
+    """An answer whose body comes in pieces; one of them may be a failure."""
+
+    status = 200
+    headers = (("x-a", "1"), ("X-A", "2"))
+
+    def __init__(self, *pieces: bytes | HttpFailure) -> None:
+        self.left = list(pieces)
+        self.closed = False
+
+    def read(self) -> bytes:
+        piece = self.left.pop(0) if self.left else b""
+        if isinstance(piece, HttpFailure):
+            raise piece
+        return piece
+
+    def close(self) -> None:
+        self.closed = True
+
+
 class Door:
-    """Answers every request with the same, and keeps what was asked."""
+    """Answers every request with the same pieces, and keeps what was asked and answered."""
 
-    def __init__(self, answer: HttpResponse | HttpFailure | None = None) -> None:
-        self.answer = answer or HttpResponse(200, (("x-a", "1"), ("X-A", "2")), b"the answer")
+    def __init__(self, *pieces: bytes | HttpFailure, refuses: HttpFailure | None = None) -> None:
+        self.pieces = pieces or (b"the answer",)
+        self.refuses = refuses
         self.asked: list[HttpRequest] = []
+        self.answers: list[Answer] = []
 
-    def fetch(self, call: object, request: HttpRequest) -> HttpResponse:
+    def fetch(self, call: object, request: HttpRequest) -> None:
+        raise AssertionError("wasi:http does not wait for whole answers")
+
+    def open(self, call: object, request: HttpRequest) -> Answer:
         self.asked.append(request)
-        if isinstance(self.answer, HttpFailure):
-            raise self.answer
-        return self.answer
+        if self.refuses is not None:
+            raise self.refuses
+        self.answers.append(Answer(*self.pieces))
+        return self.answers[-1]
 
 
 class Client:
     """A guest that may ask api.example.com, through a door of ours."""
 
-    def __init__(self, answer: HttpResponse | HttpFailure | None = None, **options: Any) -> None:
-        self.door = Door(answer)
+    def __init__(self, *pieces: bytes | HttpFailure, refuses: HttpFailure | None = None, **options: Any) -> None:
+        self.door = Door(*pieces, refuses=refuses)
         grant = Capabilities.none().with_http(
             HttpCapability((EndpointPattern("api.example.com"),), max_request_bytes=1000)
         )
@@ -61,6 +87,14 @@ class Client:
 
     def answer(self, request: int) -> Any:
         return self("[method]future-incoming-response.get", self.handle(request).value)
+
+    def body(self) -> tuple[int, int]:
+        """Ask, and return the body of the answer and its stream."""
+        body = self("[method]incoming-response.consume", self.answer(self.request()).value.value).value
+        return body, self("[method]incoming-body.stream", body).value
+
+    def read(self, stream: int, count: int = 1000) -> Any:
+        return self.guest(_STREAM + "input-stream.blocking-read", stream, count)
 
 
 def test_a_request_is_sent_as_the_guest_put_it_together() -> None:
@@ -174,12 +208,74 @@ def test_a_body_over_the_grants_cap_is_an_error_with_its_code() -> None:
     assert client("http-error-code", answer.value.value) == Case("HTTP-request-body-size", 1000)
 
 
-def test_bodies_that_a_call_holds_are_capped_together() -> None:
-    client = Client(HttpResponse(200, (), bytes(8 * MIB)))
+def test_bodies_that_a_call_reads_are_capped_together() -> None:
+    client = Client(*(bytes(MIB),) * (MAX_HELD_HTTP_BYTES // MIB + 1))
+    _, stream = client.body()
     with pytest.raises(BudgetExceededError) as caught:
-        for _ in range(MAX_HELD_HTTP_BYTES // (8 * MIB) + 1):
-            client.answer(client.request())
+        while isinstance(client.read(stream, MIB), Ok):
+            pass
     assert caught.value.setting == "limits.MAX_HELD_HTTP_BYTES"
+
+
+def test_a_body_is_read_no_faster_than_the_guest_asks() -> None:
+    client = Client(b"first", b"second", b"third")
+    _, stream = client.body()
+    (answer,) = client.door.answers
+    assert answer.left == [b"first", b"second", b"third"]
+    assert client.read(stream, 0) == Ok(b"") and len(answer.left) == 3
+    assert [client.read(stream, 3), client.read(stream, 3)] == [Ok(b"fir"), Ok(b"st")]
+    assert answer.left == [b"second", b"third"]
+    assert [client.read(stream) for _ in range(4)] == [
+        Ok(b"second"),
+        Ok(b"third"),
+        Err(Case("closed")),
+        Err(Case("closed")),
+    ]
+    assert answer.closed
+
+
+def test_a_body_that_breaks_off_is_an_error_of_the_stream_with_its_code() -> None:
+    client = Client(b"first", HttpFailure(FailureKind.OPERATION_FAILED, "connection", "it broke", request_sent=True))
+    _, stream = client.body()
+    assert client.read(stream) == Ok(b"first")
+    error = client.read(stream).value.value
+    assert client("http-error-code", error) == Case("connection-terminated")
+    assert client.guest("io/error#[method]error.to-debug-string", error) == "it broke"
+    assert client.read(stream) == Err(Case("closed"))
+    assert client.door.answers[0].closed
+
+
+@pytest.mark.parametrize("let_go", ["finish", "drop the body", "drop the response", "end the call"])
+def test_a_guest_that_lets_go_of_an_answer_lets_go_of_the_connection(let_go: str) -> None:
+    client = Client(b"first", b"second")
+    response = client.answer(client.request()).value.value
+    if let_go == "drop the response":
+        client.guest.drop("http/types#incoming-response", response)
+    elif let_go == "end the call":
+        client.guest.context.release()
+    else:
+        body = client("[method]incoming-response.consume", response).value
+        client.guest.drop("http/types#incoming-response", response)
+        assert not client.door.answers[0].closed
+        if let_go == "finish":
+            client("[static]incoming-body.finish", body)
+        else:
+            client.guest.drop("http/types#incoming-body", body)
+    assert client.door.answers[0].closed
+
+
+def test_a_guest_that_begins_many_answers_holds_a_few_connections() -> None:
+    client = Client(b"first", b"second")
+    streams = [client.body()[1] for _ in range(MAX_OPEN_ANSWERS + 3)]
+    assert [answer.closed for answer in client.door.answers] == [False] * MAX_OPEN_ANSWERS + [True] * 3
+    assert [client.read(stream) for stream in streams] == [Ok(b"first")] * MAX_OPEN_ANSWERS + [Ok(b"firstsecond")] * 3
+
+
+def test_an_answer_that_must_be_read_at_once_and_cannot_is_none() -> None:
+    client = Client(b"first", HttpFailure(FailureKind.OPERATION_FAILED, "connection", "it broke"))
+    for _ in range(MAX_OPEN_ANSWERS):
+        client.body()
+    assert client.answer(client.request()) == Ok(Err(Case("connection-terminated")))
 
 
 @pytest.mark.parametrize("http", [None, Door()])
@@ -235,13 +331,14 @@ _REFUSED = Decision(False, Reason.HOST_NOT_ALLOWED, "no way", "a line", "http", 
     ],
 )
 def test_a_failure_of_the_door_is_told_in_the_packages_words(failure: HttpFailure, expected: str) -> None:
-    client = Client(failure)
+    client = Client(refuses=failure)
     assert client.answer(client.request()).value.value.name == expected
     assert re.search(rf"[{{ ]{expected}[,( ]", _ANSWER), "a case that the type does not have cannot be told"
 
 
 def test_a_failure_without_a_word_of_its_own_is_told_with_its_next_step() -> None:
-    client = Client(HttpFailure(FailureKind.AUTH_REQUIRED, "credential-unusable", "too short", hint="set a longer one"))
+    failure = HttpFailure(FailureKind.AUTH_REQUIRED, "credential-unusable", "too short", hint="set a longer one")
+    client = Client(refuses=failure)
     expected = Case("internal-error", "credential-unusable: too short; set a longer one")
     assert client.answer(client.request()) == Ok(Err(expected))
 

@@ -89,6 +89,7 @@ def call(
             result, raw = _scan(context, *_lift(context, raw))
             context.check()  # reading an answer takes time too, and an answer that is late is none
         finally:
+            context.release()
             _leave(path, context)
         output = _output(context, result, raw, fuel)
     except BaseException as error:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import h11
 
 from wasmrt.limits import MAX_CONNECT_ATTEMPTS, MAX_HEADER_BYTES, MAX_HEADERS
-from wasmrt.net._connection import Connection, DeadConnectionError
+from wasmrt.net._connection import Connection, DeadConnectionError, content_length
 from wasmrt.net._decode import CodingError, Decoder, decoders_for
 from wasmrt.net._exchange import Exchange
 from wasmrt.net._headers import header_bytes
@@ -62,6 +62,8 @@ class Client:
             try:
                 head = connection.ask(request, exchange)
                 body = IncomingBody(self._pool, route, connection, head, exchange, max_response_bytes)
+                if request.method != "HEAD":
+                    body.check_length()
                 return RawResponse(head.status_code, head.headers.raw_items(), body)
             except BaseException as error:
                 self._pool.give_back(route, connection, healthy=False)
@@ -115,6 +117,11 @@ class IncomingBody:
                 self._give_back(healthy=True)
         finally:
             self.close()
+
+    def check_length(self) -> None:
+        """Refuse at once what says itself that it is too long."""
+        if not self._decoders and content_length(self._head) > self._room:
+            raise self._exchange.too_large()
 
     def close(self) -> None:
         """Let go of the connection: one with an answer that is half read carries no other."""

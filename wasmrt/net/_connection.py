@@ -55,7 +55,7 @@ class Connection:
         Raises:
             HttpFailure: it ended too early, or the exchange is over.
         """
-        left = _length(head)
+        left = content_length(head)
         try:
             while True:
                 event = self._http.next_event()
@@ -145,8 +145,10 @@ def _new_http() -> h11.Connection:
     return h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEADER_BYTES)
 
 
-def _length(head: h11.Response) -> int:
+def content_length(head: h11.Response) -> int:
     """Return the length that frames the body; 0 where something else does. h11 has checked both headers."""
+    if head.status_code in (204, 304):  # RFC 9112 6.3: these have no body, whatever their length says
+        return 0
     named = {name: value for name, value in head.headers if name in (b"content-length", b"transfer-encoding")}
     return int(named.get(b"content-length", 0)) if b"transfer-encoding" not in named else 0
 

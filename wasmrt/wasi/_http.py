@@ -18,6 +18,7 @@ from wasmrt.wasi._http_bodies import (
     Trailers,
     body_stream,
     drop_body,
+    drop_incoming,
     finish_body,
     finish_incoming,
     incoming_stream,
@@ -56,8 +57,15 @@ def _consume(ctx: CallContext, rep: int) -> Ok | Err:
     response = ctx.part(Handles).get(rep, Response)
     if response.body is None:
         return Err()
-    content, response.body = response.body, None
-    return Ok(ctx.part(Handles).add(IncomingBody(content)))
+    receiving, response.body = response.body, None
+    return Ok(ctx.part(Handles).add(IncomingBody(receiving)))
+
+
+def _drop_response(ctx: CallContext, rep: int) -> None:
+    unread = ctx.part(Handles).get(rep, Response).body
+    if unread is not None:
+        unread.close()
+    ctx.part(Handles).drop(rep)
 
 
 def _subscribe(kind: type[Pollable]) -> Callable[..., int]:
@@ -116,11 +124,13 @@ _TYPES: dict[str, Callable[..., Any]] = {
     "[static]response-outparam.set": unreachable("response-outparam", "set")["[method]response-outparam.set"],
 }
 
+_DROPS = {"outgoing-body": drop_body, "incoming-body": drop_incoming, "incoming-response": _drop_response}
+
 INTERFACES = (
     HostInterface(
         "wasi:http/types@0.2.0",
         _TYPES,
-        {name: drop_body if name == "outgoing-body" else drop_handle for name in _RESOURCES},
+        {name: _DROPS.get(name, drop_handle) for name in _RESOURCES},
     ),
     HostInterface("wasi:http/outgoing-handler@0.2.0", {"handle": handle}),
 )

@@ -1,4 +1,4 @@
-"""Bodies of `wasi:http@0.2`, both ways: what a guest writes is capped as it comes, what it gets is already here."""
+"""Bodies of `wasi:http@0.2`, both ways: what a guest writes is capped as it comes, what it gets comes as it reads."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ from typing import TYPE_CHECKING
 
 from wasmrt.engine import Case, Err, Ok
 from wasmrt.errors import BudgetExceededError
-from wasmrt.limits import MAX_HELD_HTTP_BYTES
+from wasmrt.limits import MAX_HELD_HTTP_BYTES, MAX_OPEN_ANSWERS
 from wasmrt.model import Decision, Reason
 from wasmrt.wasi._handles import Handles
+from wasmrt.wasi._http_errors import error_code
 from wasmrt.wasi._refusals import record
-from wasmrt.wasi._streams import CLOSED, BytesStream, IoError, OutputStream, Pollable, failed
+from wasmrt.wasi._streams import CLOSED, InputStream, IoError, OutputStream, Pollable, failed
 
 if TYPE_CHECKING:
+    from wasmrt.capabilities import HttpCapability
     from wasmrt.context import CallContext
+    from wasmrt.net import Answer
 
 
 class _Held:
@@ -22,7 +25,7 @@ class _Held:
 
 
 def hold(ctx: CallContext, size: int) -> None:
-    """Count bytes of headers and bodies that the call keeps on the host.
+    """Count bytes of headers and bodies that went through the host for the call.
 
     Raises:
         BudgetExceededError: they are more than a call may keep.
@@ -73,9 +76,83 @@ def _refuse(ctx: CallContext, body: Body) -> Err:
     return failed(ctx, IoError(f"the body may have {body.limit} bytes", http_code=size))
 
 
+class Receiving(InputStream):
+    """A response's body, taken off the wire as the guest reads it; a read waits for what can be shown next.
+
+    Its pollable is always ready, because nothing comes in while nobody reads.
+    """
+
+    def __init__(self, answer: Answer, http: HttpCapability) -> None:
+        self._answer: Answer | None = answer
+        self._http = http
+        self._ready = b""
+
+    def read(self, ctx: CallContext, count: int) -> bytes | Err:
+        from wasmrt.net import HttpFailure
+
+        if count and not self._ready and self._answer is not None:
+            try:
+                self._take(ctx, self._answer)
+            except HttpFailure as failure:
+                self.close()
+                ctx.check()  # a deadline that passed on the wire ends the call
+                return failed(ctx, IoError(failure.message, http_code=error_code(failure, self._http)))
+        if not self._ready and self._answer is None:
+            return CLOSED
+        piece, self._ready = self._ready[:count], self._ready[count:]
+        return piece
+
+    def fill(self, ctx: CallContext) -> None:
+        """Take all of it now. Raises `HttpFailure` where that cannot be."""
+        pieces = []
+        while self._answer is not None:
+            self._take(ctx, self._answer)
+            pieces.append(self._ready)
+        self._ready = b"".join(pieces)
+
+    def close(self) -> None:
+        if self._answer is not None:
+            self._answer.close()
+            self._answer = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._answer is not None
+
+    def _take(self, ctx: CallContext, answer: Answer) -> None:
+        self._ready = answer.read()
+        hold(ctx, len(self._ready))
+        if not self._ready:
+            self.close()
+
+
+class OpenAnswers:
+    """The answers that one call has on the wire: a few. Closed with the call."""
+
+    def __init__(self) -> None:
+        self._open: list[Receiving] = []
+
+    def add(self, ctx: CallContext, answer: Receiving) -> None:
+        """Keep an answer, or read all of it where the guest has begun many and finished none.
+
+        Raises:
+            HttpFailure: it could not be read.
+        """
+        self._open = [known for known in self._open if known.is_open]
+        self._open.append(answer)
+        if len(self._open) > MAX_OPEN_ANSWERS:
+            # Each holds one of the connections to its host, which other calls may be waiting for.
+            answer.fill(ctx)
+
+    def close(self) -> None:
+        for answer in self._open:
+            answer.close()
+
+
 class IncomingBody:
-    def __init__(self, content: bytes) -> None:
-        self.content: bytes | None = content
+    def __init__(self, receiving: Receiving) -> None:
+        self.receiving = receiving
+        self.has_stream = False
 
 
 class Trailers(Pollable):
@@ -118,15 +195,21 @@ def drop_body(ctx: CallContext, rep: int) -> None:
 
 def incoming_stream(ctx: CallContext, rep: int) -> Ok | Err:
     body = ctx.part(Handles).get(rep, IncomingBody)
-    if body.content is None:
+    if body.has_stream:
         return Err()
-    content, body.content = body.content, None
-    return Ok(ctx.part(Handles).add(BytesStream(content)))
+    body.has_stream = True
+    return Ok(ctx.part(Handles).add(body.receiving))
 
 
 def finish_incoming(ctx: CallContext, rep: int) -> int:
-    ctx.part(Handles).drop(rep)
+    drop_incoming(ctx, rep)
     return ctx.part(Handles).add(Trailers())
+
+
+def drop_incoming(ctx: CallContext, rep: int) -> None:
+    """What the guest has not read by now it does not want."""
+    ctx.part(Handles).get(rep, IncomingBody).receiving.close()
+    ctx.part(Handles).drop(rep)
 
 
 def trailers(ctx: CallContext, rep: int) -> Ok | Err:

@@ -1,8 +1,11 @@
 """`wasi:http/outgoing-handler@0.2`: from a request to its response, through the guarded door.
 
 `handle` promises a response and sends nothing. The request leaves, whole, when the guest asks its future for the
-response after it has finished the body; that call then blocks until the response is here, within the call's deadline.
-A redirect is a response like any other.
+response after it has finished the body; that call then blocks until the head of the response is here, within the
+call's deadline. The response's body is read as the guest reads it. A redirect is a response like any other.
+
+SECURITY: a request's body is never streamed out. Credentials leave with the head, and the head leaves only after all
+that the guest wrote was scanned: what is found in a body's last byte must not find the first ones gone.
 """
 
 from __future__ import annotations
@@ -12,40 +15,22 @@ from typing import TYPE_CHECKING
 from wasmrt.engine import Case, Err, Ok
 from wasmrt.model import Decision, Reason
 from wasmrt.wasi._handles import Handles
-from wasmrt.wasi._http_bodies import hold
+from wasmrt.wasi._http_bodies import OpenAnswers, Receiving
+from wasmrt.wasi._http_errors import DENIED, NO_URL, error_code
 from wasmrt.wasi._http_fields import Fields
 from wasmrt.wasi._http_request import Options, Request
 from wasmrt.wasi._refusals import record
 from wasmrt.wasi._streams import NEVER_NS, Pollable
 
 if TYPE_CHECKING:
-    from wasmrt.capabilities import HttpCapability
     from wasmrt.context import CallContext
-    from wasmrt.net import HttpFailure
-
-_DENIED = Case("HTTP-request-denied")
-_NO_URL = Case("HTTP-request-URI-invalid")
-_OF_CODE = {
-    str(Reason.ADDRESS_NOT_ALLOWED): Case("destination-IP-prohibited"),
-    str(Reason.NO_ADDRESS): Case("DNS-error", {"rcode": None, "info-code": None}),
-    str(Reason.INVALID_URL): _NO_URL,
-    str(Reason.REQUEST_BUDGET): Case("connection-limit-reached"),
-    str(Reason.RATE_LIMITED): Case("connection-limit-reached"),
-    "connect": Case("destination-unavailable"),
-    "connection": Case("connection-terminated"),
-    "tls": Case("TLS-protocol-error"),
-    "tls-certificate": Case("TLS-certificate-error"),
-    "protocol": Case("HTTP-protocol-error"),
-    "invalid-request": Case("HTTP-protocol-error"),
-    "content-coding": Case("HTTP-response-content-coding"),
-}
 
 
 class Response:
-    def __init__(self, status: int, fields: Fields, body: bytes) -> None:
+    def __init__(self, status: int, fields: Fields, body: Receiving) -> None:
         self.status = status
         self.fields = fields
-        self.body: bytes | None = body
+        self.body: Receiving | None = body
 
 
 class Future(Pollable):
@@ -75,11 +60,11 @@ def handle(ctx: CallContext, rep: int, options: int | None) -> Ok | Err:
         handles.drop(options)
     url = request.url
     if url is None:
-        return Err(_NO_URL)
+        return Err(NO_URL)
     refused = _refusal(ctx, request.verb, url)
     if refused is not None:
         record(ctx, refused)
-        return Err(_DENIED)
+        return Err(DENIED)
     return Ok(handles.add(Future(request, url, seconds)))
 
 
@@ -112,31 +97,13 @@ def _send(ctx: CallContext, future: Future) -> Ok | Err:
     content = None if body is None or not body.content else bytes(body.content)
     door, http = ctx.services.http, ctx.grant.http
     assert door is not None and http is not None  # no future is given out without them
+    asked = HttpRequest(future.request.verb, future.url, fields.as_text(), content, future.seconds)
     try:
-        response = door.fetch(
-            ctx, HttpRequest(future.request.verb, future.url, fields.as_text(), content, future.seconds)
-        )
+        answer = door.open(ctx, asked)
+        receiving = Receiving(answer, http)
+        ctx.part(OpenAnswers).add(ctx, receiving)
     except HttpFailure as failure:
         ctx.check()  # a deadline that passed on the wire ends the call
-        return Err(_error_code(failure, http))
-    hold(ctx, len(response.body))
-    shown = Fields([(name, value.encode("latin-1", "replace")) for name, value in response.headers])
-    return Ok(ctx.part(Handles).add(Response(response.status, shown, response.body)))
-
-
-def _error_code(failure: HttpFailure, http: HttpCapability) -> Case:
-    """The closest word of the package's own; a text where there is none."""
-    code = failure.code
-    if code == "timeout":
-        return Case("HTTP-response-timeout" if failure.request_sent else "connection-timeout")
-    if code == str(Reason.REQUEST_TOO_LARGE):
-        return Case("HTTP-request-body-size", http.max_request_bytes)
-    if code == str(Reason.RESPONSE_TOO_LARGE):
-        return Case("HTTP-response-body-size", http.max_response_bytes)
-    known = _OF_CODE.get(code)
-    if known is not None:
-        return known
-    if str(failure.kind) in ("network-denied", "auth-required") and failure.decision is not None:
-        return _DENIED
-    hint = f"; {failure.hint}" if failure.hint else ""
-    return Case("internal-error", f"{code}: {failure.message}{hint}")
+        return Err(error_code(failure, http))
+    shown = Fields([(name, value.encode("latin-1", "replace")) for name, value in answer.headers])
+    return Ok(ctx.part(Handles).add(Response(answer.status, shown, receiving)))
