@@ -51,6 +51,9 @@ def test_a_secret_that_is_not_set_is_told_at_install_and_check_with_the_command_
     told = json.loads(wasmrt("caps", "check", beside, "--json").stdout)["missing_secrets"]
     assert [(secret["name"], secret["hint"]) for secret in told] == [("api_token", f"run: {step}")]
     assert step in wasmrt("doctor").stdout
+    for each in ("parrot", path):
+        assert step in wasmrt("inspect", each).stdout.replace("\n", " ")
+        assert json.loads(wasmrt("inspect", each, "--json").stdout)["missing_secrets"] == told
     wasmrt("secret", "set", "api_token", stdin="a-value")
     assert json.loads(wasmrt("install", path, "--json").stdout)["missing_secrets"] == []
     assert "api_token" not in wasmrt("doctor").stdout
@@ -202,6 +205,45 @@ def test_what_a_tool_says_of_its_failure_stays_in_the_one_line_of_its_error(
     told = wasmrt("run", tool_file("guest", data=encode(tool(body))), code=1).stderr
     assert [line.partition(":")[0] for line in told.splitlines()] in (["error"], ["error", "hint"])
     assert "\x1b" not in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("run", "echo", "{}", "--context", "not json"), 2, "--context is not JSON"),
+        (("run", "echo", "{}", "--capabilities", "x.json"), 2, "echo comes with wasmrt and needs no power"),
+        (("install", "parrot"), 2, "did you mean parrot.wasm?"),
+        (("install", "."), 2, "give the path of a component that you may read"),
+        (("secret", "set", "api_token"), 2, "pipe it in"),
+        (("secret", "set", "two words"), 2, "example_token"),
+        (("secret", "remove", "api_token"), 1, "wasmrt secret list"),
+        (("caps", "explain", "parrot.capabilities.json", "--method", "POST"), 2, "give one"),
+        (("caps", "explain", "parrot.capabilities.json", "--url", "https://a/", "--resolves-to", "z"), 2, "IP address"),
+        (("leaks", "test", "no-such-rule"), 2, "wasmrt leaks rules"),
+        (("auth", "echo"), 2, "nothing has to be set"),
+    ],
+)
+def test_what_cannot_be_meant_is_one_sentence_with_a_step_and_the_same_in_json(
+    wasmrt: Run, tool_file: Write, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], code: int, words: str
+) -> None:
+    monkeypatch.chdir(tool_file(sidecar=NARROW).parent)
+    first, *more = wasmrt(*arguments, code=code).stderr.splitlines()
+    assert first.startswith("error: ") and all(line.startswith("hint: ") for line in more) and len(more) <= 1
+    error = json.loads(wasmrt(*arguments, "--json", code=code).stderr)
+    assert (error["message"], error["exit_code"]) == (first.removeprefix("error: "), code)
+    assert words in f"{error['message']} {error['hint']}"
+
+
+def test_a_rollback_to_more_power_says_which(wasmrt: Run, tool_file: Write) -> None:
+    wasmrt("install", tool_file(sidecar=WIDE), "--yes")
+    wasmrt("install", tool_file(sidecar=NARROW))
+    assert "again: may send any request to https://files.example.com" in wasmrt("rollback", "parrot").stderr
+    assert json.loads(wasmrt("rollback", "parrot", "--to", "2", "--json").stdout)["wider"] == []
+
+
+def test_a_formatted_file_that_was_written_is_told_in_json(wasmrt: Run, tool_file: Write) -> None:
+    file = tool_file(sidecar=NARROW).with_name("parrot.capabilities.json")
+    assert json.loads(wasmrt("caps", "fmt", "--write", file, "--json").stdout) == {"wrote": file.name}
 
 
 # -- capability files ----------------------------------------------------------------------------------------------

@@ -75,7 +75,7 @@ def test_a_removed_secret_is_gone(wasmrt: Cli) -> None:
 
 @pytest.mark.parametrize("value", [b"", b"\n", b"\xff\xfe-not-text", b"x" * 70_000])
 def test_a_value_that_cannot_be_a_secret_is_refused(wasmrt: Cli, value: bytes) -> None:
-    wasmrt("secret", "set", "api_token", stdin=value, code=1)
+    wasmrt("secret", "set", "api_token", stdin=value, code=2)
 
 
 def test_a_dotenv_file_is_imported(wasmrt: Cli, tmp_path: Path) -> None:

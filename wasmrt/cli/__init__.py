@@ -1,7 +1,7 @@
 """The command line: one file a command, loaded when it is used. Data on stdout, words on stderr.
 
 Exit codes: 0 done, 1 the tool or a check failed, 2 usage or bad input, 3 denied or a grant is needed,
-4 wasmrt's own fault.
+4 wasmrt's own fault, 130 interrupted.
 """
 
 from __future__ import annotations

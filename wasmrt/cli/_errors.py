@@ -51,8 +51,16 @@ _CODES: tuple[tuple[type[WasmrtError], int], ...] = (
 )
 
 
+_BAD_SECRETS = ("secret-name", "secret-value", "secret-user", "env-file")
+_UNUSABLE_CATALOG = ("catalog", "changed")
+
+
 def exit_code(error: WasmrtError) -> int:
     """Return the documented exit code of an error; a call that failed after a denial counts as denied."""
+    if error.code in _BAD_SECRETS:
+        return BAD_INPUT
+    if error.code in _UNUSABLE_CATALOG:
+        return FAILED
     if isinstance(error, ToolError) and any(
         not decision.allowed and (decision.capability, decision.reason) not in _NOT_DENIED
         for decision in error.decisions
@@ -91,7 +99,7 @@ def usage(error: click.ClickException, *, as_json: bool) -> int:
     """Tell a mistake on the command line."""
     context = getattr(error, "ctx", None)
     hint = f"{context.command_path} --help" if context is not None else "wasmrt --help"
-    message = error.format_message()
+    message = error.format_message().removesuffix(".")
     return fail(ConfigurationError(message[:1].lower() + message[1:], code="usage", hint=hint), as_json=as_json)
 
 

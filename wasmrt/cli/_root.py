@@ -98,4 +98,5 @@ def cli() -> None:
       2  usage or bad input
       3  denied, or a grant is needed
       4  an error of wasmrt itself
+      130  interrupted
     """

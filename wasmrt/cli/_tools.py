@@ -52,12 +52,17 @@ def find_tool(name_or_path: str, *, capabilities: Path | None = None, number: in
     """
     if name_or_path.endswith(".wasm") or os.sep in name_or_path:
         return _from_file(Path(name_or_path), capabilities)
+    found = _installed(name_or_path, number) or find_bundled(name_or_path)
+    if capabilities is not None and found.origin == "bundled":
+        raise ConfigurationError(
+            f"{found.name} comes with wasmrt and needs no power", hint="leave --capabilities out: it is for files"
+        )
     if capabilities is not None:
         raise ConfigurationError(
-            f"{name_or_path} runs under the grant it was installed with",
-            hint=f"change it: wasmrt install SOURCE --name {name_or_path} --grant FILE",
+            f"{found.name} runs under the grant it was installed with",
+            hint=f"change it: wasmrt install SOURCE --name {found.name} --grant FILE",
         )
-    return _installed(name_or_path, number) or find_bundled(name_or_path)
+    return found
 
 
 def _from_file(path: Path, capabilities: Path | None) -> FoundTool:

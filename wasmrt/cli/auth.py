@@ -16,6 +16,7 @@ from wasmrt.limits import OAUTH_LOGIN_SECONDS
 
 if TYPE_CHECKING:
     from wasmrt.capabilities import AuthSection, OAuthConfig
+    from wasmrt.cli._tools import FoundTool
     from wasmrt.net import HttpDoor, Tokens
     from wasmrt.secrets import OAuthState, SecretsStore
 
@@ -45,7 +46,7 @@ def auth(tool: str, user: str, browser: bool, replace: bool, capabilities: Path 
     from wasmrt.secrets import keep_tokens
 
     found = find_tool(tool, capabilities=capabilities)
-    section = auth_section(found, hint="set the secret itself: wasmrt secret set NAME")
+    section = auth_section(found, hint=_set_instead(found))
     if section.oauth is None:
         if not as_json:
             say(section.instructions or f"{tool} has no login; its secret is {section.secret_name}")
@@ -60,6 +61,14 @@ def auth(tool: str, user: str, browser: bool, replace: bool, capabilities: Path 
         show_json({"set": [section.secret_name], "user": user, "renewable": bool(tokens.refresh_token)})
     else:
         say(f"{section.secret_name} is set for {user}" + ("" if tokens.refresh_token else "; it cannot be renewed"))
+
+
+def _set_instead(found: FoundTool) -> str:
+    http = found.grant.http
+    names = dict.fromkeys(mapping.secret_name for mapping in http.credentials) if http is not None else {}
+    if not names:
+        return "it names no secret: nothing has to be set"
+    return f"set the secret itself: {'; '.join(f'wasmrt secret set {name}' for name in names)}"
 
 
 def _start(oauth: OAuthConfig) -> OAuthState:

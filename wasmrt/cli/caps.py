@@ -78,7 +78,7 @@ def check(file: Path, tool: str | None, as_json: bool) -> None:
 @caps.command("explain")
 @file_argument
 @click.option("--url", help="Decide a request to this URL.")
-@click.option("--method", default="GET", show_default=True, help="The request's method.")
+@click.option("--method", help="The request's method; GET unless given.")
 @click.option("--resolves-to", multiple=True, metavar="IP", help="An address the URL's host has; may be repeated.")
 @click.option("--path", help="Decide reading this workspace path.")
 @click.option("--secret", help="Decide asking whether this secret is set.")
@@ -87,7 +87,7 @@ def check(file: Path, tool: str | None, as_json: bool) -> None:
 def explain(
     file: Path,
     url: str | None,
-    method: str,
+    method: str | None,
     resolves_to: tuple[str, ...],
     path: str | None,
     secret: str | None,
@@ -106,6 +106,9 @@ def explain(
     asked = [use for use in (url, path, secret, alias) if use is not None]
     if len(asked) > 1:
         raise click.UsageError("give one of --url, --path, --secret and --alias")
+    if url is None and (method is not None or resolves_to):
+        raise click.UsageError("--method and --resolves-to say more about a --url; give one")
+    _check_addresses(resolves_to)
     granted = _read(file).capabilities
     if not asked:
         from wasmrt.capabilities import explain as sentences
@@ -117,12 +120,20 @@ def explain(
             show("\n".join(map(in_one_line, said)))
         return 0
     if url is not None:
-        return _tell(granted.explain_http(method, url, resolves_to or None), as_json)
+        return _tell(granted.explain_http(method or "GET", url, resolves_to or None), as_json)
     if path is not None:
         return _tell(granted.explain_workspace(path), as_json)
     if secret is not None:
         return _tell(granted.explain_secret(secret), as_json)
     return _tell(granted.explain_tool(alias or ""), as_json)
+
+
+def _check_addresses(texts: tuple[str, ...]) -> None:
+    from wasmrt.capabilities import AddressClass, classify_address
+
+    for text in texts:
+        if classify_address(text) is AddressClass.UNREADABLE:
+            raise click.UsageError(f"--resolves-to takes an IP address, not {text!r:.60}")
 
 
 def _tell(decision: Decision, as_json: bool) -> int:
@@ -168,7 +179,8 @@ def fmt(file: Path, write: bool, as_json: bool) -> None:
     """Print a file in its one spelling: known order, defaults left out. It is JSON with and without --json.
 
     \b
-    Example:
+    Examples:
+      wasmrt caps fmt search.capabilities.json
       wasmrt caps fmt --write search.capabilities.json
     """
     from wasmrt.capabilities import format_file
@@ -178,7 +190,10 @@ def fmt(file: Path, write: bool, as_json: bool) -> None:
         click.echo(text, nl=False)
         return
     _replace(file, text)
-    say(f"wrote {file.name}")
+    if as_json:
+        show_json({"wrote": file.name})
+    else:
+        say(f"wrote {file.name}")
 
 
 def _replace(file: Path, text: str) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from wasmrt.cli._grant import NotGrantedError, ask, tell_powers
+from wasmrt.cli._missing import missing_secrets, tell_missing
 from wasmrt.cli._output import is_interactive, json_option, say, show_json
 from wasmrt.errors import NotInstalledError
 
@@ -48,7 +49,9 @@ def grant(name: str, grant: Path | None, yes: bool, as_json: bool) -> None:
             )
         ask(name)
     version = catalog.grant(name, waiting.number, format_file(power))
+    missing = [] if version.sidecar is None else missing_secrets(parse(version.sidecar), granted=power, tool=name)
     if as_json:
-        show_json(version.as_dict())
-    else:
-        say(f"{name} is version {version.number} now ({version.digest[:12]})")
+        show_json(version.as_dict() | {"missing_secrets": [secret._asdict() for secret in missing]})
+        return
+    say(f"{name} is version {version.number} now ({version.digest[:12]})")
+    tell_missing(missing)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 import click
 
+from wasmrt.cli._errors import fail
 from wasmrt.errors import ConfigurationError, WasmrtError
 from wasmrt.limits import MIB
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 _MAX_FILE_BYTES = 64 * MIB
 _FOUND = 1
-_USAGE = 2
 
 
 @click.group()
@@ -49,10 +49,12 @@ def scan(file: BinaryIO, rule_files: Sequence[Path], direction: str, as_json: bo
     """
     from wasmrt.leaks import Direction
 
-    detector = _detector(rule_files)
+    detector = _detector(rule_files, as_json=as_json)
     data = file.read(_MAX_FILE_BYTES + 1)
     if len(data) > _MAX_FILE_BYTES:
-        _fail(ConfigurationError(f"the input is over {_MAX_FILE_BYTES} bytes", hint="scan it in parts"))
+        _fail(
+            ConfigurationError(f"the input is over {_MAX_FILE_BYTES} bytes", hint="scan it in parts"), as_json=as_json
+        )
     report = detector.scan_bytes(data, direction=Direction(direction))
     _print_report(report, data, as_json=as_json)
     if report.matches:
@@ -79,7 +81,7 @@ def list_rules(rule_files: Sequence[Path], as_json: bool) -> None:
 
     Example: wasmrt leaks rules --json
     """
-    found = _detector(rule_files).rules
+    found = _detector(rule_files, as_json=as_json).rules
     if as_json:
         click.echo(json.dumps([_described(rule) for rule in found]))
         return
@@ -101,14 +103,16 @@ def prove_rule(rule_id: str, rule_files: Sequence[Path], as_json: bool) -> None:
     """
     from wasmrt.leaks import prove
 
-    rules = {rule.id: rule for rule in _detector(rule_files).rules}
+    rules = {rule.id: rule for rule in _detector(rule_files, as_json=as_json).rules}
     if rule_id not in rules:
-        _fail(ConfigurationError(f"there is no rule {rule_id!r}", hint="`wasmrt leaks rules` lists them"))
+        _fail(
+            ConfigurationError(f"there is no rule {rule_id!r}", hint="`wasmrt leaks rules` lists them"), as_json=as_json
+        )
     rule = rules[rule_id]
     try:
         example = prove(rule)
     except ConfigurationError as error:
-        click.echo(f"error: {error.message}", err=True)
+        fail(error, as_json=as_json)
         raise SystemExit(_FOUND) from error
     proof = _described(rule) | {"example": example, "not_matching": len(rule.not_matching)}
     click.echo(json.dumps(proof) if as_json else example.rstrip("\n"))
@@ -125,7 +129,7 @@ def _described(rule: Rule) -> dict[str, object]:
     }
 
 
-def _detector(rule_files: Sequence[Path]) -> LeakDetector:
+def _detector(rule_files: Sequence[Path], *, as_json: bool) -> LeakDetector:
     from wasmrt.leaks import LeakDetector, load_custom_rules
 
     try:
@@ -138,12 +142,8 @@ def _detector(rule_files: Sequence[Path]) -> LeakDetector:
     except UnicodeDecodeError as error:
         raise click.UsageError("a rule file is not UTF-8") from error
     except WasmrtError as error:
-        _fail(error)
-        raise
+        _fail(error, as_json=as_json)
 
 
-def _fail(error: WasmrtError) -> None:
-    click.echo(f"error: {error.message}", err=True)
-    if error.hint:
-        click.echo(f"hint: {error.hint}", err=True)
-    raise SystemExit(_USAGE)
+def _fail(error: WasmrtError, *, as_json: bool) -> NoReturn:
+    raise SystemExit(fail(error, as_json=as_json)) from error

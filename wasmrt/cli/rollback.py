@@ -14,17 +14,25 @@ from wasmrt.cli._output import json_option, say, show_json
 def rollback(name: str, number: int | None, as_json: bool) -> None:
     """Run an older version of a tool again.
 
-    It becomes the active one, with the grant that it had.
+    It becomes the active one, with the grant that it had; what it may do beyond the version that ran until now is
+    told.
 
     \b
     Examples:
       wasmrt rollback search
       wasmrt rollback search --to 3
     """
+    from wasmrt.capabilities import diff
     from wasmrt.catalog import Catalog, find_places
+    from wasmrt.installer import granted_to
 
-    version = Catalog(find_places().data).rollback(name, number)
+    catalog = Catalog(find_places().data)
+    before = granted_to(catalog.get(name))
+    version = catalog.rollback(name, number)
+    wider = [change.sentence for change in diff(before, granted_to(version)).widened]
     if as_json:
-        show_json({"name": name, "version": version.number, "digest": version.digest})
-    else:
-        say(f"{name} is version {version.number} again ({version.digest[:12]})")
+        show_json({"name": name, "version": version.number, "digest": version.digest, "wider": wider})
+        return
+    say(f"{name} is version {version.number} again ({version.digest[:12]})")
+    for sentence in wider:
+        say(f"  again: {sentence}")

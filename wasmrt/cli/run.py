@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import threading
 from pathlib import Path
@@ -60,6 +61,7 @@ def run(
       cat params.json | wasmrt run search -
     """
     text = _read_params(params)
+    _check_context(context)
     found = find_tool(tool, capabilities=capabilities)
     tools = with_invoked(found)
     with open_runtime(*(each.grant for each in tools), workspace=workspace) as runtime:
@@ -126,6 +128,16 @@ def _read_params(argument: str) -> str | bytes:
             f"the params are over {MAX_PARAMS_BYTES} bytes", hint="pass large data by reference"
         )
     return data
+
+
+def _check_context(context: str | None) -> None:
+    if context is None:
+        return
+    try:
+        json.loads(context)
+    except (ValueError, RecursionError):
+        hint = """write it like '{"thread": 7}'"""
+        raise InvalidParametersError("what follows --context is not JSON", hint=hint) from None
 
 
 def _show_logs(entries: Iterable[LogEntry]) -> None:

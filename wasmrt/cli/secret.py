@@ -53,7 +53,11 @@ def set_secret(name: str, user: str, expires_in_days: float | None, as_json: boo
     from wasmrt.secrets import Secret, checked_name
 
     name = checked_name(name)
-    value = Secret(_typed(name) if is_interactive() else _piped())
+    text = _typed(name) if is_interactive() else _piped()
+    if not text:
+        step = f"type it in a terminal, or pipe it in: pass show example | wasmrt secret set {name}"
+        raise SecretError("no value was given", code="secret-value", hint=step)
+    value = Secret(text)
     expires_at = None if expires_in_days is None else time.time() + expires_in_days * _DAY
     store().set(user, name, value, expires_at=expires_at)
     if as_json:

@@ -105,10 +105,14 @@ def read_file(path: Path, what: str, *, max_bytes: int) -> bytes:
                 raise SourceError(f"{shown} is not a regular file", hint=f"give the path of a {what}")
             data = file.read(max_bytes + 1)
     except FileNotFoundError:
-        raise SourceError(f"there is no {what} {shown}", hint="check the path") from None
+        longer = path.with_name(f"{path.name}.wasm")
+        hint = f"did you mean {longer.name}?" if longer.is_file() else "check the path"
+        raise SourceError(f"there is no {what} {shown}", hint=hint) from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         reason = getattr(error, "strerror", None) or "not a path"
-        raise SourceError(f"the {what} {shown} cannot be read ({reason})") from error
+        raise SourceError(
+            f"the {what} {shown} cannot be read ({reason})", hint=f"give the path of a {what} that you may read"
+        ) from error
     if len(data) > max_bytes:
         raise ComponentTooLargeError(f"{shown} is over the limit of {max_bytes} bytes for a {what}")
     return data

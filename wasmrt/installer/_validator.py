@@ -75,7 +75,10 @@ class WasmValidator:
 
     def __post_init__(self) -> None:
         if not 0 < self.max_bytes < 2**31 or self.warn_bytes <= 0:
-            raise ConfigurationError("a component's size limits must be positive and under 2 GiB")
+            raise ConfigurationError(
+                "a component's size limits must be positive and under 2 GiB",
+                hint=f"the limit is {COMPONENT_MAX_BYTES} bytes unless set",
+            )
 
     def validate(self, data: bytes) -> ValidationResult:
         """Judge `data`. It never raises for what the bytes hold."""

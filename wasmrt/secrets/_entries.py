@@ -71,7 +71,7 @@ class EntryStore(ABC):
     def remove(self, user: str, name: str) -> None:
         user, name = checked_user(user), checked_name(name)
         if not self._delete(user, name):
-            raise SecretNotFoundError(f"the secret {name} is not set")
+            raise SecretNotFoundError(f"the secret {name} is not set", hint="wasmrt secret list shows which are")
         if not name.endswith(OAUTH_SUFFIX):
             self._delete(user, name + OAUTH_SUFFIX)
 

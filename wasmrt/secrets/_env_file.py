@@ -31,7 +31,7 @@ def parse_env_file(text: str) -> tuple[tuple[str, Secret], ...]:
         match = _LINE.match(line)
         value = None if match is None else _value(match[2])
         if match is None or value is None:
-            raise SecretError(f"line {number} is not NAME=value", code="env-file")
+            raise SecretError(f"line {number} is not NAME=value", code="env-file", hint="write one variable a line")
         name = checked_name(match[1])
         if name in found:
             raise SecretError(f"line {number} sets {name} again", code="env-file")
