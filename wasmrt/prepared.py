@@ -70,11 +70,11 @@ class PreparedTool:
         """The tool as OpenAI, Anthropic or MCP want it declared: `"openai"`, `"anthropic"` or `"mcp"`.
 
         Raises:
-            ConfigurationError: the provider is not known, or its rules cannot hold the tool's name.
+            ConfigurationError: the provider is not known.
         """
-        from wasmrt.schema import render
+        from wasmrt.schema import declared_name, render
 
-        return render(self.name.replace(".", "-"), self.description, self.schema, provider)
+        return render(declared_name(self.name), self.description, self.schema, provider)
 
     @property
     def problems(self) -> tuple[str, ...]:

@@ -92,6 +92,17 @@ def test_an_unknown_language_names_the_ones_there_are(asked: str, near: str, tmp
     assert near in (refused.value.hint or "")
 
 
+@pytest.mark.parametrize(("word", "language"), [("js", "js-quickjs"), ("py", "python"), ("golang", "go")])
+def test_a_language_is_also_known_by_its_short_name(word: str, language: str, tmp_path: Path) -> None:
+    project = create_project("weather", word, tmp_path)
+    assert project.language == open_project(project.folder).language == language
+
+
+def test_no_word_means_two_languages() -> None:
+    words = [word for language in LANGUAGES for word in (language, *load_template(language).also)]
+    assert len(words) == len(set(words))
+
+
 def test_a_folder_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="cannot be written"):
         create_project("weather", "c", tmp_path / "missing")

@@ -129,7 +129,7 @@ def _run(step: Step, project: Project, toolchain: Toolchain, values: dict[str, s
     ended = run_command([command, *words[1:]], cwd=project.folder, env=env)
     if ended.code:
         raise BuildError(
-            f"{fill(step.says, values)} failed: {words[0]} ended with {ended.code}",
+            f"{fill(step.says, values)} failed with exit code {ended.code}",
             output=ended.output, hint="its own words are above" if ended.output else None,
         )  # fmt: skip
 

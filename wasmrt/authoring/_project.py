@@ -72,7 +72,7 @@ def create_project(name: str, language: str, parent: Path) -> Project:
         raise ConfigurationError(
             f"the folder {name} cannot be written ({error.strerror})", hint="run it in a folder of yours"
         ) from error
-    return Project(folder, name, language)
+    return Project(folder, name, template.language)
 
 
 def open_project(folder: Path) -> Project:

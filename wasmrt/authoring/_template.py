@@ -48,6 +48,8 @@ class Template:
     """One language's way from source to component."""
 
     language: str
+    also: tuple[str, ...]
+    """Other words for the language."""
     title: str
     edit: str
     next: str
@@ -81,13 +83,16 @@ def world_text() -> str:
 
 
 def load_template(language: str) -> Template:
-    """Return the template of a language.
+    """Return the template of a language, by its name or by another word for it.
 
     Raises:
         ConfigurationError: there is none.
     """
     names = template_names()
     if language not in names:
+        for name in names:
+            if language in (template := _load(name)).also:
+                return template
         from difflib import get_close_matches  # only on the way to an error
 
         near = get_close_matches(language, names, n=1)
@@ -95,6 +100,10 @@ def load_template(language: str) -> Template:
         raise ConfigurationError(
             f"there is no template for {language!r:.60}", hint=f"{hint}there are: {', '.join(names)}"
         )
+    return _load(language)
+
+
+def _load(language: str) -> Template:
     folder = _place("_templates", "guest-templates") / language
     try:
         return _read(language, folder, tomllib.loads((folder / "template.toml").read_text(encoding="utf-8")))
@@ -114,6 +123,7 @@ def _read(language: str, folder: Path, table: dict[str, Any]) -> Template:
         raise ValueError("component is one of path and core")
     template = Template(
         language=language,
+        also=_words(table.pop("also", ())),
         title=_text(table.pop("title")),
         edit=_text(table.pop("edit")),
         next=_text(table.pop("next", "")),

@@ -38,9 +38,9 @@ def new(name: str | None, language: str | None, listing: bool, as_json: bool) ->
     template = load_template(language)
     if as_json:
         files = sorted(path.relative_to(project.folder).as_posix() for path in project.folder.rglob("*"))
-        show_json({"name": name, "language": language, "edit": template.edit, "files": files})
+        show_json({"name": name, "language": template.language, "edit": template.edit, "files": files})
         return
-    say(f"wrote {name}/ ({template.title})")
+    say(f"wrote {name}/: {template.title}")
     say(f"edit {name}/{template.edit}, then: cd {name} && wasmrt build && wasmrt test")
     if template.next:
         say(template.next)

@@ -11,7 +11,7 @@ from wasmrt._lazy import lazy
 if TYPE_CHECKING:
     from wasmrt.schema._docs import DOCS_SECTION, OWN_DOCS_SECTION, doc_comments
     from wasmrt.schema._forms import function_schema, result_schema, type_schema, unsupported
-    from wasmrt.schema._names import ExportedFunction, exported_functions
+    from wasmrt.schema._names import ExportedFunction, declared_name, exported_functions
     from wasmrt.schema._problems import params_problem
     from wasmrt.schema._producers import producers
     from wasmrt.schema._read import to_values
@@ -30,6 +30,7 @@ _LATER = {
     ),
     "_names": (
         "ExportedFunction",
+        "declared_name",
         "exported_functions",
     ),
     "_problems": ("params_problem",),
@@ -60,6 +61,7 @@ __all__ = [
     "Provider",
     "Validator",
     "coerce",
+    "declared_name",
     "doc_comments",
     "exported_functions",
     "failure_text",

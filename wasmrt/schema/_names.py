@@ -71,6 +71,12 @@ def exported_functions(
     )
 
 
+def declared_name(name: str) -> str:
+    """A name as every provider takes it: what they refuse is `-`, and one over 64 characters ends in a digest."""
+    fitting = _REFUSED.sub("-", name).strip("-") or "tool"
+    return fitting if len(fitting) <= MAX_TOOL_NAME else _digested(fitting, name)
+
+
 def _tool_names(exports: list[tuple[str, str]]) -> dict[tuple[str, str], str]:
     levels = dict.fromkeys(exports, 0)
     while True:
@@ -94,6 +100,10 @@ def _name(interface: str, function: str, level: int) -> str:
     name = "-".join(_REFUSED.sub("-", part).strip("-") for part in kept)
     if len(name) <= MAX_TOOL_NAME and level <= _FULL:
         return name
-    # Length 64 with a digest of what was cut; each further level, should digests clash, takes another one.
-    digest = hashlib.sha256(f"{level}\n{interface}\n{function}".encode()).hexdigest()[:8]
-    return f"{name[: MAX_TOOL_NAME - 9].rstrip('-')}-{digest}"
+    # Each further level, should digests clash, takes another one.
+    return _digested(name, f"{level}\n{interface}\n{function}")
+
+
+def _digested(name: str, whole: str) -> str:
+    """At most 64 characters, with a digest of what was cut."""
+    return f"{name[: MAX_TOOL_NAME - 9].rstrip('-')}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
