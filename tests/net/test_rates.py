@@ -170,7 +170,7 @@ def test_windows_slide() -> None:
 
 
 def test_memory_stays_bounded_and_forgets_the_least_recently_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wasmrt.net._rates.MAX_RATE_KEYS", 4)  # two windows for each of two users
+    monkeypatch.setattr("wasmrt.net._rates.MAX_RATE_KEYS", 2)
     limiter = RateLimiter()
     rates = Rates(1, 10)
     for user in ("ann", "bob", "cat"):

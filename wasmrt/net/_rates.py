@@ -6,9 +6,8 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 from urllib.parse import quote
 
 from wasmrt.errors import RateLimitedError
@@ -18,21 +17,26 @@ if TYPE_CHECKING:
     from wasmrt.capabilities import RateLimitConfig
 
 
-class Windows(Protocol):
-    """Where requests are counted; both methods are atomic."""
+class Window(NamedTuple):
+    """One sliding window: no more than so many in any `seconds`."""
 
-    def acquire_entry(self, key: str, limit: int, expiry: int) -> bool:
-        """Count one more request of `key`, unless there were `limit` in the last `expiry` seconds."""
-
-    def get_moving_window(self, key: str, limit: int, expiry: int) -> tuple[float, int]:
-        """Return when the oldest counted request was, and how many there are."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Window:
     name: str
     seconds: int
-    limit: int
+
+
+WINDOWS = (Window("minute", 60), Window("hour", 3600))
+Limits = tuple[int, int]
+"""How many the minute and the hour may hold."""
+
+
+class Windows(Protocol):
+    """Where requests are counted, under keys that are unique to a user, a tool and a kind of request."""
+
+    def record(self, key: str, limits: Limits) -> Window | None:
+        """Take a place in both windows, or none and return the one that is full; no race can overrun either."""
+
+    def look(self, key: str, window: Window, limit: int) -> tuple[float, int]:
+        """Return when the oldest counted request was, and how many there are."""
 
 
 class RateLimiter:
@@ -53,7 +57,6 @@ class RateLimiter:
             from wasmrt.net._redis import RedisWindows  # `limits` alone takes 50 ms to import
 
             self._storage = RedisWindows(redis_url)
-        self._lock = threading.Lock()
 
     def check_and_record(self, user: str, tool: str, config: RateLimitConfig, *, what: str = "http") -> None:
         """Record one request of `what` kind, or refuse it; what is refused is not recorded.
@@ -62,46 +65,27 @@ class RateLimiter:
             RateLimitedError: a window is full; `retry_after_seconds` says when it opens again.
             ExternalServiceError: Redis does not answer. No answer is no permission.
         """
-        key = _key(user, tool, what)
-        full = self._record(_windows(config), key)
+        key, limits = _key(user, tool, what), (config.requests_per_minute, config.requests_per_hour)
+        full = self._storage.record(key, limits)
         if full is None:
             return
-        oldest, _ = self._look(full, key)
+        limit = limits[WINDOWS.index(full)]
+        oldest, _ = self._storage.look(key, full, limit)
         wait = min(max(0.0, oldest + full.seconds - self._now()), full.seconds)
         raise RateLimitedError(
-            f"the tool may send {full.limit} requests per {full.name}",
+            f"the tool may send {limit} requests per {full.name}",
             retry_after_seconds=wait,
             hint=f"wait {wait:.0f} s, or raise {what}.rate_limit.requests_per_{full.name}",
         )
 
     def remaining(self, user: str, tool: str, config: RateLimitConfig, *, what: str = "http") -> tuple[int, int]:
         """Return what is left of the minute's and the hour's window."""
-        key = _key(user, tool, what)
-        left = [max(0, window.limit - self._look(window, key)[1]) for window in _windows(config)]
-        return left[0], left[1]
-
-    def _record(self, windows: tuple[_Window, _Window], key: str) -> _Window | None:
-        """Take a place in both windows, or return the one that is full.
-
-        Each acquisition is atomic by itself (a lock, or a script in Redis), so neither window can be overrun.
-        Looking at the hour first keeps a refused request from taking a place in the minute; only machines
-        that race for the last place of an hour can lose one of a minute, which is the safe side.
-        """
-        hour = windows[1]
-        with self._lock:
-            if self._look(hour, key)[1] >= hour.limit:
-                return hour
-            for window in windows:
-                if not self._storage.acquire_entry(f"{key}/{window.name}", window.limit, window.seconds):
-                    return window
-        return None
-
-    def _look(self, window: _Window, key: str) -> tuple[float, int]:
-        return self._storage.get_moving_window(f"{key}/{window.name}", window.limit, window.seconds)
-
-
-def _windows(config: RateLimitConfig) -> tuple[_Window, _Window]:
-    return _Window("minute", 60, config.requests_per_minute), _Window("hour", 3600, config.requests_per_hour)
+        key, limits = _key(user, tool, what), (config.requests_per_minute, config.requests_per_hour)
+        minute, hour = (
+            max(0, limit - self._storage.look(key, window, limit)[1])
+            for window, limit in zip(WINDOWS, limits, strict=True)
+        )
+        return minute, hour
 
 
 @lru_cache(maxsize=4096)
@@ -120,28 +104,38 @@ class _MemoryWindows:
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._lock = threading.Lock()
-        self._hits: OrderedDict[str, deque[float]] = OrderedDict()
+        self._hits: OrderedDict[str, tuple[deque[float], deque[float]]] = OrderedDict()
 
-    def acquire_entry(self, key: str, limit: int, expiry: int) -> bool:
+    def record(self, key: str, limits: Limits) -> Window | None:
         with self._lock:
-            hits = self._current(key, expiry)
-            if len(hits) >= limit:
-                return False
-            hits.append(self._now())
-            self._hits[key] = hits
-            self._hits.move_to_end(key)
-            if len(self._hits) > MAX_RATE_KEYS:
-                self._hits.popitem(last=False)
-            return True
+            now = self._now()
+            held = self._hits.get(key)
+            if held is None:
+                held = self._hits[key] = (deque(), deque())
+                if len(self._hits) > MAX_RATE_KEYS:
+                    self._hits.popitem(last=False)
+            else:
+                self._hits.move_to_end(key)
+            minute, hour = held
+            _forget(minute, now - 60)
+            _forget(hour, now - 3600)
+            if len(hour) >= limits[1]:
+                return WINDOWS[1]
+            if len(minute) >= limits[0]:
+                return WINDOWS[0]
+            minute.append(now)
+            hour.append(now)
+            return None
 
-    def get_moving_window(self, key: str, limit: int, expiry: int) -> tuple[float, int]:
+    def look(self, key: str, window: Window, limit: int) -> tuple[float, int]:
         with self._lock:
-            hits = self._current(key, expiry)
-            return (hits[0] if hits else self._now()), len(hits)
+            now = self._now()
+            held = self._hits.get(key)
+            hits = held[WINDOWS.index(window)] if held else ()
+            current = [hit for hit in hits if hit > now - window.seconds]
+            return (current[0] if current else now), len(current)
 
-    def _current(self, key: str, expiry: int) -> deque[float]:
-        hits = self._hits.get(key) or deque()
-        start = self._now() - expiry
-        while hits and hits[0] <= start:
-            hits.popleft()
-        return hits
+
+def _forget(hits: deque[float], start: float) -> None:
+    while hits and hits[0] <= start:
+        hits.popleft()

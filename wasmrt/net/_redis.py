@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+
 from limits.errors import ConfigurationError as LimitsConfigurationError
 from limits.errors import StorageError
 from limits.storage import RedisStorage, storage_from_string
 
 from wasmrt.errors import ConfigurationError, ExternalServiceError
 from wasmrt.limits import REDIS_TIMEOUT_SECONDS
+from wasmrt.net._rates import WINDOWS, Limits, Window
 
 
 class RedisWindows:
@@ -35,16 +38,31 @@ class RedisWindows:
             ) from error
         assert isinstance(storage, RedisStorage)
         self._storage = storage
+        self._lock = threading.Lock()
 
-    def acquire_entry(self, key: str, limit: int, expiry: int) -> bool:
-        try:
-            return self._storage.acquire_entry(key, limit, expiry)
-        except StorageError as error:
-            raise _away() from error
+    def record(self, key: str, limits: Limits) -> Window | None:
+        """Take a place in both windows, or return the one that is full.
 
-    def get_moving_window(self, key: str, limit: int, expiry: int) -> tuple[float, int]:
+        Each acquisition is one script there. Looking at the hour first keeps a refused request from taking a place
+        in the minute; only machines that race for the last place of an hour can lose one of a minute, which is the
+        safe side.
+        """
+        hour = WINDOWS[1]
+        with self._lock:
+            if self.look(key, hour, limits[1])[1] >= limits[1]:
+                return hour
+            for window, limit in zip(WINDOWS, limits, strict=True):
+                try:
+                    taken = self._storage.acquire_entry(f"{key}/{window.name}", limit, window.seconds)
+                except StorageError as error:
+                    raise _away() from error
+                if not taken:
+                    return window
+        return None
+
+    def look(self, key: str, window: Window, limit: int) -> tuple[float, int]:
         try:
-            return self._storage.get_moving_window(key, limit, expiry)
+            return self._storage.get_moving_window(f"{key}/{window.name}", limit, window.seconds)
         except StorageError as error:
             raise _away() from error
 
