@@ -106,6 +106,18 @@ def test_a_denial_is_shown_with_the_line_that_would_allow_it(wasmrt: Run, guest:
     assert [decision["allowed"] for decision in decisions] == [False]
 
 
+def test_a_capability_file_that_was_not_used_is_told_where_something_was_denied(
+    wasmrt: Run, guest: Callable[..., Path], tmp_path: Path
+) -> None:
+    body = Body(imports=("http-request",), text=b"GET" + URL + b"{}", execute=f"{GET} (call $ok)")
+    path = guest(body, sidecar={"http": {"allowlist": [{"host": "api.example.com"}]}})
+    assert f"--capabilities {path.with_name('guest.capabilities.json')}" in wasmrt("run", path).stderr
+    given = tmp_path / "given.json"
+    given.write_text('{"workspace": {"allowed_prefixes": ["a/"]}}')
+    assert "what it asks for" not in wasmrt("run", path, "--capabilities", given).stderr
+    assert "what it asks for" not in wasmrt("run", guest(body)).stderr
+
+
 def test_inspect_names_what_a_tool_will_be_refused(wasmrt: Run, guest: Callable[..., Path]) -> None:
     body = Body(imports=("http-request",), text=b"GET" + URL + b"{}", execute=f"{GET} (call $ok)")
     asks = {"http": {"allowlist": [{"host": "api.example.com"}]}}

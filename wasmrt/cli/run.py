@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from wasmrt.cli._errors import refusal
-from wasmrt.cli._output import json_option, say_lines, show_json
+from wasmrt.cli._output import json_option, say, say_lines, show_json
 from wasmrt.cli._tools import find_tool, open_runtime, prepare, with_invoked, workspace_option
 from wasmrt.errors import InvalidParametersError, SourceError, ToolError
 from wasmrt.limits import MAX_PARAMS_BYTES
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from wasmrt import WasmToolRuntime
+    from wasmrt.cli._tools import FoundTool
     from wasmrt.model import Decision, LogEntry, ToolOutput
 
 
@@ -74,6 +75,7 @@ def run(
             if not as_json:
                 _show_logs(error.logs)
                 _show_denials(error.decisions)
+                _show_unused(found, tool, error.decisions)
             raise
     if as_json:
         show_json(output.as_dict())
@@ -82,6 +84,7 @@ def run(
     if logs:
         _show_logs(output.logs)
     _show_denials(output.decisions)
+    _show_unused(found, tool, output.decisions)
 
 
 def _interruptible(runtime: WasmToolRuntime, work: Callable[[], ToolOutput]) -> ToolOutput:
@@ -143,6 +146,17 @@ def _check_context(context: str | None) -> None:
 def _show_logs(entries: Iterable[LogEntry]) -> None:
     for entry in entries:
         say_lines(_one_entry(f"log {entry.level}: {entry.message}"))
+
+
+def _show_unused(found: FoundTool, path: str, decisions: Iterable[Decision]) -> None:
+    """A capability file beside a component is what it asks for: of a file it counts only once somebody says so."""
+    if found.origin != "file" or found.sidecar is None or all(decision.allowed for decision in decisions):
+        return
+    from wasmrt.capabilities import Capabilities
+
+    if found.grant == Capabilities.none():
+        beside = f"{path.removesuffix('.wasm')}.capabilities.json"
+        say(f"  what it asks for was not granted: install it, or try it with --capabilities {beside}")
 
 
 def _show_denials(decisions: Iterable[Decision]) -> None:
