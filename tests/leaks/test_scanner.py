@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from functools import lru_cache
 from itertools import pairwise
 from random import Random
 
@@ -172,6 +173,61 @@ def test_a_stream_is_bounded_and_ends_once() -> None:
     done.finish()
     with pytest.raises(LeakError):
         done.feed(b"more")
+
+
+@lru_cache
+def refused(kind: str) -> bytes:
+    """Some megabyte of look-alikes, each of which has to be weighed to be refused."""
+    random = Random(12)
+    masked = sample("github-pat")[:4] + "x" * 36
+    kinds = {
+        "tokens": lambda: "AKIA" + "".join(random.choices(BASE62[10:36], k=16)) + "\n",
+        "assignments": lambda: f"password = change{random.randrange(10**6)}me\n",
+        "repeated": lambda: f"password = changeme1 {masked}\n",
+        "formats": lambda: random.choice(STARTS) + "-",
+    }
+    return "".join(kinds[kind]() for _ in range(40_000)).encode()
+
+
+STARTS = [example_of(rule).strip()[:9] for rule in builtin_rules()]
+KINDS = ["tokens", "assignments", "repeated", "formats"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_of_very_many_look_alikes_some_are_weighed_and_the_rest_is_warned_of(kind: str) -> None:
+    weighed = 0
+
+    def count() -> None:
+        nonlocal weighed
+        weighed += 1
+
+    flood = refused(kind)
+    report = DETECTOR.primed({}, check=count).scan_bytes(flood)
+    assert 0 < weighed < len(flood) / 100
+    (warning,) = [m for m in report.matches if m.rule == "unjudged-content"]
+    assert warning.action is Action.WARN and warning.severity is Severity.LOW and not report.should_block
+    assert warning.end - warning.start > len(flood) / 2
+
+
+@pytest.mark.parametrize("kind", ["assignments", "repeated", "formats"])
+def test_a_token_among_more_look_alikes_than_are_weighed_is_found(kind: str) -> None:
+    flood, token = refused(kind), sample("gitlab-pat").encode()
+    place = len(flood) - 1000
+    matches = DETECTOR.scan_bytes(flood[:place] + b" " + token + b" " + flood[place:]).matches
+    assert ("gitlab-pat", place + 1, place + 1 + len(token)) in [(m.rule, m.start, m.end) for m in matches]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_left_unjudged_does_not_depend_on_how_a_text_arrives(kind: str) -> None:
+    flood = refused(kind)
+    stream = DETECTOR.primed({}).stream()
+    for low in range(0, len(flood), 100_001):
+        stream.feed(flood[low : low + 100_001])
+    assert stream.finish() == DETECTOR.scan_bytes(flood)
+
+
+def test_an_override_may_block_what_is_left_unjudged() -> None:
+    assert LeakDetector(overrides={"unjudged-content": Action.BLOCK}).scan_bytes(refused("tokens")).should_block
 
 
 @settings(max_examples=60, deadline=None)

@@ -10,12 +10,15 @@ import binascii
 import hashlib
 import json
 import math
+import re
 import zlib
 from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
 from itertools import pairwise
+from operator import sub
 from pathlib import Path
+from typing import Any
 
 _BASE62 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
@@ -29,42 +32,58 @@ _PLACEHOLDER_WORDS = (
 _TEMPLATE_MARKS = (b"${", b"{{", b"}}", b"<%", b"%(", b"$(", b"#{", b"{%", b"%{")
 
 
+_SHARES = [0.0, *(n * math.log2(n) for n in range(1, 257))]
+
+
 def entropy(value: bytes) -> float:
     """Shannon entropy of the bytes, in bits per byte."""
     total = len(value)
     if not total:
         return 0.0
-    return -sum(n / total * math.log2(n / total) for n in Counter(value).values())
+    counts = Counter(value).values()
+    shares = map(_SHARES.__getitem__, counts) if total < len(_SHARES) else (n * math.log2(n) for n in counts)
+    return math.log2(total) - sum(shares) / total
 
 
-def longest_run(value: bytes) -> int:
-    """Length of the longest stretch of one repeated byte."""
-    best = run = 1
-    for before, after in pairwise(value):
-        run = run + 1 if before == after else 1
-        best = max(best, run)
-    return best
+@lru_cache(maxsize=64)
+def _run(length: int) -> re.Pattern[bytes]:
+    return re.compile(rb"(?s)(.)\1{%d}" % (length - 1))
 
 
-def longest_sequence(value: bytes) -> int:
-    """Length of the longest stretch that counts up or down by one, as `abcdef` and `98765` do."""
-    best = 1
+def has_run(value: bytes, length: int) -> bool:
+    """Tell whether one byte stands `length` times in a row."""
+    return _run(length).search(value) is not None
+
+
+def has_sequence(value: bytes, length: int) -> bool:
+    """Tell whether `length` bytes in a row count up or down by one, as `abcdef` and `98765` do."""
     for step in (1, -1):
-        run = 1
-        for before, after in pairwise(value):
-            run = run + 1 if after - before == step else 1
-            best = max(best, run)
-    return best
+        if step * (length - 1) in map(sub, value[length - 1 :], value):  # else no stretch ends where it should
+            run = 1
+            for before, after in pairwise(value):
+                run = run + 1 if after - before == step else 1
+                if run >= length:
+                    return True
+    return False
+
+
+@lru_cache(maxsize=1)
+def _placeholders() -> Any:
+    """All words and marks as one expression: it takes as long as two of them would one by one."""
+    import re2
+
+    options = re2.Options()
+    options.encoding = re2.Options.Encoding.LATIN1
+    options.never_capture = True
+    words, marks = (b"|".join(map(re2.escape, group)) for group in (_PLACEHOLDER_WORDS, _TEMPLATE_MARKS))
+    return re2.compile(b"(?i:" + words + b")|" + marks, options)
 
 
 def is_placeholder(value: bytes) -> bool:
     """Tell whether a value announces that it stands for another one."""
-    lowered = value.lower()
-    if any(word in lowered for word in _PLACEHOLDER_WORDS):
+    if _placeholders().search(value):
         return True
-    if any(mark in value for mark in _TEMPLATE_MARKS):
-        return True
-    return len(value) >= 8 and (longest_run(value) >= max(6, len(value) // 3) or longest_sequence(value) >= 16)
+    return len(value) >= 8 and (has_run(value, max(6, len(value) // 3)) or has_sequence(value, 16))
 
 
 @lru_cache(maxsize=1)
@@ -136,7 +155,7 @@ def _basic(value: bytes) -> bool:
 
 def _mixed(value: bytes) -> bool:
     """Letters of both cases and a digit: what a random base-62 word of some length always has."""
-    return value.lower() != value != value.upper() and any(48 <= c <= 57 for c in value)
+    return value.lower() != value != value.upper() and _has_digit(value)
 
 
 def _both_cases(value: bytes) -> bool:
@@ -144,16 +163,16 @@ def _both_cases(value: bytes) -> bool:
 
 
 def _has_digit(value: bytes) -> bool:
-    return any(48 <= c <= 57 for c in value)
+    return len(value.translate(None, b"0123456789")) < len(value)
 
 
 def _letter_and_digit(value: bytes) -> bool:
-    return _has_digit(value) and any(c | 32 in range(97, 123) for c in value)
+    return _has_digit(value) and value.lower() != value.upper()
 
 
 def _upper_and_digit(value: bytes) -> bool:
     """Upper case and digits together, as random base 32 of some length has."""
-    return _has_digit(value) and any(65 <= c <= 90 for c in value)
+    return _has_digit(value) and value != value.lower()
 
 
 CHECKSUMS: dict[str, Callable[[bytes], bool]] = {"crc62": _crc_base62}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wasmrt.errors import ConfigurationError
 from wasmrt.leaks._builtin import BuiltinRules
-from wasmrt.leaks._flood import Allowance, Heads
+from wasmrt.leaks._flood import LONGEST_WORD, Allowance, Heads, without
 
 if TYPE_CHECKING:
     import re2
@@ -24,6 +24,7 @@ BLOCK_BYTES = 4096
 STRIDE_BYTES = 16 * BLOCK_BYTES
 """Neighbouring blocks that touch the same rule are searched as one, up to this; strides lie at fixed offsets."""
 _GATE_OVERLAP_BYTES = 256
+_GLANCE_BYTES = 512
 _QUICK_SCANS = 16
 """So many short texts are judged without the gate, which takes a while to build; a process that goes on builds it."""
 _QUICK_BYTES = BLOCK_BYTES
@@ -59,14 +60,16 @@ def compile_rule(rule: Rule) -> Any:
     """
     import re2
 
+    options = _options(_RULE_MEMORY_BYTES)
+    options.never_capture = bool(rule.token)  # the secret is all of it, and groups are slow to find
     try:
-        expression = re2.compile(rule.expression.encode("latin-1"), _options(_RULE_MEMORY_BYTES))
+        expression = re2.compile(rule.expression.encode("latin-1"), options)
     except (re2.error, UnicodeEncodeError) as error:
         raise ConfigurationError(
             f"rule {rule.id}: not a linear-time expression: {error}",
             hint="RE2 has no look-around and no back-references",
         ) from error
-    if expression.groups < 1:
+    if expression.groups < 1 and not rule.token:
         raise ConfigurationError(f"rule {rule.id}: the expression has no group for the secret")
     return expression
 
@@ -87,13 +90,14 @@ Check = Callable[[], None]
 class RuleEngine:
     """A fixed list of rules, compiled at the first scan; safe to share between threads."""
 
-    __slots__ = ("_by_gate", "_compiled", "_gate", "_heads", "_lock", "_quick_left", "rules")
+    __slots__ = ("_by_gate", "_cased", "_compiled", "_gate", "_heads", "_lock", "_quick_left", "rules")
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self.rules = rules
         self._gate: re2.Set | None = None
         self._quick_left = _QUICK_SCANS
         self._by_gate: list[list[int]] = []
+        self._cased: list[bool] = []
         self._compiled: list[Any] = [None] * len(rules)
         self._heads: Heads | None = None
         self._lock = Lock()
@@ -110,6 +114,7 @@ class RuleEngine:
                 gate.Add(expression.encode("latin-1"))
             gate.Compile()
             self._by_gate = list(gates.values())
+            self._cased = [not expression.startswith("(?i:") for expression in gates]
             self._gate = gate
             return gate
 
@@ -140,10 +145,14 @@ class RuleEngine:
             calm = calm and not gate.Match(data[base : edge + _GATE_OVERLAP_BYTES])
             if calm:  # where one stride touched nothing, the next is first looked at as one
                 continue
-            blocks, need = [], 0
-            for low in range(base, edge, BLOCK_BYTES):
-                blocks.append((low, self._touched(gate, data, low)))
-                need += BLOCK_BYTES * len(blocks[-1][1])
+            blocks: list[tuple[int, set[int]]] = []
+            need = 0
+            if allowance.exhausted:  # a glance says whether looking closer can be afforded
+                need = self._cost(gate.Match(data[base : base + _GLANCE_BYTES]), edge - base)
+            for low in range(base, edge, BLOCK_BYTES) if allowance.covers(need) else ():
+                hits = gate.Match(data[low : low + BLOCK_BYTES + _GATE_OVERLAP_BYTES])
+                need = (need if blocks else 0) + self._cost(hits, BLOCK_BYTES)
+                blocks.append((low, {i for hit in hits or () for i in self._by_gate[hit]}))
                 if not allowance.covers(need):
                     break
             calm = not need
@@ -168,9 +177,11 @@ class RuleEngine:
                     found.append(finding)
                     yield finding
                 return
-            except _Exhausted:
+            except _ExhaustedError:
                 pass
-        allowance.skip(base, edge)
+        elif blocks:
+            allowance.take(need)  # to have looked closer has cost as well
+        allowance.give_up(base, edge)
         yield from (f for f in self._by_words(data, base, edge, check, allowance) if f not in found)
 
     def _blocks(
@@ -189,37 +200,41 @@ class RuleEngine:
     def _by_words(
         self, data: bytes, base: int, edge: int, check: Check | None, allowance: Allowance
     ) -> Iterator[Finding]:
-        """Try words that begin as tokens do, each different one once until one of them is a secret."""
+        """Try words that begin as tokens do, one that is no secret only once."""
         if self._heads is None:
-            self._heads = Heads(self.rules)
-        beyond = min(edge + BLOCK_BYTES, len(data))
-        for word, indices, places in self._heads.candidates(data, base, beyond, allowance):
-            if not allowance.refuse():
+            self._heads = Heads(self.rules, _options(_RULE_MEMORY_BYTES))
+        low, position = max(0, base - 1), 0
+        text = data[low : edge + LONGEST_WORD]
+        while place := self._heads.next(text, position):
+            start, position = low + place[0], place[1]
+            word = data[start : low + position]
+            if start >= edge or not allowance.try_word(known=allowance.knows(word)):
                 return
-            for place in places:
-                here = [f for index in indices if (f := self._token_at(index, data, place, check)) is not None]
-                if not here and place != base:  # the first word may lack its beginning
-                    allowance.judged(word)
-                if not here or place >= edge:
-                    break
-                yield from here
+            if check is not None:
+                check()
+            if start < base:
+                continue
+            if allowance.knows(word):
+                if allowance.is_met_often(word):
+                    text = without(text, *place)
+                continue
+            here = [f for rule in self._heads.rules(word) if (f := self._token_at(rule, data, start)) is not None]
+            if not here:
+                allowance.judged(word)
+            yield from here
 
-    def _token_at(self, index: int, data: bytes, place: int, check: Check | None) -> Finding | None:
+    def _token_at(self, index: int, data: bytes, start: int) -> Finding | None:
         rule = self.rules[index]
-        match = self._expression(index).match(data, place, min(place + rule.reach, len(data)))
-        if match is None:
-            return None
-        if check is not None:
-            check()
-        verdict = _judge(rule, data, place, *match.span(1))
-        return None if verdict is None else Finding(rule, *match.span(1), verdict)
+        match = self._expression(index).match(data, start, min(start + rule.reach, len(data)))
+        verdict = _judge(rule, data, start, start, match.end()) if match else None
+        return None if match is None or verdict is None else Finding(rule, start, match.end(), verdict)
 
     def _is_quickly_clean(self, data: bytes) -> bool:
         return len(data) <= _QUICK_BYTES and isinstance(self.rules, BuiltinRules) and not self.rules.may_touch(data)
 
-    def _touched(self, gate: re2.Set, data: bytes, low: int) -> set[int]:
-        hits = gate.Match(data[low : low + BLOCK_BYTES + _GATE_OVERLAP_BYTES])
-        return {i for hit in hits for i in self._by_gate[hit]} if hits else set()
+    def _cost(self, hits: list[int] | None, size: int) -> int:
+        """What the rules behind some gates cost on so many bytes; tokens cost half, by their literal beginning."""
+        return sum(size // 2 if self._cased[hit] else size for hit in hits or ())
 
     def _expression(self, index: int) -> Any:
         expression = self._compiled[index]
@@ -238,18 +253,18 @@ class RuleEngine:
                 check()
             if match.start() >= high:
                 return
-            start, end = match.span(1)
+            start, end = match.span() if rule.token else match.span(1)
             if start < 0:  # an alternative without a group: all of it is the secret
                 start, end = match.span()
             verdict = _judge(rule, data, match.start(), start, end)
             if verdict is not None:
                 yield Finding(rule, start, end, verdict)
-            elif not allowance.refuse():
-                raise _Exhausted
+            elif not allowance.refuse(end - start, token=bool(rule.token), inside=data[start - 1 : start].isalnum()):
+                raise _ExhaustedError
             position = max(match.end() if verdict is not None else _after(match, start, end), match.start() + 1)
 
 
-class _Exhausted(Exception):
+class _ExhaustedError(Exception):
     """Nothing is left for one more refused candidate."""
 
 

@@ -8,68 +8,108 @@ stretch is reported as unjudged.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import re2
+
     from wasmrt.leaks._rules import Rule
 
-_FIRST_BYTES = 8_000_000
-"""What every text may use: all rules on its first 16 KiB, or two thousand refused candidates."""
+_FIRST_BYTES = 12_000_000
+"""What every text may use: all rules on its first 32 KiB, or two thousand refused candidates."""
 _MORE_PER_BYTE = 4
-_REFUSAL_BYTES = 4096
-"""A refused candidate takes as long as a rule takes for so many bytes."""
-_MAX_WORDS = 4096
+_TOKEN_BYTES, _OTHER_BYTES, _INSIDE_BYTES = 4096, 8192, 3072
+"""A refused candidate takes as long as a rule takes for so many bytes: a token, a value beside a name, which takes
+longer to find, or what looks like a token in the middle of a word, as base64 is full of."""
+_LENGTH_SHARE = 48
+"""What each byte adds to that where the candidate was weighed."""
+_FIRST_WORDS = 4096
+_BYTES_PER_WORD = 2048
+_WORDS_PER_TRY = 8
+"""What every text may use of words that begin as tokens do, what more brings with it, and what a new word costs."""
+_MAX_KNOWN = 4096
 _HEAD = 3
-_LEAST_WORD = 12
-"""No format that is recognisable by itself is shorter."""
-_IN_WORDS = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-.+/%~$!"
-_SPACED = bytes(byte if byte in _IN_WORDS else 32 for byte in range(256))
+_LEAST_WORD = 9
+"""No format that is recognisable by itself has fewer characters after the first three."""
+LONGEST_WORD = 2200
+"""No format that is recognisable by itself is longer."""
+_OFTEN = 4
+"""A word that is no secret is blotted out where it is met so often: looking past it would take most of the time."""
+_WORD = rb"0-9A-Za-z_\-.+/%~$!"
+_IN_WORDS = frozenset(b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-.+/%~$!")
 
 
 class Allowance:
     """What one scan may still spend on look-alikes, what it left unjudged, and the words it need not judge again."""
 
-    __slots__ = ("_left", "known", "unjudged")
+    __slots__ = ("_known", "_left", "_words", "exhausted", "unjudged")
 
     def __init__(self) -> None:
         self._left = _FIRST_BYTES
-        self.known: set[bytes] = set()
+        self._words = _FIRST_WORDS
+        self.exhausted = False
+        self._known: dict[bytes, int] = {}
         self.unjudged: list[tuple[int, int]] = []
 
     def refill(self, size: int) -> None:
         """Add what `size` more bytes of text bring with them."""
         self._left = min(_FIRST_BYTES, max(0, self._left) + size * _MORE_PER_BYTE)
+        self._words = min(_FIRST_WORDS, max(0, self._words) + size // _BYTES_PER_WORD)
 
     def covers(self, rule_bytes: int) -> bool:
         return rule_bytes <= self._left
 
     def take(self, rule_bytes: int) -> None:
         self._left -= rule_bytes
+        self.exhausted = False
 
-    def refuse(self) -> bool:
-        """Pay for a refused candidate; False where nothing is left for another."""
-        self._left -= _REFUSAL_BYTES
+    def refuse(self, size: int, *, token: bool, inside: bool) -> bool:
+        """Pay for a refused candidate of so many bytes; False where nothing is left for another."""
+        if token and inside:
+            self._left -= _INSIDE_BYTES
+        else:
+            self._left -= (_TOKEN_BYTES if token else _OTHER_BYTES) + size * _LENGTH_SHARE
         return self._left > 0
 
-    def skip(self, start: int, end: int) -> None:
-        """Note that `start..end` was not tried for every rule."""
+    def try_word(self, *, known: bool) -> bool:
+        """Pay for a word; False where nothing is left for it."""
+        self._words -= 1 if known else _WORDS_PER_TRY
+        return self._words >= 0
+
+    def give_up(self, start: int, end: int) -> None:
+        """Note that nothing was left for trying every rule on `start..end`."""
+        self.exhausted = True
         if self.unjudged and self.unjudged[-1][1] == start:
             start = self.unjudged.pop()[0]
         self.unjudged.append((start, end))
 
     def judged(self, word: bytes) -> None:
         """Remember a word that is no secret."""
-        if len(self.known) < _MAX_WORDS:
-            self.known.add(word)
+        if len(self._known) < _MAX_KNOWN:
+            self._known[word] = 0
+
+    def knows(self, word: bytes) -> bool:
+        return word in self._known
+
+    def is_met_often(self, word: bytes) -> bool:
+        """Count a known word; true at every time that it is worth to blot it out."""
+        self._known[word] += 1
+        return self._known[word] % _OFTEN == 0
 
 
 class Heads:
-    """The first characters of every format that is recognisable by itself."""
+    """Words that begin as a format does that is recognisable by itself.
 
-    __slots__ = ("_rules",)
+    A word's beginning is where none of its characters is before it: at most one word is under way at any place, so
+    that the automaton's states are no more than the characters of all beginnings.
+    """
 
-    def __init__(self, rules: Sequence[Rule]) -> None:
+    __slots__ = ("_expression", "_rules")
+
+    def __init__(self, rules: Sequence[Rule], options: re2.Options) -> None:
+        import re2
+
         from wasmrt.leaks._rules import leading_literal
 
         self._rules: dict[bytes, list[int]] = {}
@@ -79,23 +119,28 @@ class Heads:
                 numbers = self._rules.setdefault(start[:_HEAD].encode("latin-1"), [])
                 if numbers[-1:] != [index]:
                     numbers.append(index)
+        heads = b"|".join(map(re2.escape, self._rules))
+        options.never_capture = True
+        self._expression = re2.compile(rb"(?:^|[^%b])(?:%b)[%b]{%d,}" % (_WORD, heads, _WORD, _LEAST_WORD), options)
 
-    def candidates(
-        self, data: bytes, start: int, end: int, allowance: Allowance
-    ) -> Iterator[tuple[bytes, list[int], Iterator[int]]]:
-        """Yield each word that begins in `start..end` as a format does, with the rules to try and where it stands."""
-        spaced = data[start:end].translate(_SPACED)
-        words = set(spaced.split()) - allowance.known
-        # what a text holds comes out in the same order however it is hashed
-        for word in sorted(word for word in words if len(word) >= _LEAST_WORD and word[:_HEAD] in self._rules):
-            yield word, self._rules[word[:_HEAD]], _places(spaced, word, start)
+    def next(self, text: bytes, position: int) -> tuple[int, int] | None:
+        """Where the next word begins and ends, `position` being at a word's edge."""
+        match = self._expression.search(text, position)
+        if not match:
+            return None
+        start, end = match.span()
+        return start + (text[start] not in _IN_WORDS), end
+
+    def rules(self, word: bytes) -> list[int]:
+        """The numbers of the rules to try on a word."""
+        return self._rules[word[:_HEAD]]
 
 
-def _places(spaced: bytes, word: bytes, base: int) -> Iterator[int]:
-    """Yield where a word stands as a whole."""
-    at = spaced.find(word)
-    while at >= 0:
-        after = at + len(word)
-        if (at == 0 or spaced[at - 1] == 32) and (after == len(spaced) or spaced[after] == 32):
-            yield base + at
-        at = spaced.find(word, after)
+def without(text: bytes, start: int, end: int) -> bytes:
+    """Blot a word out wherever it stands between the same two characters as here."""
+    if not 0 < start < end < len(text):
+        return text
+    before, word, after = text[start - 1 : start], text[start:end], text[end : end + 1]
+    blots = before + b" " * len(word) + after
+    # twice, since a character between two words is after one and before the other
+    return text.replace(before + word + after, blots).replace(before + word + after, blots)

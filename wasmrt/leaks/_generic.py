@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from itertools import pairwise
 
-from wasmrt.leaks._checks import entropy, is_placeholder, longest_sequence, unpadded_base64
+from wasmrt.leaks._checks import entropy, has_sequence, is_placeholder, unpadded_base64
 
 _QUOTES = frozenset(b"\"'`")
 _ENDS = frozenset(b" \t\r\n\"'`,;)}]&<>|\\")
@@ -98,7 +98,7 @@ def looks_assigned(data: bytes, begin: int, start: int, end: int) -> bool:
     random = _UUID.fullmatch(value) is not None or (looks_random(value) and not is_made_of_words(value))
     if not random and not looks_chosen(value):
         return False
-    if _CODE.fullmatch(value) or longest_sequence(value) >= 8 or is_placeholder(value):
+    if _CODE.fullmatch(value) or has_sequence(value, 8) or is_placeholder(value):
         return False
     name, operator = _name_of(data, begin, start)
     if len(name) > 80 or _INNOCENT_NAMES.search(name) or (operator in b",(" and not quoted):

@@ -27,11 +27,11 @@ def judge(rule: Rule, data: bytes, begin: int, start: int, end: int) -> bool | N
     if rule.check in CONTEXT_CHECKS:
         weighed = CONTEXT_CHECKS[rule.check](data, begin, start, end)
         return False if weighed and not is_documented(value) else None
+    if rule.check and not CHECKS[rule.check](value):
+        return None
     if rule.entropy and entropy(value) < rule.entropy:
         return None
     if not rule.placeholders and is_placeholder(value):
-        return None
-    if rule.check and not CHECKS[rule.check](value):
         return None
     return None if is_documented(value) else False
 
