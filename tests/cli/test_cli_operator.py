@@ -154,6 +154,8 @@ def test_removing_asks_a_person_and_wants_yes_from_a_script(wasmrt: Run, tool_fi
     code, said = on_a_terminal(b"n\n", "remove", "parrot")
     assert code == 2 and "Remove parrot with its 1 version" in said
     assert "parrot" in wasmrt("list").stdout
+    code, said = on_a_terminal(b"\x04", "remove", "parrot")
+    assert code == 130 and said.splitlines()[-1] == "error: interrupted"
     code, said = on_a_terminal(b"y\n", "remove", "parrot")
     assert code == 0 and "removed parrot" in said
     assert "no tool named 'parrot'" in wasmrt("remove", "parrot", code=2).stderr

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from wasmrt.cli._output import say
+from wasmrt.cli._output import is_interactive, say
 from wasmrt.errors import (
     CapabilityDeniedError,
     CapabilityFileError,
@@ -101,6 +101,14 @@ def usage(error: click.ClickException, *, as_json: bool) -> int:
     hint = f"{context.command_path} --help" if context is not None else "wasmrt --help"
     message = error.format_message().removesuffix(".")
     return fail(ConfigurationError(message[:1].lower() + message[1:], code="usage", hint=hint), as_json=as_json)
+
+
+def interrupted(*, as_json: bool) -> int:
+    """Tell that a person ended the command."""
+    if is_interactive():
+        say("")  # the question's line is still open
+    fail(WasmrtError("interrupted", code="interrupted"), as_json=as_json)
+    return INTERRUPTED
 
 
 def unexpected(error: BaseException, *, as_json: bool) -> int:
