@@ -95,21 +95,29 @@ def test_build_carries_the_docs_of_a_world_of_ones_own(c_project: Project) -> No
           add: func(a: s64, b: s64) -> s64;
           twice: func(a: s64) -> s64;
         }
-        world tool { export api; }
+        world tool {
+          export api;
+          /// Halves a number, downwards.
+          export halve: func(a: s64) -> s64;
+        }
         """
     )
     (c_project.folder / "tool.c").write_text(
         '#define AS(name) __attribute__((export_name("my:sums/api@0.2.0#" name)))\n'
         'AS("add") long long add(long long a, long long b) { return (long long)((unsigned long long)a + b); }\n'
         'AS("twice") long long twice(long long a) { return add(a, a); }\n'
+        '__attribute__((export_name("halve"))) long long halve(long long a) { return a >> 1; }\n'
     )
     c_project.sidecar.unlink()
-    assert build(c_project, agree=lambda _question: False).verdict.tools == ("api-add", "api-twice")
+    built = build(c_project, agree=lambda _question: False)
+    assert set(built.verdict.tools) == {"api-add", "api-twice", "halve"}
     with WasmToolRuntime() as runtime:
         tool = runtime.prepare("sums", c_project.component.read_bytes())
         described = {spec.name: spec.description for spec in tool.tools}
         assert described == {
             "api-add": "Adds two numbers of 64 bits; it wraps around.",
             "api-twice": "my:sums/api@0.2.0#twice: func(a: s64) -> s64",
+            "halve": "Halves a number, downwards.",
         }
         assert tool.tool("api-add").execute({"a": str(2**62), "b": 2**53}).result == str(2**62 + 2**53)
+        assert tool.tool("halve").execute({"a": -3}).result == -2

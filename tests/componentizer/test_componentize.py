@@ -43,6 +43,29 @@ def test_every_agent_world_can_be_wrapped(package: str) -> None:
     accepted(wrap(f"(module {EXPORTS.replace('@0.3.0', version)})", wit))
 
 
+def test_functions_that_a_world_exports_itself_are_tools() -> None:
+    wit = """package a:b;
+    interface api { twice: func(a: s64) -> s64; }
+    world w {
+        export add: func(a: s64, b: s64) -> s64;
+        export api;
+        export greet: func(names: list<string>) -> result<string, string>;
+    }"""
+    module = """(module (memory (export "memory") 1)
+      (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) (i32.const 1024))
+      (func (export "add") (param i64 i64) (result i64) (i64.add (local.get 0) (local.get 1)))
+      (func (export "a:b/api#twice") (param i64) (result i64) (i64.mul (local.get 0) (i64.const 2)))
+      (data (i32.const 512) "\\00\\00\\00\\00\\10\\02\\00\\00\\02\\00\\00\\00") (data (i32.const 528) "hi")
+      (func (export "greet") (param i32 i32) (result i32) (i32.const 512))
+      (func (export "cabi_post_greet") (param i32)))"""
+    with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False)) as runtime:
+        made = runtime.prepare("made", wrap(module, wit))
+        assert {spec.name for spec in made.tools} == {"add", "api-twice", "greet"}
+        assert made.tool("add").execute({"a": 2**53, "b": 1}).result == str(2**53 + 1)
+        assert made.tool("api-twice").execute({"a": 21}).result == 42
+        assert made.tool("greet").execute({"names": ["Ada"]}).result == "hi"
+
+
 def test_host_functions_that_are_not_used_are_left_out() -> None:
     one = '(import "near:agent/host@0.3.0" "now-millis" (func (result i64)))'
     component = wrap(f"(module {one} {EXPORTS})")
@@ -115,10 +138,12 @@ def test_bytes_that_are_no_module_are_refused() -> None:
         ("package a:b; interface i { f: func(a: " + "list<" * 40 + "u8" + ">" * 40 + "); }", "nested deeper"),
         ("package a:b; world w { export i; } interface i { f: func(a: thing); }", "'thing'"),
         ("package a:b; \u2603", "not expected here"),
+        ("package a:b; world w { export f: func(a: thing); }", "'thing'"),
+        ("package a:b; world w { import f: func(); }", "';' is expected"),
     ],
 )
 def test_wit_that_is_wrong_or_beyond_us_is_refused_with_the_reason(wit: str, words: str) -> None:
-    module = '(module (memory (export "memory") 1) (func (export "a:b/i#f")))'
+    module = '(module (memory (export "memory") 1) (func (export "a:b/i#f")) (func (export "f")))'
     with pytest.raises(ComponentError, match=words):
         wrap(module, wit)
 

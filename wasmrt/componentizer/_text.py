@@ -25,6 +25,7 @@ class _Writer:
         self._module = module
         self._imported = [self._interface(name) for name in world.imports]
         self._exported = [self._interface(name) for name in world.exports]
+        self._functions = world.functions
         self._placed: set[str] = set()
         self._lines: list[str] = []
         self._host: list[tuple[str, str, Signature]] = []
@@ -42,6 +43,9 @@ class _Writer:
         self._core()
         for interface in self._exported:
             self._export(interface)
+        for function in self._functions:
+            self._lines.append(self._lifted(function.name, "", function, {}))
+            self._lines.append(f'(export "{function.name}" (func ${function.name}))')
         return "(component\n" + "\n".join(self._lines) + "\n)"
 
     def _interface(self, name: str) -> Interface:
@@ -163,7 +167,7 @@ class _Writer:
             scope[definition.name] = f"${prefix}{definition.name}'"
             self._lines.append(f"(type {scope[definition.name]} {_definition(definition, scope)})")
         for function in interface.functions:
-            self._lines.append(self._lifted(qualified, prefix, function, scope))
+            self._lines.append(self._lifted(f"{qualified}#{function.name}", prefix, function, scope))
         borrowed = self._borrowed(interface)
         inner = _inner(interface, borrowed)
         given = [f'(with "type-{source}-{of.name}" (type ${source}.{of.name}))' for source, of, _ in borrowed]
@@ -173,8 +177,7 @@ class _Writer:
         self._lines.append(f"(instance ${prefix}made (instantiate ${prefix}shape {' '.join(given)}))")
         self._lines.append(f'(export "{qualified}" (instance ${prefix}made))')
 
-    def _lifted(self, qualified: str, prefix: str, function: Function, scope: dict[str, str]) -> str:
-        core = f"{qualified}#{function.name}"
+    def _lifted(self, core: str, prefix: str, function: Function, scope: dict[str, str]) -> str:
         if self._module.exports.get(core) != "func":
             raise ComponentError(f"the core module does not export {core}")
         post = f"cabi_post_{core}"

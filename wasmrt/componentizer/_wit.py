@@ -56,6 +56,8 @@ class World:
     name: str
     imports: list[str] = field(default_factory=list)
     exports: list[str] = field(default_factory=list)
+    functions: list[Function] = field(default_factory=list)
+    """Those that it exports itself; their types have no names."""
 
 
 @dataclass(slots=True)
@@ -120,11 +122,16 @@ class _Reader:
         world = World(self._word())
         self._expect("{")
         while not self._try("}"):
-            side = world.imports if self._try("import") else world.exports
-            if side is world.exports:
-                self._expect("export")
-            side.append(self._word())
-            self._expect(";")
+            if self._try("import"):
+                world.imports.append(self._word())
+                self._expect(";")
+                continue
+            self._expect("export")
+            if self._peek(ahead=1) == ":":
+                world.functions.append(self._function())
+            else:
+                world.exports.append(self._word())
+                self._expect(";")
         return world
 
     def _interface(self) -> Interface:
@@ -200,8 +207,9 @@ class _Reader:
             self._try(",")
         return Type(name, tuple([*of, None][:2]) if name == "result" else tuple(of))
 
-    def _peek(self) -> str:
-        return self._tokens[self._at][0] if self._at < len(self._tokens) else ""
+    def _peek(self, ahead: int = 0) -> str:
+        at = self._at + ahead
+        return self._tokens[at][0] if at < len(self._tokens) else ""
 
     def _line(self) -> int:
         return self._tokens[min(self._at, len(self._tokens) - 1)][1] if self._tokens else 1
