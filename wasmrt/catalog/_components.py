@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
-import tempfile
 from collections.abc import Container
 from pathlib import Path
 
@@ -38,6 +36,8 @@ class ComponentFolder:
         path = self._path(digest)
         if self._is_sound(digest):
             return
+        import tempfile  # reading does without
+
         handle, name = tempfile.mkstemp(dir=self._incoming)
         try:
             with os.fdopen(handle, "wb") as file:
@@ -76,6 +76,8 @@ class ComponentFolder:
 
     def clear_incoming(self) -> None:
         """Remove what a process that was killed left half-written. Call only while no one else can write."""
+        import shutil  # reading does without
+
         for entry in os.scandir(self._incoming):
             if entry.is_dir(follow_symlinks=False):
                 shutil.rmtree(entry.path, ignore_errors=True)

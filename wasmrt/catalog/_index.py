@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -92,6 +91,8 @@ class Index:
 
     def _create(self) -> None:
         """Make the file beside its place and link it there: the first process wins, none sees half a schema."""
+        import tempfile  # reading does without
+
         folder = self._path.parent / INCOMING
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         try:

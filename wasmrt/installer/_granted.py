@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-from wasmrt.capabilities import Capabilities, merge, parse
+from wasmrt.capabilities import Capabilities
 from wasmrt.catalog import ToolVersion
+
+_NOTHING = "{}"
 
 
 def request_of(version: ToolVersion) -> Capabilities:
     """Return what a stored version asks for."""
-    return Capabilities.none() if version.sidecar is None else parse(version.sidecar).capabilities
+    return _read(version.sidecar)
 
 
 def granted_to(version: ToolVersion) -> Capabilities:
     """Return the power a stored version has: its request and its grant together."""
-    if version.grant is None:
+    request, grant = request_of(version), _read(version.grant)
+    if request == grant or version.grant is None:
+        return grant
+    from wasmrt.capabilities import merge
+
+    return merge(request, grant)
+
+
+def _read(text: str | None) -> Capabilities:
+    """Most tools ask for nothing: what reads and merges powers is loaded for the others."""
+    if text is None or text.strip() == _NOTHING:
         return Capabilities.none()
-    return merge(request_of(version), parse(version.grant).capabilities)
+    from wasmrt.capabilities import parse
+
+    return parse(text).capabilities
