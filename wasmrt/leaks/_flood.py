@@ -26,8 +26,9 @@ _LENGTH_SHARE = 48
 """What each byte adds to that where the candidate was weighed."""
 _FIRST_WORDS = 4096
 _BYTES_PER_WORD = 2048
-_WORDS_PER_TRY = 8
-"""What every text may use of words that begin as tokens do, what more brings with it, and what a new word costs."""
+_WORDS_PER_TRY, _WORDS_PER_BLOT = 8, 16
+"""What every text may use of words that begin as tokens do, what more of it brings with it, and what it costs to try
+a new word, or to blot one out."""
 _MAX_KNOWN = 4096
 _HEAD = 3
 _LEAST_WORD = 9
@@ -93,9 +94,12 @@ class Allowance:
         return word in self._known
 
     def is_met_often(self, word: bytes) -> bool:
-        """Count a known word; true at every time that it is worth to blot it out."""
+        """Count a known word, and pay for blotting it out once it is worth that."""
         self._known[word] += 1
-        return self._known[word] % _OFTEN == 0
+        if self._known[word] % _OFTEN or self._words < _WORDS_PER_BLOT:
+            return False
+        self._words -= _WORDS_PER_BLOT
+        return True
 
 
 class Heads:
