@@ -17,6 +17,7 @@ from wasmrt.call import (
     Admission,
     Asked,
     AuditFile,
+    AuditRecord,
     CallPath,
     Invoker,
     fits_the_pool,
@@ -64,7 +65,7 @@ class WasmToolRuntime:
         self._compiler = _compiler(self.config)
         self._compiling = threading.BoundedSemaphore(self.config.max_concurrent_compiles)
         self._detector = LeakDetector()
-        self._audit = AuditFile(self.config.audit) if isinstance(self.config.audit, Path) else self.config.audit
+        self._audit = _audit(self.config)
         self._rate_limiter: RateLimiter | None = None
         self._renewals: Renewals | None = None
         self.path = CallPath(
@@ -262,6 +263,14 @@ class WasmToolRuntime:
         import asyncio  # a program that awaits has it loaded; one that does not should not pay for it
 
         return asyncio.get_running_loop().run_in_executor(executor, work)
+
+
+def _audit(config: WasmRuntimeConfig) -> Callable[[AuditRecord], None] | None:
+    if isinstance(config.audit, Path):
+        return AuditFile(config.audit)
+    if (sink := config.audit) is None:
+        return None
+    return lambda record: sink(record.as_dict())
 
 
 def _compiler(config: WasmRuntimeConfig) -> Compiler:

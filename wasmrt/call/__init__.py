@@ -1,7 +1,7 @@
 """One call from params to scanned result, and what has to be ready before the first."""
 
 from wasmrt.call._admission import Admission
-from wasmrt.call._audit import AuditFile, AuditSink
+from wasmrt.call._audit import AuditFile, AuditRecord, AuditSink
 from wasmrt.call._call import Asked, CallPath, Progress, call
 from wasmrt.call._invoke import Invoker
 from wasmrt.call._program import Program, fits_the_pool, make_program
@@ -11,6 +11,7 @@ __all__ = [
     "Admission",
     "Asked",
     "AuditFile",
+    "AuditRecord",
     "AuditSink",
     "CallPath",
     "Invoker",

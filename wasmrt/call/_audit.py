@@ -9,12 +9,61 @@ import json
 import os
 import threading
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from wasmrt.errors import ConfigurationError
+from wasmrt.model import Decision, Usage
 
 AuditSink = Callable[[dict[str, Any]], None]
+_quoted = json.encoder.encode_basestring
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
+_USAGE = "{" + ",".join(f'"{field}":%s' for field in Usage._fields) + "}"
+_LINE = '{"time_ms":%d,"call_id":"%s",%s,"outcome":%s,"usage":%s,"decisions":%s,"decisions_dropped":%d}\n'
+
+
+@lru_cache(maxsize=1024)
+def _who(tool: str, digest: str, user: str, chain: tuple[str, ...]) -> str:
+    """What is the same in every record of one user's calls of one tool."""
+    called = ",".join(map(_quoted, chain))
+    return f'"tool":{_quoted(tool)},"digest":"{digest}","user":{_quoted(user)},"chain":[{called}]'
+
+
+class AuditRecord(NamedTuple):
+    """One call: who called what, how it ended, what it used, what was decided."""
+
+    time_ms: int
+    """Unix milliseconds, when it ended."""
+    call_id: str
+    tool: str
+    digest: str
+    user: str
+    chain: tuple[str, ...]
+    outcome: str
+    """`ok`, or the code of the error."""
+    usage: Usage
+    decisions: tuple[Decision, ...]
+    decisions_dropped: int
+
+    def as_dict(self) -> dict[str, Any]:
+        return self._asdict() | {
+            "usage": self.usage.as_dict(),
+            "decisions": [decision.as_dict() for decision in self.decisions],
+        }
+
+    def line(self) -> str:
+        """The record as one line of JSON, put together by hand: every call waits for it."""
+        usage = _USAGE % self.usage
+        return _LINE % (
+            self.time_ms,
+            self.call_id,
+            _who(self.tool, self.digest, self.user, self.chain),
+            '"ok"' if self.outcome == "ok" else _quoted(self.outcome),
+            usage.replace("None", "null"),  # numbers, and one that the engine may not tell
+            _encode([decision.as_dict() for decision in self.decisions]) if self.decisions else "[]",
+            self.decisions_dropped,
+        )
 
 
 class AuditFile:
@@ -36,13 +85,13 @@ class AuditFile:
 
         self._lock = threading.Lock()
 
-    def __call__(self, record: dict[str, Any]) -> None:
+    def __call__(self, record: AuditRecord) -> None:
         """Append one record.
 
         Raises:
             ConfigurationError: it cannot be written, or the file was closed.
         """
-        line = _encode(record).encode("utf-8", "replace") + b"\n"
+        line = record.line().encode("utf-8", "replace")
         with self._lock:  # a closed descriptor's number belongs to somebody else
             if self._file is None:
                 raise ConfigurationError("the audit file is closed", hint="close the runtime after its last call")
@@ -58,6 +107,3 @@ class AuditFile:
             if self._file is not None:
                 os.close(self._file)
                 self._file = None
-
-
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode

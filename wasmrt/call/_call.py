@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wasmrt.call._admission import Admission
-from wasmrt.call._audit import AuditSink
+from wasmrt.call._audit import AuditRecord
 from wasmrt.call._outcome import from_exception
 from wasmrt.call._params import check_depth, decode, encoded, parsed
 from wasmrt.call._program import Program
@@ -43,7 +43,7 @@ class CallPath(NamedTuple):
     """What every call of a runtime goes through."""
 
     admission: Admission
-    audit: AuditSink | None = None
+    audit: Callable[[AuditRecord], None] | None = None
     rate: RateLimitConfig | None = None
     rates: Callable[[], RateLimiter] | None = None
     """Where calls are counted; made when first needed, because the room of networks is slow to import."""
@@ -245,16 +245,16 @@ def _record(
     if failure is not None:
         outcome = failure.code if isinstance(failure, WasmrtError) else type(failure).__name__
     path.audit(
-        {
-            "time_ms": _system_clock.now_ns() // 1_000_000,
-            "call_id": context.call_id,
-            "tool": context.tool,
-            "digest": program.digest,
-            "user": context.user,
-            "chain": context.tool_chain,
-            "outcome": outcome,
-            "usage": usage.as_dict(),
-            "decisions": [decision.as_dict() for decision in context.decisions],
-            "decisions_dropped": context.decisions_dropped,
-        }
+        AuditRecord(
+            _system_clock.now_ns() // 1_000_000,
+            context.call_id,
+            context.tool,
+            program.digest,
+            context.user,
+            context.tool_chain,
+            outcome,
+            usage,
+            tuple(context.decisions),
+            context.decisions_dropped,
+        )
     )

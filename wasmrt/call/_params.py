@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
-import re
 from math import inf
 from typing import Any
 
 from wasmrt.errors import InvalidParametersError
 from wasmrt.limits import MAX_JSON_DEPTH, MAX_JSON_PARTS, MAX_PARAMS_BYTES
 
-_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+_refuse = json.JSONEncoder().default
+# `JSONEncoder.encode` makes this object again for every text. Cycles end as too deep rather than in a table of ids,
+# which threads could not share.
+_pieces = json.encoder.c_make_encoder(  # type: ignore[attr-defined]  # the stubs do not have it
+    None, _refuse, json.encoder.encode_basestring, None, ":", ",", False, False, False
+)
+
+
+def _encode(value: Any) -> str:
+    return "".join(_pieces(value, 0))
 
 
 def _refuse_constant(name: str) -> None:
@@ -26,8 +34,8 @@ def _finite(text: str) -> float:
 
 decode = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite).decode
 """JSON text to data, without the NaN and Infinity that Python would take."""
-# The closing quote is optional: a string that never ends would otherwise be tried again from every quote inside it.
-_STRUCTURE = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[\]{}]')
+_SQUARE = bytes.maketrans(b"{}", b"[]")
+_NOT_STRUCTURE = bytes(set(range(256)) - set(b'[]{}"'))
 
 
 def parsed(params: Any) -> Any:
@@ -85,15 +93,21 @@ def check_depth(text: str) -> None:
         raise InvalidParametersError(
             f"the JSON has over {MAX_JSON_PARTS:,} lists and objects", hint="pass large data by reference"
         )
-    depth = 0
-    for token in _STRUCTURE.finditer(text):
-        mark = text[token.start()]
-        if mark in "[{":
-            depth += 1
-            if depth > MAX_JSON_DEPTH:
-                raise _too_deep()
-        elif mark in "]}":
-            depth -= 1
+    data = text.encode("utf-8", "surrogatepass")
+    if b"\\" in data:
+        data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
+    # What is left is brackets and the quotes around strings; a bracket in a string stands behind an odd one.
+    marks = data.translate(_SQUARE, _NOT_STRUCTURE).replace(b'""', b"")
+    if b'"' in marks:
+        marks = b"".join(marks.split(b'"')[::2])
+    for _ in range(MAX_JSON_DEPTH):  # each round takes the innermost pairs away, which is one level
+        size, marks = len(marks), marks.replace(b"[]", b"")
+        if len(marks) == size:
+            break
+    if (
+        b"[]" in marks or marks.count(b"[") > MAX_JSON_DEPTH
+    ):  # the latter: never closed, and a reader goes in all the same
+        raise _too_deep()
 
 
 def _too_deep() -> InvalidParametersError:

@@ -200,10 +200,11 @@ store_context = _function(_quick, "wasmtime_store_context", P, P)
 store_limiter = _quick["wasmtime_store_limiter"]
 store_limiter.restype = None
 store_delete = _function(_blocking, "wasmtime_store_delete", None, P)
+store_delete_quick = _function(_quick, "wasmtime_store_delete", None, P)
 store_epoch_callback = _function(_quick, "wasmtime_store_epoch_deadline_callback", None, P, P, P, P)
 context_get_data = _function(_quick, "wasmtime_context_get_data", P, P)
 context_set_fuel = _function(_quick, "wasmtime_context_set_fuel", P, P, c_uint64)
-context_get_fuel = _function(_quick, "wasmtime_context_get_fuel", P, P, P)
+context_get_fuel = _function(_quick, "wasmtime_context_get_fuel", P, P, POINTER(c_uint64))
 context_set_epoch_deadline = _function(_quick, "wasmtime_context_set_epoch_deadline", None, P, c_uint64)
 
 # Linking and calling.

@@ -75,29 +75,34 @@ class Arena(Protocol):
 
 
 _ARENA_BYTES = 16 * 1024
+_FIXED_BYTES = 64
 _COPIED_BYTES = 2 * 1024
 _names: dict[bytes, tuple[ctypes.Array[ctypes.c_char], int]] = {}
 
 
 class CallArena:
-    """Memory that Python keeps until the call is over; small things come from one block that is used again.
+    """Memory that Python keeps as long as a store lives; small things come from one block that is used again.
 
-    The engine copies parameters, so that the names of fields and cases can stand in one place for ever.
+    The engine copies parameters, so that the names of fields and cases can stand in one place for ever. What every
+    store needs has its fixed place at the front: its instance, the function that is called, one 64-bit number.
     """
 
-    __slots__ = ("_base", "_block", "_end", "_kept", "_top", "_window", "context")
+    __slots__ = ("_base", "_block", "_end", "_kept", "_top", "_window", "context", "func", "instance", "number")
 
     def __init__(self) -> None:
         self._block = ctypes.create_string_buffer(_ARENA_BYTES)
         self._window = memoryview(self._block).cast("B")
         self._base = ctypes.addressof(self._block)
         self._end = self._base + _ARENA_BYTES
+        self.instance = self._base
+        self.func = self._base + 16
+        self.number = ctypes.c_uint64.from_buffer(self._block, 48)
         self.reset(0)
 
     def reset(self, context: int) -> None:
         """Forget everything; nothing handed out before may be used again."""
         self.context = context
-        self._top = self._base
+        self._top = self._base + _FIXED_BYTES
         self._kept: list[Any] = []
 
     def put(self, at: int, data: bytes) -> None:

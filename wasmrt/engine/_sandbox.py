@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import time
 from types import TracebackType
 from typing import Any
 
@@ -12,7 +13,7 @@ from wasmrt.engine._inflight import GuestCall, calls
 from wasmrt.engine._lift import Lifter, lifter
 from wasmrt.engine._linker import Linker
 from wasmrt.engine._lower import CallArena, Lowerer, LowerError, lowerer
-from wasmrt.engine._signals import deliver, shielded
+from wasmrt.engine._signals import begin, deliver, end
 from wasmrt.engine._traps import EngineFault, fault
 from wasmrt.engine._types import FuncType
 from wasmrt.errors import InternalError
@@ -20,7 +21,9 @@ from wasmrt.errors import InternalError
 _SIZE = _ffi.VALUE_SIZE
 _FUEL_OFF = 2**63
 _EMPTY = bytes(_SIZE)
-_FUNC_SIZE = ctypes.sizeof(_ffi.Func)
+_QUICK_SECONDS = 0.002
+_now = time.monotonic
+_pointer = ctypes.c_void_p
 _handles = itertools.count(1)
 _arenas: list[CallArena] = []  # used by one call at a time; taking and giving back are atomic
 
@@ -88,15 +91,16 @@ _ON_EPOCH_AT = ctypes.cast(_ON_EPOCH, ctypes.c_void_p).value
 
 
 class Sandbox:
-    """A fresh store for one instance of a component. Made, used and closed on one thread."""
+    """A fresh store for one instance of a component. Used by one thread at a time."""
 
     __slots__ = (
+        "_arena",
         "_context",
         "_fuel",
         "_handle",
-        "_instance",
         "_linker",
-        "_place",
+        "_made",
+        "_shielded",
         "_spent",
         "_store",
         "_ticker",
@@ -107,23 +111,24 @@ class Sandbox:
     def __init__(self, linker: Linker, limits: StoreLimits, call: GuestCall) -> None:
         engine = linker.component.engine
         self._linker = linker
-        self._handle = next(_handles)
+        self._handle = handle = next(_handles)
         self._fuel = limits.fuel
         self._spent = 0
+        self._shielded = False
         self.started = False
         self.closed = False
-        calls[self._handle] = call
+        self._made = _now()
+        calls[handle] = call
         self._ticker = engine.ticker
         self._ticker.enter()
-        self._store: int = _ffi.store_new(engine.pointer, self._handle, None)
+        self._arena = _arenas.pop() if _arenas else CallArena()
+        self._store: int = _ffi.store_new(engine.pointer, handle, None)
         self._context: int = _ffi.store_context(self._store)
-        self._place = _ffi.Instance()
-        self._instance = ctypes.addressof(self._place)
-        _ffi.store_limiter(ctypes.c_void_p(self._store), *limits.native)
+        _ffi.store_limiter(_pointer(self._store), *limits.native)
         # Start functions and realloc run guest code: everything is armed before instantiation.
         if engine.config.consume_fuel:
             _ffi.context_set_fuel(self._context, _FUEL_OFF if limits.fuel is None else limits.fuel)
-        _ffi.store_epoch_callback(self._store, _ON_EPOCH_AT, self._handle, None)
+        _ffi.store_epoch_callback(self._store, _ON_EPOCH_AT, handle, None)
         _ffi.context_set_epoch_deadline(self._context, 1)
 
     def instantiate(self) -> None:
@@ -132,16 +137,23 @@ class Sandbox:
         Raises:
             EngineFault: instantiation trapped, was stopped, or is over the store's limits.
         """
-        error = shielded(
-            _ffi.linker_instantiate,
-            self._linker.pointer,
-            self._context,
-            self._linker.component.pointer,
-            self._instance,
-        )
+        self._shielded = self._shielded or begin()
+        linker = self._linker
+        error = _ffi.linker_instantiate(linker.pointer, self._context, linker.component.pointer, self._arena.instance)
         if error:
             raise fault(error)
         self.started = True
+
+    def rest(self) -> None:
+        """Leave the call that instantiated it, and wait for another in `adopt`; until then nothing of it runs."""
+        calls.pop(self._handle, None)
+        self._ticker.leave()
+
+    def adopt(self, call: GuestCall) -> None:
+        """Go on in the name of `call`, after `rest`; possibly on another thread."""
+        calls[self._handle] = call
+        self._ticker.enter()
+        _ffi.context_set_epoch_deadline(self._context, 1)
 
     def call(self, export: Export, *values: Any) -> Any:
         """Lower `values`, run the export, lift its result.
@@ -155,40 +167,33 @@ class Sandbox:
         if not self.started or self.closed:
             # The library would abort the process over an instance that is not there.
             raise InternalError("the sandbox has no instance to call")
-        if len(values) != len(export.lowerers):
-            raise LowerError(f"the export takes {len(export.lowerers)} values, not {len(values)}")
-        arena = _arenas.pop() if _arenas else CallArena()
-        arena.reset(self._context)
-        try:
-            return self._call(export, values, arena)
-        finally:
-            _arenas.append(arena)
-
-    def _call(self, export: Export, values: tuple[Any, ...], arena: CallArena) -> Any:
-        context = self._context
-        func = arena.take(_FUNC_SIZE)
-        if not _ffi.instance_get_func(self._instance, context, export.index, func):
-            raise InternalError(f"the instance has no export {'/'.join(export.path)}")
+        lowerers = export.lowerers
         count = len(values)
-        args = arena.values(count)
-        at = args
-        for lower, value in zip(export.lowerers, values, strict=True):
+        if count != len(lowerers):
+            raise LowerError(f"the export takes {len(lowerers)} values, not {count}")
+        self._shielded = self._shielded or begin()
+        context, arena = self._context, self._arena
+        arena.reset(context)
+        func = arena.func
+        if not _ffi.instance_get_func(arena.instance, context, export.index, func):
+            raise InternalError(f"the instance has no export {'/'.join(export.path)}")
+        at = args = arena.take((count + 1) * _SIZE)
+        for lower, value in zip(lowerers, values, strict=True):
             lower(value, at, arena)
             at += _SIZE
         if export.lift is None:
-            error = shielded(_ffi.func_call, func, context, args, count, None, 0)
+            error = _ffi.func_call(func, context, args, count, None, 0)
             if error:
                 raise fault(error)
             return None
-        result = arena.values(1)
-        ctypes.memmove(result, _EMPTY, _SIZE)  # the engine drops what was there before
-        error = shielded(_ffi.func_call, func, context, args, count, result, 1)
+        arena.put(at, _EMPTY)  # the result's place, right behind; the engine drops what was there before
+        error = _ffi.func_call(func, context, args, count, at, 1)
         if error:
             raise fault(error)
         try:
-            return export.lift(result, context)
+            return export.lift(at, context)
         finally:
-            _ffi.val_delete(result)
+            _ffi.val_delete(at)
 
     @property
     def fuel_used(self) -> int:
@@ -196,22 +201,32 @@ class Sandbox:
         if self._fuel is None:
             return 0
         if not self.closed:
-            left = ctypes.c_uint64()
-            error = _ffi.context_get_fuel(self._context, ctypes.addressof(left))
+            left = self._arena.number
+            error = _ffi.context_get_fuel(self._context, left)
             if error:
                 raise InternalError("the engine does not tell the fuel left") from fault(error)
             self._spent = self._fuel - left.value
         return self._spent
 
     def close(self) -> None:
-        """Drop the store and everything in it. Safe to call twice."""
+        """Drop the store and everything in it. Safe to call twice.
+
+        Raises:
+            BaseException: what the handler of a signal raises that came while the guest ran.
+        """
         if self.closed:
             return
         _ = self.fuel_used
         self.closed = True
         calls.pop(self._handle, None)
         self._ticker.leave()
-        _ffi.store_delete(self._store)
+        # A guest that had no time to touch much memory is dropped in microseconds: less than another thread takes to
+        # get hold of the interpreter and give it back.
+        quick = _now() - self._made < _QUICK_SECONDS
+        (_ffi.store_delete_quick if quick else _ffi.store_delete)(self._store)
+        _arenas.append(self._arena)
+        if self._shielded:
+            end()
 
     def __enter__(self) -> Sandbox:
         return self

@@ -12,7 +12,6 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]  # the C functions: the Python ones build enums
 import contextlib
 import threading
-from collections.abc import Callable
 from typing import Any
 
 _WATCHED = tuple(
@@ -27,19 +26,24 @@ _held: list[tuple[int, Any]] = []
 _here = threading.get_ident
 
 
-def shielded(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a C function that may call back into Python.
+def begin() -> bool:
+    """Hold signals back from here on, before C that may call back into Python; True where `end` has to follow.
 
-    Raises:
-        BaseException: whatever a signal's handler raises, once C has returned.
+    One shield lasts from the first guest instruction of a store to its end: handlers are costly to exchange.
     """
     if _here() != _MAIN or _held:
-        return function(*arguments)
+        return False
     _hold()
-    try:
-        return function(*arguments)
-    finally:
-        _release()
+    return bool(_held)
+
+
+def end() -> None:
+    """Give signals their handlers back, and deliver those that were noted.
+
+    Raises:
+        BaseException: whatever a handler raises.
+    """
+    _release()
 
 
 def deliver() -> None:

@@ -1,0 +1,85 @@
+"""What holds of every params text and of every audit record, whatever is in them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.call.conftest import ECHO, tool
+from wasmrt import PreparedTool, WasmRuntimeConfig, WasmToolRuntime
+from wasmrt.call import AuditRecord
+from wasmrt.engine import wat2wasm
+from wasmrt.errors import InvalidParametersError
+from wasmrt.limits import MAX_JSON_DEPTH
+from wasmrt.model import Decision, Reason, Usage
+
+_words = st.text(st.sampled_from('[]{}"\\ab\n\u00e9\u2028')) | st.text(max_size=6)
+_data = st.recursive(
+    st.none() | st.integers() | _words, lambda inner: st.lists(inner) | st.dictionaries(_words, inner), max_leaves=12
+)
+
+
+@pytest.fixture(scope="module")
+def echo() -> Any:
+    with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False)) as runtime:
+        yield runtime.prepare("echo", wat2wasm(tool(ECHO)))
+
+
+@settings(deadline=None)
+@given(
+    inner=_data,
+    around=st.lists(
+        st.sampled_from(["[%s]", '{"a":%s}', '["]",%s,"["]', '{"\\\\\\"}":[],"b":%s}']), min_size=50, max_size=80
+    ),
+)
+def test_params_are_taken_up_to_the_depth_cap_and_no_deeper(echo: PreparedTool, inner: Any, around: list[str]) -> None:
+    text = json.dumps(inner)
+    for shape in around:
+        text = shape % text
+    params = '{"in":' + text + "}"
+    if _depth(json.loads(params)) <= MAX_JSON_DEPTH:
+        assert echo.execute(params).result == json.loads(params)
+    else:
+        with pytest.raises(InvalidParametersError, match="nested"):
+            echo.execute(params)
+
+
+def _depth(value: Any) -> int:
+    if isinstance(value, dict):
+        value = list(value.values())
+    return 1 + max(map(_depth, value), default=0) if isinstance(value, list) else 0
+
+
+_decisions = st.builds(
+    Decision, st.booleans(), st.sampled_from(list(Reason)), _words, st.none() | _words, _words, _words
+)
+_counts = st.integers(0, 2**63)
+_usages = st.builds(
+    Usage, _counts, st.floats(0, 1e6, allow_nan=False), st.none() | _counts, *[_counts] * (len(Usage._fields) - 3)
+)
+
+
+@given(
+    st.builds(
+        AuditRecord,
+        _counts,
+        st.from_regex(r"[0-9a-f]{12}-[0-9a-f]{1,8}", fullmatch=True),
+        _words,
+        st.from_regex(r"[0-9a-f]{64}", fullmatch=True),
+        _words,
+        st.lists(_words, max_size=3).map(tuple),
+        st.just("ok") | _words,
+        _usages,
+        st.lists(_decisions, max_size=3).map(tuple),
+        _counts,
+    )
+)
+def test_the_line_of_an_audit_record_says_what_the_record_says(record: AuditRecord) -> None:
+    line = record.line()
+    assert line.endswith("}\n")
+    assert "\n" not in line[:-1]
+    assert json.loads(line) == json.loads(json.dumps(record.as_dict()))
