@@ -179,29 +179,29 @@ def test_output_that_nobody_can_take_is_no_accident_of_ours(home: Path) -> None:
     assert (result.returncode, result.stderr) == (1, "")
 
 
-def test_running_a_tool_imports_no_more_than_it_needs(home: Path) -> None:
+HEAVY = {"wasmtime", "httpx", "httpcore", "rich", "keyring", "cryptography", "wasm_tools", "importlib.metadata"}
+POWERS = {f"wasmrt.capabilities.{name}" for name in ("_powers", "_credential", "_endpoint", "_parse", "_merge", "_url")}
+
+
+def loaded_by_running(tool: str) -> set[str]:
     script = (
         "import sys\nfrom wasmrt.cli import cli\n"
-        "try: cli(['run', 'echo', '{\"message\": \"hi\"}'])\nexcept SystemExit as end: assert not end.code\n"
+        f"try: cli(['run', '{tool}', '{{\"message\": \"hi\"}}'])\nexcept SystemExit as end: assert not end.code\n"
         "print(' '.join(sys.modules), file=sys.stderr)"
     )
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    loaded = set(result.stderr.split())
-    heavy = {
-        "wasmtime",
-        "httpx",
-        "httpcore",
-        "rich",
-        "keyring",
-        "cryptography",
-        "wasm_tools",
-        "importlib.metadata",
-    }
-    assert not loaded & heavy
+    return set(result.stderr.split())
+
+
+def test_running_a_tool_imports_no_more_than_it_needs(wasmrt: Run, tool_file: Write) -> None:
+    loaded = loaded_by_running("echo")
+    assert not loaded & (HEAVY | POWERS | {"wasmrt.installer", "wasmrt.net", "sqlite3", "tempfile", "logging"})
     assert not {name for name in loaded if name.startswith("wasmrt.cli.")} - {
         f"wasmrt.cli.{name}" for name in ("_root", "_errors", "_output", "_tools", "run")
     }
-    assert "wasmrt.installer" not in loaded
+    wasmrt("install", tool_file())
+    loaded = loaded_by_running("parrot")
+    assert not loaded & (HEAVY | POWERS | {"wasmrt.installer._install", "wasmrt.net", "tempfile", "logging"})
 
 
 @pytest.mark.parametrize("group", [(), ("caps",), ("secret",)])
