@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wasmrt import WasmToolRuntime
-from wasmrt.authoring import Project, build, with_docs
+from wasmrt.authoring import Project, build, judge, with_docs
 from wasmrt.engine import wat2wasm
 from wasmrt.schema import doc_comments
 
@@ -121,3 +121,20 @@ def test_build_carries_the_docs_of_a_world_of_ones_own(c_project: Project) -> No
         }
         assert tool.tool("api-add").execute({"a": str(2**62), "b": 2**53}).result == str(2**62 + 2**53)
         assert tool.tool("halve").execute({"a": -3}).result == -2
+
+
+def test_a_function_that_json_cannot_call_is_a_warning_for_its_author() -> None:
+    text = f"""(component
+      (type $door' (resource (rep i32))) (export $door "door" (type $door'))
+      (core func $new (canon resource.new $door'))
+      (core module $opener (import "" "new" (func $new (param i32) (result i32)))
+        (func (export "open") (result i32) (call $new (i32.const 7))))
+      (core instance $o (instantiate $opener (with "" (instance (export "new" (func $new))))))
+      (func (export "open") (result (own $door)) (canon lift (core func $o "open")))
+      {CORE} (export "run" (func $f)))"""
+    with WasmToolRuntime() as runtime:
+        verdict = judge(runtime, "doors", wat2wasm(text), None)
+    assert verdict.tools == ("run",)
+    (warning,) = verdict.warnings
+    assert warning.startswith("open: func()")
+    assert "resource handle" in warning

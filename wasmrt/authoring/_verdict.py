@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from wasmrt.capabilities import Capabilities, explain, parse, powers_of, review
-from wasmrt.installer import WasmValidator
+from wasmrt.installer import ANY_WORLD, WasmValidator
 from wasmrt.prepared import PreparedTool
 from wasmrt.runtime import WasmToolRuntime
+from wasmrt.schema import exported_functions
 
 _ASKED = {"http": "http", "workspace": "workspace_read", "secrets": "secrets", "tool_invoke": "tool_invoke"}
 
@@ -59,7 +60,7 @@ def judge(runtime: WasmToolRuntime, name: str, data: bytes, sidecar: bytes | Non
         exports=_functions(tool, of="exports"),
         asks=explain(asked),
         denied=denied,
-        warnings=(*result.warnings, *tool.problems, *remarks, *unused),
+        warnings=(*result.warnings, *tool.problems, *_uncallable(tool), *remarks, *unused),
     )
 
 
@@ -68,6 +69,12 @@ def _functions(tool: PreparedTool, *, of: str) -> tuple[str, ...]:
     interfaces, loose = (kind.imports, kind.import_functions) if of == "imports" else (kind.exports, kind.functions)
     names = [f"{interface.name}#{name}" for interface in interfaces for name, _ in interface.functions]
     return (*names, *(name for name, _ in loose))
+
+
+def _uncallable(tool: PreparedTool) -> list[str]:
+    if tool.world != ANY_WORLD:
+        return []
+    return [f"{each.signature} is no tool: {each.problem}" for each in exported_functions(tool.type) if each.problem]
 
 
 def _denied(imports: tuple[str, ...], asked: Capabilities) -> tuple[str, ...]:
