@@ -85,7 +85,8 @@ def read_capability_file(path: Path) -> bytes:
         return read_file(path, "capability file", max_bytes=MAX_CAPABILITY_FILE_BYTES)
     except ComponentTooLargeError as error:
         raise SourceError(
-            f"{path.name!r} is over the {MAX_CAPABILITY_FILE_BYTES} bytes of a capability file"
+            f"{path.name!r} is over the {MAX_CAPABILITY_FILE_BYTES} bytes of a capability file",
+            hint="write fewer, wider entries",
         ) from error
 
 
@@ -106,7 +107,8 @@ def read_file(path: Path, what: str, *, max_bytes: int) -> bytes:
             data = file.read(max_bytes + 1)
     except FileNotFoundError:
         longer = path.with_name(f"{path.name}.wasm")
-        hint = f"did you mean {longer.name}?" if longer.is_file() else "check the path"
+        found = os.path.isfile(longer)  # noqa: PTH113 - no error where the longer name is too long
+        hint = f"did you mean {longer.name}?" if found else "check the path"
         raise SourceError(f"there is no {what} {shown}", hint=hint) from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         reason = getattr(error, "strerror", None) or "not a path"
@@ -114,5 +116,8 @@ def read_file(path: Path, what: str, *, max_bytes: int) -> bytes:
             f"the {what} {shown} cannot be read ({reason})", hint=f"give the path of a {what} that you may read"
         ) from error
     if len(data) > max_bytes:
-        raise ComponentTooLargeError(f"{shown} is over the limit of {max_bytes} bytes for a {what}")
+        raise ComponentTooLargeError(
+            f"{shown} is over the limit of {max_bytes} bytes for a {what}",
+            hint="strip debug information and names from it, or raise the limit with wasmrt install --max-bytes",
+        )
     return data

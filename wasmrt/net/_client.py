@@ -54,7 +54,8 @@ class Client:
                 return self._send_on(route, request, exchange, max_response_bytes)
             except UnreachableError:
                 continue
-        raise exchange.failure(FailureKind.OPERATION_FAILED, "connect", "the host could not be reached")
+        said = "the host could not be reached: nothing answered; check that it runs and that this machine is online"
+        raise exchange.failure(FailureKind.OPERATION_FAILED, "connect", said)
 
     def _send_on(self, route: Route, request: WireRequest, exchange: Exchange, max_response_bytes: int) -> RawResponse:
         while True:
