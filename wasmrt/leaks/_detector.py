@@ -49,7 +49,7 @@ Overrides = Mapping[str, Action | Mapping[Direction, Action]]
 class LeakScanner:
     """Rules plus the secrets of one call. Cheap to make; keeps no text."""
 
-    __slots__ = ("_check", "_engine", "_exact", "_overrides")
+    __slots__ = ("_check", "_engine", "_exact", "_overrides", "_strict")
 
     def __init__(
         self, engine: RuleEngine, overrides: Overrides, secrets: Mapping[str, str], check: Check | None = None
@@ -58,11 +58,22 @@ class LeakScanner:
         self._check = check
         self._overrides = overrides
         self._exact = _exact_matcher(secrets) if secrets else None
+        self._strict: LeakScanner | None = None
 
     @property
     def unwatched(self) -> tuple[str, ...]:
         """Names of primed secrets that are too short to look for."""
         return self._exact.unwatched if self._exact is not None else ()
+
+    @property
+    def strict(self) -> LeakScanner:
+        """This scanner, but it finds pieces of the secrets too: of a third, and of at least eight characters."""
+        if self._exact is None:
+            return self
+        if self._strict is None:
+            self._strict = LeakScanner(self._engine, self._overrides, {}, self._check)
+            self._strict._exact = self._exact.piecewise()
+        return self._strict
 
     def scan(self, text: str, *, direction: Direction = Direction.INWARD) -> LeakReport:
         """Find secrets in a text; offsets are characters."""

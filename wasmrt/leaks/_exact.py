@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from wasmrt.leaks._gate import Ahead, Gate, Touched
 from wasmrt.leaks._layers import PIECE_BYTES, Budget, go_on, holds_escapes, is_packed, opened, unescapings
 
+from wasmrt.leaks._pieces import Spelling, find_pieces, spellings
 if TYPE_CHECKING:
     from wasmrt.leaks._engine import Check
 
@@ -65,9 +66,12 @@ class _Needle(NamedTuple):
 class ExactMatcher:
     """The needles of one call's secrets; nothing is built before the first scan."""
 
-    __slots__ = ("_alnum", "_escaped", "_gate", "_loose", "_secrets", "_seen_bytes", "_verbatim", "unwatched")
+    __slots__ = (
+        *("_alnum", "_escaped", "_gate", "_loose", "_pieces", "_piecewise", "_secrets", "_seen_bytes", "_verbatim"),
+        "unwatched",
+    )
 
-    def __init__(self, secrets: Mapping[str, str]) -> None:
+    def __init__(self, secrets: Mapping[str, str], *, piecewise: bool = False) -> None:
         self._secrets = tuple((n, v) for n, v in secrets.items() if len(v) >= MIN_SECRET_CHARS)
         self.unwatched = tuple(n for n, v in secrets.items() if len(v) < MIN_SECRET_CHARS)
         self._alnum: tuple[_Needle, ...] | None = None
@@ -76,12 +80,18 @@ class ExactMatcher:
         self._verbatim: tuple[tuple[str, bytes], ...] = ()
         self._gate: Gate | None = None
         self._seen_bytes = 0
+        self._piecewise = piecewise
+        self._pieces: tuple[Spelling, ...] = ()
 
     def ahead(self, data: bytes) -> Ahead | None:
         """Begin with a large text while the caller is busy with it otherwise; what comes of it is for `find`."""
+    def piecewise(self) -> ExactMatcher:
+        """Return one for the same secrets that finds pieces of them as well."""
+        return ExactMatcher(dict(self._secrets), piecewise=True)
+
         if not self._secrets or len(data) < _AHEAD_BYTES:
             return None
-        return Ahead(self._built_gate(), data)
+        return Ahead(self._built_gate, data)
 
     def find(
         self, data: bytes, check: Check = go_on, ahead: Ahead | None = None
@@ -130,6 +140,8 @@ class ExactMatcher:
         self._loose = tuple(loose)
         self._escaped = any(holds_escapes(v.encode("utf-8", "surrogatepass")) for _, v in self._secrets)
         self._verbatim = tuple(verbatim)
+        if self._piecewise:
+            self._pieces = spellings(self._secrets)
         self._alnum = tuple(alnum)
 
     def _search(
@@ -154,7 +166,7 @@ class ExactMatcher:
 
     def _touched(self, data: bytes) -> Touched:
         self._seen_bytes += len(data)
-        if self._seen_bytes < _GATED_BYTES:
+        if self._seen_bytes < (_GATED_BYTES // 4 if self._piecewise else _GATED_BYTES):
             return Touched()
         return self._built_gate().touched(data)
 
@@ -162,12 +174,15 @@ class ExactMatcher:
         self._build()
         if self._gate is None:
             assert self._alnum is not None
-            self._gate = Gate([n.text for n in self._alnum], [n.text for n in self._loose], _SEPARATORS)
+            cores = [core for spelling in self._pieces for _, core in spelling.cores]
+            self._gate = Gate([n.text for n in self._alnum], [n.text for n in self._loose], _SEPARATORS, cores)
         return self._gate
 
     def _plainly(self, data: bytes, touched: Touched, check: Check) -> Iterator[tuple[str, int, int]]:
         for name, value in self._verbatim:
             yield from _as_it_is(data, name, value, check)
+        if self._pieces and touched.pieces:
+            yield from find_pieces(data, self._pieces, check)
         assert self._alnum is not None
         for needles, dropped, likely in (
             (self._alnum, _NOT_ALNUM, touched.alnum),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from wasmrt.leaks._layers import LEAST_PACKED
 
 _PIECE = 8
+_LONGEST_CORE = 16
+"""Enough of a part of a secret to be rare; the automaton grows with every byte."""
 _MEMORY_BYTES = 16 << 20
 
 
@@ -18,6 +20,7 @@ class Touched(NamedTuple):
     alnum: bool = True
     loose: bool = True
     packed: bool = True
+    pieces: bool = True
 
 
 class Gate:
@@ -29,7 +32,9 @@ class Gate:
 
     __slots__ = ("_kinds", "_set", "_works")
 
-    def __init__(self, alnum: Iterable[bytes], loose: Iterable[bytes], separators: bytes) -> None:
+    def __init__(
+        self, alnum: Iterable[bytes], loose: Iterable[bytes], separators: bytes, cores: Iterable[bytes] = ()
+    ) -> None:
         import re2
 
         options = re2.Options()
@@ -45,6 +50,9 @@ class Gate:
             if pieces:
                 self._kinds.append(kind)
                 self._set.Add(b"|".join(sorted(pieces)))
+        if literals := {core[:_LONGEST_CORE] for core in cores}:
+            self._kinds.append("pieces")
+            self._set.Add(b"|".join(b"".join(b"\\x%02x" % byte for byte in core) for core in sorted(literals)))
         self._set.Compile()
         # RE2 says "nothing" where its memory is too small for even a few states, and says it of every text.
         self._works = self._set.Match(b"x" * 24) == [0]
@@ -54,7 +62,7 @@ class Gate:
         if not self._works:
             return Touched()
         hits = {self._kinds[hit] for hit in self._set.Match(data) or ()}
-        return Touched("alnum" in hits, "loose" in hits, "packed" in hits)
+        return Touched(*(kind in hits for kind in Touched._fields))
 
 
 class Ahead:
@@ -65,7 +73,7 @@ class Ahead:
 
     __slots__ = ("_data", "_gate", "_thread", "_touched")
 
-    def __init__(self, gate: Gate, data: bytes) -> None:
+    def __init__(self, gate: Callable[[], Gate], data: bytes) -> None:
         self._gate = gate
         self._data = data
         self._touched: Touched | None = None
@@ -84,7 +92,7 @@ class Ahead:
         return self._touched or Touched()
 
     def _run(self) -> None:
-        self._touched = self._gate.touched(self._data)
+        self._touched = self._gate().touched(self._data)
 
 
 def _distinctive(text: bytes) -> bytes:

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 class Answer:
     """The head of an answer, and its body whole or as it comes: one or the other. Close it.
 
-    SECURITY: a server may echo a request. The scanner knows every injected value by now, in all its encodings;
-    but not in a part of an answer, so none of those is passed on.
+    SECURITY: a server may echo a request. The scanner knows every injected value by now, in all its encodings, and
+    pieces of it, wherever they stand: halves in any order, in headers or in the body, in this answer or in the next.
+    A piece may be too short for that, so nothing is passed on that calls itself a part of an answer.
 
     Raises:
         HttpFailure: the answer is a part.
@@ -51,7 +52,7 @@ class Answer:
         Raises:
             HttpFailure: the body ended too early or broke a bound, or what it holds is to be blocked.
         """
-        scanner = self._call.scanner
+        scanner = self._call.scanner.strict
         body = b"".join(self._pieces)
         report = scanner.scan_bytes(body, direction=Direction.INWARD)
         if report.should_block:
@@ -67,7 +68,7 @@ class Answer:
             HttpFailure: as for `whole`.
         """
         if self._stream is None:
-            self._stream = self._call.scanner.releasing(direction=Direction.INWARD)
+            self._stream = self._call.scanner.strict.releasing(direction=Direction.INWARD)
         shown = b""
         while not shown and not self._ended:
             piece = next(self._pieces, None)
@@ -107,8 +108,9 @@ def _partial(call: DoorCall, secret_name: str) -> HttpFailure:
 
 
 def _clean_headers(call: DoorCall, headers: Headers) -> Headers:
-    if call.scanner.scan("\n".join(f"{name}: {value}" for name, value in headers)).matches:
-        redact = call.scanner.redact
+    scanner = call.scanner.strict
+    if scanner.scan("\n".join(f"{name}: {value}" for name, value in headers)).matches:
+        redact = scanner.redact
         headers = tuple((name, redact(value)) for name, value in headers if redact(name) == name)
     # What is left may meet anew, so until nothing is found; each round drops a header.
     while split := _holders(call, headers):
