@@ -78,17 +78,17 @@ class ExactMatcher:
         self._escaped = False
         self._loose: tuple[_Needle, ...] = ()
         self._verbatim: tuple[tuple[str, bytes], ...] = ()
-        self._gate: Gate | None = None
-        self._seen_bytes = 0
         self._piecewise = piecewise
         self._pieces: tuple[Spelling, ...] = ()
+        self._gate: Gate | None = None
+        self._seen_bytes = 0
 
-    def ahead(self, data: bytes) -> Ahead | None:
-        """Begin with a large text while the caller is busy with it otherwise; what comes of it is for `find`."""
     def piecewise(self) -> ExactMatcher:
         """Return one for the same secrets that finds pieces of them as well."""
         return ExactMatcher(dict(self._secrets), piecewise=True)
 
+    def ahead(self, data: bytes) -> Ahead | None:
+        """Begin with a large text while the caller is busy with it otherwise; what comes of it is for `find`."""
         if not self._secrets or len(data) < _AHEAD_BYTES:
             return None
         return Ahead(self._built_gate, data)
@@ -138,10 +138,10 @@ class ExactMatcher:
                 alnum.append(_Needle(name, raw.hex().encode(), None))
                 alnum += (_Needle(name, n.lower(), n) for n in _base64_cores(raw) if len(n) >= _MIN_NEEDLE)
         self._loose = tuple(loose)
-        self._escaped = any(holds_escapes(v.encode("utf-8", "surrogatepass")) for _, v in self._secrets)
-        self._verbatim = tuple(verbatim)
         if self._piecewise:
             self._pieces = spellings(self._secrets)
+        self._escaped = any(holds_escapes(v.encode("utf-8", "surrogatepass")) for _, v in self._secrets)
+        self._verbatim = tuple(verbatim)
         self._alnum = tuple(alnum)
 
     def _search(
