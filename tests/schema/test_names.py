@@ -95,3 +95,22 @@ def test_any_name_is_declared_as_every_provider_takes_it(name):
 def test_long_names_that_differ_at_their_end_stay_different():
     names = [f"{'a' * 64}.{'b' * 63}{end}" for end in "xyz"]
     assert len({declared_name(name) for name in names}) == 3
+
+
+@pytest.mark.parametrize(
+    ("interface", "params", "toolchain"),
+    [
+        ("", ("shim", "script", "entry-path", "disable-gc"), "componentize-qjs"),
+        ("exports", ("app-name", "symbols", "stub-wasi"), "componentize-py"),
+    ],
+)
+def test_what_a_toolchain_left_behind_is_no_tool_and_a_namesake_is(interface, params, toolchain):
+    def described(kind):
+        functions = (("init", kind),)
+        exports = (InterfaceType(interface, functions, ()),) if interface else ()
+        [found] = exported_functions(ComponentType((), (), (), exports, () if interface else functions, ()))
+        return found.problem
+
+    of = tuple((name, Primitive("string")) for name in params)
+    assert toolchain in described(FuncType(of, None))
+    assert described(FuncType(of[:-1], None)) is None

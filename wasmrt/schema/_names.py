@@ -17,6 +17,11 @@ is_tool_name = re.compile(r"[a-zA-Z0-9_-]{1,64}").fullmatch
 """What OpenAI and Anthropic take; MCP takes more."""
 _REFUSED = re.compile(r"[^a-zA-Z0-9_-]+")
 _FULL = 3
+_SET_UP = {
+    ("", "init", ("shim", "script", "entry-path", "disable-gc")): "componentize-qjs",
+    ("exports", "init", ("app-name", "symbols", "stub-wasi")): "componentize-py",
+}
+"""What a toolchain calls while it builds and leaves in the component: interface, function and params."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +69,16 @@ def exported_functions(
             interface,
             name,
             kind,
-            unsupported(kind),
+            _left_behind(interface, name, kind) or unsupported(kind),
             said.get((path := interface.partition("@")[0], name)) or said.get((path.rpartition("/")[2], name)),
         )
         for interface, name, kind in found
     )
+
+
+def _left_behind(interface: str, name: str, kind: FuncType) -> str | None:
+    toolchain = _SET_UP.get((interface, name, tuple(param for param, _ in kind.params)))
+    return toolchain and f"{toolchain} called it while it built the component"
 
 
 def declared_name(name: str) -> str:
