@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import codecs
 import gzip
 import html
 import json
@@ -55,6 +56,22 @@ DRESSES: dict[str, Callable[[str], str]] = {
     "html": lambda s: html.escape(s),
     "html-numeric": lambda s: "".join(f"&#{ord(c)};" for c in s),
     "html-hex": lambda s: "".join(f"&#x{ord(c):x};" for c in s),
+    "html-numeric-unterminated": lambda s: "".join(f"&#{ord(c)}" for c in s),
+    "html-hex-unterminated": lambda s: "".join(f"&#x{ord(c):X}" for c in s),
+    "octal": lambda s: "".join(f"\\{ord(c):03o}" for c in s),
+    "octal-short": lambda s: "".join(f"\\{ord(c):o}" for c in s),
+    "list-of-hex": lambda s: "{" + ",".join(f"0x{ord(c):02x}" for c in s) + "}",
+    "list-of-hex-in-lines": lambda s: ",\n    ".join(f"0x{ord(c):02X}" for c in s),
+    "list-of-decimals": lambda s: str(list(s.encode())),
+    "list-without-commas": lambda s: " ".join(str(b) for b in s.encode()),
+    "base32": lambda s: base64.b32encode(s.encode()).decode(),
+    "base32-lower-case": lambda s: base64.b32encode(f"its value: {s}".encode()).decode().lower(),
+    "base64-of-utf16": lambda s: base64.b64encode(s.encode("utf-16-le")).decode(),
+    "base64-of-utf16-big-endian": lambda s: base64.b64encode(s.encode("utf-16-be")).decode(),
+    "base64-of-utf16-with-mark": lambda s: base64.b64encode(s.encode("utf-16")).decode(),
+    "hex-of-utf16": lambda s: s.encode("utf-16-le").hex(),
+    "full-width": lambda s: "".join(chr(ord(c) + 0xFEE0) for c in s),
+    "rot13": lambda s: codecs.encode(s, "rot13"),
     "reversed": lambda s: s[::-1],
     "split-by-space": split_by(" "),
     "split-by-newline": split_by("\r\n  "),

@@ -2,9 +2,10 @@
 
 Instead of writing each secret in every way, the text is brought to a normal form in which most ways look alike:
 lower case, and letters and digits only. White space, line breaks, quotes, hyphens, zero-width characters and the
-difference between base64 and base64url vanish there. Six needles then cover a secret: itself, reversed, hex, and
-base64 at its three offsets. Percent, `\\u`, `\\x`, JSON and HTML escapes are undone first, layer by layer; base64,
-hex and gzip of a larger whole are opened to a small depth.
+difference between base64 and base64url vanish there. Seven needles then cover a secret: itself, reversed, ROT13,
+hex, and base64 at its three offsets. Percent, `\\u`, `\\x`, octal, JSON and HTML escapes and letters of another width
+are undone first, layer by layer; base64, base32, hex, lists of bytes and gzip of a larger whole are opened to a small
+depth.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from wasmrt.leaks._gate import Ahead, Gate, Touched
 from wasmrt.leaks._layers import PIECE_BYTES, Budget, go_on, holds_escapes, is_packed, opened, unescapings
-
 from wasmrt.leaks._pieces import Spelling, find_pieces, spellings
+
 if TYPE_CHECKING:
     from wasmrt.leaks._engine import Check
 
@@ -44,6 +45,7 @@ _BLOCK_BYTES = 1024
 
 _LOWER = bytes(range(256)).lower()
 _ALNUM = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_ROT13 = bytes.maketrans(_ALNUM[10:], _ALNUM[23:36] + _ALNUM[10:23] + _ALNUM[49:] + _ALNUM[36:49])
 _NOT_ALNUM = bytes(b for b in range(256) if b not in _ALNUM)
 _SEPARATORS = bytes(range(33)) + b"\"'`-\\" + bytes(range(127, 256))
 
@@ -129,11 +131,11 @@ class ExactMatcher:
             raw = value.encode("utf-8", "surrogatepass")
             plain = raw.translate(None, _NOT_ALNUM)
             if len(plain) >= _MIN_ALNUM:
-                alnum += _both_ways(name, plain, raw)
+                alnum += (*_both_ways(name, plain, raw), _turned(name, plain))
             elif len(tight := raw.translate(None, _SEPARATORS)) >= _MIN_NEEDLE:
-                loose += _both_ways(name, tight, raw)
+                loose += (*_both_ways(name, tight, raw), _turned(name, tight))
             else:
-                verbatim.append((name, raw))
+                verbatim += ((name, raw), (name, raw.translate(_ROT13)))
             if len(raw) >= _MIN_NEEDLE:
                 alnum.append(_Needle(name, raw.hex().encode(), None))
                 alnum += (_Needle(name, n.lower(), n) for n in _base64_cores(raw) if len(n) >= _MIN_NEEDLE)
@@ -153,7 +155,7 @@ class ExactMatcher:
             budget.exceeded = budget.exceeded or is_packed(data, budget.check)
             return
         settled = True
-        for decoded in unescapings(data, apart=self._escaped and depth < _APART_DEPTH, check=budget.check):
+        for decoded in unescapings(data, apart=self._escaped and depth < _APART_DEPTH, budget=budget):
             settled = False
             if budget.take(len(decoded.data)):
                 for name, start, end in self._search(decoded.data, depth=depth + 1, budget=budget, whole=False):
@@ -179,10 +181,10 @@ class ExactMatcher:
         return self._gate
 
     def _plainly(self, data: bytes, touched: Touched, check: Check) -> Iterator[tuple[str, int, int]]:
-        for name, value in self._verbatim:
-            yield from _as_it_is(data, name, value, check)
         if self._pieces and touched.pieces:
             yield from find_pieces(data, self._pieces, check)
+        for name, value in self._verbatim:
+            yield from _as_it_is(data, name, value, check)
         assert self._alnum is not None
         for needles, dropped, likely in (
             (self._alnum, _NOT_ALNUM, touched.alnum),
@@ -256,6 +258,11 @@ def _both_ways(name: str, plain: bytes, secret: bytes) -> tuple[_Needle, _Needle
         _Needle(name, plain.lower(), cased, secret),
         _Needle(name, plain.lower()[::-1], cased and cased[::-1]),
     )
+
+
+def _turned(name: str, plain: bytes) -> _Needle:
+    turned = plain.translate(_ROT13)
+    return _Needle(name, turned.lower(), None if turned in (turned.lower(), turned.upper()) else turned)
 
 
 def _base64_cores(raw: bytes) -> Iterator[bytes]:
