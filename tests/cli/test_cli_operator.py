@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -222,6 +224,11 @@ def test_what_a_tool_says_of_its_failure_stays_in_the_one_line_of_its_error(
         (("caps", "explain", "parrot.capabilities.json", "--method", "POST"), 2, "give one"),
         (("caps", "explain", "parrot.capabilities.json", "--url", "https://a/", "--resolves-to", "z"), 2, "IP address"),
         (("leaks", "test", "no-such-rule"), 2, "wasmrt leaks rules"),
+        (("inspect", "parrot.wasm", "--version", "1"), 2, "leave --version out"),
+        (("run", "a" * 300), 2, "wasmrt list"),
+        (("run", "echo", "@" + "a" * 300), 2, "check the path after @"),
+        (("run", "echo", "{}"), 2, "wasmrt inspect"),
+        (("caps", "check", "a" * 300), 2, "a capability file that you may read"),
         (("auth", "echo"), 2, "nothing has to be set"),
     ],
 )
@@ -234,6 +241,34 @@ def test_what_cannot_be_meant_is_one_sentence_with_a_step_and_the_same_in_json(
     error = json.loads(wasmrt(*arguments, "--json", code=code).stderr)
     assert (error["message"], error["exit_code"]) == (first.removeprefix("error: "), code)
     assert words in f"{error['message']} {error['hint']}"
+
+
+def test_a_component_whose_name_leaves_no_room_for_a_sidecars_is_run(
+    wasmrt: Run, tool_file: Write, tmp_path: Path
+) -> None:
+    path = tool_file().rename(tmp_path / ("b" * 245 + ".wasm"))
+    assert json.loads(wasmrt("run", path, '{"message": "hi"}').stdout) == "hi"
+
+
+@pytest.mark.parametrize(
+    ("closed", "arguments", "code"),
+    [
+        (1, ("run", "echo", '{"message": "hi"}'), 1),
+        (2, ("run", "echo", '{"message": "hi"}'), 0),
+        (0, ("run", "echo", "-"), 2),
+        (0, ("secret", "set", "api_token"), 2),
+        (0, ("remove", "parrot"), 2),
+    ],
+)
+def test_a_standard_stream_that_is_closed_is_no_accident_of_ours(
+    home: Path, closed: int, arguments: tuple[str, ...], code: int
+) -> None:
+    close = (
+        f"import os, sys; os.close({closed}); os.execv(sys.executable, [sys.executable, '-m', 'wasmrt', *sys.argv[1:]])"
+    )
+    result = subprocess.run([sys.executable, "-c", close, *arguments], capture_output=True, text=True)
+    assert result.returncode == code, result.stderr
+    assert "Traceback" not in result.stderr and "should never happen" not in result.stderr
 
 
 def test_a_rollback_to_more_power_says_which(wasmrt: Run, tool_file: Write) -> None:

@@ -38,9 +38,10 @@ def main() -> None:
         cli(prog_name="wasmrt")
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 0
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except OSError:  # the reader went away, as `head` does
-        code = code or FAILED
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:  # None where it was closed before the start
+                stream.flush()
+        except OSError:  # the reader went away, as `head` does
+            code = code or FAILED
     os._exit(code)

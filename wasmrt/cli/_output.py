@@ -61,6 +61,8 @@ def show(text: str) -> None:
     Raises:
         WasmrtError: it cannot be written, because the disk behind it is full, say.
     """
+    if sys.stdout is None:  # what Python makes of `>&-`
+        raise WasmrtError("the output cannot be written (it is closed)", code="output")
     try:
         click.echo(printable(text))
     except BrokenPipeError:
@@ -98,7 +100,12 @@ def show_section(title: str, lines: Iterable[str]) -> None:
 
 def is_interactive() -> bool:
     """Whether a person can be asked."""
-    return sys.stdin.isatty() and sys.stderr.isatty()
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
+
+
+def read_stdin(max_bytes: int) -> bytes:
+    """At most `max_bytes` of what was piped in; nothing where standard input is closed."""
+    return b"" if sys.stdin is None else sys.stdin.buffer.read(max_bytes)
 
 
 def size_in_words(size_bytes: int) -> str:

@@ -50,9 +50,15 @@ def find_tool(name_or_path: str, *, capabilities: Path | None = None, number: in
         NotInstalledError: there is no such tool.
         ConfigurationError: capabilities are given for a tool that has a grant of its own.
     """
-    if name_or_path.endswith(".wasm") or os.sep in name_or_path:
-        return _from_file(Path(name_or_path), capabilities)
-    found = _installed(name_or_path, number) or find_bundled(name_or_path)
+    is_path = name_or_path.endswith(".wasm") or os.sep in name_or_path
+    if is_path:
+        found = _from_file(Path(name_or_path), capabilities)
+    else:
+        found = _installed(name_or_path, number) or find_bundled(name_or_path)
+    if number is not None and found.version is None:
+        raise ConfigurationError(f"{found.name} is not installed and has no versions", hint="leave --version out")
+    if is_path:
+        return found
     if capabilities is not None and found.origin == "bundled":
         raise ConfigurationError(
             f"{found.name} comes with wasmrt and needs no power", hint="leave --capabilities out: it is for files"
@@ -118,14 +124,14 @@ def find_bundled(name: str) -> FoundTool:
     """
     from wasmrt.capabilities import Capabilities
 
-    path = BUNDLED / f"{name}.wasm"
-    if not name.isidentifier() or not path.is_file():
+    if name not in bundled_names():
         raise NotInstalledError(f"no tool named {name!r} is installed", hint=_what_instead(name))
-    return FoundTool(name=name, data=path.read_bytes(), origin="bundled", grant=Capabilities.none())
+    data = (BUNDLED / f"{name}.wasm").read_bytes()
+    return FoundTool(name=name, data=data, origin="bundled", grant=Capabilities.none())
 
 
 def _what_instead(name: str) -> str:
-    if Path(name).is_file():
+    if os.path.isfile(name):  # noqa: PTH113 - no error for what can name no file
         return f"for the file write ./{name}"
     from difflib import get_close_matches  # only on the way to an error
 

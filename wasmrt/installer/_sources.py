@@ -53,7 +53,8 @@ class FileSource:
     def fetch(self, *, max_bytes: int) -> Fetched:
         data = read_file(self.path, "component", max_bytes=max_bytes)
         beside = self.path.with_name(self.path.name.removesuffix(".wasm") + SIDECAR_SUFFIX)
-        path = self.sidecar or (beside if beside.is_file() else None)
+        # `isfile` has no error for a name that is too long.
+        path = self.sidecar or (beside if os.path.isfile(beside) else None)  # noqa: PTH113
         sidecar = None if path is None else read_capability_file(path)
         return Fetched(
             data=data,

@@ -56,7 +56,8 @@ def to_values(func: FuncType, params: Mapping[str, Any]) -> list[Any]:
     except _MisfitError as misfit:
         path = field_path(misfit.path)
         raise InvalidParametersError(
-            f"{path}: {misfit}" if path else str(misfit), hint="send the params that the tool's schema asks for"
+            f"{path}: {misfit}" if path else str(misfit),
+            hint="send the params that the tool's schema asks for; wasmrt inspect shows them",
         ) from None
 
 

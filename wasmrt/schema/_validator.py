@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _PATTERN_BYTES = 128 * KIB
 """A compiled pattern: room for `[a-z]{1000}`, none for one that repeats its repeats."""
-_HINT = "send the params that the tool's schema asks for"
+_HINT = "send the params that the tool's schema asks for; wasmrt inspect shows them"
 
 
 def schema_problem(schema: str | Mapping[str, Any]) -> str | None:
