@@ -136,5 +136,5 @@ def test_a_function_that_json_cannot_call_is_a_warning_for_its_author() -> None:
         verdict = judge(runtime, "doors", wat2wasm(text), None)
     assert verdict.tools == ("run",)
     (warning,) = verdict.warnings
-    assert warning.startswith("open: func()")
+    assert warning.startswith("open is no tool: ")
     assert "resource handle" in warning

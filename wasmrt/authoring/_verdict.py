@@ -9,7 +9,7 @@ from wasmrt.capabilities import Capabilities, explain, parse, powers_of, review
 from wasmrt.installer import ANY_WORLD, WasmValidator
 from wasmrt.prepared import PreparedTool
 from wasmrt.runtime import WasmToolRuntime
-from wasmrt.schema import exported_functions
+from wasmrt.schema import exported_functions, unsupported
 
 _ASKED = {"http": "http", "workspace": "workspace_read", "secrets": "secrets", "tool_invoke": "tool_invoke"}
 
@@ -74,7 +74,11 @@ def _functions(tool: PreparedTool, *, of: str) -> tuple[str, ...]:
 def _uncallable(tool: PreparedTool) -> list[str]:
     if tool.world != ANY_WORLD:
         return []
-    return [f"{each.signature} is no tool: {each.problem}" for each in exported_functions(tool.type) if each.problem]
+    return [
+        f"{each.signature.partition(': ')[0]} is no tool: {problem}"
+        for each in exported_functions(tool.type)
+        if (problem := unsupported(each.type)) is not None  # what a toolchain left behind is none of the author's
+    ]
 
 
 def _denied(imports: tuple[str, ...], asked: Capabilities) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ def show_report(report: dict[str, Any]) -> None:
         show_section("versions", [_version(version) for version in report["versions"]])
     _show_tools(report["tools"])
     for refused in report["not_callable"][:_MAX_TOOLS]:
-        show(_wrapped(f"no tool: {refused['function']}, since {refused['problem']}", 2))
+        show(_wrapped(f"no tool: {refused['function'].partition(': ')[0]}, since {refused['problem']}", 2))
     if len(report["not_callable"]) > _MAX_TOOLS:
         show(f"  no tool: {len(report['not_callable']) - _MAX_TOOLS} functions more")
     _show_capabilities(report["capabilities"])
