@@ -259,3 +259,9 @@ def test_two_credentials_for_one_secret_both_live():
     )
     assert [m.name for m in http.credentials] == ["a", "b"]
     assert http.credentials_for(parse_url("https://b.example/"))[0].location.header_name == "x-key"
+
+
+@pytest.mark.parametrize("name", ["Host", "x_forwarded_for", "X-Original-URL", "X-HTTP-Method-Override", "TE"])
+def test_a_credential_cannot_be_in_a_header_that_is_the_hosts(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="belongs to the host"):
+        CredentialLocation.header(name)

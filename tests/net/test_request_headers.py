@@ -43,6 +43,14 @@ def refused(world: MakeWorld, **request: object) -> HttpFailure:
         ("X-Forwarded-Port", "81"),
         ("X-Forwarded-Prefix", "/admin"),
         ("X-Forwarded-Server", "evil.example"),
+        ("X-Forwarded-For", "127.0.0.1"),
+        ("X-Forwarded-Proto", "http"),
+        ("X-Forwarded-Uri", "/admin"),
+        ("x_forwarded_for", "127.0.0.1"),
+        ("X-Original-Host", "evil.example"),
+        ("X-Original-Method", "DELETE"),
+        ("X-Real-IP", "127.0.0.1"),
+        ("True-Client-IP", "127.0.0.1"),
         ("X-Host", "evil.example"),
         ("X-HTTP-Host-Override", "evil.example"),
         ("X-HTTP-Method-Override", "DELETE"),
@@ -126,3 +134,52 @@ def test_the_answer_to_head_says_how_long_the_body_would_be(world: MakeWorld) ->
     assert answer.body == b""
     w.door.fetch(w.call(), HttpRequest("HEAD", w.url()))
     assert w.server.connections == 1
+
+
+FORM = (("Content-Type", "application/x-www-form-urlencoded; charset=utf-8"),)
+MULTIPART = (("content-type", "multipart/form-data; boundary=b"),)
+PART = b'--b\r\nContent-Disposition: form-data; name="_method"\r\n\r\nDELETE\r\n--b--\r\n'
+OVERRIDES = [
+    ("/?_method=DELETE", (), None),
+    ("/?a=1&_METHOD=DELETE", (), None),
+    ("/?%5fmethod=DELETE", (), None),
+    ("/?a=1;.method=DELETE", (), None),
+    ("/", FORM, b"a=1&_method=DELETE"),
+    ("/", FORM, b"a=1&%5Fm%65thod=DELETE"),
+    ("/", (), b"_method=DELETE"),
+    ("/", MULTIPART, PART),
+    ("/", MULTIPART, PART.replace(b'"_method"', b"_method")),
+    ("/", MULTIPART, PART.replace(b"name=", b"NAME =")),
+]
+
+
+@pytest.mark.parametrize(("path", "headers", "body"), OVERRIDES)
+def test_a_parameter_cannot_stand_for_a_method_that_is_not_granted(
+    world: MakeWorld, path: str, headers: tuple[tuple[str, str], ...], body: bytes | None
+) -> None:
+    w = world(ok)
+    request = HttpRequest("POST", w.url(path), headers, body)
+    call = w.call(methods=("GET", "POST", "PUT"))
+    with pytest.raises(HttpFailure) as caught:
+        w.door.fetch(call, request)
+    assert (caught.value.kind, caught.value.code) == (FailureKind.NETWORK_DENIED, "method-not-allowed")
+    assert "_method" in caught.value.message and "PATCH" in (caught.value.hint or "")
+    assert w.server.connections == 0
+    assert w.door.fetch(w.call(), request).status == 200  # every method is granted
+    assert w.door.fetch(call, HttpRequest("PUT", w.url(path), headers, body)).status == 200  # no server overrides it
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "body"),
+    [
+        ("/?payment_method=card&method=x", (), None),
+        ("/", FORM, b"payment_method=card&q=_method=1"),
+        ("/", (("Content-Type", "application/json"),), b'{"pay_method": "100%"}'),
+        ("/", MULTIPART, PART.replace(b"_method", b"payment_method")),
+    ],
+)
+def test_other_parameters_with_such_a_name_are_sent(
+    world: MakeWorld, path: str, headers: tuple[tuple[str, str], ...], body: bytes | None
+) -> None:
+    w = world(ok)
+    assert w.door.fetch(w.call(methods=("POST",)), HttpRequest("POST", w.url(path), headers, body)).status == 200

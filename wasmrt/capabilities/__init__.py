@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from wasmrt.capabilities._file import CapabilityFile
     from wasmrt.capabilities._file_shape import capability_schema
     from wasmrt.capabilities._format import as_tree, format_file
+    from wasmrt.capabilities._host_headers import folded_header, is_host_header
     from wasmrt.capabilities._imports import powers_of
     from wasmrt.capabilities._merge import merge
     from wasmrt.capabilities._model import Capabilities, ToolLimits
@@ -62,6 +63,7 @@ _LATER = {
     "_file": ("CapabilityFile",),
     "_file_shape": ("capability_schema",),
     "_format": ("as_tree", "format_file"),
+    "_host_headers": ("folded_header", "is_host_header"),
     "_imports": ("powers_of",),
     "_merge": ("merge",),
     "_parse": ("parse",),
@@ -108,8 +110,10 @@ __all__ = [
     "diff",
     "entry_for",
     "explain",
+    "folded_header",
     "format_file",
     "is_exempt",
+    "is_host_header",
     "judge_addresses",
     "judge_host",
     "merge",

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from wasmrt.capabilities._endpoint import host_matches, read_host_pattern, read_path_prefix
+from wasmrt.capabilities._host_headers import is_host_header
 from wasmrt.capabilities._path import is_under
 from wasmrt.errors import ConfigurationError
 from wasmrt.limits import MAX_CAPABILITY_ENTRIES
@@ -21,24 +22,6 @@ _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}\Z")
 _PLACEHOLDER = re.compile(r"[A-Za-z0-9_]{1,64}\Z")
 _MAX_NAME_LENGTH = 128
 _VISIBLE = re.compile(r"[\x20-\x7e]{0,256}\Z")
-# Headers that frame the request or name its destination: a secret in one would change where it goes.
-_FRAMING_HEADERS = frozenset(
-    {
-        "connection",
-        "content-length",
-        "expect",
-        "forwarded",
-        "host",
-        "keep-alive",
-        "proxy-authorization",
-        "proxy-connection",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-        "x-forwarded-host",
-    }
-)
 
 
 def read_secret_name(text: object) -> str:
@@ -107,8 +90,8 @@ class CredentialLocation:
                 raise ConfigurationError("a basic credential's user name may not hold ':' or control characters")
             case LocationType.HEADER if not _HEADER_NAME.match(self.name) or not _VISIBLE.match(self.prefix):
                 raise ConfigurationError(f"header {self.name!r} or its prefix is not what a header can hold")
-            case LocationType.HEADER if self.name.lower() in _FRAMING_HEADERS:
-                raise ConfigurationError(f"header {self.name!r} belongs to the connection, not to a credential")
+            case LocationType.HEADER if is_host_header(self.name):
+                raise ConfigurationError(f"header {self.name!r} belongs to the host, not to a credential")
             case LocationType.QUERY_PARAM if not self.name or not _VISIBLE.match(self.name):
                 raise ConfigurationError("a query parameter needs a name of visible characters")
             case LocationType.URL_PATH:

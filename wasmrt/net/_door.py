@@ -33,6 +33,7 @@ from wasmrt.net._model import (
     NetworkConfig,
     SecretValue,
 )
+from wasmrt.net._parameters import overridden_method
 from wasmrt.net._rates import RateLimiter
 from wasmrt.net._resolver import SystemResolver
 from wasmrt.net._wire import Transport, WireRequest, wire_budget
@@ -80,6 +81,7 @@ class HttpDoor:
         self._charge(call, http)
         injector = CredentialInjector(http)
         _check_headers(call, http, injector, url, request)
+        _check_parameters(call, http, url, request)
         _scan(call, url, request)
         ends_at = _ends_at(call, http, request)
         addresses = self._judge(call, url, ends_at)
@@ -248,6 +250,14 @@ def _check_headers(
     if size > http.max_request_bytes:
         rule = f"the request has {size} bytes and http.max_request_bytes is {http.max_request_bytes}"
         raise _refuse(call, Reason.REQUEST_TOO_LARGE, rule, "send less, or raise it", FailureKind.INPUT)
+
+
+def _check_parameters(call: DoorCall, http: HttpCapability, url: ParsedUrl, request: HttpRequest) -> None:
+    validator = AllowlistValidator(http.allowlist)
+    denial = overridden_method(validator, url, request.method, request.headers, request.body)
+    if denial is not None:
+        rule = "the parameter _method may stand for a method that http.allowlist does not cover here"
+        raise _denied(call, denial._replace(rule=rule))
 
 
 def _scan(call: DoorCall, url: ParsedUrl, request: HttpRequest) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from wasmrt.capabilities import folded_header, is_host_header
 from wasmrt.limits import MAX_HEADER_BYTES, MAX_HEADERS
 from wasmrt.net._decode import ACCEPT_ENCODING
 
@@ -13,39 +14,7 @@ Headers = tuple[tuple[str, str], ...]
 # RFC 9110 5.6.2 and 5.5. White space at the ends is not part of a value.
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,256}\Z")
 _VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*\Z")
-_PUNCTUATION = re.compile(r"[^a-z0-9]")
 
-# SECURITY: they frame the message, or say where it goes. A guest that could set one could smuggle a second request
-# past the allowlist, or have a shared front end route the first one elsewhere.
-_OWNED_BY_HOST = frozenset(
-    [
-        "host",
-        "content-length",
-        "transfer-encoding",
-        "connection",
-        "keep-alive",
-        "te",
-        "trailer",
-        "upgrade",
-        "expect",
-        "http2-settings",
-        "proxy-authorization",
-        "proxy-connection",
-        "forwarded",
-        "x-forwarded-host",
-        "x-forwarded-port",
-        "x-forwarded-prefix",
-        "x-forwarded-server",
-        "x-host",
-        "x-http-host-override",
-        # Frameworks take them for the request line, and it is the request line that the allowlist judged.
-        "x-http-method",
-        "x-http-method-override",
-        "x-method-override",
-        "x-original-url",
-        "x-rewrite-url",
-    ]
-)
 # RFC 9110 14.2 and 13.1.5; the last is what Apache httpd takes for Range from old browsers.
 _PARTIAL = frozenset({"range", "if-range", "request-range"})
 _SENSITIVE_PARTS = (
@@ -67,35 +36,31 @@ _SENSITIVE_PARTS = (
 _FRAMING = frozenset({"content-encoding", "content-length", "transfer-encoding", "connection", "keep-alive", "trailer"})
 
 
-def folded(name: str) -> str:
-    """Return a header's name as the most careless server reads it: to some CGIs `X_Api.Key` is `X-Api-Key`."""
-    return _PUNCTUATION.sub("-", name.lower())
-
-
 def request_problem(headers: Headers, body_bytes: int, owned_by_injector: Iterable[str]) -> str | None:
     """Say why a guest's headers cannot be sent; None where they can. Never quotes a value."""
     if len(headers) > MAX_HEADERS:
         return f"a request may have {MAX_HEADERS} headers"
     if header_bytes(headers) > MAX_HEADER_BYTES:
         return f"the headers of a request may have {MAX_HEADER_BYTES} bytes"
-    owned = {folded(name) for name in owned_by_injector}
+    owned = {folded_header(name) for name in owned_by_injector}
     for name, value in headers:
         if not _TOKEN.match(name):
             return "a header's name holds a character that no header has"
         if not _VALUE.match(value):
             return f"the value of {name} holds a control character"
-        if folded(name) in owned:
+        folded = folded_header(name)
+        if folded in owned:
             return f"{name} is set from a secret and cannot be set by the tool"
-        if folded(name) == "content-length" and value.strip() == str(body_bytes):
+        if folded == "content-length" and value.strip() == str(body_bytes):
             continue
-        if folded(name) in _OWNED_BY_HOST:
+        if is_host_header(folded):
             return f"{name} is set by the host"
     return None
 
 
 def partial_header(headers: Headers) -> str | None:
     """Return the name of a header that asks for a part of an answer; None where there is none."""
-    return next((name for name, _ in headers if folded(name) in _PARTIAL), None)
+    return next((name for name, _ in headers if folded_header(name) in _PARTIAL), None)
 
 
 def wire_headers(headers: Headers, *, authority: str, method: str, body: bytes | None) -> list[tuple[bytes, bytes]]:
@@ -104,13 +69,13 @@ def wire_headers(headers: Headers, *, authority: str, method: str, body: bytes |
     Content-Length is always ours, and so is Accept-Encoding: the codings end here, and a guest gets what they held.
     """
     wire = [(b"Host", authority.encode()), (b"Accept-Encoding", ACCEPT_ENCODING.encode())]
-    names = {folded(name) for name, _ in headers}
+    names = {folded_header(name) for name, _ in headers}
     if "user-agent" not in names:
         wire.append((b"User-Agent", b"wasmrt"))
     if "accept" not in names:
         wire.append((b"Accept", b"*/*"))
     for name, value in headers:
-        if folded(name) not in ("content-length", "accept-encoding"):
+        if folded_header(name) not in ("content-length", "accept-encoding"):
             wire.append((name.encode(), value.strip(" \t").encode("utf-8", "replace")))
     # RFC 9110 8.6: methods that define a meaning for content say so when there is none; several APIs answer 411
     # otherwise.
@@ -140,7 +105,7 @@ def visible_headers(headers: Iterable[tuple[bytes, bytes]], *, bodyless: bool = 
 
 def is_sensitive(name: str) -> bool:
     """Whether a response header is one that carries credentials, by its name."""
-    lowered = folded(name)
+    lowered = folded_header(name)
     if "ratelimit" in lowered or "rate-limit" in lowered:
         return False  # `x-ratelimit-remaining-tokens` counts a language model's words
     return "auth" in lowered.split("-") or any(part in lowered for part in _SENSITIVE_PARTS)

@@ -6,7 +6,6 @@ import base64
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from urllib.parse import unquote_plus
 
 from wasmrt.capabilities import (
     CredentialMapping,
@@ -19,8 +18,8 @@ from wasmrt.errors import SecretError, SecretExpiredError, SecretNotFoundError
 from wasmrt.model import Decision, Reason
 from wasmrt.net._headers import Headers
 from wasmrt.net._model import FailureKind, HttpFailure, SecretsView, SecretValue
+from wasmrt.net._parameters import may_be_read_as, query_names
 
-_PADDING = "\0+ \t\n\v\f\r"
 _FIELD_VALUE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?\Z")
 
 
@@ -56,13 +55,12 @@ class CredentialInjector:
         """Say which credential's query parameter the guest has set itself; None where it has set none."""
         if url.query is None:
             return None
-        # Servers disagree on `;` as a separator and on which of two parameters counts.
-        written = [unquote_plus(pair.partition("=")[0]) for pair in re.split(r"[&;]", url.query)]
+        written = query_names(url.query)  # servers disagree on which of two parameters counts
         for mapping in self._http.credentials_for(url):
             location = mapping.location
             if location.type is not LocationType.QUERY_PARAM:
                 continue
-            if any(_may_be_read_as(name, location.name) for name in written):
+            if any(may_be_read_as(name, location.name) for name in written):
                 return f"the query parameter {location.name} is set from a secret and cannot be set by the tool"
         return None
 
@@ -102,24 +100,6 @@ class CredentialInjector:
 
 def _has_place(mapping: CredentialMapping, url: ParsedUrl) -> bool:
     return mapping.location.type is not LocationType.URL_PATH or f"{{{mapping.location.placeholder}}}" in url.path
-
-
-def _may_be_read_as(written: str, name: str) -> bool:
-    """Whether some server takes the query parameter `written` for `name`.
-
-    SECURITY: PHP drops white space in front, ends a name at NUL, makes `_` of `.`, of a blank and of a lone `[`, and
-    reads `name[]` and `name[x]` into `name`; others ignore case, or drop the NUL alone.
-    """
-    wanted = _folded_parameter(name)
-    for text in (written.strip(_PADDING).partition("\0")[0], written.replace("\0", "")):
-        reading = _folded_parameter(text)
-        if reading == wanted or reading.startswith(wanted + "[") or reading.replace("[", "_", 1) == wanted:
-            return True
-    return False
-
-
-def _folded_parameter(name: str) -> str:
-    return name.strip(_PADDING).lower().replace(".", "_").replace(" ", "_")
 
 
 def _fetch(mapping: CredentialMapping, secrets: SecretsView | None) -> SecretValue | None:
