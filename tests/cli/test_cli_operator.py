@@ -61,6 +61,20 @@ def test_a_secret_that_is_not_set_is_told_at_install_and_check_with_the_command_
     assert "api_token" not in wasmrt("doctor").stdout
 
 
+def test_a_store_that_cannot_be_asked_stops_no_install(
+    wasmrt: Run, tool_file: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wasmrt("secret", "set", "other", stdin="a-value")
+    monkeypatch.setenv("WASMRT_SECRETS_PASSPHRASE", "not what it was written with")
+    assert (
+        "needs a key file; unset WASMRT_SECRETS_PASSPHRASE"
+        in wasmrt("install", tool_file(sidecar=BEARER), "--yes").stderr
+    )
+    monkeypatch.setenv("WASMRT_SECRETS_BACKEND", "none-of-that-name")
+    told = wasmrt("install", tool_file(sidecar=BEARER)).stderr
+    assert "installed already" in told and "whether the secret api_token is set cannot be told" in told
+
+
 def test_a_secret_that_comes_from_a_login_names_the_login(wasmrt: Run, tool_file: Write) -> None:
     oauth = {"authorization_url": "https://a.example/a", "token_url": "https://a.example/t", "client_id": "c"}
     path = tool_file(sidecar=BEARER | {"auth": {"secret_name": "api_token", "oauth": oauth}})

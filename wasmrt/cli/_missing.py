@@ -32,11 +32,15 @@ def missing_secrets(
     if not names:
         return []
     from wasmrt.cli._door import store
-    from wasmrt.errors import SecretError
+    from wasmrt.errors import ConfigurationError, SecretError
     from wasmrt.secrets import DEFAULT_USER
 
+    try:
+        kept = store()
+    except (ConfigurationError, SecretError) as error:  # what was installed is installed all the same
+        problem = f"is set cannot be told: {error.message}"
+        return [MissingSecret(name, f"whether the secret {name} {problem}", error.hint) for name in names]
     found = []
-    kept = store()
     login = file.auth.secret_name if file.auth is not None and file.auth.oauth is not None else None
     for name in names:
         try:

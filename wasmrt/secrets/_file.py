@@ -110,7 +110,7 @@ class FileSecrets(EntryStore):
         except InvalidTag:
             raise SecretBackendError(
                 "the secrets file does not open with this key",
-                hint="give the passphrase or key file it was written with, or restore the file from a backup",
+                hint="set WASMRT_SECRETS_PASSPHRASE as it was, or restore the file and its key from a backup",
             ) from None
         return _parse_users(plain), salt
 
@@ -163,8 +163,8 @@ def _split(blob: bytes, *, with_passphrase: bool) -> tuple[bytes, bytes, bytes]:
     if how is None or head != _head(salt) or len(blob) - end < _NONCE_BYTES + _TAG_BYTES:
         raise SecretBackendError("the secrets file is not one that this version of wasmrt wrote")
     if (salt is not None) != with_passphrase:
-        needs = "a passphrase" if salt is not None else "a key file"
-        raise SecretBackendError(f"the secrets file needs {needs}")
+        needs, step = ("a passphrase", "set") if salt is not None else ("a key file", "unset")
+        raise SecretBackendError(f"the secrets file needs {needs}", hint=f"{step} WASMRT_SECRETS_PASSPHRASE")
     return head, salt or b"", blob[end:]
 
 
