@@ -162,6 +162,10 @@ def test_dev_ends_quietly_on_ctrl_c(c_project: Project, monkeypatch: pytest.Monk
     result = CliRunner().invoke(cli, ["dev", str(c_project.folder)], prog_name="wasmrt")
     assert result.exit_code == 0, result.output
     assert "waiting for a change" in result.stderr
+    result = CliRunner().invoke(cli, ["dev", str(c_project.folder), "--json"], prog_name="wasmrt")
+    assert result.exit_code == 0, result.output
+    assert result.stderr == ""
+    assert json.loads(result.stdout.splitlines()[-1]) == {"event": "waiting"}
 
 
 def test_testing_an_old_component_says_so(c_project: Project) -> None:

@@ -119,3 +119,12 @@ def test_a_component_of_nothing_but_handles_is_refused_with_the_reason(
 ) -> None:
     told = wasmrt("inspect", tool_file(data=encode(HANDLES.format(count=""))), code=2).stderr
     assert "resource" in told
+
+
+def test_a_file_that_is_called_a_component_by_its_toolchain_installs_under_its_own_name(
+    wasmrt: Run, tool_file: Write
+) -> None:
+    path = tool_file("parrot.component", sidecar={"workspace": {"allowed_prefixes": ["a/"]}})
+    assert wasmrt("inspect", path).stdout.startswith("parrot (a file")
+    assert "installed parrot version 1" in wasmrt("install", path, "--yes").stderr
+    assert "may read files under a/" in wasmrt("inspect", "parrot").stdout

@@ -40,8 +40,8 @@ def elsewhere(tmp_path: Path) -> Callable[[str], str]:
         found = find(name, fetch=os.environ.get("WASMRT_GUESTS_PREPARE") == "1")
         if isinstance(found, str):
             pytest.skip(f"component {name}: {found}")
-        (tmp_path / f"{name}.wasm").symlink_to(found)
-        return f"./{name}.wasm"
+        (tmp_path / f"{name}.component.wasm").symlink_to(found)
+        return f"./{name}.component.wasm"
 
     return put
 

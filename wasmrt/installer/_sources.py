@@ -58,7 +58,7 @@ class FileSource:
         sidecar = None if path is None else read_capability_file(path)
         return Fetched(
             data=data,
-            name=self.path.name.removesuffix(".wasm"),
+            name=self.path.name.removesuffix(".wasm").removesuffix(".component"),
             origin=f"file {self.path.name}",
             sidecar=sidecar,
             warnings=() if self.sidecar is not None else tuple(_stale(beside, sidecar)),
