@@ -6,6 +6,7 @@ import gzip
 import importlib.metadata
 import json
 import pydoc_data.topics
+import re
 import sysconfig
 from functools import lru_cache
 from pathlib import Path
@@ -33,24 +34,30 @@ def test_99_of_100_known_positives_are_found() -> None:
     assert len(missed) <= len(positives) * 0.01, missed
 
 
-HOLDS_ANOTHER = {
-    "clickhouse-cloud-api-secret-key": "key = and 45 random characters",
-    "generic-api-key": "apiKey: and 32 hexadecimal digits",
-    "mailchimp-api-key": "a token of Mailchimp's SDK",
-    "cisco-meraki-api-key": "a key and 40 random characters",
-    "slack-user-token": "a token with 32 hexadecimal digits",
-    "curl-auth-header": "a JWT",
-    "anthropic-api-key": "the admin key, which is another rule's",
-    "anthropic-admin-api-key": "the API key, which is another rule's",
-}
-"""Rules whose negatives hold a random value beside a telling name: a finding there is right, by another rule."""
+TELLING = re.compile(
+    r"""(?ix)(?:key|token\d?|secret|authorization) ["']? \s* [:=] \s* ["']? (?:basic\s+|bearer\s+)?
+    ([\w.+/-]{32,}) (?:["'\s,;)]|$)"""
+)
+"""A name that tells of a secret, and a long value."""
+ADMIN_KEY = re.compile("sk-ant-" + r"admin\d\d-[\w-]{93}AA")
+"""A kind of key that the rule of another kind's negatives shows: its format leaves no doubt."""
+
+
+def holds_another(text: str) -> bool:
+    """Tell by a negative's text alone that a random value stands beside a telling name, whoever's it is."""
+    return ADMIN_KEY.search(text) is not None or any(
+        len(set(value)) >= 12 and re.search(r"\d", value) and re.search(r"[A-Za-z]", value)
+        for value in TELLING.findall(text)
+    )
 
 
 def test_hardly_any_known_negative_is_mistaken() -> None:
     positives = {row["text"] for row in rows() if row["expect"]}
     negatives = [row for row in rows() if not row["expect"] and row["text"] not in positives]
-    mistaken = [r for r in negatives if r["rule"] not in HOLDS_ANOTHER and DETECTOR.scan(r["text"])]
-    assert len(mistaken) <= len(negatives) * 0.01, [(r["id"], r["rule"]) for r in mistaken]
+    innocent = [row for row in negatives if not holds_another(row["text"])]
+    assert len(innocent) > 0.8 * len(negatives)
+    mistaken = [(row["id"], row["rule"]) for row in innocent if DETECTOR.scan(row["text"])]
+    assert len(mistaken) <= len(innocent) * 0.01, mistaken
 
 
 def prose() -> list[str]:

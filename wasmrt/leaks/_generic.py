@@ -101,6 +101,9 @@ def looks_assigned(data: bytes, begin: int, start: int, end: int) -> bool:
     if _CODE.fullmatch(value) or has_sequence(value, 8) or is_placeholder(value):
         return False
     name, operator = _name_of(data, begin, start)
+    spelled = data[begin:start].rstrip(b" \t\"'`=:>(").lower()
+    if len(spelled) >= 8 and spelled in value.lower():
+        return False  # a table of names, each with a longer one
     if len(name) > 80 or _INNOCENT_NAMES.search(name) or (operator in b",(" and not quoted):
         return False
     return _name_suffices(name, value, quoted=quoted, random=random)
