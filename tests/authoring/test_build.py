@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import fcntl
 import json
 import shutil
 from collections.abc import Iterator
@@ -112,12 +113,26 @@ def test_projects_of_one_name_share_a_cache_and_never_a_component(
     monkeypatch.setattr("wasmrt.authoring._build.load_template", lambda _language: lazy)
     monkeypatch.setenv("WASMRT_TOOLCHAINS", str(tmp_path / "toolchains"))
     tools = Path(wasmrt.__file__).parent / "_tools"
+    told: list[str] = []
+
+    @contextmanager
+    def progress(doing: str) -> Iterator[None]:
+        told.append(doing)
+        if doing == "waiting for another build":
+            fcntl.flock(other, fcntl.LOCK_UN)
+        yield
+
     for folder, tool in (("here", "echo"), ("there", "time"), ("here", "echo")):
         (tmp_path / folder).mkdir(exist_ok=True)
         made = tmp_path / folder / "weather"
         project = open_project(made) if made.exists() else create_project("weather", "c", tmp_path / folder)
         shutil.copy(tools / f"{tool}.wasm", project.folder / "tool.c")
-        assert build(project, agree=nobody).verdict.tools == (tool,)
+        assert build(project, agree=nobody, progress=progress).verdict.tools == (tool,)
+    assert "waiting for another build" not in told
+    with next((tmp_path / "toolchains").rglob("c.lock")).open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        build(project, agree=nobody, progress=progress)
+    assert "waiting for another build" in told
 
 
 def test_what_was_never_built_cannot_be_read(c_project: Project) -> None:

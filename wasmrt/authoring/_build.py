@@ -56,7 +56,7 @@ def build(
         "cache": str(toolchain.cache),
         "packages": "" if toolchain.packages is None else str(toolchain.packages),
     }
-    with _own_cache(template, project, toolchain, values):
+    with _own_cache(template, project, toolchain, values, progress):
         for step in template.steps:
             with progress(fill(step.says, values)):
                 _run(step, project, toolchain, values)
@@ -103,14 +103,16 @@ def _make_folder(folder: Path) -> None:
 
 
 @contextmanager
-def _own_cache(template: Template, project: Project, toolchain: Toolchain, values: dict[str, str]) -> Iterator[None]:
+def _own_cache(
+    template: Template, project: Project, toolchain: Toolchain, values: dict[str, str], progress: Progress
+) -> Iterator[None]:
     """Keep what a project finds in the shared cache from being what another one of its name left there."""
     if not template.shared:
         yield
         return
     shared = Path(fill(template.shared, values))
     owner = toolchain.cache / f"owner-{project.name}"
-    with alone(toolchain.cache):
+    with alone(toolchain.cache, progress):
         try:
             if not owner.is_file() or owner.read_bytes() != os.fsencode(project.folder.resolve()):
                 shared.unlink(missing_ok=True)

@@ -128,7 +128,7 @@ def _fetched(wanted: Packages, root: Path, agree: Agree, progress: Progress) -> 
         raise MissingToolchainError(
             f"the build needs {names} from {registry}", hint="run it again with --yes, or install it yourself"
         )
-    with alone(place), progress(f"fetching {names} from {registry} ({wanted.size})"):
+    with alone(place, progress), progress(f"fetching {names} from {registry} ({wanted.size})"):
         if (place / _DONE).is_file():
             return place
         shutil.rmtree(place, ignore_errors=True)
@@ -139,10 +139,14 @@ def _fetched(wanted: Packages, root: Path, agree: Agree, progress: Progress) -> 
 
 
 @contextmanager
-def alone(place: Path) -> Iterator[None]:
+def alone(place: Path, progress: Progress) -> Iterator[None]:
     """Have those that would write to one place do so one after the other."""
     with place.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            with progress("waiting for another build"):
+                fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
