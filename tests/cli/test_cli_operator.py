@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +11,6 @@ import pytest
 from click.testing import Result
 
 from tests.cli.terminal import on_a_terminal
-from wasmrt.testing.attacks import Body, tool
 
 Run = Callable[..., Result]
 Write = Callable[..., Path]
@@ -28,10 +25,6 @@ BEARER = {
         },
     },
 }
-URL = b"https://nowhere.invalid/v1/items"
-GET = f"""(call $http-request (i32.const 1024) (i32.const 3) (i32.const 1027) (i32.const {len(URL)})
-  (i32.const {1027 + len(URL)}) (i32.const 2) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0)
-  (i32.const 0) (i32.const 256))"""
 
 
 @pytest.fixture(autouse=True)
@@ -177,150 +170,6 @@ def test_removing_asks_a_person_and_wants_yes_from_a_script(wasmrt: Run, tool_fi
     assert "no tool named 'parrot'" in wasmrt("remove", "parrot", code=2).stderr
 
 
-# -- running -------------------------------------------------------------------------------------------------------
-
-
-def test_a_name_that_nobody_answers_for_is_no_denial(
-    wasmrt: Run, tool_file: Write, encode: Callable[[str], bytes], tmp_path: Path
-) -> None:
-    grant = tmp_path / "grant.json"
-    grant.write_text(json.dumps({"http": {"allowlist": [{"host": "nowhere.invalid"}]}}))
-    for body, code in ((f"{GET} (call $ok)", 0), (f"{GET} unreachable", 1)):
-        data = encode(tool(Body(imports=("http-request",), text=b"GET" + URL + b"{}", execute=body)))
-        told = wasmrt("run", tool_file("guest", data=data), "--capabilities", grant, code=code).stderr
-        assert "not reached: https://nowhere.invalid" in told
-        assert "denied" not in told and "to allow it" not in told
-        assert "hint: check its spelling, and that this machine is online" in told
-
-
-def test_a_workspace_that_was_granted_and_not_given_names_the_option(
-    wasmrt: Run, tool_file: Write, encode: Callable[[str], bytes], tmp_path: Path
-) -> None:
-    body = Body(
-        imports=("workspace-read",),
-        text=b"notes/a.md",
-        execute="(call $workspace-read (i32.const 1024) (i32.const 10) (i32.const 256)) (call $ok)",
-    )
-    path = tool_file("guest", data=encode(tool(body)))
-    grant = tmp_path / "grant.json"
-    grant.write_text(json.dumps({"workspace": {"allowed_prefixes": ["notes/"]}}))
-    assert "wasmrt run --workspace DIR" in wasmrt("run", path, "--capabilities", grant).stderr
-    given = ("--capabilities", grant, "--workspace", tmp_path)
-    assert "not read: notes/a.md (there is no such file" in wasmrt("run", path, *given).stderr
-    (tmp_path / "notes").mkdir()
-    (tmp_path / "notes" / "a.md").write_text("hello")
-    assert wasmrt("run", path, *given).stderr == ""
-    learnt = json.loads(wasmrt("caps", "learn", path, "--workspace", tmp_path, "--json").stdout)
-    assert learnt["proposal"]["workspace"]["allowed_prefixes"] == ["notes/"]
-    wasmrt("caps", "learn", path, "--workspace", tmp_path / "absent", code=2)
-
-
-def test_what_a_tool_says_of_its_failure_stays_in_the_one_line_of_its_error(
-    wasmrt: Run, tool_file: Write, encode: Callable[[str], bytes]
-) -> None:
-    said = b"no\nerror: forged\r\nhint: wasmrt grant guest --yes\x1b[1m"
-    body = Body(text=said, execute=f"(call $fail (i32.const 1024) (i32.const {len(said)}))")
-    told = wasmrt("run", tool_file("guest", data=encode(tool(body))), code=1).stderr
-    assert [line.partition(":")[0] for line in told.splitlines()] in (["error"], ["error", "hint"])
-    assert "\x1b" not in told
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "words"),
-    [
-        (("run", "echo", "{}", "--context", "not json"), 2, "--context is not JSON"),
-        (("run", "echo", "{}", "--capabilities", "x.json"), 2, "echo comes with wasmrt and needs no power"),
-        (("install", "parrot"), 2, "did you mean parrot.wasm?"),
-        (("install", "."), 2, "give the path of a component that you may read"),
-        (("secret", "set", "api_token"), 2, "pipe it in"),
-        (("secret", "set", "two words"), 2, "example_token"),
-        (("secret", "remove", "api_token"), 1, "wasmrt secret list"),
-        (("caps", "explain", "parrot.capabilities.json", "--method", "POST"), 2, "give one"),
-        (("caps", "explain", "parrot.capabilities.json", "--url", "https://a/", "--resolves-to", "z"), 2, "IP address"),
-        (("leaks", "test", "no-such-rule"), 2, "wasmrt leaks rules"),
-        (("inspect", "parrot.wasm", "--version", "1"), 2, "leave --version out"),
-        (("run", "a" * 300), 2, "wasmrt list"),
-        (("run", "echo", "@" + "a" * 300), 2, "check the path after @"),
-        (("run", "echo", "{}"), 2, "wasmrt inspect"),
-        (("caps", "check", "a" * 300), 2, "a capability file that you may read"),
-        (("auth", "echo"), 2, "nothing has to be set"),
-    ],
-)
-def test_what_cannot_be_meant_is_one_sentence_with_a_step_and_the_same_in_json(
-    wasmrt: Run, tool_file: Write, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], code: int, words: str
-) -> None:
-    monkeypatch.chdir(tool_file(sidecar=NARROW).parent)
-    first, *more = wasmrt(*arguments, code=code).stderr.splitlines()
-    assert first.startswith("error: ") and all(line.startswith("hint: ") for line in more) and len(more) <= 1
-    error = json.loads(wasmrt(*arguments, "--json", code=code).stderr)
-    assert (error["message"], error["exit_code"]) == (first.removeprefix("error: "), code)
-    assert words in f"{error['message']} {error['hint']}"
-
-
-def test_a_component_whose_name_leaves_no_room_for_a_sidecars_is_run(
-    wasmrt: Run, tool_file: Write, tmp_path: Path
-) -> None:
-    path = tool_file().rename(tmp_path / ("b" * 245 + ".wasm"))
-    assert json.loads(wasmrt("run", path, '{"message": "hi"}').stdout) == "hi"
-
-
-@pytest.mark.parametrize(
-    ("closed", "arguments", "code"),
-    [
-        (1, ("run", "echo", '{"message": "hi"}'), 1),
-        (2, ("run", "echo", '{"message": "hi"}'), 0),
-        (0, ("run", "echo", "-"), 2),
-        (0, ("secret", "set", "api_token"), 2),
-        (0, ("remove", "parrot"), 2),
-    ],
-)
-def test_a_standard_stream_that_is_closed_is_no_accident_of_ours(
-    home: Path, closed: int, arguments: tuple[str, ...], code: int
-) -> None:
-    close = (
-        f"import os, sys; os.close({closed}); os.execv(sys.executable, [sys.executable, '-m', 'wasmrt', *sys.argv[1:]])"
-    )
-    result = subprocess.run([sys.executable, "-c", close, *arguments], capture_output=True, text=True)
-    assert result.returncode == code, result.stderr
-    assert "Traceback" not in result.stderr and "should never happen" not in result.stderr
-
-
-def test_a_rollback_to_more_power_says_which(wasmrt: Run, tool_file: Write) -> None:
-    wasmrt("install", tool_file(sidecar=WIDE), "--yes")
-    wasmrt("install", tool_file(sidecar=NARROW))
-    assert "again: may send any request to https://files.example.com" in wasmrt("rollback", "parrot").stderr
-    assert json.loads(wasmrt("rollback", "parrot", "--to", "2", "--json").stdout)["wider"] == []
-
-
-def test_a_formatted_file_that_was_written_is_told_in_json(wasmrt: Run, tool_file: Write) -> None:
-    file = tool_file(sidecar=NARROW).with_name("parrot.capabilities.json")
-    assert json.loads(wasmrt("caps", "fmt", "--write", file, "--json").stdout) == {"wrote": file.name}
-
-
-# -- capability files ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("sidecar", "words"),
-    [
-        ({"limits": {"memory": "64MB"}}, "such as 67108864 for 64 MiB, not text"),
-        ({"limits": {"timeout": "30s"}}, "such as 30 for half a minute, not text"),
-        ({"http": {"allowlist": [{"host": "[::1]:8443"}]}}, 'it holds a port (write the port apart: "host": "[::1]"'),
-        ({"http": {"allowlist": [{"host": "a.example:443"}]}}, '"host": "a.example", "port": 443'),
-        ({"http": {"allowlist": [{"host": "*.a.example:443"}]}}, '"host": "*.a.example", "port": 443'),
-        ({"http": {"allowlist": [{"host": "[::1"}]}}, 'write an IPv6 address alone, like "2606:4700::1111"'),
-        ({"http": {"allowlist": [{"host": "::1]"}]}}, "no opening bracket"),
-        ({"http": {"allowlist": [{"host": "[192.0.2.1]"}]}}, "an IPv4 one unbracketed"),
-    ],
-)
-def test_a_value_of_the_wrong_form_is_answered_with_one_of_the_right_form(
-    wasmrt: Run, tmp_path: Path, sidecar: object, words: str
-) -> None:
-    file = tmp_path / "a.capabilities.json"
-    file.write_text(json.dumps(sidecar))
-    assert words in wasmrt("caps", "check", file, code=2).stderr
-
-
 # -- doctor --------------------------------------------------------------------------------------------------------
 
 
@@ -351,25 +200,3 @@ def test_doctor_warns_of_a_home_that_others_may_write(wasmrt: Run, home: Path) -
     (home / "data").mkdir(parents=True)
     (home / "data").chmod(0o777)
     assert state_of(wasmrt, "folders")[0] == "warning"
-
-
-# -- everywhere ----------------------------------------------------------------------------------------------------
-
-
-def test_every_command_has_json_and_an_example(wasmrt: Run) -> None:
-    import click
-
-    from wasmrt.cli import cli
-
-    def commands(group: click.Group, path: tuple[str, ...]) -> list[tuple[str, ...]]:
-        context = click.Context(group)
-        found: list[tuple[str, ...]] = []
-        for name in group.list_commands(context):
-            command = group.get_command(context, name)
-            found += commands(command, (*path, name)) if isinstance(command, click.Group) else [(*path, name)]
-        return found
-
-    for path in commands(cli, ()):
-        shown = wasmrt(*path, "--help").stdout
-        assert "--json" in shown, path
-        assert "Example" in shown and f"wasmrt {' '.join(path)}" in shown.partition("Example")[2], path
