@@ -7,6 +7,7 @@ from pathlib import Path
 import keyring
 import keyring.backends.fail
 import pytest
+from keyrings.alt.file import PlaintextKeyring
 
 from wasmrt.errors import ConfigurationError, SecretBackendError, SecretError, SecretNotFoundError
 from wasmrt.secrets import EnvironmentSecrets, FileSecrets, KeyringSecrets, Secret, open_store, parse_env_file
@@ -25,8 +26,8 @@ def test_without_a_keyring_the_encrypted_file_is_used(tmp_path: Path, no_keyring
 
 
 def test_a_plain_text_keyring_counts_as_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = type("PlaintextKeyring", (), {"__module__": "keyrings.alt.file", "priority": 9})
-    monkeypatch.setattr(keyring, "get_keyring", plain)
+    monkeypatch.setattr(keyring, "get_keyring", PlaintextKeyring)
+    assert keyring.get_keyring().priority > 0
     assert isinstance(open_store(tmp_path, environ={}), FileSecrets)
     with pytest.raises(SecretBackendError, match="no keyring"):
         open_store(tmp_path, backend="keyring", environ={})

@@ -8,6 +8,7 @@ from pathlib import Path
 import keyring.backend
 import keyring.errors
 import pytest
+from keyrings.alt.file import EncryptedKeyring
 
 from wasmrt.errors import SecretBackendError, SecretError, SecretExpiredError, SecretNotFoundError
 from wasmrt.secrets import FileKey, FileSecrets, KeyringSecrets, Secret, SecretsStore, UserSecrets
@@ -34,6 +35,14 @@ class DictKeyring(keyring.backend.KeyringBackend):
             raise keyring.errors.PasswordDeleteError("not there")
 
 
+def file_keyring(path: Path, key: str = "a master key") -> EncryptedKeyring:
+    """A real keyring that needs no desktop: what is asked for at a terminal is given here."""
+    backend = EncryptedKeyring()
+    backend.file_path = str(path)
+    backend.keyring_key = key
+    return backend
+
+
 class Clock:
     def __init__(self) -> None:
         self.now = 1_000_000.0
@@ -47,13 +56,14 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture(params=["memory", "key file", "passphrase", "keyring"])
+@pytest.fixture(params=["memory", "key file", "passphrase", "keyring", "keyring in a file"])
 def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock, cheap_scrypt: None) -> SecretsStore:
     makers: dict[str, Callable[[], SecretsStore]] = {
         "memory": lambda: MemorySecrets(now=clock),
         "key file": lambda: FileSecrets(tmp_path / "s", FileKey(path=tmp_path / "k"), now=clock),
         "passphrase": lambda: FileSecrets(tmp_path / "s", FileKey(passphrase="open sesame"), now=clock),
         "keyring": lambda: KeyringSecrets(DictKeyring(), now=clock),
+        "keyring in a file": lambda: KeyringSecrets(file_keyring(tmp_path / "keyring"), now=clock),
     }
     return makers[request.param]()
 
@@ -120,6 +130,21 @@ def test_a_view_shows_one_user_only(store: SecretsStore) -> None:
     assert UserSecrets(store, "bob").get("token").reveal() == "his"
     assert UserSecrets(store, "bob").exists("token")
     assert UserSecrets(store, "bob").renewed("token") is None
+
+
+def test_a_keyring_that_is_opened_again_has_what_was_set_and_nothing_without_its_key(tmp_path: Path) -> None:
+    path = tmp_path / "keyring"
+    value = 'grüße "zwei"\nlines %41 ' + "x" * 5000
+    KeyringSecrets(file_keyring(path)).set("ann@example.com", "api.token-1", Secret(value))
+    again = KeyringSecrets(file_keyring(path))
+    assert again.get("ann@example.com", "api.token-1").reveal() == value
+    assert [info.name for info in again.list("ann@example.com")] == ["api.token-1"]
+    assert "zwei" not in path.read_text()
+    with pytest.raises(SecretBackendError, match="does not answer") as caught:
+        KeyringSecrets(file_keyring(path, "another key")).get("ann@example.com", "api.token-1")
+    assert caught.value.__context__ is None
+    again.remove("ann@example.com", "api.token-1")
+    assert KeyringSecrets(file_keyring(path)).list("ann@example.com") == ()
 
 
 def test_a_keyring_that_breaks_tells_nothing_of_what_it_was_given() -> None:
