@@ -9,10 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 from wasmrt.cli.leaks import leaks
-from wasmrt.leaks._builtin import builtin_rules
-from wasmrt.leaks._sample import example_of
+from wasmrt.leaks import LeakDetector, prove
 
-TOKEN = example_of(next(r for r in builtin_rules() if r.id == "github-pat")).strip()
+RULES = LeakDetector().rules
+TOKEN = prove(next(rule for rule in RULES if rule.id == "github-pat")).strip()
 RUNNER = CliRunner()
 
 OWN = """
@@ -48,7 +48,7 @@ def test_json_is_the_report() -> None:
 
 def test_the_rules_are_listed_with_their_sources() -> None:
     listed = json.loads(RUNNER.invoke(leaks, ["rules", "--json"]).stdout)
-    assert len(listed) == len(builtin_rules()) and all(rule["source"] for rule in listed)
+    assert len(listed) == len(RULES) and all(rule["source"] for rule in listed)
     assert len(RUNNER.invoke(leaks, ["rules"]).stdout.splitlines()) == len(listed)
 
 

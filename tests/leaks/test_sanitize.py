@@ -10,9 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wasmrt.errors import ConfigurationError, LeakError
-from wasmrt.leaks import Action, LeakDetector, Policy, PolicyAction, Sanitizer, Threat, Validator, wrap_tool_output
-from wasmrt.leaks._builtin import builtin_rules
-from wasmrt.leaks._sample import example_of
+from wasmrt.leaks import (
+    Action,
+    LeakDetector,
+    Policy,
+    PolicyAction,
+    Sanitizer,
+    Threat,
+    Validator,
+    prove,
+    wrap_tool_output,
+)
 
 SANITIZER = Sanitizer()
 DETECTOR = LeakDetector()
@@ -99,7 +107,7 @@ def test_output_is_cut_on_a_characters_edge_with_a_notice() -> None:
 
 
 def test_a_secret_across_the_cut_is_found_before_cutting() -> None:
-    key = example_of(next(r for r in builtin_rules() if r.id == "github-pat")).strip()
+    key = prove(next(r for r in DETECTOR.rules if r.id == "github-pat")).strip()
     wrapped = wrap_tool_output("t", "a " * 45 + key, scanner=DETECTOR, max_output_bytes=100)
     assert wrapped.leaks.matches and key[:6] not in wrapped.text
 
@@ -129,7 +137,7 @@ def test_a_policy_may_block_review_or_only_warn() -> None:
 
 def test_an_inward_block_loses_the_output_by_name() -> None:
     detector = LeakDetector(overrides={"jwt": Action.BLOCK})
-    token = example_of(next(r for r in builtin_rules() if r.id == "jwt"))
+    token = prove(next(r for r in DETECTOR.rules if r.id == "jwt"))
     with pytest.raises(LeakError, match="jwt"):
         wrap_tool_output("t", token, scanner=detector)
 

@@ -12,18 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wasmrt.errors import ConfigurationError, LeakError
-from wasmrt.leaks import Action, Direction, LeakDetector, Severity
-from wasmrt.leaks._builtin import builtin_rules
-from wasmrt.leaks._model import LeakMatch, merged_spans
-from wasmrt.leaks._sample import example_of
+from wasmrt.leaks import UNJUDGED_RULE, Action, Direction, LeakDetector, Severity, load_custom_rules, prove
 
 DETECTOR = LeakDetector()
-RULES = {rule.id: rule for rule in builtin_rules()}
+RULES = {rule.id: rule for rule in DETECTOR.rules}
 BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 def sample(rule_id: str) -> str:
-    return example_of(RULES[rule_id]).strip()
+    return prove(RULES[rule_id]).strip()
 
 
 def with_checksum(prefix: str, random: Random) -> str:
@@ -123,12 +120,25 @@ def test_a_private_key_without_its_end_is_found() -> None:
     assert DETECTOR.scan(key).matches[0].rule == "private-key"
 
 
-def test_joined_spans_never_expose_a_tail() -> None:
-    def match(start: int, end: int, rule: str) -> LeakMatch:
-        return LeakMatch(rule, start, end, Severity.HIGH, Action.REDACT)
+OVERLAPPING = """
+[[rules]]
+id = "longer"
+source = "ours"
+token = 'longer_[0-9a-f]{24}_tail_'
+not_matching = ["longer_0"]
+[[rules]]
+id = "other"
+source = "ours"
+token = '_tail_[0-9a-f]{20}'
+not_matching = ["_tail_0"]
+"""
 
-    spans = merged_spans((match(0, 10, "a"), match(2, 5, "b"), match(8, 14, "c"), match(20, 22, "d")))
-    assert spans == [(0, 14, "a"), (20, 22, "d")]
+
+def test_findings_that_overlap_are_cut_as_one_so_that_no_tail_is_left() -> None:
+    rules = load_custom_rules(OVERLAPPING)
+    longer, other = (prove(rule).strip() for rule in rules)
+    text = f"a {longer}{other.removeprefix('_tail_')} b"
+    assert LeakDetector(rules=rules).redact(text) == "a [REDACTED:longer] b"
 
 
 FILLER = "the quick brown fox: token handling, keys = words, https://example.com/a/b?c=d\n"
@@ -189,7 +199,7 @@ def refused(kind: str) -> bytes:
     return "".join(kinds[kind]() for _ in range(40_000)).encode()
 
 
-STARTS = [example_of(rule).strip()[:9] for rule in builtin_rules()]
+STARTS = [prove(rule).strip()[:9] for rule in DETECTOR.rules]
 KINDS = ["tokens", "assignments", "repeated", "formats"]
 
 
@@ -204,7 +214,7 @@ def test_of_very_many_look_alikes_some_are_weighed_and_the_rest_is_warned_of(kin
     flood = refused(kind)
     report = DETECTOR.primed({}, check=count).scan_bytes(flood)
     assert 0 < weighed < len(flood) / 100
-    (warning,) = [m for m in report.matches if m.rule == "unjudged-content"]
+    (warning,) = [m for m in report.matches if m.rule == UNJUDGED_RULE]
     assert warning.action is Action.WARN and warning.severity is Severity.LOW and not report.should_block
     assert warning.end - warning.start > len(flood) / 2
 
@@ -227,7 +237,7 @@ def test_what_is_left_unjudged_does_not_depend_on_how_a_text_arrives(kind: str) 
 
 
 def test_an_override_may_block_what_is_left_unjudged() -> None:
-    assert LeakDetector(overrides={"unjudged-content": Action.BLOCK}).scan_bytes(refused("tokens")).should_block
+    assert LeakDetector(overrides={UNJUDGED_RULE: Action.BLOCK}).scan_bytes(refused("tokens")).should_block
 
 
 @settings(max_examples=60, deadline=None)

@@ -8,7 +8,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from wasmrt.leaks._detector import LeakDetector, LeakScanner, Overrides
-from wasmrt.leaks._model import SECRET_RULE, Action, Direction, LeakMatch, LeakReport, Severity
+from wasmrt.leaks._model import (
+    SECRET_RULE,
+    UNJUDGED_RULE,
+    UNOPENED_RULE,
+    Action,
+    Direction,
+    LeakMatch,
+    LeakReport,
+    Severity,
+)
 
 if TYPE_CHECKING:
     from wasmrt.leaks._custom import load_custom_rules, prove
@@ -29,6 +38,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SECRET_RULE",
+    "UNJUDGED_RULE",
+    "UNOPENED_RULE",
     "Action",
     "Direction",
     "Flag",
