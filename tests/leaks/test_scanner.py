@@ -130,6 +130,7 @@ not_matching = ["longer_0"]
 id = "other"
 source = "ours"
 token = '_tail_[0-9a-f]{20}'
+inside = true
 not_matching = ["_tail_0"]
 """
 
@@ -138,7 +139,9 @@ def test_findings_that_overlap_are_cut_as_one_so_that_no_tail_is_left() -> None:
     rules = load_custom_rules(OVERLAPPING)
     longer, other = (prove(rule).strip() for rule in rules)
     text = f"a {longer}{other.removeprefix('_tail_')} b"
-    assert LeakDetector(rules=rules).redact(text) == "a [REDACTED:longer] b"
+    detector = LeakDetector(rules=rules)
+    assert {m.rule for m in detector.scan(text).matches} == {"longer", "other"}
+    assert detector.redact(text) == "a [REDACTED:longer] b"
 
 
 FILLER = "the quick brown fox: token handling, keys = words, https://example.com/a/b?c=d\n"
