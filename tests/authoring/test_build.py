@@ -104,12 +104,13 @@ def test_projects_of_one_name_share_a_cache_and_never_a_component(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The compiler of this language writes to one file of the cache, and only where that is older than its source."""
-    shared = "{{cache}}/made-{{name_snake}}.wasm"
-    compiler = (
-        "import sys, pathlib, shutil; out = pathlib.Path(sys.argv[1]); out.exists() or shutil.copy('tool.c', out)"
-    )
-    step = Step("compiling", ("python", "-c", compiler, shared))
-    lazy = replace(load_template("c"), packages=(), steps=(step,), shared=shared, component=shared, is_core=False)
+    shared, made = "{{cache}}/kept-{{name_snake}}.wasm", "{{cache}}/made-{{name_snake}}.wasm"
+    compiler = """import pathlib, shutil, sys
+kept, made = map(pathlib.Path, sys.argv[1:])
+kept.exists() or shutil.copy("tool.c", kept)
+pathlib.Path("makes-nothing").exists() or shutil.copy(kept, made)"""
+    step = Step("compiling", ("python", "-c", compiler, shared, made))
+    lazy = replace(load_template("c"), packages=(), steps=(step,), shared=shared, component=made, is_core=False)
     monkeypatch.setattr("wasmrt.authoring._build.load_template", lambda _language: lazy)
     monkeypatch.setenv("WASMRT_TOOLCHAINS", str(tmp_path / "toolchains"))
     tools = Path(wasmrt.__file__).parent / "_tools"
@@ -124,8 +125,8 @@ def test_projects_of_one_name_share_a_cache_and_never_a_component(
 
     for folder, tool in (("here", "echo"), ("there", "time"), ("here", "echo")):
         (tmp_path / folder).mkdir(exist_ok=True)
-        made = tmp_path / folder / "weather"
-        project = open_project(made) if made.exists() else create_project("weather", "c", tmp_path / folder)
+        place = tmp_path / folder / "weather"
+        project = open_project(place) if place.exists() else create_project("weather", "c", tmp_path / folder)
         shutil.copy(tools / f"{tool}.wasm", project.folder / "tool.c")
         assert build(project, agree=nobody, progress=progress).verdict.tools == (tool,)
     assert "waiting for another build" not in told
@@ -133,6 +134,9 @@ def test_projects_of_one_name_share_a_cache_and_never_a_component(
         fcntl.flock(other, fcntl.LOCK_EX)
         build(project, agree=nobody, progress=progress)
     assert "waiting for another build" in told
+    (project.folder / "makes-nothing").touch()
+    with pytest.raises(BuildError, match="left no made-weather"):
+        build(project, agree=nobody)
 
 
 def test_what_was_never_built_cannot_be_read(c_project: Project) -> None:

@@ -106,7 +106,7 @@ def _make_folder(folder: Path) -> None:
 def _own_cache(
     template: Template, project: Project, toolchain: Toolchain, values: dict[str, str], progress: Progress
 ) -> Iterator[None]:
-    """Keep what a project finds in the shared cache from being what another one of its name left there."""
+    """Keep what a project finds in the shared cache from being what was left there, by itself or a namesake."""
     if not template.shared:
         yield
         return
@@ -114,6 +114,7 @@ def _own_cache(
     owner = toolchain.cache / f"owner-{project.name}"
     with alone(toolchain.cache, progress):
         try:
+            Path(fill(template.component, values)).unlink(missing_ok=True)
             if not owner.is_file() or owner.read_bytes() != os.fsencode(project.folder.resolve()):
                 shared.unlink(missing_ok=True)
                 owner.write_bytes(os.fsencode(project.folder.resolve()))
