@@ -126,6 +126,8 @@ def test_a_component_whose_name_leaves_no_room_for_a_sidecars_is_run(
         (0, ("run", "echo", "-"), 2),
         (0, ("secret", "set", "api_token"), 2),
         (0, ("remove", "parrot"), 2),
+        (0, ("leaks", "scan", "-"), 0),
+        (1, ("caps", "init", "echo"), 1),
     ],
 )
 def test_a_standard_stream_that_is_closed_is_no_accident_of_ours(
@@ -137,6 +139,22 @@ def test_a_standard_stream_that_is_closed_is_no_accident_of_ours(
     result = subprocess.run([sys.executable, "-c", close, *arguments], capture_output=True, text=True)
     assert result.returncode == code, result.stderr
     assert "Traceback" not in result.stderr and "should never happen" not in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [("run", "--help"), ("leaks", "rules"), ("caps", "init", "echo")])
+def test_a_full_disk_behind_the_output_is_no_accident_of_ours(home: Path, arguments: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        command = [sys.executable, "-m", "wasmrt", *arguments]
+        result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert result.returncode == 1
+    assert "cannot be written (No space left on device)" in result.stderr and "report it" not in result.stderr
+
+
+def test_a_formatted_link_stays_a_link(wasmrt: Run, tmp_path: Path) -> None:
+    (tmp_path / "real.json").write_text("{}")
+    (tmp_path / "link.json").symlink_to("real.json")
+    wasmrt("caps", "fmt", "--write", tmp_path / "link.json")
+    assert (tmp_path / "link.json").is_symlink()
 
 
 def test_a_rollback_to_more_power_says_which(wasmrt: Run, tool_file: Write) -> None:

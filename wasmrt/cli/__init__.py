@@ -30,6 +30,7 @@ def main() -> None:
     its words are written it ends without taking the interpreter apart, which would take longer than many a call.
     """
     gc.set_threshold(_RARELY)
+    _occupy_standard_descriptors()
     from wasmrt.cli._errors import FAILED, INTERNAL
     from wasmrt.cli._root import cli
 
@@ -45,3 +46,12 @@ def main() -> None:
         except OSError:  # the reader went away, as `head` does
             code = code or FAILED
     os._exit(code)
+
+
+def _occupy_standard_descriptors() -> None:
+    """SECURITY: where one was closed, the next file that is opened would take its place, and words go into it."""
+    while (handle := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(handle, True)
+    os.close(handle)
+    if sys.stdin is None:
+        sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - for as long as the process lives

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -109,6 +110,17 @@ def interrupted(*, as_json: bool) -> int:
         say("")  # the question's line is still open
     fail(WasmrtError("interrupted", code="interrupted"), as_json=as_json)
     return INTERRUPTED
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether a disk, or a quota on it, is full: nobody's mistake, wherever it shows."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
+
+
+def unwritable(error: BaseException, *, as_json: bool) -> int:
+    """Tell that there is no room for what would be written."""
+    told = WasmrtError(f"it cannot be written ({getattr(error, 'strerror', None)})", code="output", hint="make room")
+    return fail(told, as_json=as_json)
 
 
 def unexpected(error: BaseException, *, as_json: bool) -> int:

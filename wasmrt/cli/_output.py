@@ -100,12 +100,7 @@ def show_section(title: str, lines: Iterable[str]) -> None:
 
 def is_interactive() -> bool:
     """Whether a person can be asked."""
-    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
-
-
-def read_stdin(max_bytes: int) -> bytes:
-    """At most `max_bytes` of what was piped in; nothing where standard input is closed."""
-    return b"" if sys.stdin is None else sys.stdin.buffer.read(max_bytes)
+    return sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty()
 
 
 def size_in_words(size_bytes: int) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from wasmrt.cli._errors import BAD_INPUT, fail, interrupted, unexpected, usage
+from wasmrt.cli._errors import BAD_INPUT, fail, interrupted, is_full, unexpected, unwritable, usage
 from wasmrt.cli._output import say_lines
 from wasmrt.errors import WasmrtError
 
@@ -65,7 +65,7 @@ class Root(click.Group):
         except click.Abort:  # Ctrl-C anywhere, and the end of the input where a question was asked
             code = interrupted(as_json=as_json)
         except Exception as error:
-            code = unexpected(error, as_json=as_json)
+            code = unwritable(error, as_json=as_json) if is_full(error) else unexpected(error, as_json=as_json)
         sys.exit(code if isinstance(code, int) else 0)
 
 

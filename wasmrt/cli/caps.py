@@ -187,7 +187,7 @@ def fmt(file: Path, write: bool, as_json: bool) -> None:
 
     text = format_file(_read(file))
     if not write:
-        click.echo(text, nl=False)
+        show(text.removesuffix("\n"))
         return
     _replace(file, text)
     if as_json:
@@ -200,6 +200,7 @@ def _replace(file: Path, text: str) -> None:
     import tempfile
 
     try:
+        file = file.resolve()  # a link stays one
         with tempfile.NamedTemporaryFile("w", dir=file.parent, encoding="utf-8", delete=False) as draft:
             draft.write(text)
         Path(draft.name).chmod(file.stat().st_mode & 0o777)
@@ -239,7 +240,7 @@ def init(tool: str, as_json: bool) -> None:
     if as_json:
         show_json({"needs": needs, "draft": as_tree(draft)})
     else:
-        click.echo(format_file(draft), nl=False)
+        show(format_file(draft).removesuffix("\n"))
     if draft == Capabilities.none():
         say("the component imports nothing that needs a grant")
 
@@ -272,7 +273,7 @@ def learn(tool: str, params: tuple[str, ...], user: str, workspace: Path | None,
     if as_json:
         show_json({"asked": [decision.as_dict() for decision in denied], "proposal": as_tree(proposal)})
     else:
-        click.echo(format_file(proposal), nl=False)
+        show(format_file(proposal).removesuffix("\n"))
 
 
 def _denials(tool: str, params: str, user: str, workspace: Path | None) -> list[Decision]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO, NoReturn
 import click
 
 from wasmrt.cli._errors import fail
+from wasmrt.cli._output import in_one_line, say, show
 from wasmrt.errors import ConfigurationError, WasmrtError
 from wasmrt.limits import MIB
 
@@ -63,14 +64,14 @@ def scan(file: BinaryIO, rule_files: Sequence[Path], direction: str, as_json: bo
 
 def _print_report(report: LeakReport, data: bytes, *, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(report.as_dict()))
+        show(json.dumps(report.as_dict()))
         return
     for match in report.matches:
         line = data.count(b"\n", 0, match.start) + 1
         column = match.start - data.rfind(b"\n", 0, match.start)
         certain = " certain" if match.certain else ""
-        click.echo(f"{line}:{column} {match.rule} {match.severity} {match.action}{certain}")
-    click.echo(f"{len(report.matches)} found" if report.matches else "nothing found", err=True)
+        show(in_one_line(f"{line}:{column} {match.rule} {match.severity} {match.action}{certain}"))
+    say(f"{len(report.matches)} found" if report.matches else "nothing found")
 
 
 @leaks.command(name="rules")
@@ -83,11 +84,11 @@ def list_rules(rule_files: Sequence[Path], as_json: bool) -> None:
     """
     found = _detector(rule_files, as_json=as_json).rules
     if as_json:
-        click.echo(json.dumps([_described(rule) for rule in found]))
+        show(json.dumps([_described(rule) for rule in found]))
         return
     for rule in found:
-        click.echo(f"{rule.id}\t{rule.provider}\t{rule.severity}\t{rule.source}")
-    click.echo(f"{len(found)} rules", err=True)
+        click.echo("\t".join(map(in_one_line, (rule.id, rule.provider, rule.severity, rule.source))))
+    say(f"{len(found)} rules")
 
 
 @leaks.command(name="test")
@@ -115,8 +116,8 @@ def prove_rule(rule_id: str, rule_files: Sequence[Path], as_json: bool) -> None:
         fail(error, as_json=as_json)
         raise SystemExit(_FOUND) from error
     proof = _described(rule) | {"example": example, "not_matching": len(rule.not_matching)}
-    click.echo(json.dumps(proof) if as_json else example.rstrip("\n"))
-    click.echo(f"{rule.id}: finds this example, leaves {len(rule.not_matching)} look-alikes alone", err=True)
+    show(json.dumps(proof) if as_json else example.rstrip("\n"))
+    say(f"{rule.id}: finds this example, leaves {len(rule.not_matching)} look-alikes alone")
 
 
 def _described(rule: Rule) -> dict[str, object]:

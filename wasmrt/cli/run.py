@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from wasmrt.cli._errors import refusal
-from wasmrt.cli._output import json_option, read_stdin, say, say_lines, show_json
+from wasmrt.cli._output import json_option, say, say_lines, show_json
 from wasmrt.cli._tools import find_tool, open_runtime, prepare, with_invoked, workspace_option
 from wasmrt.errors import InvalidParametersError, SourceError, ToolError
 from wasmrt.limits import MAX_PARAMS_BYTES
@@ -115,7 +116,7 @@ def _interruptible(runtime: WasmToolRuntime, work: Callable[[], ToolOutput]) -> 
 
 def _read_params(argument: str) -> str | bytes:
     if argument == "-":
-        data = read_stdin(MAX_PARAMS_BYTES + 1)
+        data = sys.stdin.buffer.read(MAX_PARAMS_BYTES + 1)
     elif argument.startswith("@"):
         try:
             with Path(argument[1:]).open("rb") as file:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from wasmrt.cli._errors import FAILED
-from wasmrt.cli._output import is_interactive, json_option, read_stdin, say, show_columns, show_json
+from wasmrt.cli._output import is_interactive, json_option, say, show_columns, show_json
 from wasmrt.errors import ConfigurationError, SecretError
 from wasmrt.limits import MAX_ENV_FILE_BYTES, MAX_SECRET_BYTES
 
@@ -71,7 +72,7 @@ def _typed(name: str) -> str:
 
 
 def _piped() -> str:
-    data = read_stdin(MAX_SECRET_BYTES + 3)
+    data = sys.stdin.buffer.read(MAX_SECRET_BYTES + 3)
     try:
         text = data.decode()
     except UnicodeDecodeError:
