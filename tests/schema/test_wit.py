@@ -105,6 +105,18 @@ def test_an_interface_without_a_package_is_written_in_the_world():
     assert "  export api: interface {\n    get: func() -> string;\n  }\n" in text
 
 
+def test_doc_comments_stand_before_their_functions():
+    kind = FuncType((), STRING)
+    api = InterfaceType("a:b/api@1.0.0", (("get", kind), ("put", kind)), ())
+    inside = InterfaceType("inside", (("get", kind),), ())
+    docs = {("a:b/api", "get"): "Gets it.", ("inside", "get"): "Gets another.", ("", "run"): "Runs it."}
+    text = wit_text(component(exports=[api, inside], functions=[("run", kind), ("stop", kind)]), docs)
+    assert "    /// Gets it.\n    get: func() -> string;\n    put: func() -> string;\n" in text
+    assert "    /// Gets another.\n    get: func() -> string;\n" in text
+    assert "  /// Runs it.\n  export run: func() -> string;\n  export stop: func() -> string;\n" in text
+    assert text.count("///") == 3
+
+
 def test_what_wit_has_no_word_for_is_a_comment():
     text = wit_text(component(other=["a module\nworld evil {"]))
     assert "// import a module world evil {: a module or component\n" in text

@@ -72,7 +72,7 @@ def _prepared(found: FoundTool, runtime: WasmToolRuntime, measuring: bool) -> Pr
 
 def _report(found: FoundTool, prepared: PreparedTool) -> dict[str, Any]:
     from wasmrt.capabilities import explain, parse
-    from wasmrt.schema import producers, wit_text
+    from wasmrt.schema import doc_comments, producers, wit_text
 
     imports = imports_of(prepared)
     asked = None if found.sidecar is None else parse(found.sidecar).capabilities
@@ -88,7 +88,7 @@ def _report(found: FoundTool, prepared: PreparedTool) -> dict[str, Any]:
         "imports": imports,
         "exports": exports_of(prepared),
         "built_with": producers(found.data),
-        "wit": wit_text(prepared.type),
+        "wit": wit_text(prepared.type, doc_comments(found.data)),
         "tools": [spec.as_dict() for spec in prepared.tools],
         "not_callable": _not_callable(prepared),
         "sidecar": None if found.sidecar is None else json.loads(found.sidecar),

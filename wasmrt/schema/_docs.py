@@ -19,6 +19,9 @@ OWN_DOCS_SECTION = b"wasmrt-docs"
 """In the same form, for what the readers of `package-docs` would refuse."""
 _HEADER_BYTES = 8
 
+Docs = Mapping[tuple[str, str], str]
+"""(interface, function) -> text."""
+
 
 def doc_comments(component: bytes) -> dict[tuple[str, str], str]:
     """The doc comment of each function by (interface, function), without versions.
@@ -40,6 +43,12 @@ def doc_comments(component: bytes) -> dict[tuple[str, str], str]:
             continue
         docs |= dict(_package(package))
     return docs
+
+
+def doc_of(docs: Docs, interface: str, function: str) -> str | None:
+    """The doc comment of a function of `a:b/api@1.0.0`, or of a function at the top level where that is empty."""
+    path = interface.partition("@")[0]
+    return docs.get((path, function)) or docs.get((path.rpartition("/")[2], function))
 
 
 def _package(package: Any) -> Iterator[tuple[tuple[str, str], str]]:

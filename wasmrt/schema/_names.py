@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from wasmrt.engine import ComponentType, FuncType, plain
 from wasmrt.limits import MAX_DESCRIPTION_BYTES
+from wasmrt.schema._docs import Docs, doc_of
 from wasmrt.schema._forms import unsupported
 
 MAX_TOOL_NAME = 64
@@ -50,9 +50,7 @@ class ExportedFunction:
         return self.docs or plain(self.signature, MAX_DESCRIPTION_BYTES)
 
 
-def exported_functions(
-    component: ComponentType, *, docs: Mapping[tuple[str, str], str] | None = None
-) -> tuple[ExportedFunction, ...]:
+def exported_functions(component: ComponentType, *, docs: Docs | None = None) -> tuple[ExportedFunction, ...]:
     """Every exported function with the name it has as a tool, in the component's order; `docs` from `doc_comments`.
 
     A name is as short as can be: where two functions would share one (letter case and `_` for `-` make no
@@ -62,7 +60,6 @@ def exported_functions(
     found = [("", name, kind) for name, kind in component.functions]
     found += [(interface.name, name, kind) for interface in component.exports for name, kind in interface.functions]
     tools = _tool_names([(interface, name) for interface, name, _ in found])
-    said = docs or {}
     return tuple(
         ExportedFunction(
             tools[interface, name],
@@ -70,7 +67,7 @@ def exported_functions(
             name,
             kind,
             _left_behind(interface, name, kind) or unsupported(kind),
-            said.get((path := interface.partition("@")[0], name)) or said.get((path.rpartition("/")[2], name)),
+            doc_of(docs or {}, interface, name),
         )
         for interface, name, kind in found
     )

@@ -24,6 +24,7 @@ from wasmrt.engine import (
     VariantType,
     WitType,
 )
+from wasmrt.schema._docs import Docs, doc_of
 
 _KEYWORDS = frozenset({
     "as", "async", "bool", "borrow", "char", "constructor", "enum", "error-context", "export", "f32", "f64", "flags",
@@ -35,18 +36,20 @@ _INDENT = "  "
 Named = RecordType | VariantType | EnumType | FlagsType
 
 
-def wit_text(component: ComponentType) -> str:
+def wit_text(component: ComponentType, docs: Docs | None = None) -> str:
     """The world of a component, then each interface by package, as WIT (component model, "WIT" sections 3 to 8).
 
-    What is neither an interface nor a function is listed in a comment.
+    `docs` as `doc_comments` finds them stand before their functions. What is neither an interface nor a function is
+    listed in a comment.
     """
     interfaces = _merged(component)
     homes = {f"{i.name.partition('@')[0]}#{resource}": i.name for i in interfaces for resource in i.resources}
-    lines = ["package root:component;", "", *_world(component, homes)]
+    said = docs or {}
+    lines = ["package root:component;", "", *_world(component, homes, said)]
     for package, members in _packages(interfaces).items():
         lines += ["", f"package {package} {{"]
         for interface in members:
-            lines += [_INDENT + line for line in _interface(interface, homes)]
+            lines += [_INDENT + line for line in _interface(interface, homes, said)]
         lines.append("}")
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
@@ -79,7 +82,7 @@ def _package(interface: str) -> str:
     return package and package + at + version
 
 
-def _world(component: ComponentType, homes: dict[str, str]) -> list[str]:
+def _world(component: ComponentType, homes: dict[str, str], docs: Docs) -> list[str]:
     names = _Names(homes, "", [name for name, _ in (*component.import_functions, *component.functions)])
     body: list[str] = []
     for verb, interfaces, functions, other in (
@@ -90,14 +93,15 @@ def _world(component: ComponentType, homes: dict[str, str]) -> list[str]:
             if "/" in interface.name:
                 body.append(f"{verb} {interface.name};")
             else:
-                inner = _interface(interface, homes)
+                inner = _interface(interface, homes, docs)
                 body += [f"{verb} {_id(interface.name)}: interface {{", *inner[1:]]
-        body += [f"{verb} {_id(name)}: {names.func(name, kind)};" for name, kind in functions]
+        for name, kind in functions:
+            body += [*_doc(docs, "", name), f"{verb} {_id(name)}: {names.func(name, kind)};"]
         body += [f"// {verb} {' '.join(name.split())}: a module or component" for name in other]
     return ["world root {", *(_INDENT + line for line in [*names.declarations(), *body]), "}"]
 
 
-def _interface(interface: InterfaceType, homes: dict[str, str]) -> list[str]:
+def _interface(interface: InterfaceType, homes: dict[str, str], docs: Docs) -> list[str]:
     free = [(name, kind) for name, kind in interface.functions if not name.startswith("[")]
     names = _Names(homes, interface.name, [*interface.resources, *(name for name, _ in free)])
     methods: dict[str, list[str]] = {resource: [] for resource in interface.resources}
@@ -105,7 +109,11 @@ def _interface(interface: InterfaceType, homes: dict[str, str]) -> list[str]:
         if name.startswith("["):
             owner, line = _method(name, kind, names)
             methods.setdefault(owner, []).append(line)
-    functions = [f"{_id(name)}: {names.func(name, kind)};" for name, kind in free]
+    functions = [
+        line
+        for name, kind in free
+        for line in (*_doc(docs, interface.name, name), f"{_id(name)}: {names.func(name, kind)};")
+    ]
     resources: list[str] = []
     for owner, lines in methods.items():
         resources += (
@@ -116,6 +124,11 @@ def _interface(interface: InterfaceType, homes: dict[str, str]) -> list[str]:
     body = [*names.declarations(), *resources, *functions]
     simple = interface.name.partition("@")[0].rpartition("/")[2]
     return [f"interface {_id(simple)} {{", *(_INDENT + line for line in body), "}"]
+
+
+def _doc(docs: Docs, interface: str, function: str) -> list[str]:
+    text = doc_of(docs, interface, function)
+    return [f"/// {text}"] if text else []
 
 
 def _method(name: str, kind: FuncType, names: _Names) -> tuple[str, str]:
