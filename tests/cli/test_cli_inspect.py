@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+from wasmrt.authoring import with_docs
+
 Run = Callable[..., Result]
 Write = Callable[..., Path]
 Encode = Callable[[str], bytes]
@@ -80,6 +82,25 @@ def test_a_component_fits_one_screen_however_many_tools_it_holds(
     assert max(map(len, shown.splitlines())) <= 120
     assert "function-0" in shown
     assert "--json" in shown
+
+
+def test_params_are_told_in_a_line_with_their_types(wasmrt: Run, tool_file: Write, encode: Encode) -> None:
+    shown = " ".join(wasmrt("inspect", "json").stdout.split())
+    assert 'params: operation: "parse" | "query" | "stringify" | "validate", data: any, path?: string' in shown
+    typed = """(component
+      (core module $m (memory (export "memory") 1) (func (export "f") (param i32 i32 i32 i32 i32 i32))
+        (func (export "r") (param i32 i32 i32 i32) (result i32) (i32.const 8)))
+      (core instance $i (instantiate $m))
+      (type $case' (variant (case "some" u8) (case "nothing"))) (export $case "shape" (type $case'))
+      (type $words (list string)) (type $maybe (option u8))
+      (func (export "draw") (param "shape" $case) (param "words" $words) (param "width" $maybe)
+        (canon lift (core func $i "f") (memory (core memory $i "memory")) (realloc (core func $i "r")))))"""
+    (draw,) = json.loads(wasmrt("inspect", tool_file(data=encode(typed)), "--json").stdout)["tools"]
+    assert draw["description"].startswith("draw: func(shape: variant")
+    documented = with_docs(encode(typed), "package a:b; world w { /// Draws.\n export draw: func(); }", ("draw",))
+    shown = wasmrt("inspect", tool_file(data=documented)).stdout
+    assert "    Draws.\n    params: shape: " in shown
+    assert '{tag: "some", value} | {tag: "nothing"}, words: array of string,' in " ".join(shown.split())
 
 
 def test_the_wit_alone_can_be_kept_as_a_file(wasmrt: Run, tool_file: Write, encode: Encode) -> None:

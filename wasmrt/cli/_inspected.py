@@ -72,13 +72,17 @@ def _params(schema: dict[str, Any]) -> str:
 def _kind(schema: Any) -> str:
     if not isinstance(schema, dict):
         return "any"
-    if isinstance(schema.get("enum"), list):
-        return " | ".join(json.dumps(value, ensure_ascii=False) for value in schema["enum"])
-    kind = schema.get("type")
+    if isinstance(schema.get("enum"), list) or "const" in schema:
+        options = schema["enum"] if isinstance(schema.get("enum"), list) else [schema["const"]]
+        return " | ".join(json.dumps(value, ensure_ascii=False) for value in options)
+    kind, fields = schema.get("type"), schema.get("properties")
     if isinstance(kind, list):
         return " | ".join(map(str, kind))
     if kind == "array":
         return f"array of {_kind(schema['items'])}" if isinstance(schema.get("items"), dict) else "array"
+    if kind == "object" and isinstance(fields, dict) and fields:
+        tag = f"tag: {_kind(fields['tag'])}" if "tag" in fields else ""
+        return f"{{{', '.join([*([tag] if tag else []), *(name for name in fields if name != 'tag')])}}}"
     if isinstance(kind, str):
         return kind
     for choice in ("anyOf", "oneOf"):
