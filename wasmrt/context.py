@@ -422,7 +422,7 @@ class CallContext:
     def usage(self, *, fuel: int, output_bytes: int = 0) -> Usage:
         return Usage(
             fuel,
-            time.monotonic() - self.started,
+            int((time.monotonic() - self.started) * 1e6) / 1e6,
             None,
             self.params_bytes,
             output_bytes,

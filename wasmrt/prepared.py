@@ -148,6 +148,16 @@ class PreparedTool:
             opened.cancel()
             raise
 
+    @property
+    def ready_spares(self) -> int:
+        """How many instances wait for a call, where the runtime's `spare_instances` asks for any."""
+        return len(self._program.shelf.spares)
+
+    def drop_spares(self) -> None:
+        """Drop those that wait, and make no more: the tool is prepared anew, or gone."""
+        if self._runtime.path.spares is not None:
+            self._runtime.path.spares.forget(self._program)
+
     def run(self, asked: Asked) -> ToolOutput:
         self._runtime.check_open()
         if self._spec is None:

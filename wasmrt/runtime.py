@@ -20,6 +20,7 @@ from wasmrt.call import (
     AuditRecord,
     CallPath,
     Invoker,
+    Spares,
     fits_the_pool,
     make_program,
 )
@@ -50,6 +51,9 @@ if TYPE_CHECKING:
     from wasmrt.secrets import Renewals
 
 MAX_NAME_LENGTH = 64
+_process = [os.getpid()]
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: _process.__setitem__(0, os.getpid()))  # cheaper than to ask every time
 CLOSE_SECONDS = 5.0
 """How long `close` waits for calls that it has ended; guests stop within a tick, a name lookup may take longer."""
 
@@ -73,6 +77,7 @@ class WasmToolRuntime:
             audit=self._audit,
             rates=self._rates,
             rate=self.config.call_rate_limit,
+            spares=Spares(self.config.spare_instances) if self.config.spare_instances else None,
             **({"clock": LogicalClock} if self.config.deterministic else {}),
         )
         self._invoker = Invoker(self._run_by_name, self._rates)
@@ -80,7 +85,7 @@ class WasmToolRuntime:
         self._door: Any = None
         self._executor: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
-        self._process = os.getpid()
+        self._process = _process[0]
         self.closed = False
 
     def prepare(
@@ -121,7 +126,10 @@ class WasmToolRuntime:
         )
         tool = PreparedTool(self, program, grant, self._services(grant), len(data))
         with self._lock:
+            before = self._prepared.get(name)
             self._prepared[name] = tool
+        if before is not None:
+            before.drop_spares()
         return tool
 
     def prepare_installed(self, name: str) -> PreparedTool:
@@ -154,7 +162,7 @@ class WasmToolRuntime:
         """
         if self.closed:
             raise RuntimeClosedError("the runtime is closed", hint="make a new WasmToolRuntime")
-        if self._process != os.getpid():
+        if self._process != _process[0]:
             raise RuntimeClosedError(
                 "the runtime was made before this process was forked, and its threads stayed in the parent",
                 hint="make the first WasmToolRuntime after forking, or start processes with spawn",
@@ -163,7 +171,9 @@ class WasmToolRuntime:
     def forget(self, name: str) -> None:
         """Let other tools no longer invoke `name`; whoever holds the PreparedTool can still call it."""
         with self._lock:
-            self._prepared.pop(name, None)
+            tool = self._prepared.pop(name, None)
+        if tool is not None:
+            tool.drop_spares()
 
     def close(self) -> None:
         """End every call with a typed error and let go of threads, connections and compiled code."""
@@ -174,6 +184,8 @@ class WasmToolRuntime:
             executor, self._executor = self._executor, None
         self.path.admission.close()
         self.path.admission.drained(CLOSE_SECONDS)
+        if self.path.spares is not None:
+            self.path.spares.close()
         if executor is not None:
             executor.shutdown(wait=True, cancel_futures=True)
         if self._door is not None:
@@ -234,6 +246,8 @@ class WasmToolRuntime:
             return self._door
 
     def _rates(self) -> RateLimiter:
+        if self._rate_limiter is not None:  # every call asks
+            return self._rate_limiter
         with self._lock:
             return self._new_rates()
 

@@ -59,7 +59,11 @@ _decisions = st.builds(
 )
 _counts = st.integers(0, 2**63)
 _usages = st.builds(
-    Usage, _counts, st.floats(0, 1e6, allow_nan=False), st.none() | _counts, *[_counts] * (len(Usage._fields) - 3)
+    Usage,
+    _counts,
+    st.integers(0, 10**12).map(lambda microseconds: microseconds / 1e6),
+    st.none() | _counts,
+    *[_counts] * (len(Usage._fields) - 3),
 )
 
 

@@ -5,6 +5,7 @@ from wasmrt.call._audit import AuditFile, AuditRecord, AuditSink
 from wasmrt.call._call import Asked, CallPath, Progress, call
 from wasmrt.call._invoke import Invoker
 from wasmrt.call._program import Program, fits_the_pool, make_program
+from wasmrt.call._spares import Spares
 from wasmrt.call._spec import ToolSpec
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "Invoker",
     "Program",
     "Progress",
+    "Spares",
     "ToolSpec",
     "call",
     "fits_the_pool",

@@ -19,7 +19,9 @@ from wasmrt.model import Decision, Usage
 AuditSink = Callable[[dict[str, Any]], None]
 _quoted = json.encoder.encode_basestring
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
-_USAGE = "{" + ",".join(f'"{field}":%s' for field in Usage._fields) + "}"
+# Seconds as whole microseconds, which is what `Usage` holds: the digits of a float take longer than all the rest.
+_NUMBERS = {"wall_seconds": "%d.%06d", "peak_memory_bytes": "%s"}
+_USAGE = "{" + ",".join(f'"{field}":{_NUMBERS.get(field, "%d")}' for field in Usage._fields) + "}"
 _LINE = '{"time_ms":%d,"call_id":"%s",%s,"outcome":%s,"usage":%s,"decisions":%s,"decisions_dropped":%d}\n'
 
 
@@ -54,13 +56,14 @@ class AuditRecord(NamedTuple):
 
     def line(self) -> str:
         """The record as one line of JSON, put together by hand: every call waits for it."""
-        usage = _USAGE % self.usage
+        fuel, seconds, peak, *counts = self.usage
+        usage = _USAGE % (fuel, *divmod(round(seconds * 1e6), 1_000_000), "null" if peak is None else peak, *counts)
         return _LINE % (
             self.time_ms,
             self.call_id,
             _who(self.tool, self.digest, self.user, self.chain),
             '"ok"' if self.outcome == "ok" else _quoted(self.outcome),
-            usage.replace("None", "null"),  # numbers, and one that the engine may not tell
+            usage,
             _encode([decision.as_dict() for decision in self.decisions]) if self.decisions else "[]",
             self.decisions_dropped,
         )

@@ -13,6 +13,7 @@ from wasmrt.call._audit import AuditRecord
 from wasmrt.call._outcome import from_exception
 from wasmrt.call._params import check_depth, decode, encoded, parsed
 from wasmrt.call._program import Program
+from wasmrt.call._spares import Spares
 from wasmrt.call._spec import ToolSpec
 from wasmrt.context import CallContext, Clock, Services, SystemClock, cut_log
 from wasmrt.engine import Sandbox
@@ -48,6 +49,7 @@ class CallPath(NamedTuple):
     rates: Callable[[], RateLimiter] | None = None
     """Where calls are counted; made when first needed, because the room of networks is slow to import."""
     clock: Callable[[], Clock] = lambda: _system_clock
+    spares: Spares | None = None
 
 
 class Asked(NamedTuple):
@@ -75,15 +77,17 @@ def call(
     if asked.on_open is not None:
         asked.on_open(context)
     fuel = 0
+    sandbox: Sandbox | None = None
     try:
         _admit(path, context)
         try:
-            sandbox = Sandbox(program.linker, program.store_limits, context)
+            sandbox = _sandbox(path, program, grant, context)
             try:
-                sandbox.instantiate()
+                if not sandbox.started:
+                    sandbox.instantiate()
                 raw = program.world.run(sandbox, spec, text, context_text)
             finally:
-                sandbox.close()
+                _end(path, sandbox)
                 fuel = sandbox.fuel_used
             context.check()
             result, raw = _scan(context, *_lift(context, raw))
@@ -98,6 +102,9 @@ def call(
         if failure is error:
             raise
         raise failure from (context.failure or error)
+    finally:
+        if path.spares is not None and sandbox is not None:
+            path.spares.retire(program, grant, sandbox)
     _record(path, program, context, output.usage, None)
     return output
 
@@ -133,6 +140,18 @@ def _open(
     if parent is not None:
         parent.on_end(context.cancel)
     return context
+
+
+def _sandbox(path: CallPath, program: Program, grant: Capabilities, context: CallContext) -> Sandbox:
+    spare = None if path.spares is None else path.spares.take(program, grant, context)
+    return spare or Sandbox(program.linker, program.store_limits, context)
+
+
+def _end(path: CallPath, sandbox: Sandbox) -> None:
+    if path.spares is None:
+        sandbox.close()
+    else:
+        sandbox.finish()  # dropped once the caller has its answer
 
 
 def _admit(path: CallPath, context: CallContext) -> None:
@@ -201,7 +220,7 @@ def _output(context: CallContext, result: Any, raw: str, fuel: int) -> ToolOutpu
         raw=raw,
         duration=usage.wall_seconds,
         usage=usage,
-        logs=_clean_logs(context),
+        logs=_clean_logs(context) if context.logs else (),
         decisions=tuple(context.decisions),
         call_id=context.call_id,
     )

@@ -32,8 +32,26 @@ def _finite(text: str) -> float:
     return value
 
 
-decode = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite).decode
-"""JSON text to data, without the NaN and Infinity that Python would take."""
+_decoder = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)
+_scan_once = _decoder.scan_once  # type: ignore[attr-defined]  # the stubs do not have it
+_decode = _decoder.decode
+
+
+def decode(text: str) -> Any:
+    """JSON text to data, without the NaN and Infinity that Python would take.
+
+    Raises:
+        ValueError: it is not JSON.
+        RecursionError: it is nested too deeply.
+    """
+    try:
+        value, end = _scan_once(text, 0)
+    except StopIteration:
+        end = -1
+    # White space around it is rare; what is wrong with a text, the decoder says in its own words.
+    return value if end == len(text) else _decode(text)
+
+
 _SQUARE = bytes.maketrans(b"{}", b"[]")
 _NOT_STRUCTURE = bytes(set(range(256)) - set(b'[]{}"'))
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from wasmrt.call._outcome import from_exception
+from wasmrt.call._spares import Shelf
 from wasmrt.call._spec import ToolSpec
 from wasmrt.call._worlds import World, detect
 from wasmrt.capabilities import Capabilities
@@ -44,8 +45,9 @@ class Program:
     store_limits: StoreLimits
     specs: dict[str, ToolSpec]
     describe_fuel: int
-    _validators: dict[str, Validator]
-    _lock: threading.Lock
+    _validators: dict[str, Validator] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    shelf: Shelf = field(default_factory=Shelf)
 
     def validator(self, tool: str) -> Validator:
         """The compiled schema of a tool, built when first needed."""
@@ -82,7 +84,7 @@ def make_program(
     )
     memories, specs, fuel = _describe(name, linker, world, small, metered)
     store_limits = _store_limits(limits, memories, limits.fuel if metered else None)
-    return Program(name, digest, linker, world, limits, store_limits, specs, fuel, {}, threading.Lock())
+    return Program(name, digest, linker, world, limits, store_limits, specs, fuel)
 
 
 def fits_the_pool(limits: ResourceLimits) -> bool:

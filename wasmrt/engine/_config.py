@@ -17,7 +17,7 @@ POOL_CORE_INSTANCES_PER_COMPONENT = 64
 POOL_MEMORIES_PER_COMPONENT = 8
 POOL_TABLES_PER_COMPONENT = 16
 _POOL = {
-    "total_component_instances": 256,
+    "total_component_instances": 304,  # 256 calls, 32 spares, 16 that wait to be dropped
     "total_core_instances": 4096,
     "total_memories": 512,
     "total_tables": 1024,

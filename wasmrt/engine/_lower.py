@@ -115,9 +115,11 @@ class CallArena:
 
     def text(self, data: bytes) -> int:
         size = len(data)
-        if size <= _COPIED_BYTES:
-            at = self.take(size)
-            self.put(at, data)
+        at = self._top
+        if size <= _COPIED_BYTES and at + size <= self._end - 8:
+            self._top = at + ((size + 7) & ~7)
+            offset = at - self._base
+            self._window[offset : offset + size] = data
             return at
         pointer = ctypes.c_char_p(data)
         self._kept.append(pointer)

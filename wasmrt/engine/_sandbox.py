@@ -198,35 +198,51 @@ class Sandbox:
     @property
     def fuel_used(self) -> int:
         """Fuel burnt since instantiation began; 0 where fuel is not metered."""
-        if self._fuel is None:
-            return 0
-        if not self.closed:
-            left = self._arena.number
-            error = _ffi.context_get_fuel(self._context, left)
-            if error:
-                raise InternalError("the engine does not tell the fuel left") from fault(error)
-            self._spent = self._fuel - left.value
-        return self._spent
+        if self._fuel is None or self.closed:
+            return self._spent
+        left = self._arena.number
+        error = _ffi.context_get_fuel(self._context, left)
+        if error:
+            raise InternalError("the engine does not tell the fuel left") from fault(error)
+        return self._fuel - int(left.value)
 
-    def close(self) -> None:
-        """Drop the store and everything in it. Safe to call twice.
+    def finish(self) -> None:
+        """End the guest: nothing of it runs from here on. Safe to call twice; the store is still to be dropped.
 
         Raises:
             BaseException: what the handler of a signal raises that came while the guest ran.
         """
         if self.closed:
             return
-        _ = self.fuel_used
+        self._spent = self.fuel_used
         self.closed = True
         calls.pop(self._handle, None)
         self._ticker.leave()
+        if self._shielded:
+            end()
+
+    def drop(self) -> None:
+        """Drop the store and everything in it, after `finish` or `rest`; on any thread. Safe to call twice."""
+        store, self._store = self._store, 0
+        if not store:
+            return
+        self.closed = True
         # A guest that had no time to touch much memory is dropped in microseconds: less than another thread takes to
         # get hold of the interpreter and give it back.
         quick = _now() - self._made < _QUICK_SECONDS
-        (_ffi.store_delete_quick if quick else _ffi.store_delete)(self._store)
+        (_ffi.store_delete_quick if quick else _ffi.store_delete)(store)
         _arenas.append(self._arena)
-        if self._shielded:
-            end()
+
+    def close(self) -> None:
+        """`finish` and `drop`.
+
+        Raises:
+            BaseException: as `finish`.
+        """
+        try:
+            self.finish()
+        finally:
+            self.drop()
 
     def __enter__(self) -> Sandbox:
         return self
