@@ -1,7 +1,8 @@
+import contextlib
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 
 from wasmrt.engine import (
     FuncType,
@@ -20,6 +21,7 @@ from wasmrt.schema import (
     Validator,
     coerce,
     function_schema,
+    provider_schema,
     render,
     result_schema,
     schema_problem,
@@ -84,6 +86,19 @@ def test_the_schema_renders_validly_for_each_provider(call):
     check_rendering(strict, "openai", strict=True)
     # What strict mode makes a model send, every field present, is what the function takes.
     to_values(func, coerce(schema, as_json(func, values)))
+
+
+@settings(max_examples=100, deadline=None)
+@given(calls())
+def test_a_rendering_forbids_no_call_of_finite_numbers(call):
+    func, values = call
+    params = as_json(func, values)
+    assume(not any(word in json.dumps(params) for word in ("NaN", "Infinity")))
+    for provider in PROVIDERS:
+        Validator(provider_schema(function_schema(func), provider)).check(params)
+    with contextlib.suppress(ConfigurationError):  # where it has no strict form
+        # Every field is there, null where it is absent: what a model sends in strict mode.
+        Validator(provider_schema(function_schema(func), "openai", strict=True)).check(params)
 
 
 @settings(max_examples=60, deadline=None)
