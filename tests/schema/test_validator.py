@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from wasmrt.engine import Primitive, VariantType
 from wasmrt.errors import InvalidComponentError, InvalidParametersError
 from wasmrt.limits import MAX_SCHEMA_BYTES, MAX_SCHEMA_DEPTH
-from wasmrt.schema import Validator, coerce, schema_problem
+from wasmrt.schema import Validator, coerce, schema_problem, type_schema
 from wasmrt.schema._inline import SchemaError
 from wasmrt.schema._validator import _compile
 
@@ -375,6 +376,8 @@ def test_a_valid_check_is_fast():
 
 # --- coercion
 
+SHAPE = type_schema(VariantType((("dot", Primitive("u8")), ("nothing", None))))
+
 
 @pytest.mark.parametrize(
     ("schema", "given_", "expected"),
@@ -404,6 +407,10 @@ def test_a_valid_check_is_fast():
         (CHOICE, '{"tag": "circle", "radius": "2.5"}', {"tag": "circle", "radius": 2.5}),
         ({"additionalProperties": INTEGER, "type": "object"}, {"any": "5"}, {"any": 5}),
         (obj(a=INTEGER, b=INTEGER), {"a": "1", "b": None}, {"a": 1}),
+        (SHAPE, "nothing", {"tag": "nothing"}),
+        ({"anyOf": [*SHAPE["anyOf"], {"type": "null"}]}, "nothing", {"tag": "nothing"}),
+        ({"type": "array", "items": SHAPE}, ["nothing"], [{"tag": "nothing"}]),
+        (SHAPE, '{"tag": "nothing"}', {"tag": "nothing"}),
     ],
 )
 def test_text_is_read_as_the_only_thing_it_can_mean(schema, given_, expected):
@@ -449,6 +456,10 @@ def test_text_is_read_as_the_only_thing_it_can_mean(schema, given_, expected):
         (obj(["a"], a=INTEGER), {"a": None}),
         (CHOICE, {"tag": "square", "radius": "2"}),
         ({"anyOf": [obj(a=INTEGER), obj(a={"type": "boolean"})]}, {"a": "5"}),
+        (SHAPE, "dot"),
+        (SHAPE, "circle"),
+        ({"anyOf": [*SHAPE["anyOf"], STRING]}, "nothing"),
+        ({"allOf": [SHAPE, SHAPE]}, "nothing"),
     ],
 )
 def test_what_has_another_reading_or_would_lose_something_stays_as_it_is(schema, given_):

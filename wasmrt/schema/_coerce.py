@@ -1,8 +1,9 @@
 """Text read as the type the schema wants, where only one reading exists.
 
 Models write `"5"` for 5 and `"[1, 2]"` for an array. A string where no string is allowed, and which is the JSON text
-of a value of an allowed type, can only mean that value: JSON text has one type. Nothing else is changed, and nothing
-is lost: a number whose digits a double does not hold stays as it was, as does JSON with a name twice.
+of a value of an allowed type, can only mean that value: JSON text has one type. So can the name of a variant's case
+where the case has no payload. Nothing else is changed, and nothing is lost: a number whose digits a double does not
+hold stays as it was, as does JSON with a name twice.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ def _coerce(schemas: Schemas, value: Any) -> Any:
     types = _types(applying, value)
     if isinstance(value, str) and "string" not in types:
         read = _read(value, types)
+        if read is _UNCHANGED:
+            read = _case(applying, value)
         if read is _UNCHANGED or any(read not in options for options in map(_options, applying) if options is not None):
             return value
         value = read
@@ -40,6 +43,14 @@ def _coerce(schemas: Schemas, value: Any) -> Any:
     if isinstance(value, list):
         return _array(applying, value)
     return value
+
+
+def _case(schemas: Schemas, text: str) -> Any:
+    """`"none"` for `{"tag": "none"}`: a case without a payload, sent as its name alone."""
+    named = {"type": "object", "properties": {"tag": {"type": "string", "const": text}}, "required": ["tag"]}
+    branches = [branch for schema in schemas for choice in ("anyOf", "oneOf") for branch in schema.get(choice, ())]
+    cases = [branch for branch in branches if isinstance(branch, dict) and branch | named == branch]
+    return {"tag": text} if len(cases) == 1 else _UNCHANGED
 
 
 def _applying(schemas: Iterable[Any], value: Any) -> Iterator[Mapping[str, Any]]:
