@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -139,6 +140,41 @@ def test_a_standard_stream_that_is_closed_is_no_accident_of_ours(
     result = subprocess.run([sys.executable, "-c", close, *arguments], capture_output=True, text=True)
     assert result.returncode == code, result.stderr
     assert "Traceback" not in result.stderr and "should never happen" not in result.stderr
+
+
+PLAIN = [
+    ("echo", '{"message": "hi \\u2603"}'),
+    ("echo", '{"message": 5}'),
+    ("echo", "{not json"),
+    ("echo", "@absent.json"),
+    ("echo", "-"),
+    ("echo",),
+    ("absent",),
+    ("./absent.wasm",),
+    ("a" * 300, "{}"),
+]
+
+
+@pytest.mark.parametrize("json_flag", [(), ("--json",)])
+@pytest.mark.parametrize("arguments", PLAIN)
+def test_what_is_read_without_the_option_parser_ends_as_with_it(
+    home: Path, arguments: tuple[str, ...], json_flag: tuple[str, ...]
+) -> None:
+    def run(*command: str) -> tuple[int, object, str]:
+        full = [sys.executable, "-m", "wasmrt", *command]
+        result = subprocess.run(full, input='{"message": "piped"}', capture_output=True, text=True, encoding="utf-8")
+        shown = json.loads(result.stdout)["result"] if json_flag and result.stdout else result.stdout
+        told = json.loads(result.stderr)["message"] if json_flag and result.stderr else result.stderr
+        return result.returncode, shown, told
+
+    assert run("run", *arguments, *json_flag) == run("run", "--user", "local", *json_flag, "--", *arguments)
+
+
+def test_text_that_the_terminals_encoding_lacks_is_shown_as_escapes_and_stays_json(home: Path) -> None:
+    command = [sys.executable, "-m", "wasmrt", "run", "echo", '{"message": "caf\u00e9 \U0001f600"}']
+    environ = os.environ | {"PYTHONIOENCODING": "ascii"}
+    shown = subprocess.run(command, capture_output=True, env=environ, check=True).stdout
+    assert shown.isascii() and json.loads(shown) == "caf\u00e9 \U0001f600"
 
 
 @pytest.mark.parametrize("arguments", [("run", "--help"), ("leaks", "rules"), ("caps", "init", "echo")])

@@ -31,14 +31,12 @@ def main() -> None:
     """
     gc.set_threshold(_RARELY)
     _occupy_standard_descriptors()
-    from wasmrt.cli._errors import FAILED, INTERNAL
-    from wasmrt.cli._root import cli
+    from wasmrt.cli._errors import FAILED
+    from wasmrt.cli._run import run_plainly
 
-    code = INTERNAL
-    try:
-        cli(prog_name="wasmrt")
-    except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else 0
+    code = run_plainly(sys.argv[1:])
+    if code is None:
+        code = _parsed()
     for stream in (sys.stdout, sys.stderr):
         try:
             if stream is not None:  # None where it was closed before the start
@@ -46,6 +44,17 @@ def main() -> None:
         except OSError:  # the reader went away, as `head` does
             code = code or FAILED
     os._exit(code)
+
+
+def _parsed() -> int:
+    from wasmrt.cli._errors import INTERNAL
+    from wasmrt.cli._root import cli
+
+    try:
+        cli(prog_name="wasmrt")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
+    return INTERNAL
 
 
 def _occupy_standard_descriptors() -> None:

@@ -112,18 +112,29 @@ def interrupted(*, as_json: bool) -> int:
     return INTERRUPTED
 
 
-def is_full(error: BaseException) -> bool:
+def ended_by(error: BaseException, *, as_json: bool) -> int:
+    """Tell whatever ended a command, but for mistakes on the command line, and return its exit code."""
+    if isinstance(error, WasmrtError):
+        return fail(error, as_json=as_json)
+    if isinstance(error, KeyboardInterrupt):
+        return interrupted(as_json=as_json)
+    if isinstance(error, BrokenPipeError):  # the reader went away, as `head` does: nobody is there to be told
+        return FAILED
+    return _unwritable(error, as_json=as_json) if _is_full(error) else _unexpected(error, as_json=as_json)
+
+
+def _is_full(error: BaseException) -> bool:
     """Whether a disk, or a quota on it, is full: nobody's mistake, wherever it shows."""
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
-def unwritable(error: BaseException, *, as_json: bool) -> int:
+def _unwritable(error: BaseException, *, as_json: bool) -> int:
     """Tell that there is no room for what would be written."""
     told = WasmrtError(f"it cannot be written ({getattr(error, 'strerror', None)})", code="output", hint="make room")
     return fail(told, as_json=as_json)
 
 
-def unexpected(error: BaseException, *, as_json: bool) -> int:
+def _unexpected(error: BaseException, *, as_json: bool) -> int:
     """Tell an error that should not have been possible, with the line it came from."""
     trace, line = error.__traceback__, "?"
     while trace is not None:

@@ -6,14 +6,12 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
-
-import click
+from typing import Any, TextIO
 
 from wasmrt.errors import WasmrtError
 
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 _SUSPECT = re.compile(r"[^\n\x20-\x7e]")
-json_option = click.option("--json", "as_json", is_flag=True, help="Print data as JSON, errors too (on stderr).")
 
 
 def printable(text: str) -> str:
@@ -27,10 +25,11 @@ def printable(text: str) -> str:
 
 
 def _escaped(found: re.Match[str]) -> str:
-    character = found[0]
-    if character.isprintable():
-        return character
-    code = ord(character)
+    return found[0] if found[0].isprintable() else _escape(found)
+
+
+def _escape(found: re.Match[str]) -> str:
+    code = ord(found[0])
     if code < 0x10000:
         return f"\\u{code:04x}"
     above = code - 0x10000  # a pair of surrogates: JSON has no other way to say it (RFC 8259, 7)
@@ -47,12 +46,21 @@ def in_one_line(text: str) -> str:
 
 def say(text: str) -> None:
     """Words, on stderr, in one line."""
-    click.echo(in_one_line(text), err=True)
+    say_lines(in_one_line(text))
 
 
 def say_lines(text: str) -> None:
     """Words of several lines, on stderr."""
-    click.echo(printable(text), err=True)
+    if sys.stderr is not None:  # None where it was closed
+        _write(sys.stderr, printable(text))
+
+
+def _write(stream: TextIO, text: str) -> None:
+    try:
+        stream.write(text + "\n")
+    except UnicodeEncodeError:  # a terminal that is not UTF-8; JSON stays JSON
+        stream.write(_NOT_ASCII.sub(_escape, text) + "\n")
+    stream.flush()
 
 
 def show(text: str) -> None:
@@ -64,7 +72,7 @@ def show(text: str) -> None:
     if sys.stdout is None:  # what Python makes of `>&-`
         raise WasmrtError("the output cannot be written (it is closed)", code="output")
     try:
-        click.echo(printable(text))
+        _write(sys.stdout, printable(text))
     except BrokenPipeError:
         raise
     except OSError as error:

@@ -10,9 +10,8 @@ from typing import Any
 
 import click
 
-from wasmrt.cli._errors import BAD_INPUT, fail, interrupted, is_full, unexpected, unwritable, usage
+from wasmrt.cli._errors import BAD_INPUT, ended_by, interrupted, usage
 from wasmrt.cli._output import say_lines
-from wasmrt.errors import WasmrtError
 
 _HERE = Path(__file__).parent
 
@@ -55,8 +54,6 @@ class Root(click.Group):
         as_json = "--json" in plain
         try:
             code = super().main(arguments, prog_name, complete_var, standalone_mode=False, **extra)
-        except WasmrtError as error:
-            code = fail(error, as_json=as_json)
         except click.exceptions.NoArgsIsHelpError as error:
             say_lines(error.format_message())
             code = BAD_INPUT
@@ -65,7 +62,7 @@ class Root(click.Group):
         except click.Abort:  # Ctrl-C anywhere, and the end of the input where a question was asked
             code = interrupted(as_json=as_json)
         except Exception as error:
-            code = unwritable(error, as_json=as_json) if is_full(error) else unexpected(error, as_json=as_json)
+            code = ended_by(error, as_json=as_json)
         sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -8,8 +8,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-import click
-
 from wasmrt.errors import ConfigurationError, NotInstalledError
 from wasmrt.limits import COMPONENT_MAX_BYTES, MAX_INVOKE_DEPTH, MIB
 
@@ -17,12 +15,6 @@ if TYPE_CHECKING:
     from wasmrt import Capabilities, PreparedTool, WasmToolRuntime
     from wasmrt.catalog import ToolVersion
 
-workspace_option = click.option(
-    "--workspace",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    metavar="DIR",
-    help="The folder that granted workspace prefixes are below.",
-)
 BUNDLED = Path(__file__).parent.parent / "_tools"
 _SLOW_BYTES = 1 * MIB
 """Above this a first compile takes long enough to be watched."""

@@ -9,7 +9,8 @@ from urllib.parse import urlsplit
 
 import click
 
-from wasmrt.cli._output import json_option, say, show_json
+from wasmrt.cli._options import json_option
+from wasmrt.cli._output import say, show_json
 from wasmrt.cli.secret import user_option
 from wasmrt.errors import ConfigurationError
 from wasmrt.limits import OAUTH_LOGIN_SECONDS

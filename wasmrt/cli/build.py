@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from wasmrt.cli._authoring import agreeing, show_built, showing_output, telling
-from wasmrt.cli._output import json_option, say, show_json
+from wasmrt.cli._options import json_option
+from wasmrt.cli._output import say, show_json
 
 
 @click.command("build")

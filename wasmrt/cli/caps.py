@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from wasmrt.cli._errors import DENIED, FAILED
-from wasmrt.cli._output import in_one_line, json_option, say, show, show_json, show_section
-from wasmrt.cli._tools import workspace_option
+from wasmrt.cli._options import json_option, workspace_option
+from wasmrt.cli._output import in_one_line, say, show, show_json, show_section
 from wasmrt.errors import SourceError
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import click
 
 from wasmrt.cli._errors import FAILED
-from wasmrt.cli._output import json_option, show_columns, show_json, size_in_words
+from wasmrt.cli._options import json_option
+from wasmrt.cli._output import show_columns, show_json, size_in_words
 from wasmrt.errors import InstallError, WasmrtError
 
 if TYPE_CHECKING:

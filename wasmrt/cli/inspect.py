@@ -10,7 +10,8 @@ import click
 
 from wasmrt.cli._inspected import show_report
 from wasmrt.cli._missing import missing_secrets
-from wasmrt.cli._output import json_option, show, show_json
+from wasmrt.cli._options import json_option
+from wasmrt.cli._output import show, show_json
 from wasmrt.cli._reading import capabilities_of, exports_of, imports_of, refusals
 from wasmrt.cli._tools import FoundTool, find_tool, open_runtime, prepare
 from wasmrt.errors import InstantiationError, MemoryLimitError

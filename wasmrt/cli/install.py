@@ -9,7 +9,8 @@ import click
 
 from wasmrt.cli._grant import NotGrantedError, ask, tell_powers
 from wasmrt.cli._missing import MissingSecret, missing_secrets, tell_missing
-from wasmrt.cli._output import is_interactive, json_option, say, show_json
+from wasmrt.cli._options import json_option
+from wasmrt.cli._output import is_interactive, say, show_json
 from wasmrt.cli._tools import bundled_names, open_runtime, prepare
 from wasmrt.errors import ConfigurationError, SourceError
 from wasmrt.limits import COMPONENT_MAX_BYTES, COMPONENT_WARN_BYTES

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from wasmrt.cli._output import json_option, say, show_columns, show_json_list, size_in_words
+from wasmrt.cli._options import json_option
+from wasmrt.cli._output import say, show_columns, show_json_list, size_in_words
 
 
 @click.command("list")

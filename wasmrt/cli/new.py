@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from wasmrt.cli._output import json_option, say, show, show_json
+from wasmrt.cli._options import json_option
+from wasmrt.cli._output import say, show, show_json
 
 
 @click.command("new")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from wasmrt.cli._output import is_interactive, json_option, say, show_json
+from wasmrt.cli._options import json_option
+from wasmrt.cli._output import is_interactive, say, show_json
 from wasmrt.errors import ConfigurationError
 
 

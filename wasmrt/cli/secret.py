@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from wasmrt.cli._errors import FAILED
-from wasmrt.cli._output import is_interactive, json_option, say, show_columns, show_json
+from wasmrt.cli._options import json_option
+from wasmrt.cli._output import is_interactive, say, show_columns, show_json
 from wasmrt.errors import ConfigurationError, SecretError
 from wasmrt.limits import MAX_ENV_FILE_BYTES, MAX_SECRET_BYTES
 

@@ -8,7 +8,8 @@ import click
 
 from wasmrt.cli._authoring import show_results
 from wasmrt.cli._errors import FAILED
-from wasmrt.cli._output import json_option, say, show, show_json
+from wasmrt.cli._options import json_option
+from wasmrt.cli._output import say, show, show_json
 
 
 @click.command("test")

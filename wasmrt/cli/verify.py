@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from wasmrt.cli._errors import FAILED
-from wasmrt.cli._output import json_option, say, show_json
+from wasmrt.cli._options import json_option
+from wasmrt.cli._output import say, show_json
 
 
 @click.command("verify")

@@ -1,0 +1,15 @@
+"""Options that several commands have. Apart from what they print, which needs no option parser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print data as JSON, errors too (on stderr).")
+workspace_option = click.option(
+    "--workspace",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    metavar="DIR",
+    help="The folder that granted workspace prefixes are below.",
+)
