@@ -73,9 +73,13 @@ def test_prose_raises_at_most_one_alarm_in_1000_paragraphs() -> None:
     assert len(alarms) <= len(paragraphs) / 1000, alarms
 
 
+VECTORS = "SelfTest"
+"""A cipher library's test vectors: private keys and hashes of passwords, which are what the rules look for."""
+
+
 def test_installed_code_raises_at_most_two_alarms_in_10_megabytes() -> None:
     paths = sysconfig.get_paths()
-    files = [f for root in (paths["purelib"],) for f in sorted(Path(root).rglob("*.py"))]
+    files = [f for root in (paths["purelib"],) for f in sorted(Path(root).rglob("*.py")) if VECTORS not in f.parts]
     alarms, size = [], 0
     for file in files:
         data = file.read_bytes()

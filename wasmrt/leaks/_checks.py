@@ -158,6 +158,11 @@ def _mixed(value: bytes) -> bool:
     return value.lower() != value != value.upper() and _has_digit(value)
 
 
+def _two_kinds(value: bytes) -> bool:
+    """Two of lower case, upper case and digits: what only words and placeholders lack."""
+    return (value != value.upper()) + (value != value.lower()) + _has_digit(value) >= 2
+
+
 def _both_cases(value: bytes) -> bool:
     return value.lower() != value != value.upper()
 
@@ -184,6 +189,7 @@ CHECKS: dict[str, Callable[[bytes], bool]] = {
     "basic": _basic,
     "luhn": _luhn,
     "mixed": _mixed,
+    "two-kinds": _two_kinds,
     "both-cases": _both_cases,
     "digit": _has_digit,
     "letter-digit": _letter_and_digit,

@@ -66,6 +66,11 @@ class LeakScanner:
         return self._exact.unwatched if self._exact is not None else ()
 
     @property
+    def is_primed(self) -> bool:
+        """Whether it knows a secret of its call."""
+        return self._exact is not None
+
+    @property
     def strict(self) -> LeakScanner:
         """This scanner, but it finds pieces of the secrets too: of a third, and of at least eight characters."""
         if self._exact is None:
@@ -78,6 +83,8 @@ class LeakScanner:
     def scan(self, text: str, *, direction: Direction = Direction.INWARD) -> LeakReport:
         """Find secrets in a text; offsets are characters."""
         data = text.encode("utf-8", "surrogatepass")
+        if self._exact is None and self._engine.is_clear(data):
+            return CLEAN
         matches = self._matches(data, direction, "text")
         if matches and len(data) != len(text):
             matches = _in_characters(data, matches)

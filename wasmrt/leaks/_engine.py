@@ -118,6 +118,10 @@ class RuleEngine:
             self._gate = gate
             return gate
 
+    def is_clear(self, data: bytes) -> bool:
+        """Whether a short text touches no rule, by one look and no more: what most calls answer is short and clean."""
+        return self._gate is not None and len(data) <= BLOCK_BYTES and not self._gate.Match(data)
+
     def find(
         self,
         data: bytes,

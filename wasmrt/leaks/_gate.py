@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+import _thread
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -71,28 +71,29 @@ class Ahead:
     Both go through the text inside RE2, which holds no lock of the interpreter.
     """
 
-    __slots__ = ("_data", "_gate", "_thread", "_touched")
+    __slots__ = ("_data", "_done", "_gate", "_touched")
 
     def __init__(self, gate: Callable[[], Gate], data: bytes) -> None:
         self._gate = gate
         self._data = data
         self._touched: Touched | None = None
-        self._thread: threading.Thread | None = threading.Thread(target=self._run, daemon=True)
+        self._done = _thread.allocate_lock()
+        self._done.acquire()
         try:
-            self._thread.start()
+            _thread.start_new_thread(self._run, ())  # `threading` would wait until it runs
         except RuntimeError:  # no thread can be had: the answer is found when it is asked for
-            self._thread = None
+            self._done.release()
 
     def touched(self) -> Touched:
         """Return the answer; waits for it."""
-        if self._thread is not None:
-            self._thread.join()
-        if self._touched is None:
-            self._run()
-        return self._touched or Touched()
+        with self._done:
+            return self._touched or self._gate().touched(self._data)
 
     def _run(self) -> None:
-        self._touched = self._gate().touched(self._data)
+        try:
+            self._touched = self._gate().touched(self._data)
+        finally:
+            self._done.release()
 
 
 def _distinctive(text: bytes) -> bytes:
