@@ -13,6 +13,9 @@ from wasmrt.net._model import FailureKind
 from wasmrt.net._socket import BoundedSocket
 from wasmrt.net._wire import WireRequest
 
+_COPIED_BYTES = 64 * 1024
+"""A smaller body travels with its head; a larger one is not worth the copy."""
+
 
 class DeadConnectionError(Exception):
     """An idle connection gave no byte of an answer: its server had closed it. Never leaves this room."""
@@ -108,14 +111,17 @@ class Connection:
     def _send(self, request: WireRequest, exchange: Exchange) -> None:
         try:
             head = h11.Request(method=request.method, target=request.target, headers=list(request.headers))
-            data = self._http.send(head) or b""
+            parts = [self._http.send(head) or b""]
             if request.body:
-                data += self._http.send(h11.Data(request.body)) or b""
-            data += self._http.send(h11.EndOfMessage()) or b""
+                parts += self._http.send_with_data_passthrough(h11.Data(request.body)) or ()
+            parts.append(self._http.send(h11.EndOfMessage()) or b"")
         except h11.LocalProtocolError:
             raise exchange.failure(FailureKind.INPUT, "invalid-request", "the request is not valid HTTP") from None
+        if len(request.body or b"") < _COPIED_BYTES:
+            parts = [b"".join(parts)]
         try:
-            self._socket.send(data, exchange)
+            for part in parts:
+                self._socket.send(part, exchange)
         except OSError:
             # A server may refuse a long request before its end, and say why: the answer is still worth reading.
             return

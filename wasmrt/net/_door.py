@@ -206,7 +206,7 @@ class HttpDoor:
             max_received_bytes=wire_budget(http.max_response_bytes),
             cancelled=call.cancelled,
         )
-        account = Account(call, exchange, _origin_of(call, url), http.max_response_bytes)
+        account = Account(call, exchange, url.origin, http.max_response_bytes)
         try:
             return Incoming(account, self._opened().send(wire, addresses, exchange, http.max_response_bytes))
         except HttpFailure as failure:
@@ -317,11 +317,6 @@ def _renew(call: DoorCall, injected: Injected) -> dict[str, SecretValue]:
         return {}
     newer = {name: call.secrets.renewed(name) for name in injected.secret_names}
     return {name: secret for name, secret in newer.items() if secret is not None}
-
-
-def _origin_of(call: DoorCall, url: ParsedUrl) -> str:
-    """Name a request whose URL may hold a secret: by its origin alone."""
-    return call.scanner.redact(url.origin)
 
 
 def _refuse(

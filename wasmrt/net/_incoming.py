@@ -11,7 +11,7 @@ from wasmrt.net._wire import RawResponse
 
 
 class Account:
-    """What one exchange does to its call. `origin` names it on record: its URL may hold a secret by now."""
+    """What one exchange does to its call. Its `origin` names it on record: the URL may hold a secret by now."""
 
     __slots__ = ("_call", "_exchange", "_max_response_bytes", "_origin")
 
@@ -31,8 +31,8 @@ class Account:
         """Put a failure on record that an operator can do something about."""
         if failure.code == "response-too-large":
             rule = f"http.max_response_bytes is {self._max_response_bytes}"
-            too_large = Reason.RESPONSE_TOO_LARGE
-            self._call.decide(Decision(False, too_large, rule, "raise it", "http", self._origin))
+            origin = self._call.scanner.redact(self._origin)
+            self._call.decide(Decision(False, Reason.RESPONSE_TOO_LARGE, rule, "raise it", "http", origin))
 
 
 class Incoming:

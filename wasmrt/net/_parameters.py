@@ -44,10 +44,13 @@ def overridden_method(
     Rack, Laravel, Symfony and others take `_method`, in the query or in a form, for the method of the request; but it
     is the method that the allowlist judged. Where it allows all of them, the parameter may say what it likes.
     """
-    if method.upper() != "POST" or not any(may_be_read_as(name, _OVERRIDE) for name in _names(url, headers, body)):
+    if method.upper() != "POST":
         return None
     denials = (allowlist.check(url, other) for other in _OTHERS)
-    return next((denial for denial in denials if not denial.allowed), None)
+    denial = next((denial for denial in denials if not denial.allowed), None)
+    if denial is None or not any(may_be_read_as(name, _OVERRIDE) for name in _names(url, headers, body)):
+        return None
+    return denial
 
 
 def _names(url: ParsedUrl, headers: Headers, body: bytes | None) -> Iterator[str]:
