@@ -170,6 +170,13 @@ def test_what_is_read_without_the_option_parser_ends_as_with_it(
     assert run("run", *arguments, *json_flag) == run("run", "--user", "local", *json_flag, "--", *arguments)
 
 
+def test_an_option_before_its_command_is_a_mistake(home: Path) -> None:
+    command = [sys.executable, "-m", "wasmrt", "--json", "run", "echo", '{"message": "hi"}']
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "no such option" in json.loads(result.stderr)["message"]
+
+
 def test_text_that_the_terminals_encoding_lacks_is_shown_as_escapes_and_stays_json(home: Path) -> None:
     command = [sys.executable, "-m", "wasmrt", "run", "echo", '{"message": "caf\u00e9 \U0001f600"}']
     environ = os.environ | {"PYTHONIOENCODING": "ascii"}

@@ -62,6 +62,8 @@ def exit_code(error: WasmrtError) -> int:
         return BAD_INPUT
     if error.code in _UNUSABLE_CATALOG:
         return FAILED
+    if error.code == "interrupted":
+        return INTERRUPTED
     if isinstance(error, ToolError) and any(
         not decision.allowed and (decision.capability, decision.reason) not in _NOT_DENIED
         for decision in error.decisions
@@ -108,8 +110,7 @@ def interrupted(*, as_json: bool) -> int:
     """Tell that a person ended the command."""
     if is_interactive():
         say("")  # the question's line is still open
-    fail(WasmrtError("interrupted", code="interrupted"), as_json=as_json)
-    return INTERRUPTED
+    return fail(WasmrtError("interrupted", code="interrupted"), as_json=as_json)
 
 
 def ended_by(error: BaseException, *, as_json: bool) -> int:

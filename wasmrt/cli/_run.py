@@ -31,12 +31,13 @@ DEFAULT_USER = "local"
 
 def run_plainly(arguments: Sequence[str]) -> int | None:
     """Run `run TOOL [PARAMS] [--json]` and return the exit code; None for every other command line."""
-    words = [argument for argument in arguments if argument != "--json"]
-    if not 2 <= len(words) <= 3 or words[0] != "run" or any(w.startswith("-") and w != "-" for w in words):
+    name, *given = arguments or ("",)
+    words = [argument for argument in given if argument != "--json"]
+    if name != "run" or not 1 <= len(words) <= 2 or any(w.startswith("-") and w != "-" for w in words):
         return None
-    as_json = len(words) < len(arguments)
+    as_json = len(words) < len(given)
     try:
-        run_tool(*words[1:], as_json=as_json)
+        run_tool(*words, as_json=as_json)
     except (Exception, KeyboardInterrupt) as error:
         return ended_by(error, as_json=as_json)
     return 0
