@@ -66,11 +66,18 @@ def test_a_tool_that_never_ends_is_ended_by_its_fuel(wasmrt: Run, guest: Callabl
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to see the guest at work")
-def test_ctrl_c_ends_a_guest_that_would_not(home: Path, guest: Callable[..., Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize("installed", [False, True])
+def test_ctrl_c_ends_a_guest_that_would_not(
+    wasmrt: Run, guest: Callable[..., Path], tmp_path: Path, installed: bool
+) -> None:
+    asks = {"limits": {"fuel": 10**15, "timeout_seconds": 120}}
     limits = tmp_path / "limits.json"
-    limits.write_text(json.dumps({"limits": {"fuel": 10**15, "timeout_seconds": 120}}))
-    path = guest(Body(execute="(loop $forever (br $forever)) unreachable"))
-    command = [sys.executable, "-m", "wasmrt", "run", str(path), "--capabilities", str(limits)]
+    limits.write_text(json.dumps(asks))
+    path = guest(Body(execute="(loop $forever (br $forever)) unreachable"), sidecar=asks)
+    if installed:  # then the command line is one that needs no option parser
+        wasmrt("install", path, "--yes")
+    what = ["guest"] if installed else [str(path), "--capabilities", str(limits)]
+    command = [sys.executable, "-m", "wasmrt", "run", *what]
     start = time.monotonic()
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         while cpu_seconds(process.pid) < 2:  # no start takes that long: it is the guest that runs
