@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from wasmrt.leaks._rules import Rule
 
-_FIRST_BYTES = 12_000_000
+_FIRST_BYTES = 14_000_000
 """What every text may use: all rules on its first 32 KiB, or two thousand refused candidates."""
-_MORE_PER_BYTE = 4
+_MORE_PER_BYTE = 3
 _TOKEN_BYTES, _OTHER_BYTES, _INSIDE_BYTES = 4096, 8192, 3072
 """A refused candidate takes as long as a rule takes for so many bytes: a token, a value beside a name, which takes
 longer to find, or what looks like a token in the middle of a word, as base64 is full of."""
