@@ -120,10 +120,13 @@ def test_a_capability_file_that_was_edited_since_the_build_is_noticed(
     assert "wasmrt build" not in wasmrt("install", path, "--yes").stderr
     original.write_text(json.dumps(WIDE))
     warned = wasmrt("install", path, "--yes").stderr
-    assert "an older copy of the project's parrot.capabilities.json; wasmrt build brings it up to date" in warned
+    assert "in the build folder is not the project's any more; wasmrt build brings it up to date" in warned
     assert "wasmrt build" not in wasmrt("install", path, "--capabilities", original, "--yes").stderr
     copy.unlink()
-    assert "has no copy" in json.loads(wasmrt("install", path, "--yes", "--json").stdout)["warnings"][0]
+    assert (
+        "is missing from the build folder"
+        in json.loads(wasmrt("install", path, "--yes", "--json").stdout)["warnings"][0]
+    )
 
 
 def test_a_tool_named_like_a_bundled_one_needs_its_name_said(wasmrt: Run, tool_file: Write) -> None:

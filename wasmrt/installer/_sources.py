@@ -69,11 +69,17 @@ def _stale(beside: Path, used: bytes | None) -> Iterator[str]:
     """A build puts a copy of the project's capability file beside the component; an edit since then is not in it."""
     project = beside.absolute().parent.parent
     original = project / beside.name
-    if not (project / _PROJECT_FILE).is_file() or not original.is_file():
+    if not (project / _PROJECT_FILE).is_file() or not os.path.isfile(original):  # noqa: PTH113 - as above
         return
-    if read_capability_file(original) != used:
-        had = "has no copy" if used is None else "has an older copy"
-        yield f"the build folder {had} of the project's {beside.name}; wasmrt build brings it up to date"
+    try:
+        is_same = read_capability_file(original) == used
+    except SourceError:  # what is installed is the copy
+        is_same = False
+    if not is_same:
+        said = (
+            "is missing from the build folder" if used is None else "in the build folder is not the project's any more"
+        )
+        yield f"{beside.name} {said}; wasmrt build brings it up to date"
 
 
 def read_capability_file(path: Path) -> bytes:
