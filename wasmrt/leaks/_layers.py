@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import binascii
 import re
 import unicodedata
@@ -255,6 +254,10 @@ _PROBE = 32
 """Characters of a run that are decoded first: what they hold says whether the rest is worth it."""
 _HEX_RUN = re.compile(rb"[0-9A-Fa-f]{32,}")
 _BASE32_RUN = re.compile(rb"[A-Z2-7]{24,}|[a-z2-7]{24,}")
+_AS_DIGITS = bytes.maketrans(
+    b"abcdefghijklmnopqrstuvwxyz234567ABCDEFGHIJKLMNOPQRSTUVWXYZ",
+    b"0123456789abcdefghijklmnopqrstuv0123456789abcdefghijklmnop",
+)
 _NUMBER = re.compile(rb"0[xX][0-9A-Fa-f]+|[0-9]+")
 _PRINTABLE = bytes(range(32, 127)) + b"\t\r\n"
 _BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")
@@ -340,13 +343,17 @@ def _decoded(run: bytes) -> Iterator[bytes]:
     hexadecimal = _HEX_RUN.fullmatch(packed) is not None and len(packed) % 2 == 0
     if hexadecimal and _worth_opening(bytes.fromhex(packed[:_PROBE].decode())):
         yield bytes.fromhex(packed.decode())
-    if _BASE32_RUN.fullmatch(packed):
-        whole = base64.b32decode(packed + b"A" * (-len(packed) % 8), casefold=True)[: len(packed) * 5 // 8]
-        if _worth_opening(whole[:_PROBE]):
-            yield whole
+    if _BASE32_RUN.fullmatch(packed) and _worth_opening(_base32(packed[:_PROBE])):
+        yield _base32(packed)
     standard = packed.replace(b"-", b"+").replace(b"_", b"/")
     if _worth_opening(binascii.a2b_base64(standard[: min(_PROBE, len(standard) // 4 * 4)])):
         yield binascii.a2b_base64(standard[: len(standard) // 4 * 4] + _tail(standard))
+
+
+def _base32(digits: bytes) -> bytes:
+    """RFC 4648 section 6, in either case, as one number; what is left of a last byte is dropped."""
+    bits = 5 * len(digits)
+    return (int(digits.translate(_AS_DIGITS), 32) >> bits % 8).to_bytes(bits // 8, "big")
 
 
 def _tail(standard: bytes) -> bytes:
