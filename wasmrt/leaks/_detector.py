@@ -189,10 +189,10 @@ class LeakScanner:
 
     def _matches(self, data: bytes, direction: Direction, where: str) -> list[LeakMatch]:
         ahead = None if self._exact is None else self._exact.ahead(data)
-        matches = self._format_matches(data, direction, where)
+        matches = [] if self._engine.is_clear(data) else self._format_matches(data, direction, where)
         if self._exact is not None:
             matches += self._exact_matches(data, direction, where, ahead)
-        return _joined(matches)
+        return _joined(matches) if matches else matches
 
     def _exact_matches(
         self, data: bytes, direction: Direction, where: str, ahead: Ahead | None = None
@@ -201,13 +201,16 @@ class LeakScanner:
             return []
         from wasmrt.leaks._layers import go_on
 
+        found = list(self._exact.find(data, self._check or go_on, ahead))
+        if not found:
+            return []
         action = _EXACT_ACTIONS[direction]
         unopened = self._action(UNOPENED_RULE, Severity.LOW, direction)
         return [
             LeakMatch(UNOPENED_RULE, start, end, Severity.LOW, unopened, False, where)
             if name is None
             else LeakMatch(SECRET_RULE + name, start, end, Severity.CRITICAL, action, True, where)
-            for name, start, end in self._exact.find(data, self._check or go_on, ahead)
+            for name, start, end in found
         ]
 
     def _action(self, rule: str, severity: Severity, direction: Direction) -> Action:

@@ -23,6 +23,9 @@ class Touched(NamedTuple):
     pieces: bool = True
 
 
+_NOTHING = Touched(alnum=False, loose=False, packed=False, pieces=False)
+
+
 class Gate:
     """A piece of every needle, with anything in between that its normal form drops, as one automaton.
 
@@ -61,7 +64,10 @@ class Gate:
         """Say what `data` may hold."""
         if not self._works:
             return Touched()
-        hits = {self._kinds[hit] for hit in self._set.Match(data) or ()}
+        found = self._set.Match(data)
+        if not found:
+            return _NOTHING
+        hits = {self._kinds[hit] for hit in found}
         return Touched(*(kind in hits for kind in Touched._fields))
 
 

