@@ -12,7 +12,13 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from wasmrt.errors import BudgetExceededError, CancelledError, DeadlineExceededError, RuntimeClosedError
+from wasmrt.errors import (
+    BudgetExceededError,
+    CancelledError,
+    DeadlineExceededError,
+    OutputLimitError,
+    RuntimeClosedError,
+)
 from wasmrt.limits import (
     CLOCK_RESOLUTION_NS,
     MAX_DECISIONS,
@@ -160,12 +166,14 @@ class CallContext:
         "_scan_until",
         "_scanner",
         "_wake",
+        "abandoned",
         "call_id",
         "clock",
         "deadline",
         "decisions",
         "decisions_dropped",
         "failure",
+        "fuel_used",
         "grant",
         "host_calls",
         "http_received_bytes",
@@ -215,6 +223,9 @@ class CallContext:
         own = self.started + limits.timeout_seconds
         self.deadline = own if deadline is None else min(own, deadline)
         self.failure: BaseException | None = None
+        self.abandoned = False
+        """Its guest is still in the engine's hands, and whoever waited for it no longer does."""
+        self.fuel_used = 0
         self.logs: list[LogEntry] = []
         self.log_entries_dropped = 0
         self.decisions: list[Decision] = []
@@ -258,6 +269,17 @@ class CallContext:
                 used=self.lifted_values,
                 setting="limits.MAX_LIFTED_VALUES",
                 hint="have the tool pass large data as text or bytes",
+            )
+        self.check()
+
+    def charge_text(self, size: int) -> None:
+        """Raise where a text of the guest is longer than it may answer, or too late."""
+        if size > self.limits.output_bytes:
+            raise OutputLimitError(
+                f"the tool answered with {size:,} bytes, over its cap of {self.limits.output_bytes:,}",
+                limit=self.limits.output_bytes,
+                used=size,
+                setting="limits.output_bytes",
             )
         self.check()
 
@@ -419,9 +441,9 @@ class CallContext:
         message = cut_log(message, LOG_OVERLAP_BYTES)
         self.logs.append(LogEntry(level, message, self.clock.now_ns() // 1_000_000))
 
-    def usage(self, *, fuel: int, output_bytes: int = 0) -> Usage:
+    def usage(self, *, output_bytes: int = 0) -> Usage:
         return Usage(
-            fuel,
+            self.fuel_used,
             int((time.monotonic() - self.started) * 1e6) / 1e6,
             None,
             self.params_bytes,

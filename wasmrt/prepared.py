@@ -123,7 +123,8 @@ class PreparedTool:
         """Run the tool in a fresh store and return what it answered.
 
         `params` is a mapping or a JSON text; `context` is passed to the guest as JSON and must hold nothing that
-        it may not know; `on_progress` gets `(done, total, message)` on this thread.
+        it may not know; `on_progress` gets `(done, total, message)` while the call waits, on this thread or another
+        one that has its context variables.
 
         Raises:
             ToolError: with kind, code, hint, usage, logs and decisions.

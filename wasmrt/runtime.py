@@ -15,6 +15,7 @@ from blake3 import blake3
 
 from wasmrt.call import (
     Admission,
+    Apart,
     Asked,
     AuditFile,
     AuditRecord,
@@ -74,6 +75,7 @@ class WasmToolRuntime:
         self._renewals: Renewals | None = None
         self.path = CallPath(
             admission=Admission(self.config.max_concurrent_calls),
+            apart=Apart(),
             audit=self._audit,
             rates=self._rates,
             rate=self.config.call_rate_limit,
@@ -184,6 +186,7 @@ class WasmToolRuntime:
             executor, self._executor = self._executor, None
         self.path.admission.close()
         self.path.admission.drained(CLOSE_SECONDS)
+        self.path.apart.close()
         if self.path.spares is not None:
             self.path.spares.close()
         if executor is not None:

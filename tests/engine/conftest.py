@@ -92,6 +92,9 @@ class CountingCall:
     def charge_values(self, count: int) -> None:
         pass
 
+    def charge_text(self, size: int) -> None:
+        pass
+
     def fail(self, error: BaseException) -> None:
         self.failure = self.failure or error
 

@@ -47,6 +47,9 @@ class Call:
     def charge_values(self, count):
         pass
 
+    def charge_text(self, size):
+        pass
+
     def interruption(self):
         return None
 

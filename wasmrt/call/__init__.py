@@ -1,6 +1,7 @@
 """One call from params to scanned result, and what has to be ready before the first."""
 
 from wasmrt.call._admission import Admission
+from wasmrt.call._apart import Apart
 from wasmrt.call._audit import AuditFile, AuditRecord, AuditSink
 from wasmrt.call._call import Asked, CallPath, Progress, call
 from wasmrt.call._invoke import Invoker
@@ -10,6 +11,7 @@ from wasmrt.call._spec import ToolSpec
 
 __all__ = [
     "Admission",
+    "Apart",
     "Asked",
     "AuditFile",
     "AuditRecord",

@@ -6,9 +6,11 @@ import itertools
 import json
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wasmrt.call._admission import Admission
+from wasmrt.call._apart import Apart
 from wasmrt.call._audit import AuditRecord
 from wasmrt.call._outcome import from_exception
 from wasmrt.call._params import check_depth, decode, encoded, parsed
@@ -22,7 +24,6 @@ from wasmrt.errors import (
     GuestOutputError,
     InvalidParametersError,
     LeakError,
-    OutputLimitError,
     ToolError,
     WasmrtError,
 )
@@ -44,6 +45,7 @@ class CallPath(NamedTuple):
     """What every call of a runtime goes through."""
 
     admission: Admission
+    apart: Apart
     audit: Callable[[AuditRecord], None] | None = None
     rate: RateLimitConfig | None = None
     rates: Callable[[], RateLimiter] | None = None
@@ -76,37 +78,48 @@ def call(
     context.params_bytes = len(text)
     if asked.on_open is not None:
         asked.on_open(context)
-    fuel = 0
-    sandbox: Sandbox | None = None
     try:
         _admit(path, context)
         try:
-            sandbox = _sandbox(path, program, grant, context)
-            try:
-                if not sandbox.started:
-                    sandbox.instantiate()
-                raw = program.world.run(sandbox, spec, text, context_text)
-            finally:
-                _end(path, sandbox)
-                fuel = sandbox.fuel_used
+            guest = partial(_guest, path, program, spec, context, text, context_text)
+            raw = path.apart.run(context, guest, partial(_leave, path, context)) if program.apart else guest()
             context.check()
             result, raw = _scan(context, *_lift(context, raw))
             context.check()  # reading an answer takes time too, and an answer that is late is none
         finally:
-            context.release()
-            _leave(path, context)
-        output = _output(context, result, raw, fuel)
+            if not context.abandoned:
+                _leave(path, context)
+        output = _output(context, result, raw)
     except BaseException as error:
-        failure = _failure(context, error, fuel)
-        _record(path, program, context, getattr(failure, "usage", None) or context.usage(fuel=fuel), failure)
+        failure = _failure(context, error)
+        _record(path, program, context, getattr(failure, "usage", None) or context.usage(), failure)
         if failure is error:
             raise
         raise failure from (context.failure or error)
-    finally:
-        if path.spares is not None and sandbox is not None:
-            path.spares.retire(program, grant, sandbox)
     _record(path, program, context, output.usage, None)
     return output
+
+
+def _guest(
+    path: CallPath, program: Program, spec: ToolSpec, context: CallContext, params: str, context_text: str | None
+) -> str:
+    """Everything that happens in a store, a fresh one or a spare."""
+    spares, grant = path.spares, context.grant
+    spare = None if spares is None else spares.take(program, grant, context)
+    sandbox = spare or Sandbox(program.linker, program.store_limits, context)
+    try:
+        if spare is None:
+            sandbox.instantiate()
+        return program.world.run(sandbox, spec, params, context_text)
+    finally:
+        try:
+            sandbox.finish()
+        finally:
+            context.fuel_used = sandbox.fuel_used
+            if spares is None:
+                sandbox.drop()
+            else:
+                spares.retire(program, grant, sandbox)
 
 
 def _check(program: Program, spec: ToolSpec, asked: Asked) -> tuple[str, str | None]:
@@ -142,18 +155,6 @@ def _open(
     return context
 
 
-def _sandbox(path: CallPath, program: Program, grant: Capabilities, context: CallContext) -> Sandbox:
-    spare = None if path.spares is None else path.spares.take(program, grant, context)
-    return spare or Sandbox(program.linker, program.store_limits, context)
-
-
-def _end(path: CallPath, sandbox: Sandbox) -> None:
-    if path.spares is None:
-        sandbox.close()
-    else:
-        sandbox.finish()  # dropped once the caller has its answer
-
-
 def _admit(path: CallPath, context: CallContext) -> None:
     if path.rates is not None and path.rate is not None:
         path.rates().check_and_record(context.user, context.tool, path.rate, what="call")
@@ -162,17 +163,14 @@ def _admit(path: CallPath, context: CallContext) -> None:
 
 
 def _leave(path: CallPath, context: CallContext) -> None:
+    context.release()
     if len(context.tool_chain) == 1:
         path.admission.leave(context)
 
 
 def _lift(context: CallContext, text: str) -> tuple[Any, str]:
     size = len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
-    if size > context.limits.output_bytes:
-        raise OutputLimitError(
-            f"the tool answered with {size:,} bytes, over its cap of {context.limits.output_bytes:,}",
-            limit=context.limits.output_bytes, used=size, setting="limits.output_bytes",
-        )  # fmt: skip
+    context.charge_text(size)
     try:
         check_depth(text)
         result = decode(text)
@@ -213,8 +211,8 @@ def _redacted(context: CallContext, scanner: LeakScanner, value: Any) -> Any:
     return value
 
 
-def _output(context: CallContext, result: Any, raw: str, fuel: int) -> ToolOutput:
-    usage = context.usage(fuel=fuel, output_bytes=len(raw))
+def _output(context: CallContext, result: Any, raw: str) -> ToolOutput:
+    usage = context.usage(output_bytes=len(raw))
     return ToolOutput(
         result=result,
         raw=raw,
@@ -240,8 +238,8 @@ def _clean(context: CallContext, text: str) -> str:
         return "[withheld: it could not be scanned in time]"
 
 
-def _failure(context: CallContext, error: BaseException, fuel: int) -> BaseException:
-    failure = from_exception(error, context, fuel)
+def _failure(context: CallContext, error: BaseException) -> BaseException:
+    failure = from_exception(error, context, context.fuel_used)
     if isinstance(failure, ToolError):
         context.closing()
         clean = _clean(context, failure.message)
@@ -249,7 +247,7 @@ def _failure(context: CallContext, error: BaseException, fuel: int) -> BaseExcep
             failure.message = clean
             failure.args = (clean,)
         failure.call_id = context.call_id
-        failure.usage = context.usage(fuel=fuel)
+        failure.usage = context.usage()
         failure.logs = _clean_logs(context)
         failure.decisions = tuple(context.decisions)
     return failure

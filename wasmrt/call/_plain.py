@@ -20,6 +20,10 @@ class PlainWorld:
     specs: tuple[ToolSpec, ...]
     name: str = "plain functions"
 
+    @property
+    def converts_slowly(self) -> bool:
+        return any(export.converts_slowly for export in self.exports.values())
+
     def describe(self, _sandbox: Sandbox, _name: str) -> list[ToolSpec]:
         return list(self.specs)
 

@@ -45,6 +45,8 @@ class Program:
     store_limits: StoreLimits
     specs: dict[str, ToolSpec]
     describe_fuel: int
+    apart: bool
+    """Whether calls run on a thread of their own, because the engine may take long over the guest's values."""
     _validators: dict[str, Validator] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     shelf: Shelf = field(default_factory=Shelf)
@@ -84,7 +86,9 @@ def make_program(
     )
     memories, specs, fuel = _describe(name, linker, world, small, metered)
     store_limits = _store_limits(limits, memories, limits.fuel if metered else None)
-    return Program(name, digest, linker, world, limits, store_limits, specs, fuel)
+    return Program(
+        name, digest, linker, world, limits, store_limits, specs, fuel, linker.converts_slowly or world.converts_slowly
+    )
 
 
 def fits_the_pool(limits: ResourceLimits) -> bool:

@@ -40,6 +40,10 @@ class World(Protocol):
     @property
     def name(self) -> str: ...
 
+    @property
+    def converts_slowly(self) -> bool:
+        """Whether the engine may take long over an answer, which nothing interrupts."""
+
     def describe(self, sandbox: Sandbox, name: str) -> list[ToolSpec]:
         """Ask the component for its tools; what it says wrongly becomes a problem of the spec."""
 
@@ -116,6 +120,10 @@ class _AgentWorld(NamedTuple):
     description: Export
     typed: bool
 
+    @property
+    def converts_slowly(self) -> bool:
+        return self.execute.converts_slowly
+
     def describe(self, sandbox: Sandbox, name: str) -> list[ToolSpec]:
         problems: list[str] = []
         description = _description(sandbox.call(self.description), problems)
@@ -140,6 +148,10 @@ class _ProviderWorld(NamedTuple):
     name: str
     list_tools: Export
     invoke: Export
+
+    @property
+    def converts_slowly(self) -> bool:
+        return self.invoke.converts_slowly
 
     def describe(self, sandbox: Sandbox, name: str) -> list[ToolSpec]:
         specs: dict[str, ToolSpec] = {}

@@ -231,6 +231,7 @@ valrecord_new_uninit = _function(_quick, "wasmtime_component_valrecord_new_unini
 valflags_new_uninit = _function(_quick, "wasmtime_component_valflags_new_uninit", None, P, N)
 val_new = _function(_quick, "wasmtime_component_val_new", P, P)
 val_delete = _function(_quick, "wasmtime_component_val_delete", None, P)
+val_delete_slow = _function(_blocking, "wasmtime_component_val_delete", None, P)
 resource_host_new = _function(_quick, "wasmtime_component_resource_host_new", P, B, c_uint32, c_uint32)
 resource_host_rep = _function(_quick, "wasmtime_component_resource_host_rep", c_uint32, P)
 resource_host_type = _function(_quick, "wasmtime_component_resource_host_type", c_uint32, P)

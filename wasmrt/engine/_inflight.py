@@ -19,6 +19,9 @@ class GuestCall(Protocol):
     def charge_values(self, count: int) -> None:
         """Count values about to be made of what the guest passed; raise when a budget or the deadline is spent."""
 
+    def charge_text(self, size: int) -> None:
+        """Look at the bytes of a long text before it is copied; raise when it is over what the call may answer."""
+
     def fail(self, error: BaseException) -> None:
         """Keep the first failure; the guest is stopped."""
 
@@ -28,6 +31,13 @@ class GuestCall(Protocol):
 
 calls: dict[int, GuestCall] = {}
 """By the number in their store's data slot."""
+
+
+def charge_text(context: int, size: int) -> None:
+    """Have the call of a store look at a long text that is about to be lifted."""
+    call = calls.get(_ffi.context_get_data(context) or 0)
+    if call is not None:
+        call.charge_text(size)
 
 
 def charge_values(context: int, count: int) -> None:

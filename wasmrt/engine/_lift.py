@@ -12,7 +12,7 @@ from struct import Struct
 from typing import Any
 
 from wasmrt.engine import _ffi
-from wasmrt.engine._inflight import charge_values
+from wasmrt.engine._inflight import charge_text, charge_values
 from wasmrt.engine._traps import fault
 from wasmrt.engine._types import (
     EnumType,
@@ -36,6 +36,8 @@ _string_at = ctypes.string_at
 _vector_at = _ffi.Vector.from_address  # faster than reading bytes and unpacking them
 _pointer_at = ctypes.c_uint64.from_address
 _CHUNK = 2048
+_LONG_TEXT_BYTES = 1024 * 1024
+"""Texts over this are looked at before they are copied: a copy takes time that nothing interrupts."""
 _SIZE, _ENTRY = _ffi.VALUE_SIZE, _ffi.ENTRY_SIZE
 _NAME_SIZE = _ENTRY - _SIZE
 
@@ -87,9 +89,11 @@ def _text(size: int, data: int) -> str:
     return _string_at(data, size).decode("utf-8") if size else ""
 
 
-def _string(address: int, _context: int) -> str:
+def _string(address: int, context: int) -> str:
     vector = _vector_at(address + PAYLOAD)
     size = vector.size
+    if size > _LONG_TEXT_BYTES:
+        charge_text(context, size)
     return _string_at(vector.data, size).decode("utf-8") if size else ""
 
 

@@ -24,7 +24,7 @@ from wasmrt.engine._reflect import resource_key
 from wasmrt.engine._resources import number_of
 from wasmrt.engine._signals import reshield, shield, unshielded
 from wasmrt.engine._traps import fault
-from wasmrt.engine._types import FuncType, InterfaceType
+from wasmrt.engine._types import FuncType, InterfaceType, converts_slowly
 from wasmrt.errors import InternalError, UnknownImportError
 from wasmrt.limits import MAX_HOST_TEXT_BYTES
 
@@ -116,6 +116,13 @@ class Linker:
         self.component = component
         pairs = resolve(component.type.imports, interfaces)
         _refuse_loose_imports(component)
+        self.converts_slowly = any(
+            converts_slowly(kind)
+            for interface in component.type.imports
+            for _, function in interface.functions
+            for _, kind in function.params
+        )
+        """Whether the engine may take long over what the guest passes to an import, which nothing interrupts."""
         self._ids: list[int] = []
         self.pointer: int = _ffi.linker_new(component.engine.pointer)
         weakref.finalize(self, _unlink, self.pointer, self._ids).atexit = False

@@ -15,7 +15,7 @@ from wasmrt.engine._linker import Linker
 from wasmrt.engine._lower import CallArena, Lowerer, LowerError, lowerer
 from wasmrt.engine._signals import begin, deliver, end
 from wasmrt.engine._traps import EngineFault, fault
-from wasmrt.engine._types import FuncType
+from wasmrt.engine._types import FuncType, converts_slowly
 from wasmrt.errors import InternalError
 
 _SIZE = _ffi.VALUE_SIZE
@@ -57,6 +57,8 @@ class Export:
         self.index = _export_index(linker.component.pointer, path)
         self.lowerers: tuple[Lowerer, ...] = tuple(lowerer(param) for _, param in kind.params)
         self.lift: Lifter | None = None if kind.result is None else lifter(kind.result)
+        self.converts_slowly = kind.result is not None and converts_slowly(kind.result)
+        """Whether the engine may take long over a result, which nothing interrupts."""
 
 
 def _export_index(component: int, path: tuple[str, ...]) -> int:
@@ -193,7 +195,7 @@ class Sandbox:
         try:
             return export.lift(at, context)
         finally:
-            _ffi.val_delete(at)
+            (_ffi.val_delete_slow if export.converts_slowly else _ffi.val_delete)(at)
 
     @property
     def fuel_used(self) -> int:

@@ -212,6 +212,12 @@ def walk(kind: WitType) -> Iterator[WitType]:
         yield from walk(inner)
 
 
+def converts_slowly(kind: WitType) -> bool:
+    """Whether the engine makes a value of its own, with memory of its own, for each of many elements."""
+    elements = [inner.element for inner in walk(kind) if isinstance(inner, ListType)]
+    return any(not isinstance(element, Primitive) or element.name == "string" for element in elements)
+
+
 def _children(kind: WitType) -> tuple[WitType, ...]:
     match kind:
         case ListType(element):

@@ -1,0 +1,132 @@
+"""Guests whose values the engine may take long to convert run on a thread of their own, so that their caller is
+answered at the deadline all the same.
+
+Between guest and host the engine turns up to 128 MiB of values into its own form before any of our code sees one.
+Nothing interrupts that: neither fuel nor epochs, and the C API has no setting for it. So the caller waits for the
+thread, and not beyond its deadline; the thread drops its guest as soon as the engine lets go of it.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections import deque
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+
+from wasmrt.context import CallContext
+from wasmrt.errors import InternalError
+
+_GRACE_SECONDS = 0.05
+"""A guest that stops at its deadline by itself, as nearly all do, gets this long to say so."""
+_IDLE_SECONDS = 10.0
+_MAX_IDLE = 16
+
+
+class Apart:
+    """Threads that run one guest each and are kept a while for the next; as many as there are calls at once."""
+
+    def __init__(self) -> None:
+        self._idle: deque[_Worker] = deque()
+        self._closed = False
+
+    def run(self, context: CallContext, guest: Callable[[], str], after: Callable[[], None]) -> str:
+        """Run `guest` on another thread and return what it returns.
+
+        Where nobody waits any more when it ends, the call is marked as abandoned, and `after` is called there then.
+
+        Raises:
+            DeadlineExceededError: it has not ended at the call's deadline.
+            BaseException: what `guest` raises, or what interrupted the wait.
+        """
+        task = _Task(guest, after)
+        try:
+            worker = self._idle.pop()
+        except IndexError:
+            worker = _Worker(self)
+        worker.tasks.put(task)
+        try:
+            ended = task.ended.acquire(timeout=context.remaining() + _GRACE_SECONDS)
+        except BaseException:  # a signal's handler raised
+            context.cancel()
+            context.abandoned = task.claim()
+            raise
+        if not ended:
+            if task.claim():
+                context.abandoned = True
+                raise context.interruption() or InternalError("a wait ended before its time")
+            task.ended.acquire()  # it has ended just now
+        if task.error is not None:
+            raise task.error
+        return task.answer
+
+    def close(self) -> None:
+        """End the threads that wait; one with a guest ends with it."""
+        self._closed = True
+        while self._idle:
+            self._idle.pop().tasks.put(None)
+
+    def keep(self, worker: _Worker) -> bool:
+        """Take a thread back that has nothing to do; False where it is not wanted."""
+        if self._closed or len(self._idle) >= _MAX_IDLE:
+            return False
+        self._idle.append(worker)
+        return True
+
+    def let_go(self, worker: _Worker) -> bool:
+        """Whether a thread that has waited long may end: False where a task is on its way to it."""
+        try:
+            self._idle.remove(worker)
+        except ValueError:
+            return False
+        return True
+
+
+class _Task:
+    __slots__ = ("_claimed", "_variables", "after", "answer", "ended", "error", "guest")
+
+    def __init__(self, guest: Callable[[], str], after: Callable[[], None]) -> None:
+        self.guest = guest
+        self.after = after
+        self.answer = ""
+        self.error: BaseException | None = None
+        self.ended = threading.Lock()
+        self.ended.acquire()
+        self._claimed = threading.Lock()
+        self._variables = contextvars.copy_context()
+
+    def claim(self) -> bool:
+        """Whoever is first has the last word: the thread that ends, or the caller that no longer waits."""
+        return self._claimed.acquire(blocking=False)
+
+    def work(self) -> None:
+        try:
+            self.answer = self._variables.run(self.guest)
+        except BaseException as error:
+            self.error = error
+        if self.claim():
+            self.ended.release()
+        else:
+            self.after()
+
+
+class _Worker(threading.Thread):
+    def __init__(self, home: Apart) -> None:
+        super().__init__(name="wasmrt-guest", daemon=True)
+        self.tasks: SimpleQueue[_Task | None] = SimpleQueue()
+        self._home = home
+        self.start()
+
+    def run(self) -> None:
+        wanted = True
+        while wanted:
+            try:
+                task = self.tasks.get(timeout=_IDLE_SECONDS)
+            except Empty:
+                wanted = not self._home.let_go(self)
+                continue
+            if task is None:
+                return
+            task.work()
+            del task
+            wanted = self._home.keep(self)
