@@ -5,6 +5,7 @@ Run: pytest benches/bench_leaks.py --benchmark-columns=median,ops -s
 
 from __future__ import annotations
 
+import json
 import os
 import string
 import subprocess
@@ -215,6 +216,9 @@ def changed(recipe: Recipe, random: Random) -> Recipe:
 
 def as_slow_as_can_be_found(cost: Callable[[bytes], float]) -> Iterator[tuple[str, bytes]]:
     """Yield look-alikes that take long: the slowest of one kind, and where a greedy search over mixes ends."""
+    for joiner in (" ", "-"):
+        everything = Recipe(len(RULES), 0.2, 0.95, joiner, fresh=True, refused_every=0)
+        yield str(everything), repeated(everything.text(Random(1), 2 * MB), 10 * MB)
     alone = sorted(refused_alone().items(), key=lambda item: -cost(repeated(item[1].encode(), MB)))
     yield from ((kind, repeated(text.encode(), 10 * MB)) for kind, text in alone[:5])
 
@@ -289,6 +293,42 @@ def test_primed_scan_of_a_mebibyte(benchmark: Any) -> None:
     print(f"\n1 MiB of JSON: formats {without * 1e3:.1f} ms, and one secret {(with_one - without) * 1e3:.1f} ms")
     benchmark.pedantic(lambda: primed.scan_bytes(text), rounds=3)
     assert with_one < 0.010
+
+
+def escaped_to_be_slow() -> dict[str, bytes]:
+    """What takes long to open, and holds nothing."""
+    random = Random(9)
+    return {
+        "escapes of every kind": rb"&lt;%41\n&amp;%2541\\u0041 &#65;%25",
+        "HTML": b"&lt;a",
+        "percent signs in layers": b"%252525252541a",
+        "backslashes": b"\\",
+        "words of base 32": b"ABCDEFGHIJKLMNOPQRSTUVWXYZABCD ",
+        "words of base 64": b"abcdefghijklmnopqrstuvwxyzABCD ",
+        "numbers": ", ".join(str(random.randrange(32, 127)) for _ in range(4000)).encode(),
+        "full width": "\uff28\uff45\uff4c\uff4c\uff4f ".encode(),
+    }
+
+
+def test_primed_texts_made_to_be_slow(benchmark: Any) -> None:
+    """Beside source code as a JSON string, which is full of escapes by nature."""
+    random = Random(3)
+    secrets = {f"k{i}": "".join(random.choices(ALNUM, k=40)) for i in range(9)} | {
+        "e": "ab%41cd&lt;ef" + "\\u0041gh-ij"
+    }
+    scanner = DETECTOR.primed(secrets)
+    natural = repeated(json.dumps(CLEAN[:MB].decode("utf-8", "replace")).encode(), 4 * MB)
+    scanner.scan_bytes(natural)
+    base = min(_timed(lambda: scanner.scan_bytes(natural)) for _ in range(2))
+    print(f"\nsource as JSON, 4 MB, ten secrets: {base * 1e3:.0f} ms")
+    slow = {}
+    for kind, seed in escaped_to_be_slow().items():
+        seconds = min(_timed(partial(scanner.scan_bytes, repeated(seed, 4 * MB))) for _ in range(2))
+        print(f"{kind:>26}: {seconds / base:5.2f} times that")
+        if seconds / base > 5:
+            slow[kind] = round(seconds / base, 2)
+    benchmark.pedantic(lambda: scanner.scan_bytes(natural), rounds=1)
+    assert not slow, slow
 
 
 def test_beside_detect_secrets(benchmark: Any) -> None:
