@@ -42,7 +42,12 @@ def _answer(name: str, about: str, body: Body, *expects: type[WasmrtError]) -> A
 ANSWERS = (
     _answer("output-of-fifty-megabytes", "answers with 50 MB", _says_filled(b"x", 50_000_000), OutputLimitError),
     _answer("deep-output", "answers with a million open brackets", _says_filled(b"[", 1_000_000), GuestOutputError),
-    _answer("error-of-fifty-megabytes", "fails with 50 MB", _says_filled(b"x", 50_000_000, as_error=True), GuestError),
+    _answer(
+        "error-of-fifty-megabytes",
+        "fails with 50 MB",
+        _says_filled(b"x", 50_000_000, as_error=True),
+        OutputLimitError,
+    ),
     _answer("long-number", "answers with a number of 100,000 digits", _says_filled(b"7", 100_000), GuestOutputError),
     _answer("invalid-utf-8", "answers with bytes that are not UTF-8", _says(b'"\xff\xfe\xc0"'), TrapError),
     _answer("nearly-json", "answers with a trailing comma", _says(b'{"a": 1,}'), GuestOutputError),
