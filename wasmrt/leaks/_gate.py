@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import contextlib
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -77,29 +78,31 @@ class Ahead:
     Both go through the text inside RE2, which holds no lock of the interpreter.
     """
 
-    __slots__ = ("_data", "_done", "_gate", "_touched")
+    __slots__ = ("_data", "_done", "_free", "_gate", "_touched")
 
     def __init__(self, gate: Callable[[], Gate], data: bytes) -> None:
         self._gate = gate
         self._data = data
-        self._touched: Touched | None = None
+        self._touched = Touched()
+        self._free = _thread.allocate_lock()
+        """Taken by whoever comes first."""
         self._done = _thread.allocate_lock()
         self._done.acquire()
-        try:
+        with contextlib.suppress(RuntimeError):  # no thread can be had
             _thread.start_new_thread(self._run, ())  # `threading` would wait until it runs
-        except RuntimeError:  # no thread can be had: the answer is found when it is asked for
-            self._done.release()
 
     def touched(self) -> Touched:
-        """Return the answer; waits for it."""
+        """Return the answer, found here where every processor was busy with something else until now."""
+        self._run()
         with self._done:
-            return self._touched or self._gate().touched(self._data)
+            return self._touched
 
     def _run(self) -> None:
-        try:
-            self._touched = self._gate().touched(self._data)
-        finally:
-            self._done.release()
+        if self._free.acquire(blocking=False):
+            try:
+                self._touched = self._gate().touched(self._data)
+            finally:
+                self._done.release()
 
 
 def _distinctive(text: bytes) -> bytes:
