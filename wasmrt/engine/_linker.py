@@ -16,10 +16,11 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from wasmrt.engine import _ffi
+from wasmrt.engine._arena import OwnedArena
 from wasmrt.engine._engine import Component
 from wasmrt.engine._inflight import calls
 from wasmrt.engine._lift import Lifter, lifter
-from wasmrt.engine._lower import Lowerer, OwnedArena, lowerer
+from wasmrt.engine._lower import Lowerer, lowerer
 from wasmrt.engine._reflect import resource_key
 from wasmrt.engine._resources import number_of
 from wasmrt.engine._signals import reshield, shield, unshielded

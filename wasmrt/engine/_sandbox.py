@@ -9,10 +9,11 @@ from types import TracebackType
 from typing import Any
 
 from wasmrt.engine import _ffi
+from wasmrt.engine._arena import CallArena
 from wasmrt.engine._inflight import GuestCall, calls
 from wasmrt.engine._lift import Lifter, lifter
 from wasmrt.engine._linker import Linker
-from wasmrt.engine._lower import CallArena, Lowerer, LowerError, lowerer
+from wasmrt.engine._lower import Lowerer, LowerError, lowerer
 from wasmrt.engine._signals import begin, deliver, end
 from wasmrt.engine._traps import EngineFault, fault
 from wasmrt.engine._types import FuncType, converts_slowly

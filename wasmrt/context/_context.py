@@ -6,12 +6,13 @@ capabilities: it only counts, waits and remembers.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from wasmrt.context._clock import Clock, SystemClock
+from wasmrt.context._services import Services
 from wasmrt.errors import (
     BudgetExceededError,
     CancelledError,
@@ -20,7 +21,6 @@ from wasmrt.errors import (
     RuntimeClosedError,
 )
 from wasmrt.limits import (
-    CLOCK_RESOLUTION_NS,
     MAX_DECISIONS,
     MAX_HOST_CALLS,
     MAX_HTTP_REQUESTS,
@@ -34,108 +34,12 @@ from wasmrt.model import Decision, LogEntry, LogLevel, Usage
 
 if TYPE_CHECKING:
     from wasmrt.capabilities import Capabilities
-    from wasmrt.leaks import LeakDetector, LeakScanner
+    from wasmrt.leaks import LeakScanner
     from wasmrt.net import SecretsView
 
 Part = TypeVar("Part")
 LOG_OVERLAP_BYTES = 8192
 _TRUNCATED = "... (truncated)"
-
-
-class Clock(Protocol):
-    """Where a guest's time and randomness come from."""
-
-    def now_ns(self) -> int:
-        """Unix time in nanoseconds."""
-
-    def monotonic_ns(self) -> int:
-        """Nanoseconds since an arbitrary start."""
-
-    def random_bytes(self, count: int) -> bytes: ...
-
-    def sleep(self, context: CallContext, seconds: float) -> None:
-        """Let `seconds` pass for the guest, within the call's deadline."""
-
-
-class SystemClock:
-    """Real time, cut to a millisecond for the wall clock, and the system's randomness."""
-
-    resolution_ns = 1_000_000
-    monotonic_resolution_ns = CLOCK_RESOLUTION_NS
-
-    def now_ns(self) -> int:
-        return time.time_ns() // self.resolution_ns * self.resolution_ns
-
-    def monotonic_ns(self) -> int:
-        # Cut as well: a fine timer is what cache-timing attacks are made of.
-        return time.monotonic_ns() // self.monotonic_resolution_ns * self.monotonic_resolution_ns
-
-    def random_bytes(self, count: int) -> bytes:
-        return os.urandom(count)
-
-    def sleep(self, context: CallContext, seconds: float) -> None:
-        context.wait(seconds)
-
-
-class LogicalClock:
-    """Time that moves only when it is read or slept, and randomness from a seed: the same call replays the same."""
-
-    resolution_ns = 1_000_000
-
-    def __init__(self, *, seed: int = 0, start_ns: int = 1_767_225_600_000_000_000) -> None:
-        self._elapsed_ns = 0
-        self._start_ns = start_ns
-        from random import Random  # only for calls that are to be replayed
-
-        self._random = Random(seed)  # noqa: S311 - repeatable on purpose; never used for secrets
-
-    def now_ns(self) -> int:
-        return self._start_ns + self._tick()
-
-    def monotonic_ns(self) -> int:
-        return self._tick()
-
-    def random_bytes(self, count: int) -> bytes:
-        return self._random.randbytes(count)
-
-    def sleep(self, context: CallContext, seconds: float) -> None:
-        context.check()
-        self._elapsed_ns += int(seconds * 1e9)
-
-    def _tick(self) -> int:
-        self._elapsed_ns += self.resolution_ns
-        return self._elapsed_ns
-
-
-class HttpDoor(Protocol):
-    """wasmrt.net's door: judges, sends and scrubs one request, or raises `HttpFailure`; `open` waits for the head."""
-
-    def fetch(self, call: Any, request: Any) -> Any: ...
-    def open(self, call: Any, request: Any) -> Any: ...
-
-
-class Workspace(Protocol):
-    """wasmrt.workspace's reader: raises `CapabilityDeniedError` for what it refuses."""
-
-    def read(self, path: str) -> bytes: ...
-    def list(self, path: str = "") -> Any: ...
-
-
-class ToolInvoker(Protocol):
-    """call/'s way to another tool by alias: raises `ToolError` or `CapabilityDeniedError`."""
-
-    def invoke(self, context: CallContext, alias: str, params: str) -> str: ...
-
-
-class Services(NamedTuple):
-    """What the host offers a tool beyond its call's bookkeeping; None where nothing is configured."""
-
-    detector: LeakDetector
-    http: HttpDoor | None = None
-    workspace: Workspace | None = None
-    secrets_of: Callable[[str], SecretsView] | None = None
-    """From a user to the view of that user's secrets, and of nobody else's."""
-    tools: ToolInvoker | None = None
 
 
 _SYSTEM_CLOCK = SystemClock()
