@@ -1,4 +1,4 @@
-"""The guarded way out. `HttpDoor.fetch` is the order of the checks; each step may refuse."""
+"""The guarded way out. `HttpDoor.open` is the order of the checks; each step may refuse."""
 
 from __future__ import annotations
 
@@ -8,19 +8,17 @@ from contextlib import closing
 from types import TracebackType
 
 from wasmrt.capabilities import (
-    AllowlistValidator,
     HttpCapability,
     InvalidUrlError,
     ParsedUrl,
     parse_url,
 )
 from wasmrt.errors import ExternalServiceError, RateLimitedError
-from wasmrt.leaks import Direction
 from wasmrt.limits import MAX_HTTP_REQUESTS, MAX_OWN_RESPONSE_BYTES
-from wasmrt.model import Decision, Reason
+from wasmrt.model import Reason
 from wasmrt.net._answer import Answer
 from wasmrt.net._exchange import Exchange
-from wasmrt.net._headers import Headers, header_bytes, partial_header, request_problem, wire_headers
+from wasmrt.net._headers import Headers, wire_headers
 from wasmrt.net._incoming import Account, Incoming
 from wasmrt.net._injector import CredentialInjector, Injected
 from wasmrt.net._judging import judged_addresses
@@ -31,14 +29,22 @@ from wasmrt.net._model import (
     HttpRequest,
     HttpResponse,
     NetworkConfig,
-    SecretValue,
 )
-from wasmrt.net._parameters import overridden_method
 from wasmrt.net._rates import RateLimiter
 from wasmrt.net._resolver import SystemResolver
+from wasmrt.net._steps import (
+    allow,
+    check_headers,
+    check_parameters,
+    deadline_of,
+    denied,
+    inject,
+    parse,
+    refuse,
+    renew,
+    scan,
+)
 from wasmrt.net._wire import Transport, WireRequest, wire_budget
-
-_SHORT_CHARS = 16
 
 
 class HttpDoor:
@@ -76,20 +82,20 @@ class HttpDoor:
         Raises:
             HttpFailure: why there is no response; nothing else.
         """
-        url = _parse(call, request)
-        http = _allow(call, url, request)
+        url = parse(call, request)
+        http = allow(call, url, request)
         self._charge(call, http)
         injector = CredentialInjector(http)
-        _check_headers(call, http, injector, url, request)
-        _check_parameters(call, http, url, request)
-        _scan(call, url, request)
-        ends_at = _ends_at(call, http, request)
+        check_headers(call, http, injector, url, request)
+        check_parameters(call, http, url, request)
+        scan(call, url, request)
+        ends_at = deadline_of(call, http, request)
         addresses = self._judge(call, url, ends_at)
-        injected = _inject(call, injector, url, request)
+        injected = inject(call, injector, url, request)
         incoming = self._exchange(call, http, request, injected, addresses, ends_at)
-        if incoming.status == 401 and (renewed := _renew(call, injected)) and self._may_retry(call, http):
+        if incoming.status == 401 and (renewed := renew(call, injected)) and self._may_retry(call, http):
             incoming.close()
-            injected = _inject(call, injector, url, request, renewed)
+            injected = inject(call, injector, url, request, renewed)
             incoming = self._exchange(call, http, request, injected, addresses, ends_at)
         return Answer(call, incoming, injected.secret_names, bodyless=request.method.upper() == "HEAD")
 
@@ -119,11 +125,11 @@ class HttpDoor:
     def _charge(self, call: DoorCall, http: HttpCapability) -> None:
         if not call.charge_http_request():
             rule = f"a call may send {MAX_HTTP_REQUESTS} requests"
-            raise _refuse(call, Reason.REQUEST_BUDGET, rule, "ask for more in one request", FailureKind.EXECUTOR)
+            raise refuse(call, Reason.REQUEST_BUDGET, rule, "ask for more in one request", FailureKind.EXECUTOR)
         try:
             self._rates.check_and_record(call.user, call.tool, http.rate_limit)
         except RateLimitedError as error:
-            failure = _refuse(call, Reason.RATE_LIMITED, error.message, error.hint, FailureKind.EXECUTOR)
+            failure = refuse(call, Reason.RATE_LIMITED, error.message, error.hint, FailureKind.EXECUTOR)
             failure.retry_after_seconds = error.retry_after_seconds
             raise failure from None
         except ExternalServiceError as error:
@@ -141,10 +147,10 @@ class HttpDoor:
         if decision.allowed:
             return addresses
         if decision.reason is not Reason.NO_ADDRESS:
-            raise _denied(call, decision)
+            raise denied(call, decision)
         if time.monotonic() >= call.deadline:
             raise HttpFailure(FailureKind.EXECUTOR, "deadline-exceeded", "the call's time is over")
-        raise _denied(call, decision, FailureKind.OPERATION_FAILED)
+        raise denied(call, decision, FailureKind.OPERATION_FAILED)
 
     def send_own(
         self, method: str, url: str, headers: Headers, body: bytes | None, *, timeout_seconds: float
@@ -214,125 +220,3 @@ class HttpDoor:
             raise
         finally:
             account.charge()
-
-
-def _parse(call: DoorCall, request: HttpRequest) -> ParsedUrl:
-    try:
-        return parse_url(request.url)
-    except InvalidUrlError as error:
-        raise _refuse(call, Reason.INVALID_URL, error.message, error.hint) from None
-
-
-def _allow(call: DoorCall, url: ParsedUrl, request: HttpRequest) -> HttpCapability:
-    """Ask the allowlist about the parsed URL: the very value that is sent later."""
-    http = call.grant.http
-    if http is None:
-        raise _denied(call, call.grant.explain_http(request.method, request.url))
-    decision = AllowlistValidator(http.allowlist).check(url, request.method)
-    if not decision.allowed:
-        raise _denied(call, decision)
-    call.decide(decision._replace(subject=call.scanner.redact(decision.subject)))
-    return http
-
-
-def _check_headers(
-    call: DoorCall, http: HttpCapability, injector: CredentialInjector, url: ParsedUrl, request: HttpRequest
-) -> None:
-    body_bytes = len(request.body or b"")
-    problem = request_problem(request.headers, body_bytes, injector.owned_headers(url)) or injector.query_problem(url)
-    if problem is not None:
-        raise _refuse(call, Reason.HEADER_NOT_ALLOWED, problem, "leave it out; the host adds what is needed")
-    # SECURITY: a server that echoes would hand a credential out in parts, each too short to be recognised.
-    if (name := partial_header(request.headers)) is not None and injector.applies_to(url):
-        rule = f"{name} asks for a part of an answer, and a request with a credential gets the whole or nothing"
-        raise _refuse(call, Reason.HEADER_NOT_ALLOWED, rule, "leave it out and ask for the whole")
-    size = len(request.url) + header_bytes(request.headers) + body_bytes
-    if size > http.max_request_bytes:
-        rule = f"the request has {size} bytes and http.max_request_bytes is {http.max_request_bytes}"
-        raise _refuse(call, Reason.REQUEST_TOO_LARGE, rule, "send less, or raise it", FailureKind.INPUT)
-
-
-def _check_parameters(call: DoorCall, http: HttpCapability, url: ParsedUrl, request: HttpRequest) -> None:
-    validator = AllowlistValidator(http.allowlist)
-    denial = overridden_method(validator, url, request.method, request.headers, request.body)
-    if denial is not None:
-        rule = "the parameter _method may stand for a method that http.allowlist does not cover here"
-        raise _denied(call, denial._replace(rule=rule))
-
-
-def _scan(call: DoorCall, url: ParsedUrl, request: HttpRequest) -> None:
-    """Search what the guest wrote. It comes before injection, or the tool's own credential would be a find."""
-    report = call.scanner.scan_http_request(request.url, request.headers, request.body, direction=Direction.OUTWARD)
-    if report.should_block:
-        found = next(match for match in report.matches if str(match.action) == "block")
-        rule = f"{found.rule} in the request's {found.where.partition(':')[0]}"
-        decision = Decision(
-            False,
-            Reason.LEAK,
-            rule,
-            "a tool gets its credentials from http.credentials and never handles them",
-            "http",
-            f"{request.method} {url.origin}",
-        )
-        call.decide(decision)
-        raise HttpFailure(FailureKind.NETWORK_DENIED, "leak", f"the request holds a secret: {rule}", decision=decision)
-
-
-def _ends_at(call: DoorCall, http: HttpCapability, request: HttpRequest) -> float:
-    timeout = http.timeout_seconds
-    if request.timeout_seconds is not None:
-        timeout = min(timeout, max(0.0, request.timeout_seconds))
-    return min(call.deadline, time.monotonic() + timeout)
-
-
-def _inject(
-    call: DoorCall,
-    injector: CredentialInjector,
-    url: ParsedUrl,
-    request: HttpRequest,
-    renewed: dict[str, SecretValue] | None = None,
-) -> Injected:
-    def watch(name: str, value: str) -> None:
-        call.prime(name, value)
-        # SECURITY: a value too short to be told from a word would come back unrecognised, so it does not leave.
-        if len(value) < _SHORT_CHARS and not call.scanner.scan(value):
-            raise HttpFailure(
-                FailureKind.AUTH_REQUIRED,
-                "credential-unusable",
-                f"the secret {name} is too short to be recognised in an answer",
-                hint=f"set a longer one: wasmrt secret set {name}",
-            )
-
-    try:
-        return injector.inject(url, request.headers, call.secrets, watch, renewed=renewed)
-    except HttpFailure as failure:
-        if failure.decision is not None:
-            call.decide(failure.decision)
-        raise
-
-
-def _renew(call: DoorCall, injected: Injected) -> dict[str, SecretValue]:
-    """Ask for newer values of the credentials that the server has just refused."""
-    if call.secrets is None:
-        return {}
-    newer = {name: call.secrets.renewed(name) for name in injected.secret_names}
-    return {name: secret for name, secret in newer.items() if secret is not None}
-
-
-def _refuse(
-    call: DoorCall, reason: Reason, rule: str, hint: str | None, kind: FailureKind = FailureKind.NETWORK_DENIED
-) -> HttpFailure:
-    return _denied(call, Decision(False, reason, rule, hint=hint, capability="http"), kind)
-
-
-def _denied(call: DoorCall, decision: Decision, kind: FailureKind = FailureKind.NETWORK_DENIED) -> HttpFailure:
-    """Record a refusal and make the failure that tells it."""
-    # SECURITY: rule, hint and subject may quote the guest's URL, and a URL may hold a secret.
-    clean = call.scanner.redact
-    decision = decision._replace(
-        rule=clean(decision.rule),
-        hint=None if decision.hint is None else clean(decision.hint),
-        subject=clean(decision.subject),
-    )
-    call.decide(decision)
-    return HttpFailure(kind, str(decision.reason), decision.rule, decision=decision)
