@@ -125,7 +125,8 @@ class LeakScanner:
         direction: Direction = Direction.OUTWARD,
     ) -> LeakReport:
         """Find secrets in what is about to be sent: the URL raw and decoded, names and values of headers, the body."""
-        from wasmrt.leaks._layers import go_on, unescaped
+        from wasmrt.leaks._budget import go_on
+        from wasmrt.leaks._escapes import unescaped
 
         raw = url.encode("utf-8", "surrogatepass")
         matches = self._matches(raw, direction, "url")
@@ -199,7 +200,7 @@ class LeakScanner:
     ) -> list[LeakMatch]:
         if self._exact is None:
             return []
-        from wasmrt.leaks._layers import go_on
+        from wasmrt.leaks._budget import go_on
 
         found = list(self._exact.find(data, self._check or go_on, ahead))
         if not found:

@@ -15,8 +15,10 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from wasmrt.leaks._budget import PIECE_BYTES, Budget, go_on
+from wasmrt.leaks._escapes import holds_escapes, unescapings
 from wasmrt.leaks._gate import Ahead, Gate, Touched
-from wasmrt.leaks._layers import PIECE_BYTES, Budget, go_on, holds_escapes, is_packed, opened, unescapings
+from wasmrt.leaks._layers import is_packed, opened
 from wasmrt.leaks._pieces import Spelling, find_pieces, spellings
 
 if TYPE_CHECKING:
