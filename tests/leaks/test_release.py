@@ -92,8 +92,10 @@ def test_an_archive_is_held_to_its_end(pack) -> None:  # type: ignore[no-untyped
     assert stream.finish() == b"[REDACTED:secret:token]"
 
 
-def test_packed_lines_are_held_while_they_go_on() -> None:
-    hidden = base64.encodebytes(base64.b64encode(b"before " * 30 + SECRET.encode()))
+@pytest.mark.parametrize("indent", [b"", b"  ", b"\t"])
+def test_packed_lines_are_held_while_they_go_on(indent: bytes) -> None:
+    hidden = base64.encodebytes(base64.b64encode(b"before " * 30 + SECRET.encode())).replace(b"\n", b"\n" + indent)
+    hidden = hidden.removesuffix(indent)
     stream = new_stream()
     lines = (b"lines:\n" + hidden).splitlines(keepends=True)
     assert b"".join(map(stream.feed, lines)) == b"lines:\n"

@@ -107,13 +107,16 @@ def _lists(data: bytes) -> Iterator[tuple[int, int, bytes]]:
 
 
 def is_more(lines: bytes | bytearray) -> bool:
-    """Tell whether lines that follow a run are more of it."""
-    return not lines.translate(None, _PACKING + b"=\r\n") and b"\n\n" not in lines and b"\n\r" not in lines
+    """Tell whether whole lines that follow a run are more of it."""
+    texts = (line.strip(b" \t\r") for line in lines.split(b"\n")[:-1])
+    return all(text and not text.translate(None, _PACKING + b"=") for text in texts)
 
 
 def may_go_on(text: bytes) -> int:
     """Where a run begins that a line after this text may continue; the text's length where none does."""
     start = end = len(text)
+    if _LEAST_RUN not in text.translate(_MARKED):
+        return end
     while text.endswith(b"\n", 0, end):
         stop = end - (2 if text.endswith(b"\r\n", 0, end) else 1)
         begin = text.rfind(b"\n", 0, stop) + 1

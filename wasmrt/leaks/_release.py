@@ -97,7 +97,7 @@ class ReleasingStream:
         found = tuple(match for match in report.matches if match.action is not Action.WARN)
         for start, stop, _ in reversed(merged_spans(found)):
             if start < end < stop:
-                end = max(start, self._shown)
+                self._line = end = max(start, self._shown)  # and no look again before the next line's end
         shown = self._cut(found, end)
         behind = max(0, end - _CONTEXT_BYTES)
         del self._data[:behind]
