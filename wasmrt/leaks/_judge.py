@@ -29,9 +29,9 @@ def judge(rule: Rule, data: bytes, begin: int, start: int, end: int) -> bool | N
         return False if weighed and not is_documented(value) else None
     if rule.check and not CHECKS[rule.check](value):
         return None
-    if rule.entropy and entropy(value) < rule.entropy:
-        return None
     if not rule.placeholders and is_placeholder(value):
+        return None
+    if rule.entropy and entropy(value) < rule.entropy:
         return None
     return None if is_documented(value) else False
 
