@@ -15,7 +15,8 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 
 from wasmrt.context import CallContext
-from wasmrt.errors import InternalError
+from wasmrt.engine import give_memory_back
+from wasmrt.errors import BudgetExceededError, InternalError
 
 _GRACE_SECONDS = 0.05
 """A guest that stops at its deadline by itself, as nearly all do, gets this long to say so."""
@@ -39,7 +40,7 @@ class Apart:
             DeadlineExceededError: it has not ended at the call's deadline.
             BaseException: what `guest` raises, or what interrupted the wait.
         """
-        task = _Task(guest, after)
+        task = _Task(context, guest, after)
         try:
             worker = self._idle.pop()
         except IndexError:
@@ -83,9 +84,10 @@ class Apart:
 
 
 class _Task:
-    __slots__ = ("_claimed", "_variables", "after", "answer", "ended", "error", "guest")
+    __slots__ = ("_claimed", "_context", "_variables", "after", "answer", "ended", "error", "guest")
 
-    def __init__(self, guest: Callable[[], str], after: Callable[[], None]) -> None:
+    def __init__(self, context: CallContext, guest: Callable[[], str], after: Callable[[], None]) -> None:
+        self._context = context
         self.guest = guest
         self.after = after
         self.answer = ""
@@ -99,15 +101,18 @@ class _Task:
         """Whoever is first has the last word: the thread that ends, or the caller that no longer waits."""
         return self._claimed.acquire(blocking=False)
 
-    def work(self) -> None:
+    def work(self) -> bool:
+        """Run the guest; True where it made the engine hold so many values that their memory is worth giving back."""
         try:
             self.answer = self._variables.run(self.guest)
         except BaseException as error:
             self.error = error
+        flooded = isinstance(self._context.failure, BudgetExceededError)
         if self.claim():
             self.ended.release()
-        else:
-            self.after()
+            return flooded
+        self.after()
+        return True
 
 
 class _Worker(threading.Thread):
@@ -127,6 +132,8 @@ class _Worker(threading.Thread):
                 continue
             if task is None:
                 return
-            task.work()
+            flooded = task.work()
             del task
+            if flooded:
+                give_memory_back()
             wanted = self._home.keep(self)

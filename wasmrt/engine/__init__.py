@@ -18,7 +18,7 @@ from wasmrt.engine._config import (
 )
 from wasmrt.engine._disk import DiskCache
 from wasmrt.engine._engine import Component
-from wasmrt.engine._ffi import VERSION
+from wasmrt.engine._ffi import VERSION, give_memory_back
 from wasmrt.engine._header import check_header
 from wasmrt.engine._inflight import GuestCall
 from wasmrt.engine._linker import HostInterface, Linker, resolve, track
@@ -88,6 +88,7 @@ __all__ = [
     "WitType",
     "best_allocator",
     "check_header",
+    "give_memory_back",
     "plain",
     "resolve",
     "track",
