@@ -190,7 +190,8 @@ class LeakScanner:
 
     def _matches(self, data: bytes, direction: Direction, where: str) -> list[LeakMatch]:
         ahead = None if self._exact is None else self._exact.ahead(data)
-        matches = [] if self._engine.is_clear(data) else self._format_matches(data, direction, where)
+        clear = self._exact is not None and self._engine.is_clear(data)  # an unprimed scan has asked, where it pays
+        matches = [] if clear else self._format_matches(data, direction, where)
         if self._exact is not None:
             matches += self._exact_matches(data, direction, where, ahead)
         return _joined(matches) if matches else matches

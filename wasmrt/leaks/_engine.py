@@ -25,6 +25,8 @@ STRIDE_BYTES = 16 * BLOCK_BYTES
 """Neighbouring blocks that touch the same rule are searched as one, up to this; strides lie at fixed offsets."""
 _GATE_OVERLAP_BYTES = 256
 _GLANCE_BYTES = 512
+_SHORT_BYTES = 1024
+"""Up to this a text is asked for any gate before all else; a longer one mostly holds some, and would be read twice."""
 _QUICK_SCANS = 16
 """So many short texts are judged without the gate, which takes a while to build; a process that goes on builds it."""
 _QUICK_BYTES = BLOCK_BYTES
@@ -120,7 +122,7 @@ class RuleEngine:
 
     def is_clear(self, data: bytes) -> bool:
         """Whether a short text touches no rule, by one look and no more: what most calls answer is short and clean."""
-        return self._gate is not None and len(data) <= BLOCK_BYTES and not self._gate.Match(data)
+        return self._gate is not None and len(data) <= _SHORT_BYTES and not self._gate.Match(data)
 
     def find(
         self,
