@@ -112,6 +112,15 @@ def test_a_connection_with_an_answer_half_read_is_not_used_again(world: MakeWorl
     assert w.server.connections == 2
 
 
+def test_a_connection_whose_short_answer_nobody_reads_is_used_again(world: MakeWorld) -> None:
+    w = world(lambda r, c: http_response(f"number {len(w.server.requests)}".encode()))
+    for _ in range(3):
+        with opened(w) as answer:
+            assert answer.status == 200
+    assert w.get().body == b"number 4"
+    assert w.server.connections == 1
+
+
 def test_what_was_received_is_charged_as_it_comes(world: MakeWorld) -> None:
     script = Turns(*EVENTS)
     w = world(script)

@@ -125,8 +125,8 @@ class IncomingBody:
             raise self._exchange.too_large()
 
     def close(self) -> None:
-        """Let go of the connection: one with an answer that is half read carries no other."""
-        self._give_back(healthy=False)
+        """Let go of the connection. It carries another answer only where nothing of this one is still to come."""
+        self._give_back(healthy=self._connection is not None and self._connection.skip_rest())
 
     def _give_back(self, *, healthy: bool) -> None:
         connection, self._connection = self._connection, None

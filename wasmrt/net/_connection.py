@@ -82,6 +82,15 @@ class Connection:
             failure = self._told(error, exchange)
         raise failure
 
+    def skip_rest(self) -> bool:
+        """Pass over what is left of an answer, if all of it has come in; False where it would have to be waited for."""
+        try:
+            while isinstance(event := self._http.next_event(), h11.Data):
+                pass
+        except h11.RemoteProtocolError:
+            return False
+        return isinstance(event, h11.EndOfMessage)
+
     def rest(self) -> bool:
         """Make ready for the next exchange; False where the connection cannot have another.
 
