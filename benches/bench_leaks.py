@@ -28,7 +28,7 @@ from wasmrt.leaks._sample import example_of
 
 MB = 1_000_000
 ALNUM = string.ascii_letters + string.digits
-SECONDS_OF_A_FINDING = 20e-6
+SECONDS_OF_A_FINDING = 30e-6
 """What a true finding takes at most to weigh and to report."""
 DETECTOR = LeakDetector()
 RULES = {rule.id: rule for rule in builtin_rules()}

@@ -15,8 +15,8 @@ import zlib
 from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
-from itertools import pairwise
-from operator import sub
+from itertools import repeat
+from operator import and_, sub
 from pathlib import Path
 from typing import Any
 
@@ -57,14 +57,11 @@ def has_run(value: bytes, length: int) -> bool:
 
 def has_sequence(value: bytes, length: int) -> bool:
     """Tell whether `length` bytes in a row count up or down by one, as `abcdef` and `98765` do."""
-    for step in (1, -1):
-        if step * (length - 1) in map(sub, value[length - 1 :], value):  # else no stretch ends where it should
-            run = 1
-            for before, after in pairwise(value):
-                run = run + 1 if after - before == step else 1
-                if run >= length:
-                    return True
-    return False
+    far = length - 1
+    if far not in map(abs, map(sub, value[far:], value)):
+        return False  # no stretch ends as far from its beginning as it would
+    steps = bytes(map(and_, map(sub, value[1:], value), repeat(255)))
+    return b"\x01" * far in steps or b"\xff" * far in steps
 
 
 @lru_cache(maxsize=1)

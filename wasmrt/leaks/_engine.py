@@ -265,7 +265,7 @@ class RuleEngine:
             verdict = _judge(rule, data, match.start(), start, end)
             if verdict is not None:
                 yield Finding(rule, start, end, verdict)
-            elif not allowance.refuse(end - start, token=bool(rule.token), inside=data[start - 1 : start].isalnum()):
+            elif not allowance.refuse(end - start, inside=bool(rule.token) and data[start - 1 : start].isalnum()):
                 raise _ExhaustedError
             position = max(match.end() if verdict is not None else _after(match, start, end), match.start() + 1)
 

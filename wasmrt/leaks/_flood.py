@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from wasmrt.leaks._rules import Rule
 
 _FIRST_BYTES = 14_000_000
-"""What every text may use: all rules on its first 32 KiB, or two thousand refused candidates."""
+"""What every text may use: all rules on its first 32 KiB, or over a thousand refused candidates."""
 _MORE_PER_BYTE = 3
-_TOKEN_BYTES, _OTHER_BYTES, _INSIDE_BYTES = 4096, 8192, 3072
-"""A refused candidate takes as long as a rule takes for so many bytes: a token, a value beside a name, which takes
-longer to find, or what looks like a token in the middle of a word, as base64 is full of."""
+_REFUSAL_BYTES, _INSIDE_BYTES = 8192, 3072
+"""A refused candidate takes as long as a rule takes for so many bytes; less, where it looks like a token but stands in
+the middle of a word, as base64 is full of."""
 _LENGTH_SHARE = 48
 """What each byte adds to that where the candidate was weighed."""
 _FIRST_WORDS = 4096
@@ -65,12 +65,9 @@ class Allowance:
         self._left -= rule_bytes
         self.exhausted = False
 
-    def refuse(self, size: int, *, token: bool, inside: bool) -> bool:
+    def refuse(self, size: int, *, inside: bool) -> bool:
         """Pay for a refused candidate of so many bytes; False where nothing is left for another."""
-        if token and inside:
-            self._left -= _INSIDE_BYTES
-        else:
-            self._left -= (_TOKEN_BYTES if token else _OTHER_BYTES) + size * _LENGTH_SHARE
+        self._left -= _INSIDE_BYTES if inside else _REFUSAL_BYTES + size * _LENGTH_SHARE
         return self._left > 0
 
     def try_word(self, *, known: bool) -> bool:
