@@ -60,7 +60,7 @@ def test_attacks_leave_no_memory_threads_or_descriptors_behind(runtime: WasmTool
     for _ in range(3):
         round_of_attacks()
     assert _resident_bytes() < memory + _GROWTH
-    assert threading.active_count() == threads
+    assert threading.active_count() <= threads  # one that was kept for the next call may have ended
     assert len(os.listdir("/proc/self/fd")) == descriptors
 
 

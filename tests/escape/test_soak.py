@@ -21,7 +21,7 @@ def _bench() -> ModuleType:
 
 
 def test_calls_mixed_with_attacks_leave_nothing_behind() -> None:
-    result = _bench().soak(4000, 2000)
+    result = _bench().soak(6000, 4000)
     assert result["wrong"] == []
     assert result["attacks"] > 300
     assert result["descriptors_left"] == 0
