@@ -12,7 +12,6 @@ import contextvars
 import threading
 from collections import deque
 from collections.abc import Callable
-from queue import Empty, SimpleQueue
 
 from wasmrt.context import CallContext
 from wasmrt.engine import give_memory_back
@@ -45,7 +44,7 @@ class Apart:
             worker = self._idle.pop()
         except IndexError:
             worker = _Worker(self)
-        worker.tasks.put(task)
+        worker.give(task)
         try:
             ended = task.ended.acquire(timeout=context.remaining() + _GRACE_SECONDS)
         except BaseException:  # a signal's handler raised
@@ -65,7 +64,7 @@ class Apart:
         """End the threads that wait; one with a guest ends with it."""
         self._closed = True
         while self._idle:
-            self._idle.pop().tasks.put(None)
+            self._idle.pop().give(None)
 
     def keep(self, worker: _Worker) -> bool:
         """Take a thread back that has nothing to do; False where it is not wanted."""
@@ -118,18 +117,24 @@ class _Task:
 class _Worker(threading.Thread):
     def __init__(self, home: Apart) -> None:
         super().__init__(name="wasmrt-guest", daemon=True)
-        self.tasks: SimpleQueue[_Task | None] = SimpleQueue()
         self._home = home
+        self._task: _Task | None = None
+        self._called = threading.Lock()
+        self._called.acquire()
         self.start()
+
+    def give(self, task: _Task | None) -> None:
+        """Wake it with a task, or with None to end it; one that is idle and no other."""
+        self._task = task
+        self._called.release()
 
     def run(self) -> None:
         wanted = True
         while wanted:
-            try:
-                task = self.tasks.get(timeout=_IDLE_SECONDS)
-            except Empty:
+            if not self._called.acquire(timeout=_IDLE_SECONDS):
                 wanted = not self._home.let_go(self)
                 continue
+            task, self._task = self._task, None
             if task is None:
                 return
             flooded = task.work()
