@@ -27,7 +27,7 @@ from wasmrt.errors import (
     ToolError,
     WasmrtError,
 )
-from wasmrt.leaks import LeakScanner
+from wasmrt.leaks import Action, LeakScanner
 from wasmrt.limits import MAX_USER_BYTES
 from wasmrt.model import LogEntry, ToolOutput, Usage
 
@@ -187,7 +187,7 @@ def _scan(context: CallContext, result: Any, text: str) -> tuple[Any, str]:
     """The result without secrets. Truncation, where anybody wants it, comes after this and never before."""
     scanner = context.scanner
     report = scanner.scan(text)
-    if not report.matches:
+    if not report.matches or all(match.action is Action.WARN for match in report.matches):
         return result, text
     if report.should_block:
         raise LeakError(f"the tool's answer holds a secret ({report.matches[0].rule}) and was withheld")
