@@ -12,6 +12,7 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]  # the C functions: the Python ones build enums
 import contextlib
 import threading
+from operator import is_
 from typing import Any
 
 _WATCHED = tuple(
@@ -22,8 +23,13 @@ _WATCHED = tuple(
 _MAIN = threading.main_thread().ident
 _noted: dict[int, Any] = {}
 _note = _noted.setdefault  # takes (number, frame), is C, never raises
-_held: list[tuple[int, Any]] = []
+_seen: tuple[Any, ...] = (None,) * len(_WATCHED)
+"""What handled the watched signals last time; nearly always it still does."""
+_handlers: tuple[tuple[int, Any], ...] = ()
+"""Those of them that are Python's."""
+_held: tuple[tuple[int, Any], ...] = ()
 _here = threading.get_ident
+_getsignal, _set = _signal.getsignal, _signal.signal
 
 
 def begin() -> bool:
@@ -31,9 +37,13 @@ def begin() -> bool:
 
     One shield lasts from the first guest instruction of a store to its end: handlers are costly to exchange.
     """
-    if _here() != _MAIN or _held:
+    if _held or _here() != _MAIN:
         return False
-    _hold()
+    try:
+        _hold()
+    except BaseException:  # a signal came in the middle of it
+        _release()
+        raise
     return bool(_held)
 
 
@@ -78,18 +88,33 @@ def reshield() -> None:
 
 
 def _hold() -> None:
-    for number in _WATCHED:
-        handler = _signal.getsignal(number)
-        if callable(handler) and handler is not _note:
-            _held.append((number, handler))
-            _signal.signal(number, _note)
+    global _handlers, _held, _seen
+    seen = tuple(map(_getsignal, _WATCHED))
+    if not all(map(is_, seen, _seen)):
+        pairs = zip(_WATCHED, seen, strict=True)
+        _handlers = tuple((n, handler) for n, handler in pairs if callable(handler) and handler is not _note)
+        _seen = seen
+    _held = _handlers
+    for number, _ in _handlers:
+        _set(number, _note)
 
 
 def _release() -> None:
-    handlers = dict(_held)
-    for number, handler in handlers.items():
-        _signal.signal(number, handler)
-    _held.clear()
+    global _held
+    held, _held = _held, ()
+    try:
+        for number, handler in held:
+            _set(number, handler)
+    except BaseException:  # the first handler was back, and a signal for it came before the others were
+        for number, handler in held:
+            if _getsignal(number) is _note:
+                _set(number, handler)
+        raise
+    if _noted:
+        _tell(dict(held))
+
+
+def _tell(handlers: dict[int, Any]) -> None:
     while _noted:
         number, frame = _noted.popitem()
         handler = handlers.get(number)
