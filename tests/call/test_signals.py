@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from types import FrameType
 
 import pytest
 
 from tests.call.conftest import ECHO, Prepare
-from wasmrt import ResourceLimits
-from wasmrt.testing.attacks import Body
+from wasmrt import PreparedTool, ResourceLimits, WasmRuntimeConfig, WasmToolRuntime
+from wasmrt.engine import wat2wasm
+from wasmrt.engine._inflight import calls
+from wasmrt.testing.attacks import Body, tool
 
 LOOPS = {
     "in a host call": Body(
@@ -24,6 +27,36 @@ class Rung(BaseException):
     """Like KeyboardInterrupt: nobody's failure."""
 
 
+def ring(_number: int, _frame: FrameType | None) -> None:
+    raise Rung
+
+
+def is_interrupted_at(place: int, prepared: PreparedTool) -> bool:
+    """Call a tool, and raise where the handler of a signal could raise for the `place`th time; False beyond the last.
+
+    Python runs handlers when a function begins and when one of C has returned, if they are not held back.
+    """
+    seen = 0
+
+    def look(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal seen
+        if event in ("call", "c_return") and signal.getsignal(signal.SIGUSR1) is ring:
+            seen += 1
+            if seen > place:
+                sys.setprofile(None)
+                raise Rung
+
+    try:
+        sys.setprofile(look)
+        prepared.execute({})
+        sys.setprofile(None)
+    except Rung:
+        return True
+    finally:
+        sys.setprofile(None)
+    return False
+
+
 @pytest.mark.parametrize("where", LOOPS)
 @pytest.mark.parametrize("delay", [0.02, 0.05, 0.11])
 def test_what_a_handler_raises_reaches_the_caller_and_the_next_call_works(
@@ -31,9 +64,6 @@ def test_what_a_handler_raises_reaches_the_caller_and_the_next_call_works(
 ) -> None:
     assert threading.current_thread() is threading.main_thread()
     looping = prepare(LOOPS[where], name="loop", limits=ResourceLimits(timeout_seconds=20, fuel=2**60))
-
-    def ring(_number: int, _frame: FrameType | None) -> None:
-        raise Rung
 
     before = signal.signal(signal.SIGUSR1, ring)
     timer = threading.Timer(delay, signal.raise_signal, (signal.SIGUSR1,))
@@ -46,3 +76,45 @@ def test_what_a_handler_raises_reaches_the_caller_and_the_next_call_works(
         timer.join()
         signal.signal(signal.SIGUSR1, before)
     assert prepare(ECHO).execute({"still": "here"}).result == {"still": "here"}
+
+
+@pytest.mark.parametrize("execute", ["(call $ok)", "(drop (call $now-millis)) (call $ok)"])
+def test_a_handler_that_raises_anywhere_in_a_call_costs_neither_a_permit_nor_a_store(execute: str) -> None:
+    config = WasmRuntimeConfig(cache_compiled=False, max_concurrent_calls=1)
+    with WasmToolRuntime(config) as runtime:
+        body = Body(imports=("now-millis",), execute=execute)
+        prepared = runtime.prepare("tool", wat2wasm(tool(body)), limits=ResourceLimits(timeout_seconds=5))
+        prepared.execute({})
+        before = signal.signal(signal.SIGUSR1, ring)
+        try:
+            places = 0
+            while is_interrupted_at(places, prepared):
+                places += 1
+                assert calls == {}  # every store has ended
+                assert signal.getsignal(signal.SIGUSR1) is ring
+                prepared.execute({})  # the one permit is there
+            assert places > 20
+        finally:
+            signal.signal(signal.SIGUSR1, before)
+
+
+def test_of_two_signals_under_a_guest_both_are_told_though_the_first_handler_raises(prepare: Prepare) -> None:
+    looping = prepare(LOOPS["in the guest"], limits=ResourceLimits(timeout_seconds=20, fuel=2**60))
+    told: list[int] = []
+
+    def ring(number: int, _frame: FrameType | None) -> None:
+        told.append(number)
+        raise Rung
+
+    both = (signal.SIGUSR1, signal.SIGUSR2)
+    before = [signal.signal(number, ring) for number in both]
+    timer = threading.Timer(0.05, lambda: [signal.raise_signal(number) for number in both])
+    try:
+        timer.start()
+        with pytest.raises(Rung):
+            looping.execute({})
+        assert sorted(told) == sorted(both)
+    finally:
+        timer.join()
+        for number, handler in zip(both, before, strict=True):
+            signal.signal(number, handler)

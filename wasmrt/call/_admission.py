@@ -55,15 +55,16 @@ class Admission:
         self._await(waiter, context)
 
     def leave(self, context: CallContext) -> None:
+        """Give a permit back; does nothing where it was given back before, or never taken."""
+        key, user, held = id(context), context.user, self._held
         with self._lock:
-            if self._running.pop(id(context), None) is None:
-                return
-            user = context.user
+            if key in self._running:
+                del self._running[key]  # no call between this and the next: a signal's handler cannot come in between
+                held[user] -= 1
+                if not held[user]:
+                    del held[user]
             if self._idle is not None and not self._running:
                 self._idle.set()
-            self._held[user] -= 1
-            if not self._held[user]:
-                del self._held[user]
             if self._queues:
                 self._serve()
 
@@ -115,8 +116,9 @@ class Admission:
         return len(self._running) < self._total and self._held.get(user, 0) < self._per_user
 
     def _take(self, user: str, context: CallContext) -> None:
-        self._held[user] = self._held.get(user, 0) + 1
-        self._running[id(context)] = context
+        key, held = id(context), self._held.get(user, 0) + 1
+        self._held[user] = held  # as in `leave`: no call between this and the next
+        self._running[key] = context
 
     def _serve(self) -> None:
         # By turns: each user with room gets one, and goes to the back.

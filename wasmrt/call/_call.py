@@ -79,8 +79,8 @@ def call(
     if asked.on_open is not None:
         asked.on_open(context)
     try:
-        _admit(path, context)
         try:
+            _admit(path, context)
             guest = partial(_guest, path, program, spec, context, text, context_text)
             raw = path.apart.run(context, guest, partial(_leave, path, context)) if program.apart else guest()
             context.check()
@@ -91,6 +91,8 @@ def call(
                 _leave(path, context)
         output = _output(context, result, raw)
     except BaseException as error:
+        if not context.abandoned:
+            _leave(path, context)  # again, where a signal's handler raised in the middle of it
         failure = _failure(context, error)
         _record(path, program, context, getattr(failure, "usage", None) or context.usage(), failure)
         if failure is error:
@@ -120,6 +122,7 @@ def _guest(
                 sandbox.drop()
             else:
                 spares.retire(program, grant, sandbox)
+            sandbox.unshield()  # what a signal's handler raises comes after all is put away
 
 
 def _check(program: Program, spec: ToolSpec, asked: Asked) -> tuple[str, str | None]:
@@ -163,9 +166,11 @@ def _admit(path: CallPath, context: CallContext) -> None:
 
 
 def _leave(path: CallPath, context: CallContext) -> None:
-    context.release()
-    if len(context.tool_chain) == 1:
-        path.admission.leave(context)
+    try:
+        context.release()
+    finally:
+        if len(context.tool_chain) == 1:
+            path.admission.leave(context)
 
 
 def _lift(context: CallContext, text: str) -> tuple[Any, str]:

@@ -112,12 +112,12 @@ class Sandbox:
     )
 
     def __init__(self, linker: Linker, limits: StoreLimits, call: GuestCall) -> None:
+        self._shielded = begin()  # the first thing: nothing may come between a store and what puts it away
         engine = linker.component.engine
         self._linker = linker
         self._handle = handle = next(_handles)
         self._fuel = limits.fuel
         self._spent = 0
-        self._shielded = False
         self.started = False
         self.closed = False
         self._made = _now()
@@ -140,7 +140,6 @@ class Sandbox:
         Raises:
             EngineFault: instantiation trapped, was stopped, or is over the store's limits.
         """
-        self._shielded = self._shielded or begin()
         linker = self._linker
         error = _ffi.linker_instantiate(linker.pointer, self._context, linker.component.pointer, self._arena.instance)
         if error:
@@ -154,6 +153,7 @@ class Sandbox:
 
     def adopt(self, call: GuestCall) -> None:
         """Go on in the name of `call`, after `rest`; possibly on another thread."""
+        self._shielded = begin()
         calls[self._handle] = call
         self._ticker.enter()
         _ffi.context_set_epoch_deadline(self._context, 1)
@@ -174,7 +174,6 @@ class Sandbox:
         count = len(values)
         if count != len(lowerers):
             raise LowerError(f"the export takes {len(lowerers)} values, not {count}")
-        self._shielded = self._shielded or begin()
         context, arena = self._context, self._arena
         arena.reset(context)
         func = arena.func
@@ -210,10 +209,9 @@ class Sandbox:
         return self._fuel - int(left.value)
 
     def finish(self) -> None:
-        """End the guest: nothing of it runs from here on. Safe to call twice; the store is still to be dropped.
+        """End the guest: nothing of it runs from here on. Safe to call twice.
 
-        Raises:
-            BaseException: what the handler of a signal raises that came while the guest ran.
+        The store is still to be dropped, and signals are held back until `unshield`.
         """
         if self.closed:
             return
@@ -221,7 +219,15 @@ class Sandbox:
         self.closed = True
         calls.pop(self._handle, None)
         self._ticker.leave()
+
+    def unshield(self) -> None:
+        """Let signals through again, on the thread that made or adopted it, after its end. Safe to call twice.
+
+        Raises:
+            BaseException: what the handler of a signal raises that came in the meantime.
+        """
         if self._shielded:
+            self._shielded = False
             end()
 
     def drop(self) -> None:
@@ -237,15 +243,16 @@ class Sandbox:
         _arenas.append(self._arena)
 
     def close(self) -> None:
-        """`finish` and `drop`.
+        """`finish`, `drop` and `unshield`.
 
         Raises:
-            BaseException: as `finish`.
+            BaseException: as `unshield`.
         """
         try:
             self.finish()
         finally:
             self.drop()
+            self.unshield()
 
     def __enter__(self) -> Sandbox:
         return self

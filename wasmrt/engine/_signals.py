@@ -35,7 +35,7 @@ _getsignal, _set = _signal.getsignal, _signal.signal
 def begin() -> bool:
     """Hold signals back from here on, before C that may call back into Python; True where `end` has to follow.
 
-    One shield lasts from the first guest instruction of a store to its end: handlers are costly to exchange.
+    One shield lasts from the making of a store to its end: handlers are costly to exchange.
     """
     if _held or _here() != _MAIN:
         return False
@@ -115,8 +115,11 @@ def _release() -> None:
 
 
 def _tell(handlers: dict[int, Any]) -> None:
-    while _noted:
-        number, frame = _noted.popitem()
-        handler = handlers.get(number)
-        if handler is not None:
+    if not _noted:
+        return
+    number, frame = _noted.popitem()
+    try:
+        if (handler := handlers.get(number)) is not None:
             handler(number, frame)
+    finally:  # whatever it raises, the others are told too
+        _tell(handlers)
