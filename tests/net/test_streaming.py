@@ -95,6 +95,30 @@ def test_an_echoed_secret_is_replaced_in_whatever_pieces_it_comes(world: MakeWor
     assert SECRET.encode()[:8] not in body and SECRET.encode().hex()[:16].encode() not in body
 
 
+def test_a_secret_that_was_put_to_use_after_an_answer_began_is_replaced_in_it(world: MakeWorld) -> None:
+    script = Turns(b"nothing yet\n", f"you sent {SECRET}\n".encode())
+    w = world(script)
+    call = w.call()
+    with opened(w, call) as answer:
+        assert answer.read() == b"nothing yet\n"
+        call.prime("token", SECRET)  # as a second request does
+        script.was_read.release()
+        assert answer.read() == b"you sent [REDACTED:secret:token]\n"
+        script.was_read.release()
+
+
+def test_an_answer_that_was_closed_gives_nothing_of_the_next_on_its_connection(world: MakeWorld) -> None:
+    head = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+    w = world(lambda r, c: head + chunk(b"number %d\n" % len(w.server.requests)) + chunk(b"end\n") + b"0\r\n\r\n")
+    first = opened(w)
+    assert first.read() == b"number 1\n"
+    first.close()
+    with opened(w) as second:
+        assert w.server.connections == 1
+        assert first.read() == first.whole().body == b""
+        assert b"".join(iter(second.read, b"")) == b"number 2\nend\n"
+
+
 def test_a_connection_is_kept_once_its_answer_is_read_to_the_end(world: MakeWorld) -> None:
     w = world(lambda r, c: http_response(b"one line\n" * 9000))
     for _ in range(3):

@@ -28,10 +28,11 @@ class ReleasingStream:
     its length is shown at its end.
     """
 
-    __slots__ = ("_data", "_direction", "_line", "_packed", "_scanner", "_sealed", "_shown", "_started", "blocked")
+    __slots__ = ("_data", "_direction", "_line", "_packed", "_sealed", "_shown", "_started", "blocked", "scanner")
 
     def __init__(self, scanner: LeakScanner, direction: Direction) -> None:
-        self._scanner = scanner
+        self.scanner = scanner
+        """May be replaced at any time, by one that knows more."""
         self._direction = direction
         self._data = bytearray()
         """The last of what was shown, and all that was not."""
@@ -79,7 +80,7 @@ class ReleasingStream:
         fresh = bytes(self._data[self._shown : end])
         goes_on = may_go_on(fresh)
         self._packed = end if goes_on < len(fresh) else 0
-        begun = self._scanner.begun(bytes(self._data[:end])) - self._shown
+        begun = self.scanner.begun(bytes(self._data[:end])) - self._shown
         return self._shown + max(0, min(goes_on, _key_begun(fresh.lower()), begun))
 
     def _archive(self, size: int) -> int:
@@ -90,7 +91,7 @@ class ReleasingStream:
         return self._data.find(GZIP, start) if self._data.find(GZIP[0], start) >= 0 else -1
 
     def _release(self, end: int) -> bytes:
-        report = self._scanner.scan_bytes(bytes(self._data), direction=self._direction)
+        report = self.scanner.scan_bytes(bytes(self._data), direction=self._direction)
         self.blocked = next((match for match in report.matches if match.action is Action.BLOCK), None)
         if self.blocked:
             return b""

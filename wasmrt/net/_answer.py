@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from io import BytesIO
 from itertools import accumulate
 from types import TracebackType
@@ -33,7 +33,7 @@ class Answer:
     def __init__(self, call: DoorCall, incoming: Incoming, secret_names: Sequence[str], *, bodyless: bool) -> None:
         self._call = call
         self._incoming = incoming
-        self._pieces = iter(incoming)
+        self._pieces: Iterator[bytes | bytearray] = iter(incoming)
         self._stream: ReleasingStream | None = None
         self._ended = False
         self.status = incoming.status
@@ -71,8 +71,10 @@ class Answer:
         Raises:
             HttpFailure: as for `whole`.
         """
+        scanner = self._call.scanner.strict
         if self._stream is None:
-            self._stream = self._call.scanner.strict.releasing(direction=Direction.INWARD)
+            self._stream = scanner.releasing(direction=Direction.INWARD)
+        self._stream.scanner = scanner  # it knows what was injected since into requests that this answer may echo
         shown = b""
         while not shown and not self._ended:
             piece = next(self._pieces, None)
@@ -85,6 +87,7 @@ class Answer:
 
     def close(self) -> None:
         """Let go of the connection, whether all was read or not; more than once does nothing."""
+        self._pieces = iter(())  # SECURITY: from now on the connection may carry the answer to somebody else
         self._incoming.close()
 
     def __enter__(self) -> Answer:
