@@ -28,6 +28,7 @@ from wasmrt.errors import (
     TrapError,
     UnknownWorldError,
 )
+from wasmrt.limits import MAX_PARAMS_BYTES
 from wasmrt.testing.attacks import Body, tool
 
 
@@ -65,6 +66,25 @@ def test_params_nested_ten_thousand_deep_are_refused(prepare: Prepare) -> None:
         deep = [deep]
     with pytest.raises(InvalidParametersError, match="deep"):
         prepare().execute({"deep": deep})
+
+
+@pytest.mark.parametrize("count", [1, 1_100_000])
+def test_params_with_half_a_surrogate_pair_are_refused_whatever_their_size(prepare: Prepare, count: int) -> None:
+    with pytest.raises(InvalidParametersError):
+        prepare().execute({"text": "\udc80" * count})
+
+
+def test_an_answer_may_hold_escapes_and_be_larger_than_params_may_be(prepare: Prepare) -> None:
+    quoted = MAX_PARAMS_BYTES + 2048
+    large = Body(
+        text=b'"\\u00e9',
+        pages=70,
+        execute=f"""(memory.fill (i32.const 1031) (i32.const 120) (i32.const {quoted - 1031}))
+        (i32.store8 (i32.const {quoted}) (i32.const 34))
+        (call $say (i32.const 1024) (i32.const {quoted + 1 - 1024}))""",
+    )
+    limits = ResourceLimits(output_bytes=2 * MAX_PARAMS_BYTES)
+    assert prepare(large, limits=limits).execute({}).result == "\u00e9" + "x" * (quoted - 1031)
 
 
 def test_brackets_in_strings_do_not_count_as_depth(prepare: Prepare) -> None:

@@ -13,7 +13,7 @@ from wasmrt.call._admission import Admission
 from wasmrt.call._apart import Apart
 from wasmrt.call._audit import AuditRecord
 from wasmrt.call._outcome import from_exception
-from wasmrt.call._params import check_depth, decode, encoded, parsed
+from wasmrt.call._params import check_depth, check_unicode, decode, encoded, parsed
 from wasmrt.call._program import Program
 from wasmrt.call._spares import Spares
 from wasmrt.call._spec import ToolSpec
@@ -180,7 +180,7 @@ def _lift(context: CallContext, text: str) -> tuple[Any, str]:
         check_depth(text)
         result = decode(text)
         if "\\u" in text:
-            encoded(result).encode()  # half a surrogate pair is JSON, but no text that anybody could pass on
+            check_unicode(result)
         return result, text
     except (ValueError, RecursionError, InvalidParametersError) as error:
         raise GuestOutputError(

@@ -91,10 +91,21 @@ def encoded(params: Any) -> str:
         raise _too_deep() from error
     except (TypeError, ValueError) as error:
         raise InvalidParametersError(f"params are not JSON: {error}", hint="pass a JSON object") from error
-    if len(text) > MAX_PARAMS_BYTES or (len(text) * 4 > MAX_PARAMS_BYTES and len(text.encode()) > MAX_PARAMS_BYTES):
-        raise _too_large(len(text.encode("utf-8", "replace")))
+    if len(text) * 4 > MAX_PARAMS_BYTES:  # otherwise no text is over the cap
+        size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+        if size > MAX_PARAMS_BYTES:
+            raise _too_large(size)
     check_depth(text)
     return text
+
+
+def check_unicode(value: Any) -> None:
+    """Refuse half a surrogate pair in JSON data: that is JSON, but no text that anybody could pass on.
+
+    Raises:
+        ValueError: a text holds one.
+    """
+    _encode(value).encode()
 
 
 def check_depth(text: str) -> None:
