@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import keyring
+import keyring.backend
 import keyring.backends.fail
 import pytest
-from keyrings.alt.file import PlaintextKeyring
+from keyring.backends.chainer import ChainerBackend
+from keyrings.alt.file import EncryptedKeyring, PlaintextKeyring
 
 from wasmrt.errors import ConfigurationError, SecretBackendError, SecretError, SecretNotFoundError
 from wasmrt.secrets import EnvironmentSecrets, FileSecrets, KeyringSecrets, Secret, open_store, parse_env_file
@@ -31,6 +33,32 @@ def test_a_plain_text_keyring_counts_as_none(tmp_path: Path, monkeypatch: pytest
     assert isinstance(open_store(tmp_path, environ={}), FileSecrets)
     with pytest.raises(SecretBackendError, match="no keyring"):
         open_store(tmp_path, backend="keyring", environ={})
+
+
+def test_of_a_chain_of_keyrings_the_first_that_protects_secrets_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = [EncryptedKeyring(), PlaintextKeyring()]
+    monkeypatch.setattr(keyring.backend, "get_all_keyring", lambda: list(found))
+    monkeypatch.setattr(keyring, "get_keyring", ChainerBackend)
+    assert keyring.get_keyring().priority > 0
+    assert isinstance(open_store(tmp_path, environ={}), FileSecrets)
+    with pytest.raises(SecretBackendError, match="no keyring"):
+        open_store(tmp_path, backend="keyring", environ={})
+    kept: dict[tuple[str, ...], str] = {}
+    desktop = type(
+        "Desktop",
+        (),
+        {
+            "priority": 0.1,
+            "get_password": lambda self, *key: kept.get(key),
+            "set_password": lambda self, *given: kept.update({given[:-1]: given[-1]}),
+        },
+    )
+    found.append(desktop())
+    open_store(tmp_path, environ={}).set("local", "token", Secret("value"))
+    assert ("wasmrt/local", "token") in kept
+    assert not (tmp_path / "secrets").exists()
 
 
 def test_a_keyring_is_used_where_there_is_one_and_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,13 +71,21 @@ class KeyringSecrets(EntryStore):
 def usable_keyring() -> Any:
     """Return the keyring backend this machine prefers, or None where it has none that protects secrets."""
     import keyring
-    from keyring.backends import fail, null
+    from keyring.backends.chainer import ChainerBackend
 
     backend = keyring.get_keyring()
+    # SECURITY: where there are several, the preferred one is a chain of all of them: each is judged, not the chain.
+    several = backend.backends if isinstance(backend, ChainerBackend) else (backend,)
+    return next((each for each in several if _protects(each)), None)
+
+
+def _protects(backend: Any) -> bool:
+    from keyring.backends import fail, null
+
     if isinstance(backend, (fail.Keyring, null.Keyring)) or backend.priority <= 0:
-        return None
+        return False
     # SECURITY: keyrings.alt keeps plain text in a file; our own encrypted file is better than that.
-    return None if type(backend).__module__.startswith("keyrings.alt") else backend
+    return not type(backend).__module__.startswith("keyrings.alt")
 
 
 def _parsed(text: str) -> Any:
