@@ -148,7 +148,8 @@ def test_a_secret_is_tested_with_the_tools_own_request(
     ask = ("secret", "test", "api_token", "--tool", component, "--capabilities", file)
     assert "wasmrt secret set api_token" in wasmrt(*ask, code=1).stderr
     wasmrt("secret", "set", "api_token", stdin="a-wrong-value")
-    assert "answered 401, not 200" in wasmrt(*ask, code=1).stderr
+    assert "api_token does not work: GET" in (told := wasmrt(*ask, code=1).stderr)
+    assert "answered 401, not 200" in told
     wasmrt("secret", "set", "api_token", stdin=VALUE)
     assert "api_token works" in wasmrt(*ask).stderr
     assert json.loads(wasmrt(*ask, "--json").stdout)["works"] is True
@@ -162,6 +163,7 @@ def test_a_test_request_outside_the_grant_is_refused(
     component, file = tool_with(tmp_path, server.port, validation_endpoint={"url": url})
     wasmrt("secret", "set", "api_token", stdin=VALUE)
     told = wasmrt("secret", "test", "api_token", "--tool", component, "--capabilities", file, code=1).stderr
+    assert "could not be tested" in told  # nobody was asked, so nobody said that it does not work
     assert "other paths" in told
     assert server.requests == []
 

@@ -150,7 +150,8 @@ def _catalog(places: Places) -> tuple[str, str]:
     if broken:
         return "failed", f"not what was installed: {', '.join(broken)}; wasmrt verify tells more, install them again"
     waiting = sum(tool.waiting is not None for tool in tools)
-    return "ok", f"{len(tools)} installed, {waiting} updates wait for a grant; all {len(findings)} components are sound"
+    waits = f"{waiting} of them with an update that waits for a grant" if waiting else "no update waits for a grant"
+    return "ok", f"{len(tools)} installed, {waits}; sound components: {len(findings)} of {len(findings)}"
 
 
 def _needed_secrets(places: Places) -> tuple[str, str]:

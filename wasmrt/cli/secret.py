@@ -228,8 +228,9 @@ def test_secret(ctx: click.Context, name: str, tool: str, capabilities: Path | N
         show_json({"name": name, "works": works, "status": status, "problem": problem})
     elif works:
         say(f"{name} works: {check.method} {check.url} answered {status}")
+    elif problem:  # no answer says nothing of the secret
+        say(f"{name} could not be tested: {problem}")
     else:
-        answer = problem or f"{check.method} {check.url} answered {status}, not {check.success_status}"
-        say(f"{name} does not work: {answer}")
+        say(f"{name} does not work: {check.method} {check.url} answered {status}, not {check.success_status}")
     if not works:
         ctx.exit(FAILED)
