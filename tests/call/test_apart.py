@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import contextvars
+import threading
 from collections.abc import Callable
 
 import pytest
 
 from tests.call.conftest import Prepare, until
-from wasmrt import ResourceLimits, WasmRuntimeConfig, WasmToolRuntime
+from tests.call.test_invoke import relay
+from wasmrt import PreparedTool, ResourceLimits, WasmRuntimeConfig, WasmToolRuntime
+from wasmrt.capabilities import Capabilities, EndpointPattern, HttpCapability
 from wasmrt.engine import wat2wasm
-from wasmrt.errors import DeadlineExceededError, GuestError, ToolError
+from wasmrt.errors import DeadlineExceededError, GuestError, RuntimeClosedError, ToolError
 from wasmrt.limits import MIB
+from wasmrt.net import NetworkConfig
 from wasmrt.testing.attacks import Body, tool
 
 # Four hundred thousand headers, which the engine makes host values of before anybody can look at one.
@@ -20,6 +24,14 @@ RECORDS = Body(
     execute=f"""(drop (memory.grow (i32.const 900)))
     (call $fetch (i32.const 0) (i32.const 512) (i32.const 1) (i32.const 65536) (i32.const 400000)
       {"(i32.const 0) " * 5} (i32.const 256)) (call $ok)""",
+)
+
+URL = b"https://slow.example/"
+ASKS = Body(
+    imports=("fetch",),
+    text=URL,
+    execute=f"""(call $fetch (i32.const 0) (i32.const 1024) (i32.const {len(URL)}) {"(i32.const 0) " * 7}
+      (i32.const 256)) (call $ok)""",
 )
 
 
@@ -40,6 +52,60 @@ def test_a_runtime_that_closes_waits_for_a_guest_that_nobody_waits_for() -> None
     with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False)) as runtime, pytest.raises(DeadlineExceededError):
         runtime.prepare("slow", wat2wasm(tool(RECORDS)), limits=limits).execute({})
     assert runtime.path.admission.running == 0
+
+
+def test_a_tool_behind_an_alias_holds_a_permit_for_as_long_as_the_engine_has_its_guest(
+    runtime: WasmToolRuntime,
+) -> None:
+    limits = ResourceLimits(timeout_seconds=0.005, memory_bytes=64 * MIB)
+    runtime.prepare("slow", wat2wasm(tool(RECORDS)), limits=limits)
+    asker = relay(runtime, "asker", "slow")
+    left: list[int] = []
+    for _ in range(5):
+        with pytest.raises(GuestError, match="deadline"):
+            asker.execute({})
+        left.append(runtime.path.admission.running)
+    assert max(left) > 0
+    until(lambda: runtime.path.admission.running == 0)
+
+
+def test_a_runtime_that_closes_answers_a_caller_whose_guest_cannot_be_stopped() -> None:
+    looking, found = threading.Event(), threading.Event()
+
+    class Slow:
+        def resolve(self, host: str, port: int, *, timeout_seconds: float) -> tuple[str, ...]:
+            looking.set()
+            found.wait(20)
+            return ("127.0.0.1",)
+
+    errors: list[BaseException] = []
+
+    def ask(asker: PreparedTool) -> None:
+        with pytest.raises(ToolError) as caught:
+            asker.execute({})
+        errors.append(caught.value)
+
+    grant = Capabilities(http=HttpCapability(allowlist=(EndpointPattern("slow.example"),)))
+    runtime = WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False, network=NetworkConfig(resolver=Slow())))
+    caller = threading.Thread(target=ask, args=(runtime.prepare("asks", wat2wasm(tool(ASKS)), grant),))
+    closer = threading.Thread(target=runtime.close)
+    try:
+        caller.start()
+        assert looking.wait(20)
+        closer.start()
+        caller.join(20)
+        assert not caller.is_alive()
+        assert closer.is_alive()  # it waits for the guest a while longer
+        assert isinstance(errors[0], RuntimeClosedError)
+    finally:
+        found.set()
+        closer.join(20)
+    assert runtime.path.admission.running == 0
+
+
+def test_a_time_beyond_what_threads_can_wait_is_as_good_as_any(prepare: Prepare) -> None:
+    forever = prepare(Body(imports=("fetch",)), limits=ResourceLimits(timeout_seconds=2**60))
+    assert forever.execute({}).result == {"ok": True}
 
 
 def test_the_callers_context_variables_are_seen_by_its_callbacks(

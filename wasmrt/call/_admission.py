@@ -54,6 +54,12 @@ class Admission:
             self._serve()
         self._await(waiter, context)
 
+    def keep(self, context: CallContext) -> None:
+        """Count a call that outlives its caller, as one under its caller's permit does not otherwise; until `leave`."""
+        with self._lock:
+            if id(context) not in self._running:
+                self._take(context.user, context)
+
     def leave(self, context: CallContext) -> None:
         """Give a permit back; does nothing where it was given back before, or never taken."""
         key, user, held = id(context), context.user, self._held

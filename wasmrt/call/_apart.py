@@ -15,10 +15,12 @@ from collections.abc import Callable
 
 from wasmrt.context import CallContext
 from wasmrt.engine import give_memory_back
-from wasmrt.errors import BudgetExceededError, InternalError
+from wasmrt.errors import BudgetExceededError, DeadlineExceededError, InternalError
 
 _GRACE_SECONDS = 0.05
 """A guest that stops at its deadline by itself, as nearly all do, gets this long to say so."""
+_LOOK_SECONDS = 0.2
+"""How often a caller looks whether it was cancelled meanwhile: at worst it is answered so much later."""
 _IDLE_SECONDS = 10.0
 _MAX_IDLE = 16
 
@@ -30,28 +32,35 @@ class Apart:
         self._idle: deque[_Worker] = deque()
         self._closed = False
 
-    def run(self, context: CallContext, guest: Callable[[], str], after: Callable[[], None]) -> str:
+    def run(
+        self, context: CallContext, guest: Callable[[], str], keep: Callable[[], None], after: Callable[[], None]
+    ) -> str:
         """Run `guest` on another thread and return what it returns.
 
-        Where nobody waits any more when it ends, the call is marked as abandoned, and `after` is called there then.
+        Where nobody waits any more when it ends, the call is marked as abandoned: `keep` is called before, and `after`
+        on that thread at the end.
 
         Raises:
             DeadlineExceededError: it has not ended at the call's deadline.
+            CancelledError, RuntimeClosedError: it has not ended a moment after the call was.
             BaseException: what `guest` raises, or what interrupted the wait.
         """
         task = _Task(context, guest, after)
+        worker: _Worker | None = None
         try:
-            worker = self._idle.pop()
-        except IndexError:
-            worker = _Worker(self)
-        worker.give(task)
-        try:
-            ended = task.ended.acquire(timeout=context.remaining() + _GRACE_SECONDS)
+            worker = self._worker()
+            worker.give(task)
+            ended = _wait(task, context)
         except BaseException:  # a signal's handler raised
             context.cancel()
-            context.abandoned = task.claim()
+            keep()
+            if worker is not None and task.claim():
+                context.abandoned = True
+                if not task.begun:
+                    worker.give(task)  # it may not have come to that
             raise
         if not ended:
+            keep()
             if task.claim():
                 context.abandoned = True
                 raise context.interruption() or InternalError("a wait ended before its time")
@@ -59,6 +68,12 @@ class Apart:
         if task.error is not None:
             raise task.error
         return task.answer
+
+    def _worker(self) -> _Worker:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return _Worker(self)
 
     def close(self) -> None:
         """End the threads that wait; one with a guest ends with it."""
@@ -82,8 +97,16 @@ class Apart:
         return True
 
 
+def _wait(task: _Task, context: CallContext) -> bool:
+    """Whether the task has ended, before or a moment after the call was over."""
+    while not task.ended.acquire(timeout=min(context.remaining(), _LOOK_SECONDS) + _GRACE_SECONDS):
+        if context.is_over:
+            return False
+    return True
+
+
 class _Task:
-    __slots__ = ("_claimed", "_context", "_variables", "after", "answer", "ended", "error", "guest")
+    __slots__ = ("_claimed", "_context", "_variables", "after", "answer", "begun", "ended", "error", "guest")
 
     def __init__(self, context: CallContext, guest: Callable[[], str], after: Callable[[], None]) -> None:
         self._context = context
@@ -93,6 +116,7 @@ class _Task:
         self.error: BaseException | None = None
         self.ended = threading.Lock()
         self.ended.acquire()
+        self.begun = False
         self._claimed = threading.Lock()
         self._variables = contextvars.copy_context()
 
@@ -106,7 +130,7 @@ class _Task:
             self.answer = self._variables.run(self.guest)
         except BaseException as error:
             self.error = error
-        flooded = isinstance(self._context.failure, BudgetExceededError)
+        flooded = isinstance(self._context.failure, (BudgetExceededError, DeadlineExceededError))
         if self.claim():
             self.ended.release()
             return flooded
@@ -126,7 +150,8 @@ class _Worker(threading.Thread):
     def give(self, task: _Task | None) -> None:
         """Wake it with a task, or with None to end it; one that is idle and no other."""
         self._task = task
-        self._called.release()
+        if self._called.locked():  # not given before
+            self._called.release()
 
     def run(self) -> None:
         wanted = True
@@ -137,6 +162,9 @@ class _Worker(threading.Thread):
             task, self._task = self._task, None
             if task is None:
                 return
+            if task.begun:
+                continue
+            task.begun = True
             flooded = task.work()
             del task
             if flooded:

@@ -82,7 +82,7 @@ def call(
         try:
             _admit(path, context)
             guest = partial(_guest, path, program, spec, context, text, context_text)
-            raw = path.apart.run(context, guest, partial(_leave, path, context)) if program.apart else guest()
+            raw = _apart(path, context, guest) if program.apart else guest()
             context.check()
             result, raw = _scan(context, *_lift(context, raw))
             context.check()  # reading an answer takes time too, and an answer that is late is none
@@ -100,6 +100,11 @@ def call(
         raise failure from (context.failure or error)
     _record(path, program, context, output.usage, None)
     return output
+
+
+def _apart(path: CallPath, context: CallContext, guest: Callable[[], str]) -> str:
+    """Run a guest on a thread of its own, which holds a permit for as long as it is busy, whoever waits."""
+    return path.apart.run(context, guest, partial(path.admission.keep, context), partial(_leave, path, context))
 
 
 def _guest(
@@ -169,8 +174,7 @@ def _leave(path: CallPath, context: CallContext) -> None:
     try:
         context.release()
     finally:
-        if len(context.tool_chain) == 1:
-            path.admission.leave(context)
+        path.admission.leave(context)
 
 
 def _lift(context: CallContext, text: str) -> tuple[Any, str]:

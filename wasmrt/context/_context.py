@@ -45,6 +45,7 @@ _TRUNCATED = "... (truncated)"
 _SYSTEM_CLOCK = SystemClock()
 CLOSING_SECONDS = 0.05
 """Logs and errors of a call that is late are still scanned for this long; what is not done by then is withheld."""
+_LONGEST_WAIT_SECONDS = 1e9
 _wake_lock = threading.Lock()
 
 
@@ -199,8 +200,8 @@ class CallContext:
     # -- time ------------------------------------------------------------------------------------------------------
 
     def remaining(self) -> float:
-        """Seconds until the deadline, never below zero."""
-        return max(0.0, self.deadline - time.monotonic())
+        """Seconds until the deadline, never below zero, and no more than threads can be told to wait."""
+        return max(0.0, min(self.deadline - time.monotonic(), _LONGEST_WAIT_SECONDS))
 
     def check(self) -> None:
         """Raise when the call is over: deadline, cancellation or a closed runtime."""
