@@ -69,6 +69,28 @@ def test_a_process_that_is_killed_loses_no_record_of_a_call_that_it_answered(tmp
     assert not list(tmp_path.glob(".*.spool"))
 
 
+def test_what_a_crash_left_behind_comes_into_the_file_it_was_meant_for(tmp_path: Path) -> None:
+    for name in ("audit.1", "audit[1]"):
+        child = [sys.executable, "-c", LEAVES, tmp_path / name]
+        left = subprocess.run(child, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
+        assert left.returncode == 1 and not left.stderr
+    AuditFile(tmp_path / "audit").close()
+    assert numbers(tmp_path / "audit") == []
+    for name in ("audit.1", "audit[1]"):
+        AuditFile(tmp_path / name).close()
+        assert set(numbers(tmp_path / name)) == {7}
+
+
+LEAVES = """
+import os, sys
+from pathlib import Path
+from tests.call.test_audit import AuditFile, record
+audit = AuditFile(Path(sys.argv[1]))
+audit(record(7))
+os._exit(1)
+"""
+
+
 def test_an_interpreter_that_ends_without_closing_writes_what_waits(tmp_path: Path) -> None:
     path, component = tmp_path / "audit.jsonl", tmp_path / "echo.wasm"
     component.write_bytes(ECHO_BYTES)

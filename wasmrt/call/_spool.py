@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import re
 import stat
 import struct
 from collections.abc import Iterator
@@ -82,7 +83,8 @@ def left_behind(target: Path) -> Iterator[bytes]:
     Lines whose process ended between appending and forgetting them come a second time.
     """
     assert fcntl is not None
-    for path in target.parent.glob(f".{target.name}.*-*.spool"):
+    ours = re.compile(re.escape(f".{target.name}.") + r"\d+-\d+\.spool")  # and not those of `audit.1` for `audit`
+    for path in filter(lambda path: ours.fullmatch(path.name), target.parent.iterdir()):
         try:
             descriptor = os.open(path, _FLAGS)
         except OSError:
