@@ -143,3 +143,18 @@ def test_closing_drops_the_spares_and_ends_their_thread() -> None:
 def test_the_number_of_spares_has_bounds(count: object) -> None:
     with pytest.raises(ConfigurationError, match="spare_instances"):
         WasmRuntimeConfig(spare_instances=count)  # type: ignore[arg-type]
+
+
+def test_without_a_thread_for_them_there_are_no_spares_and_calls_go_on(
+    runtime: WasmToolRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counter = made(runtime, COUNT)
+
+    def fail(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", fail)
+        assert [counter.execute({}).result for _ in range(20)] == [1] * 20
+        assert counter.ready_spares == 0
+    warm(counter)

@@ -115,8 +115,16 @@ class Spares:
     def _begin(self) -> None:
         with self._lock:
             if self._thread is None and not self._closed:
-                self._thread = threading.Thread(target=self._run, name="wasmrt-spares", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name="wasmrt-spares", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError:  # no thread is left for it; the next job tries again
+                    self._awake = False
+                    while self._jobs:
+                        if (used := self._jobs.popleft().used) is not None:
+                            used.drop()
+                    return
+                self._thread = thread
 
     def _run(self) -> None:
         """Look for work every millisecond as long as there is some: a caller that had to wake a thread each time would
