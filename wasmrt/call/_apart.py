@@ -124,8 +124,9 @@ class _Task:
         """Whoever is first has the last word: the thread that ends, or the caller that no longer waits."""
         return self._claimed.acquire(blocking=False)
 
-    def work(self) -> bool:
-        """Run the guest; True where it made the engine hold so many values that their memory is worth giving back."""
+    def work(self) -> None:
+        """Run the guest. Where it may have made the engine hold very many values, their memory is given back: before
+        the permit is, where nobody waits any more, and otherwise behind the caller's back."""
         try:
             self.answer = self._variables.run(self.guest)
         except BaseException as error:
@@ -133,9 +134,11 @@ class _Task:
         flooded = isinstance(self._context.failure, (BudgetExceededError, DeadlineExceededError))
         if self.claim():
             self.ended.release()
-            return flooded
-        self.after()
-        return True
+            if flooded:
+                give_memory_back()
+        else:
+            give_memory_back()
+            self.after()
 
 
 class _Worker(threading.Thread):
@@ -165,8 +168,6 @@ class _Worker(threading.Thread):
             if task.begun:
                 continue
             task.begun = True
-            flooded = task.work()
+            task.work()
             del task
-            if flooded:
-                give_memory_back()
             wanted = self._home.keep(self)
