@@ -26,7 +26,7 @@ WARM_CALLS = 10_000
 GROWTH_ALLOWED = 0.05
 THREADS = 4
 _ATTACK_EVERY = 10
-_SLOW_EVERY = 250  # so that each has had its turn before the first level is taken
+_SLOW_EVERY = 60  # often enough for every thread to have met most of them before the first level is taken
 
 
 _SAMPLES = 5
