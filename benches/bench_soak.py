@@ -58,8 +58,8 @@ def _kept() -> int:
 
 
 def _kept_for_good() -> int:
-    """How many of the kept threads do not end by themselves, as they should after ten seconds."""
-    until = time.monotonic() + 20
+    """How many of the kept threads do not end by themselves, as they should after ten seconds, or twenty."""
+    until = time.monotonic() + 30
     while _kept() and time.monotonic() < until:
         time.sleep(0.1)
     return _kept()

@@ -49,7 +49,8 @@ class Apart:
         worker: _Worker | None = None
         try:
             worker = self._worker()
-            worker.give(task)
+            while not worker.give(task):
+                worker = self._worker()
             ended = _wait(task, context)
         except BaseException:  # a signal's handler raised
             context.cancel()
@@ -148,20 +149,31 @@ class _Worker(threading.Thread):
         self._task: _Task | None = None
         self._called = threading.Lock()
         self._called.acquire()
+        self._giving = threading.Lock()
+        self._gone = False
         self.start()
 
-    def give(self, task: _Task | None) -> None:
-        """Wake it with a task, or with None to end it; one that is idle and no other."""
-        self._task = task
-        if self._called.locked():  # not given before
-            self._called.release()
+    def give(self, task: _Task | None) -> bool:
+        """Wake it with a task, or with None to end it; one that is idle and no other. False where it has ended."""
+        with self._giving:
+            if self._gone:
+                return False
+            self._task = task
+            if self._called.locked():  # not given before
+                self._called.release()
+            return True
 
     def run(self) -> None:
-        wanted = True
+        wanted, taken = True, False
         while wanted:
             if not self._called.acquire(timeout=_IDLE_SECONDS):
-                wanted = not self._home.let_go(self)
+                if (taken or self._home.let_go(self)) and self._ends():
+                    return
+                taken = (
+                    True  # by somebody who may have been interrupted before there was a task: once more, and it ends
+                )
                 continue
+            taken = False
             task, self._task = self._task, None
             if task is None:
                 return
@@ -171,3 +183,10 @@ class _Worker(threading.Thread):
             task.work()
             del task
             wanted = self._home.keep(self)
+
+    def _ends(self) -> bool:
+        with self._giving:
+            self._gone = not self._called.acquire(blocking=False)
+            if not self._gone:
+                self._called.release()
+            return self._gone
