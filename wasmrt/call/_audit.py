@@ -25,7 +25,7 @@ from wasmrt.errors import ConfigurationError
 from wasmrt.model import Decision, Usage
 
 AuditSink = Callable[[dict[str, Any]], None]
-_LOOK_SECONDS = 0.01
+_LOOK_SECONDS = 0.05
 _numbers = itertools.count(1)
 _quoted = json.encoder.encode_basestring
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
@@ -82,7 +82,7 @@ class AuditRecord(NamedTuple):
 class AuditFile:
     """Appends records as lines of JSON.
 
-    To an ordinary file they go by way of a spool, and are in it after a hundredth of a second, or when a runtime is
+    To an ordinary file they go by way of a spool, and are in it after a twentieth of a second, or when a runtime is
     closed; a process that dies leaves them to the next that opens the file. Two processes can share one file.
 
     Raises:
@@ -214,7 +214,7 @@ class AuditFile:
 
 
 def _flush(reference: weakref.ref[AuditFile], wake: threading.Event) -> None:
-    """Append what waits every hundredth of a second while there is something: nobody has to wake this for each."""
+    """Append what waits every twentieth of a second while there is something: nobody has to wake this for each."""
     while True:
         wake.wait()
         time.sleep(_LOOK_SECONDS)

@@ -20,7 +20,7 @@ except ImportError:  # no way to tell a live spool from one that was left behind
 # A mapped page for which a full disk has no room would end the process.
 CAN_SPOOL = fcntl is not None and hasattr(os, "posix_fallocate")
 
-CAPACITY_BYTES = 64 * 1024
+CAPACITY_BYTES = 256 * 1024
 _HEAD = struct.Struct("=Q")
 """At the front: how many bytes of lines follow. It is written after them, so that only whole lines count."""
 _FLAGS = os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
