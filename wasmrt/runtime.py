@@ -17,7 +17,6 @@ from wasmrt.call import (
     Admission,
     Apart,
     Asked,
-    AuditFile,
     AuditRecord,
     CallPath,
     Invoker,
@@ -48,13 +47,11 @@ if TYPE_CHECKING:
     import asyncio
     from concurrent.futures import ThreadPoolExecutor
 
+    from wasmrt.call import AuditFile
     from wasmrt.net import RateLimiter, SecretsView
     from wasmrt.secrets import Renewals
 
 MAX_NAME_LENGTH = 64
-_process = [os.getpid()]
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: _process.__setitem__(0, os.getpid()))  # cheaper than to ask every time
 CLOSE_SECONDS = 5.0
 """How long `close` waits for calls that it has ended; guests stop within a tick, a name lookup may take longer."""
 
@@ -70,13 +67,13 @@ class WasmToolRuntime:
         self._compiler = _compiler(self.config)
         self._compiling = threading.BoundedSemaphore(self.config.max_concurrent_compiles)
         self._detector = LeakDetector()
-        self._audit = _audit(self.config)
+        self._audit_file: AuditFile | None = None
         self._rate_limiter: RateLimiter | None = None
         self._renewals: Renewals | None = None
         self.path = CallPath(
             admission=Admission(self.config.max_concurrent_calls),
             apart=Apart(),
-            audit=self._audit,
+            audit=self._audit(),
             rates=self._rates,
             rate=self.config.call_rate_limit,
             spares=Spares(self.config.spare_instances) if self.config.spare_instances else None,
@@ -87,7 +84,7 @@ class WasmToolRuntime:
         self._door: Any = None
         self._executor: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
-        self._process = _process[0]
+        self._process = os.getpid()
         self.closed = False
 
     def prepare(
@@ -164,7 +161,7 @@ class WasmToolRuntime:
         """
         if self.closed:
             raise RuntimeClosedError("the runtime is closed", hint="make a new WasmToolRuntime")
-        if self._process != _process[0]:
+        if self._process != os.getpid():
             raise RuntimeClosedError(
                 "the runtime was made before this process was forked, and its threads stayed in the parent",
                 hint="make the first WasmToolRuntime after forking, or start processes with spawn",
@@ -193,9 +190,11 @@ class WasmToolRuntime:
             executor.shutdown(wait=True, cancel_futures=True)
         if self._door is not None:
             self._door.close()
-        if isinstance(self._audit, AuditFile):
-            self._audit.close()
-        self._compiler.close()
+        try:
+            if self._audit_file is not None:
+                self._audit_file.close()
+        finally:
+            self._compiler.close()
 
     def __enter__(self) -> WasmToolRuntime:
         return self
@@ -204,6 +203,16 @@ class WasmToolRuntime:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _audit(self) -> Callable[[AuditRecord], None] | None:
+        if isinstance(self.config.audit, Path):
+            from wasmrt.call import AuditFile
+
+            self._audit_file = AuditFile(self.config.audit)
+            return self._audit_file
+        if (sink := self.config.audit) is None:
+            return None
+        return lambda record: sink(record.as_dict())
 
     def _default_limits(self) -> ResourceLimits:
         fuel = self.config.fuel_config.limit
@@ -280,14 +289,6 @@ class WasmToolRuntime:
         import asyncio  # a program that awaits has it loaded; one that does not should not pay for it
 
         return asyncio.get_running_loop().run_in_executor(executor, work)
-
-
-def _audit(config: WasmRuntimeConfig) -> Callable[[AuditRecord], None] | None:
-    if isinstance(config.audit, Path):
-        return AuditFile(config.audit)
-    if (sink := config.audit) is None:
-        return None
-    return lambda record: sink(record.as_dict())
 
 
 def _compiler(config: WasmRuntimeConfig) -> Compiler:

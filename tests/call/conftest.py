@@ -48,6 +48,21 @@ def fails(text: str) -> Body:
     return Body(text=data, execute=f"(call $fail (i32.const 1024) (i32.const {len(data)}))")
 
 
+def from_eight_threads(prepared: PreparedTool) -> list[object]:
+    """The answers of a hundred calls from each of eight threads."""
+    answers: list[object] = []
+
+    def work() -> None:
+        answers.extend(prepared.execute({}).result for _ in range(100))
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return answers
+
+
 def until(condition: Callable[[], bool]) -> None:
     """Give other threads their turn until `condition` holds; fail after 20 s."""
     for _ in range(20_000):

@@ -165,6 +165,36 @@ print("done")
 """
 
 
+FULL = """
+import resource, sys
+from pathlib import Path
+from tests.call.test_audit import AuditFile, record
+from wasmrt.errors import ConfigurationError
+audit = AuditFile(Path(sys.argv[1]))
+resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))
+audit(record(1))
+try:
+    audit.close()
+except ConfigurationError:
+    print("full")
+"""
+
+
+def test_what_finds_no_room_when_the_file_is_closed_waits_for_the_next_that_opens_it(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    full = subprocess.run(
+        [sys.executable, "-c", FULL, path],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[2],
+    )
+    assert full.stdout == "full\n"
+    AuditFile(path).close()
+    assert numbers(path) == [1]
+    assert not list(tmp_path.glob(".*"))
+
+
 def test_a_closed_file_takes_no_record(tmp_path: Path) -> None:
     audit = AuditFile(tmp_path / "audit.jsonl")
     audit.close()

@@ -7,7 +7,7 @@ import warnings
 
 import pytest
 
-from tests.call.conftest import ECHO, Prepare, until
+from tests.call.conftest import ECHO, Prepare, from_eight_threads, until
 from wasmrt import PreparedTool, ResourceLimits, WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.engine import wat2wasm
 from wasmrt.errors import (
@@ -45,16 +45,7 @@ def sleeper() -> bytes:
 
 def test_every_store_is_fresh_from_eight_threads(prepare: Prepare) -> None:
     counter = prepare(COUNT)
-    answers: list[object] = []
-
-    def work() -> None:
-        answers.extend(counter.execute({}).result for _ in range(100))
-
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    answers = from_eight_threads(counter)
     assert answers == [1] * 800
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.call.conftest import ECHO, until
+from tests.call.conftest import ECHO, from_eight_threads, until
 from tests.call.test_concurrency import COUNT
 from wasmrt import PreparedTool, ResourceLimits, WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.capabilities import Capabilities
@@ -46,16 +46,7 @@ def test_a_tool_that_is_called_once_gets_no_spare_and_one_that_is_called_again_d
 def test_every_spare_is_fresh_and_used_once_from_eight_threads(runtime: WasmToolRuntime) -> None:
     counter = made(runtime, COUNT)
     warm(counter)
-    answers: list[object] = []
-
-    def work() -> None:
-        answers.extend(counter.execute({}).result for _ in range(100))
-
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    answers = from_eight_threads(counter)
     assert answers == [1] * 800
     assert counter.ready_spares <= 2
 

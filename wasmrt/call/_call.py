@@ -81,8 +81,7 @@ def call(
     try:
         try:
             _admit(path, context)
-            guest = partial(_guest, path, program, spec, context, text, context_text)
-            raw = _apart(path, context, guest) if program.apart else guest()
+            raw = (_apart if program.apart else _guest)(path, program, spec, context, text, context_text)
             context.check()
             result, raw = _scan(context, *_lift(context, raw))
             context.check()  # reading an answer takes time too, and an answer that is late is none
@@ -102,8 +101,11 @@ def call(
     return output
 
 
-def _apart(path: CallPath, context: CallContext, guest: Callable[[], str]) -> str:
-    """Run a guest on a thread of its own, which holds a permit for as long as it is busy, whoever waits."""
+def _apart(
+    path: CallPath, program: Program, spec: ToolSpec, context: CallContext, params: str, context_text: str | None
+) -> str:
+    """`_guest` on a thread of its own, which holds a permit for as long as it is busy, whoever waits."""
+    guest = partial(_guest, path, program, spec, context, params, context_text)
     return path.apart.run(context, guest, partial(path.admission.keep, context), partial(_leave, path, context))
 
 
@@ -227,7 +229,7 @@ def _output(context: CallContext, result: Any, raw: str) -> ToolOutput:
         raw=raw,
         duration=usage.wall_seconds,
         usage=usage,
-        logs=_clean_logs(context) if context.logs else (),
+        logs=_clean_logs(context),
         decisions=tuple(context.decisions),
         call_id=context.call_id,
     )

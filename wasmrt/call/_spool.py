@@ -71,8 +71,9 @@ class Spool:
         _HEAD.pack_into(self._memory, 0, self._length)
 
     def close(self) -> None:
-        """Remove it; what still waits in it is lost."""
-        self._path.unlink(missing_ok=True)
+        """Let go of it, and remove it unless lines still wait in it."""
+        if not self._length:
+            self._path.unlink(missing_ok=True)
         self._memory.close()
         os.close(self._descriptor)
 

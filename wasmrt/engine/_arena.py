@@ -27,7 +27,8 @@ class Arena(Protocol):
 
 
 _ARENA_BYTES = 16 * 1024
-_FIXED_BYTES = 64
+_INSTANCE_SIZE, _FUNC_SIZE = ctypes.sizeof(_ffi.Instance), ctypes.sizeof(_ffi.Func)
+_FIXED_BYTES = (_INSTANCE_SIZE + _FUNC_SIZE + ctypes.sizeof(ctypes.c_uint64) + 15) & ~15
 _COPIED_BYTES = 2 * 1024
 _names: dict[bytes, tuple[ctypes.Array[ctypes.c_char], int]] = {}
 
@@ -47,8 +48,8 @@ class CallArena:
         self._base = ctypes.addressof(self._block)
         self._end = self._base + _ARENA_BYTES
         self.instance = self._base
-        self.func = self._base + 16
-        self.number = ctypes.c_uint64.from_buffer(self._block, 48)
+        self.func = self._base + _INSTANCE_SIZE
+        self.number = ctypes.c_uint64.from_buffer(self._block, _INSTANCE_SIZE + _FUNC_SIZE)
         self.reset(0)
 
     def reset(self, context: int) -> None:
