@@ -36,6 +36,7 @@ from wasmrt.engine import (
     HostInterface,
     best_allocator,
     check_header,
+    make_kernel,
 )
 from wasmrt.errors import InvalidNameError, NotInstalledError, RuntimeClosedError, SourceError
 from wasmrt.leaks import LeakDetector
@@ -66,7 +67,7 @@ class WasmToolRuntime:
         self.config = config or WasmRuntimeConfig()
         self._compiler = _compiler(self.config)
         self._compiling = threading.BoundedSemaphore(self.config.max_concurrent_compiles)
-        self._detector = LeakDetector()
+        self._detector = LeakDetector(kernel=make_kernel)
         self._audit_file: AuditFile | None = None
         self._rate_limiter: RateLimiter | None = None
         self._renewals: Renewals | None = None

@@ -109,6 +109,14 @@ def test_a_secret_of_one_case_is_found_in_the_other(change: Callable[[str], str]
     assert DETECTOR.primed({"k": secret}).scan(f"v={change(secret)};").matches
 
 
+@pytest.mark.parametrize("junk", ["234", "999", "1024, 7", "0, 0, 0", "300, 200, 1"])
+def test_a_list_of_numbers_hides_nothing_beside_other_numbers(junk: str) -> None:
+    secret = "Zq9kT7ab" + "vX2mB4nC6pD8eF"
+    numbers = ", ".join(str(ord(character)) for character in secret)
+    for text in (f"[{junk}, {numbers}]", f"[{numbers}, {junk}]", f"[{junk}, {numbers}, {junk}]"):
+        assert "secret:token" in {m.rule for m in DETECTOR.primed({"token": secret}).scan(text).matches}, text
+
+
 def test_a_secret_inside_gzip_is_found_in_bytes() -> None:
     secret = "b1ue-" + "Whale/42-sings"
     packed = gzip.compress(b"many words " * 40 + secret.encode())

@@ -4,6 +4,10 @@ The door is narrow: a `Compiler` prepares, a `Linker` binds what was granted, a 
 behind it could move to another process without its callers noticing.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from wasmrt.engine._compiler import Compiler
 from wasmrt.engine._config import (
     POOL_CORE_INSTANCES_PER_COMPONENT,
@@ -45,6 +49,9 @@ from wasmrt.engine._types import (
 )
 from wasmrt.engine._values import Case, Err, Ok, Some
 from wasmrt.engine._wat import wat2wasm
+
+if TYPE_CHECKING:
+    from wasmrt.engine._kernel import Kernel
 
 __all__ = [
     "POOL_CORE_INSTANCES_PER_COMPONENT",
@@ -89,9 +96,22 @@ __all__ = [
     "best_allocator",
     "check_header",
     "give_memory_back",
+    "make_kernel",
     "plain",
     "resolve",
     "track",
     "walk",
     "wat2wasm",
 ]
+
+
+def make_kernel(text: str) -> Kernel:
+    """Make an instance of a core module of our own, given as WebAssembly text: a loop over bytes, for one thread.
+
+    Raises:
+        InvalidComponentError: `text` is not WebAssembly text.
+        InternalError: the module imports something, or has no memory.
+    """
+    from wasmrt.engine._kernel import Kernel
+
+    return Kernel(text)

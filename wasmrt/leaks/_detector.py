@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from wasmrt.leaks._gate import Ahead
     from wasmrt.leaks._release import ReleasingStream
     from wasmrt.leaks._rules import Rule
+    from wasmrt.leaks._sieve import KernelMaker
     from wasmrt.leaks._stream import LeakStream
 
 _DEFAULT_ACTIONS: Mapping[tuple[Direction, Severity], Action] = {
@@ -52,12 +53,17 @@ class LeakScanner:
     __slots__ = ("_check", "_engine", "_exact", "_overrides", "_strict")
 
     def __init__(
-        self, engine: RuleEngine, overrides: Overrides, secrets: Mapping[str, str], check: Check | None = None
+        self,
+        engine: RuleEngine,
+        overrides: Overrides,
+        secrets: Mapping[str, str],
+        check: Check | None = None,
+        kernel: KernelMaker | None = None,
     ) -> None:
         self._engine = engine
         self._check = check
         self._overrides = overrides
-        self._exact = _exact_matcher(secrets) if secrets else None
+        self._exact = _exact_matcher(secrets, kernel) if secrets else None
         self._strict: LeakScanner | None = None
 
     @property
@@ -230,15 +236,20 @@ class LeakDetector:
     `rules` are added to those that ship with wasmrt; `overrides` names the action of a rule, or of a rule in one
     direction. A primed scanner warns of `unopened-content` that is packed over the limits; every scanner warns of
     `unjudged-content` that is made of more look-alikes than a scan may weigh. Both are overridden likewise.
+    `kernel` makes an instance of a WebAssembly module from its text, as `wasmrt.engine.make_kernel` does: with it,
+    large texts are searched for secrets of a call several times as fast. It changes nothing of what is found.
 
     Raises:
         ConfigurationError: two rules share an id, or an override names a rule that does not exist.
     """
 
-    __slots__ = ("_added", "_engine", "_overrides", "_plain")
+    __slots__ = ("_added", "_engine", "_kernel", "_overrides", "_plain")
 
-    def __init__(self, *, rules: Sequence[Rule] = (), overrides: Overrides | None = None) -> None:
+    def __init__(
+        self, *, rules: Sequence[Rule] = (), overrides: Overrides | None = None, kernel: KernelMaker | None = None
+    ) -> None:
         self._added = tuple(rules)
+        self._kernel = kernel
         self._overrides = dict(overrides or {})
         self._engine: RuleEngine | None = None
         self._plain: LeakScanner | None = None
@@ -270,7 +281,7 @@ class LeakDetector:
         """
         if self._engine is None:
             self._engine = _shared_engine() if not self._added else RuleEngine(self.rules)
-        return LeakScanner(self._engine, self._overrides, secrets, check)
+        return LeakScanner(self._engine, self._overrides, secrets, check, self._kernel)
 
     def _scanner(self) -> LeakScanner:
         if self._plain is None:
@@ -311,10 +322,11 @@ def _shared_engine() -> RuleEngine:
     return _SHARED[0]
 
 
-def _exact_matcher(secrets: Mapping[str, str]) -> ExactMatcher:
+def _exact_matcher(secrets: Mapping[str, str], kernel: KernelMaker | None) -> ExactMatcher:
     from wasmrt.leaks._exact import ExactMatcher
+    from wasmrt.leaks._sieve import sieve_for
 
-    return ExactMatcher(secrets)
+    return ExactMatcher(secrets, sieve=None if kernel is None else sieve_for(kernel))
 
 
 def _cuts(report: LeakReport) -> list[tuple[int, int, str]]:

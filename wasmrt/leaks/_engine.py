@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from wasmrt.errors import ConfigurationError
 from wasmrt.leaks._builtin import BuiltinRules
 from wasmrt.leaks._flood import LONGEST_WORD, Allowance, Heads, without
+from wasmrt.leaks._quick import QuickGates
 
 if TYPE_CHECKING:
     import re2
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 BLOCK_BYTES = 4096
 STRIDE_BYTES = 16 * BLOCK_BYTES
 """Neighbouring blocks that touch the same rule are searched as one, up to this; strides lie at fixed offsets."""
+_LEAP_BYTES = 16 * STRIDE_BYTES
+"""So much is looked at as one where that takes a quarter of the time."""
 _GATE_OVERLAP_BYTES = 256
 _GLANCE_BYTES = 512
 _SHORT_BYTES = 1024
@@ -92,12 +95,17 @@ Check = Callable[[], None]
 class RuleEngine:
     """A fixed list of rules, compiled at the first scan; safe to share between threads."""
 
-    __slots__ = ("_by_gate", "_cased", "_compiled", "_gate", "_heads", "_lock", "_quick_left", "rules")
+    __slots__ = (
+        *("_by_gate", "_cased", "_compiled", "_expressions", "_gate", "_heads", "_lock", "_quick", "_quick_left"),
+        "rules",
+    )
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self.rules = rules
         self._gate: re2.Set | None = None
+        self._quick = QuickGates()
         self._quick_left = _QUICK_SCANS
+        self._expressions: tuple[str, ...] = ()
         self._by_gate: list[list[int]] = []
         self._cased: list[bool] = []
         self._compiled: list[Any] = [None] * len(rules)
@@ -115,6 +123,7 @@ class RuleEngine:
             for expression in gates:
                 gate.Add(expression.encode("latin-1"))
             gate.Compile()
+            self._expressions = tuple(gates)
             self._by_gate = list(gates.values())
             self._cased = [not expression.startswith("(?i:") for expression in gates]
             self._gate = gate
@@ -144,11 +153,16 @@ class RuleEngine:
         gate = self._gate or self._prepare()
         stop = len(data) if end is None else end
         allowance = allowance or Allowance()
-        calm = False
+        large = stop - start >= STRIDE_BYTES
+        quick = self._quick.ready(stop - start, self._expressions) if large else None
+        calm, clean = False, start
         for base in range(start, stop, STRIDE_BYTES):
             edge = min(base + STRIDE_BYTES, stop)
             allowance.refill(edge - base)
-            calm = calm and not gate.Match(data[base : edge + _GATE_OVERLAP_BYTES])
+            if quick is not None and base % _LEAP_BYTES == start % _LEAP_BYTES:
+                leap = min(base + _LEAP_BYTES, stop)
+                clean = base if quick.touches(data[base : leap + _GATE_OVERLAP_BYTES]) else leap
+            calm = base < clean or (calm and not gate.Match(data[base : edge + _GATE_OVERLAP_BYTES]))
             if calm:  # where one stride touched nothing, the next is first looked at as one
                 continue
             blocks: list[tuple[int, set[int]]] = []

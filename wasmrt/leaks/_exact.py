@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from wasmrt.leaks._budget import PIECE_BYTES, Budget, go_on
 from wasmrt.leaks._escapes import holds_escapes, unescapings
-from wasmrt.leaks._gate import Ahead, Gate, Touched
+from wasmrt.leaks._gate import NOTHING, Ahead, Gate, Touched
 from wasmrt.leaks._layers import is_packed, opened
 from wasmrt.leaks._pieces import Spelling, find_pieces, spellings
 
 if TYPE_CHECKING:
     from wasmrt.leaks._engine import Check
+    from wasmrt.leaks._sieve import Sieve, WordTable
 
 MIN_SECRET_CHARS = 6
 """Below this a secret is not looked for: it would redact ordinary words."""
@@ -71,11 +72,11 @@ class ExactMatcher:
     """The needles of one call's secrets; nothing is built before the first scan."""
 
     __slots__ = (
-        *("_alnum", "_escaped", "_gate", "_loose", "_pieces", "_piecewise", "_secrets", "_seen_bytes", "_verbatim"),
-        "unwatched",
+        *("_alnum", "_escaped", "_gate", "_loose", "_pieces", "_piecewise", "_secrets", "_seen_bytes", "_sieve"),
+        *("_table", "_verbatim", "unwatched"),
     )
 
-    def __init__(self, secrets: Mapping[str, str], *, piecewise: bool = False) -> None:
+    def __init__(self, secrets: Mapping[str, str], *, piecewise: bool = False, sieve: Sieve | None = None) -> None:
         self._secrets = tuple((n, v) for n, v in secrets.items() if len(v) >= MIN_SECRET_CHARS)
         self.unwatched = tuple(n for n, v in secrets.items() if len(v) < MIN_SECRET_CHARS)
         self._alnum: tuple[_Needle, ...] | None = None
@@ -85,17 +86,19 @@ class ExactMatcher:
         self._piecewise = piecewise
         self._pieces: tuple[Spelling, ...] = ()
         self._gate: Gate | None = None
+        self._sieve = sieve
+        self._table: WordTable | None = None
         self._seen_bytes = 0
 
     def piecewise(self) -> ExactMatcher:
         """Return one for the same secrets that finds pieces of them as well."""
-        return ExactMatcher(dict(self._secrets), piecewise=True)
+        return ExactMatcher(dict(self._secrets), piecewise=True, sieve=self._sieve)
 
     def ahead(self, data: bytes) -> Ahead | None:
         """Begin with a large text while the caller is busy with it otherwise; what comes of it is for `find`."""
         if not self._secrets or len(data) < _AHEAD_BYTES:
             return None
-        return Ahead(self._built_gate, data)
+        return Ahead(self._touched, data)
 
     def find(
         self, data: bytes, check: Check = go_on, ahead: Ahead | None = None
@@ -169,10 +172,30 @@ class ExactMatcher:
                 yield name, start, end
 
     def _touched(self, data: bytes) -> Touched:
+        if self._sieve is not None and self._sieve.takes(data) and (table := self._words()) is not None:
+            sifted = self._sieve.sift(table, data)
+            if not sifted.words:
+                return NOTHING._replace(packed=sifted.packed)
         self._seen_bytes += len(data)
         if self._seen_bytes < (_GATED_BYTES // 4 if self._piecewise else _GATED_BYTES):
             return Touched()
         return self._built_gate().touched(data)
+
+    def _words(self) -> WordTable | None:
+        """What to sift for; None where a secret, or a piece of one, has too few letters and digits."""
+        if self._table is None:
+            from wasmrt.leaks._sieve import WordTable, word_of
+
+            self._build()
+            assert self._alnum is not None
+            cores = [core for spelling in self._pieces for _, core in spelling.cores]
+            texts = [needle.text for needle in (*self._alnum, *self._loose)] + cores
+            words = {word_of(text.translate(_LOWER, _NOT_ALNUM)) for text in texts}
+            if None in words:
+                self._sieve = None
+                return None
+            self._table = WordTable(word for word in words if word is not None)
+        return self._table
 
     def _built_gate(self) -> Gate:
         self._build()

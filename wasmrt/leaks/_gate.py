@@ -24,7 +24,7 @@ class Touched(NamedTuple):
     pieces: bool = True
 
 
-_NOTHING = Touched(alnum=False, loose=False, packed=False, pieces=False)
+NOTHING = Touched(alnum=False, loose=False, packed=False, pieces=False)
 
 
 class Gate:
@@ -67,7 +67,7 @@ class Gate:
             return Touched()
         found = self._set.Match(data)
         if not found:
-            return _NOTHING
+            return NOTHING
         hits = {self._kinds[hit] for hit in found}
         return Touched(*(kind in hits for kind in Touched._fields))
 
@@ -78,10 +78,10 @@ class Ahead:
     Both go through the text inside RE2, which holds no lock of the interpreter.
     """
 
-    __slots__ = ("_data", "_done", "_free", "_gate", "_touched")
+    __slots__ = ("_ask", "_data", "_done", "_free", "_touched")
 
-    def __init__(self, gate: Callable[[], Gate], data: bytes) -> None:
-        self._gate = gate
+    def __init__(self, ask: Callable[[bytes], Touched], data: bytes) -> None:
+        self._ask = ask
         self._data = data
         self._touched = Touched()
         self._free = _thread.allocate_lock()
@@ -100,7 +100,7 @@ class Ahead:
     def _run(self) -> None:
         if self._free.acquire(blocking=False):
             try:
-                self._touched = self._gate().touched(self._data)
+                self._touched = self._ask(self._data)
             finally:
                 self._done.release()
 

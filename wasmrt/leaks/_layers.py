@@ -27,6 +27,9 @@ LEAST_PACKED = rb"[A-Za-z0-9+/_\-]{24}|" + _LIST.replace(b"{7,}", b"{7}")
 _PACKING = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
 _MARKED = bytes(120 if byte in _PACKING else 32 for byte in range(256))
 _LEAST_RUN = b"x" * 24
+_LEAST_NUMBERS = 8
+_TEXT = re.compile(rb"[\t\n\r -~\x80-\xff]{6}|\x1f\x8b\x08")
+"""What a list of numbers has to hold somewhere: nothing else than a number that is none of its text can hide it."""
 _CONTINUED = 4
 """What a line that goes on with a run holds at least."""
 _PROBE = 32
@@ -64,7 +67,7 @@ def opened(data: bytes, budget: Budget, *, runs: bool = True) -> Iterator[tuple[
         return
     for start, end, inner in _lists(data):
         budget.check()
-        if _worth_opening(inner[:_PROBE]) and budget.take(len(inner)):
+        if _TEXT.search(inner) and budget.take(len(inner)):
             yield start, end, inner
     for start, end in _runs(data):
         budget.check()
@@ -99,11 +102,26 @@ def _runs(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _lists(data: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """Yield the places and the bytes of lists of numbers, decimal or hexadecimal."""
+    """Yield the places and the bytes of lists of numbers, decimal or hexadecimal.
+
+    A number too large for a byte ends a list, and hides nothing of what stands before and after it.
+    """
     for match in _long(_LIST).finditer(data):
-        numbers = [int(n[2:], 16) if n[1:2] in (b"x", b"X") else int(n) for n in _NUMBER.findall(match.group())]
-        if max(numbers) < 256:
-            yield *match.span(), bytes(numbers)
+        places: list[tuple[int, int]] = []
+        inner = bytearray()
+        for number in _NUMBER.finditer(data, *match.span()):
+            digits = number.group()
+            value = int(digits[2:], 16) if digits[1:2] in (b"x", b"X") else int(digits)
+            if value < 256:
+                inner.append(value)
+                places.append(number.span())
+                continue
+            if len(inner) >= _LEAST_NUMBERS:
+                yield places[0][0], places[-1][1], bytes(inner)
+            places.clear()
+            inner.clear()
+        if len(inner) >= _LEAST_NUMBERS:
+            yield places[0][0], places[-1][1], bytes(inner)
 
 
 def is_more(lines: bytes | bytearray) -> bool:

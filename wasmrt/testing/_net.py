@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from wasmrt.capabilities import Capabilities
+from wasmrt.engine import make_kernel
 from wasmrt.leaks import LeakDetector, LeakScanner
 from wasmrt.limits import MAX_HTTP_REQUESTS
 from wasmrt.model import Decision
@@ -15,7 +16,7 @@ from wasmrt.net import ResolveError, SecretsView
 from wasmrt.secrets import DEFAULT_USER, UserSecrets
 from wasmrt.testing._secrets import MemorySecrets
 
-_DETECTOR = LeakDetector()
+_DETECTOR = LeakDetector(kernel=make_kernel)
 
 
 class FakeResolver:
