@@ -41,6 +41,7 @@ HOST = "127.0.0.1"
 TEXT = b'{"id": 12345, "name": "a plain name", "tags": ["one", "two"], "note": "nothing to see"},\n' * 12000
 IN_A_ROW = 10
 KIB, MIB = 1024, 1024 * 1024
+WHAT = {"no": "no secret", "first": "a call each, with a secret", "every": "one call, with a secret"}
 MAX_RATIO = 1.3
 MAX_SPREAD = 2.0
 
@@ -136,15 +137,17 @@ def percentile(times: list[float], percent: int) -> float:
     return sorted(times)[len(times) * percent // 100]
 
 
-def compare(here: Setting, size: int, rounds: int, *, credential: bool = True, upload: bool = False) -> Taken:
-    """Time requests with and without the door, of which the guarded ones have a secret in them where asked for.
+def compare(here: Setting, size: int, rounds: int, *, secret: str = "every", upload: bool = False) -> Taken:
+    """Time requests with and without the door.
 
-    The body of `size` bytes is that of the answer, or of the request with `upload`. Each way takes several turns in a
-    row, like a program that uses it: memory that one of them gives back to the system is then not the other's to fetch.
+    The guarded ones have "no" credential, a call each and so the "first" with one, or all belong to one call and have
+    "every" body looked through for the credential, sent or read. The body of `size` bytes is that of the answer, or of
+    the request with `upload`. Each way takes several turns in a row, like a program that uses it: memory that one of
+    them gives back to the system is then not the other's to fetch.
     """
     url = f"https://{HOST}:{here.port}/{0 if upload else size}"
     method, body = ("POST", TEXT[:size]) if upload else ("GET", None)
-    call = here.call(credential=credential)
+    calls = [here.call(credential=secret != "no") for _ in range(rounds + 20 if secret == "first" else 1)]
     verify = ssl.create_default_context(cafile=str(here.ca_file))
     with httpx.Client(verify=verify, trust_env=False) as client:
 
@@ -152,6 +155,7 @@ def compare(here: Setting, size: int, rounds: int, *, credential: bool = True, u
             return client.request(method, url, headers={"Authorization": "Bearer x"}, content=body).content
 
         def guarded() -> bytes:
+            call = calls.pop() if len(calls) > 1 else calls[0]
             return here.door.fetch(call, HttpRequest(method, url, body=body)).body
 
         assert bare() == guarded() and len(bare()) == (0 if upload else size)
@@ -205,9 +209,9 @@ def main() -> None:
     with setting() as here:
         for size, rounds in ((KIB, 1000), (MIB, 200)):
             for upload in (False, True):
-                for credential in (False, True):
-                    taken = compare(here, size, rounds, credential=credential, upload=upload)
-                    what = f"{size:>8} bytes {'sent' if upload else 'read'}, {'with' if credential else 'no'} secret"
+                for secret in ("no", "first", "every"):
+                    taken = compare(here, size, rounds, secret=secret, upload=upload)
+                    what = f"{size:>8} bytes {'sent' if upload else 'read'}, {WHAT[secret]}"
                     bare, guarded = percentile(taken.bare, 50) * 1e6, percentile(taken.guarded, 50) * 1e6
                     low, seen = taken.ratio(10), taken.ratio()
                     print(f"{what}: bare {bare:.0f} us, guarded {guarded:.0f} us, low {low:.2f}x, {seen:.2f}x")

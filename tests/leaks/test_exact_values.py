@@ -168,6 +168,15 @@ def test_an_override_may_block_content_over_the_budget() -> None:
     assert [m.rule for m in report.matches] == ["secret:k", "unopened-content"]
 
 
+def test_a_detector_keeps_no_more_than_some_sets_of_secrets() -> None:
+    detector = LeakDetector()
+    values = [f"Zq9kT7ab{number:03}" + "vX2mB4nC6" for number in range(40)]
+    for value in (*values, *values):
+        assert detector.primed({"token": value}).scan(f"a {value} b").matches
+        assert not detector.primed({"token": value}).scan(f"a {value[::2]} b").matches
+    assert len(detector._matchers) <= 16
+
+
 def test_secrets_that_are_all_too_short_are_named() -> None:
     assert DETECTOR.primed({"a": "x1", "b": "y2"}).unwatched == ("a", "b")
 
@@ -259,12 +268,12 @@ MIXED_CASE = "abCDefGH" + "1234xy"
 )
 def test_a_check_ends_a_scan_at_any_of_its_calls(text: str) -> None:
     counted = Counted()
-    DETECTOR.primed({"k": MIXED_CASE}, check=counted).scan(text)
+    LeakDetector().primed({"k": MIXED_CASE}, check=counted).scan(text)
     assert counted.calls >= 10
     for last in (1, counted.calls // 2, counted.calls):
         ending = Counted(last)
         with pytest.raises(Ended):
-            DETECTOR.primed({"k": MIXED_CASE}, check=ending).scan(text)
+            LeakDetector().primed({"k": MIXED_CASE}, check=ending).scan(text)
         assert ending.calls == last
 
 

@@ -8,6 +8,7 @@ disagree.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def read_host(text: str, *, brackets: bool = True) -> str:
     return _read_name(name.removesuffix("."))
 
 
+@lru_cache(maxsize=256)
 def parse_address(host: str) -> IPv4Address | IPv6Address | None:
     """Return the address that a canonical host is, or None for a name."""
     if not (":" in host or (host[-1:].isdigit() and _NUMERIC_LABEL.match(host.rpartition(".")[2]))):

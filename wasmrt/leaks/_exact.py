@@ -69,11 +69,11 @@ class _Needle(NamedTuple):
 
 
 class ExactMatcher:
-    """The needles of one call's secrets; nothing is built before the first scan."""
+    """The needles of some secrets; nothing is built before the first scan. Safe to share between threads."""
 
     __slots__ = (
         *("_alnum", "_escaped", "_gate", "_loose", "_pieces", "_piecewise", "_secrets", "_seen_bytes", "_sieve"),
-        *("_table", "_verbatim", "unwatched"),
+        *("_strict", "_table", "_verbatim", "unwatched"),
     )
 
     def __init__(self, secrets: Mapping[str, str], *, piecewise: bool = False, sieve: Sieve | None = None) -> None:
@@ -84,15 +84,19 @@ class ExactMatcher:
         self._loose: tuple[_Needle, ...] = ()
         self._verbatim: tuple[tuple[str, bytes], ...] = ()
         self._piecewise = piecewise
+        self._strict: ExactMatcher | None = None
         self._pieces: tuple[Spelling, ...] = ()
         self._gate: Gate | None = None
         self._sieve = sieve
         self._table: WordTable | None = None
         self._seen_bytes = 0
 
+    @property
     def piecewise(self) -> ExactMatcher:
-        """Return one for the same secrets that finds pieces of them as well."""
-        return ExactMatcher(dict(self._secrets), piecewise=True, sieve=self._sieve)
+        """One for the same secrets that finds pieces of them as well."""
+        if self._strict is None:
+            self._strict = ExactMatcher(dict(self._secrets), piecewise=True, sieve=self._sieve)
+        return self._strict
 
     def ahead(self, data: bytes) -> Ahead | None:
         """Begin with a large text while the caller is busy with it otherwise; what comes of it is for `find`."""
@@ -172,11 +176,12 @@ class ExactMatcher:
                 yield name, start, end
 
     def _touched(self, data: bytes) -> Touched:
-        if self._sieve is not None and self._sieve.takes(data) and (table := self._words()) is not None:
-            sifted = self._sieve.sift(table, data)
+        self._seen_bytes += len(data)
+        sieve = self._sieve
+        if sieve is not None and sieve.takes(data) and (table := self._words()) is not None:
+            sifted = sieve.sift(table, data)
             if not sifted.words:
                 return NOTHING._replace(packed=sifted.packed)
-        self._seen_bytes += len(data)
         if self._seen_bytes < (_GATED_BYTES // 4 if self._piecewise else _GATED_BYTES):
             return Touched()
         return self._built_gate().touched(data)

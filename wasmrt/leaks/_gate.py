@@ -12,7 +12,7 @@ from wasmrt.leaks._layers import LEAST_PACKED
 _PIECE = 8
 _LONGEST_CORE = 16
 """Enough of a part of a secret to be rare; the automaton grows with every byte."""
-_MEMORY_BYTES = 16 << 20
+_MEMORY_BYTES = 4 << 20
 
 
 class Touched(NamedTuple):

@@ -58,6 +58,8 @@ class Answer:
         for piece in self._pieces:
             gathered.write(piece)
         body = gathered.getvalue()
+        if not body:
+            return HttpResponse(self.status, self.headers, body)
         report = scanner.scan_bytes(body, direction=Direction.INWARD)
         if report.should_block:
             raise _blocked(self._call, report.matches[0].rule)
@@ -120,9 +122,15 @@ def _clean_headers(call: DoorCall, headers: Headers) -> Headers:
         redact = scanner.redact
         headers = tuple((name, redact(value)) for name, value in headers if redact(name) == name)
     # What is left may meet anew, so until nothing is found; each round drops a header.
-    while scanner.is_primed and (split := _holders(call, headers)):
+    while scanner.is_primed and _may_meet(call, headers) and (split := _holders(call, headers)):
         headers = tuple(header for at, header in enumerate(headers) if at not in split)
     return headers
+
+
+def _may_meet(call: DoorCall, headers: Headers) -> bool:
+    """Whether anything is found in what `_holders` looks at, as one text: nearly always nothing is."""
+    values, lines = "".join(value for _, value in headers), "".join(name + value for name, value in headers)
+    return bool(call.scanner.scan(f"{values}\n.\n{lines}"))
 
 
 def _holders(call: DoorCall, headers: Headers) -> set[int]:
