@@ -109,11 +109,12 @@ def test_a_secret_of_one_case_is_found_in_the_other(change: Callable[[str], str]
     assert DETECTOR.primed({"k": secret}).scan(f"v={change(secret)};").matches
 
 
-@pytest.mark.parametrize("junk", ["234", "999", "1024, 7", "0, 0, 0", "300, 200, 1"])
+@pytest.mark.parametrize("junk", ["234", "999", "102, 7", "0, 0, 0", "300, 200, 1", "0x00"])
 def test_a_list_of_numbers_hides_nothing_beside_other_numbers(junk: str) -> None:
     secret = "Zq9kT7ab" + "vX2mB4nC6pD8eF"
     numbers = ", ".join(str(ord(character)) for character in secret)
-    for text in (f"[{junk}, {numbers}]", f"[{numbers}, {junk}]", f"[{junk}, {numbers}, {junk}]"):
+    between = f", {junk}, ".join(numbers.split(", "))
+    for text in (f"[{junk}, {numbers}]", f"[{numbers}, {junk}]", f"[{junk}, {numbers}, {junk}]", f"[{between}]"):
         assert "secret:token" in {m.rule for m in DETECTOR.primed({"token": secret}).scan(text).matches}, text
 
 
@@ -263,8 +264,11 @@ MIXED_CASE = "abCDefGH" + "1234xy"
 
 @pytest.mark.parametrize(
     "text",
-    ["&lt;a" * 40_000, "%41a" * 40_000, "\\na" * 40_000, "%25252525a" * 10_000, "\\q" * 40_000, f"{MIXED_CASE} " * 500],
-    ids=["html", "percent", "json", "percent-in-layers", "no-escapes", "secret"],
+    [
+        *("&lt;a" * 40_000, "%41a" * 40_000, "\\na" * 40_000, "%25252525a" * 10_000, "\\q" * 40_000),
+        *(f"{MIXED_CASE} " * 500, "65, " * 400_000, "0x41\n" * 200_000),
+    ],
+    ids=["html", "percent", "json", "percent-in-layers", "no-escapes", "secret", "numbers", "hexadecimal-numbers"],
 )
 def test_a_check_ends_a_scan_at_any_of_its_calls(text: str) -> None:
     counted = Counted()

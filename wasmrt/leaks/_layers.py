@@ -27,9 +27,11 @@ LEAST_PACKED = rb"[A-Za-z0-9+/_\-]{24}|" + _LIST.replace(b"{7,}", b"{7}")
 _PACKING = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
 _MARKED = bytes(120 if byte in _PACKING else 32 for byte in range(256))
 _LEAST_RUN = b"x" * 24
-_LEAST_NUMBERS = 8
-_TEXT = re.compile(rb"[\t\n\r -~\x80-\xff]{6}|\x1f\x8b\x08")
-"""What a list of numbers has to hold somewhere: nothing else than a number that is none of its text can hide it."""
+_BETWEEN = re.compile(rb"[,; \t\r\n]")
+_AS_BLANKS = bytes.maketrans(b",;", b"  ")
+_CONTROLS = bytes((*range(33), 127))
+_LEAST_TEXT = 6
+"""So many characters are in a list that is worth opening."""
 _CONTINUED = 4
 """What a line that goes on with a run holds at least."""
 _PROBE = 32
@@ -40,7 +42,6 @@ _AS_DIGITS = bytes.maketrans(
     b"abcdefghijklmnopqrstuvwxyz234567ABCDEFGHIJKLMNOPQRSTUVWXYZ",
     b"0123456789abcdefghijklmnopqrstuv0123456789abcdefghijklmnop",
 )
-_NUMBER = re.compile(rb"0[xX][0-9A-Fa-f]+|[0-9]+")
 _PRINTABLE = bytes(range(32, 127)) + b"\t\r\n"
 _BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _WIDE = _PRINTABLE + b"\0\xff\xfe"
@@ -65,9 +66,9 @@ def opened(data: bytes, budget: Budget, *, runs: bool = True) -> Iterator[tuple[
         yield start, len(data), inner
     if not runs:
         return
-    for start, end, inner in _lists(data):
-        budget.check()
-        if _TEXT.search(inner) and budget.take(len(inner)):
+    for start, end, inner in _lists(data, budget.check):
+        text = len(inner.translate(None, _CONTROLS))
+        if (text >= _LEAST_TEXT or inner[:3] == GZIP) and budget.take(len(inner)):
             yield start, end, inner
     for start, end in _runs(data):
         budget.check()
@@ -101,27 +102,27 @@ def _runs(data: bytes) -> Iterator[tuple[int, int]]:
         start = marked.find(_LEAST_RUN, end)
 
 
-def _lists(data: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """Yield the places and the bytes of lists of numbers, decimal or hexadecimal.
-
-    A number too large for a byte ends a list, and hides nothing of what stands before and after it.
-    """
+def _lists(data: bytes, check: Check) -> Iterator[tuple[int, int, bytes]]:
+    """Yield the places and the bytes of lists of numbers, decimal or hexadecimal."""
     for match in _long(_LIST).finditer(data):
-        places: list[tuple[int, int]] = []
+        low, end = match.span()
         inner = bytearray()
-        for number in _NUMBER.finditer(data, *match.span()):
-            digits = number.group()
-            value = int(digits[2:], 16) if digits[1:2] in (b"x", b"X") else int(digits)
-            if value < 256:
-                inner.append(value)
-                places.append(number.span())
-                continue
-            if len(inner) >= _LEAST_NUMBERS:
-                yield places[0][0], places[-1][1], bytes(inner)
-            places.clear()
-            inner.clear()
-        if len(inner) >= _LEAST_NUMBERS:
-            yield places[0][0], places[-1][1], bytes(inner)
+        while low < end:
+            check()
+            gap = _BETWEEN.search(data, min(low + PIECE_BYTES, end), end)
+            high = gap.start() if gap else end
+            inner += _bytes_of(data[low:high])
+            low = high
+        yield *match.span(), bytes(inner)
+
+
+def _bytes_of(numbers: bytes) -> bytes:
+    """Read numbers as bytes; one that is too large is left out, so that it hides nothing."""
+    words = numbers.translate(_AS_BLANKS).split()
+    if b"x" in numbers or b"X" in numbers:
+        return bytes(v for w in words if (v := int(w, 16 if w[1:2] in (b"x", b"X") else 10)) < 256)
+    values = list(map(int, words))
+    return bytes(values) if max(values, default=0) < 256 else bytes(v for v in values if v < 256)
 
 
 def is_more(lines: bytes | bytearray) -> bool:
