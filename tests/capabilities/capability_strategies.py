@@ -18,7 +18,8 @@ from wasmrt.capabilities import (
 
 PUBLIC_LITERAL = "8.8.8.8"
 HOSTS = ["api.example.com", "a.api.example.com", "example.com", "other.org", PUBLIC_LITERAL]
-PATTERNS = [*HOSTS, "*.example.com", "*.api.example.com"]
+INTERNAL = ["10.0.0.7", "169.254.169.254", "[::1]", "[::ffff:127.0.0.1]", "localhost", "metadata.google.internal"]
+PATTERNS = [*HOSTS, *INTERNAL, "*.example.com", "*.api.example.com"]
 PATHS = ["/", "/v1", "/v1/", "/v1/users", "/v1/%75sers/", "/v1/users%2Fadmin", "/v1/usersX", "/v2", "//v1", "/%zz"]
 PREFIXES = [None, *(path for path in PATHS if "%zz" not in path)]
 PORTS = [80, 443, 8443]
@@ -81,7 +82,7 @@ capabilities = st.builds(
 urls = st.builds(
     lambda scheme, host, port, path: f"{scheme}://{host}{port}{path}",
     st.sampled_from(["https", "http"]),
-    st.sampled_from([*HOSTS, "notexample.com", "api.example.com.evil.org"]),
+    st.sampled_from([*HOSTS, *INTERNAL, "notexample.com", "api.example.com.evil.org"]),
     st.sampled_from(["", ":80", ":443", ":8443", ":22"]),
     st.sampled_from([*PATHS, "/v1/users/7", "/v1/%2e%2e/admin", "/v1?x=1"]),
 )

@@ -265,3 +265,21 @@ def test_two_credentials_for_one_secret_both_live():
 def test_a_credential_cannot_be_in_a_header_that_is_the_hosts(name: str) -> None:
     with pytest.raises(ConfigurationError, match="belongs to the host"):
         CredentialLocation.header(name)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://api.example.com:0/v1/x?key=abc#def", "GET https://api.example.com:0/v1/x"),
+        ("ftp://api.example.com/x", "GET ftp://api.example.com/x"),
+        ("https://me:pa/ss@api.example.com/x", "GET https://...@api.example.com/x"),
+        ("https://me:pa?s@s#@api.example.com/x", "GET https://..."),
+        ("me:pass@x://y@api.example.com", "GET ...@api.example.com"),
+        ("https://api\n.exa\x00mple\u202e.com/\u0430", "GET https://api.example.com/\\u0430"),
+        ("https://a.example/../" + "x" * 500, "GET https://a.example/../" + "x" * 175 + "..."),
+        ("", "GET"),
+    ],
+)
+def test_a_url_that_cannot_be_read_is_shown_without_what_may_be_a_secret(url, shown):
+    decision = Capabilities.none().explain_http("GET", url)
+    assert (decision.reason, decision.subject) == (Reason.INVALID_URL, shown)

@@ -295,6 +295,34 @@ def test_a_review_points_at_what_deserves_a_second_look():
 
 
 @pytest.mark.parametrize(
+    "host",
+    ["10.0.0.7", "169.254.169.254", "127.0.0.1", "::1", "localhost", "metadata.google.internal", "*.google.internal"],
+)
+def test_a_review_tells_of_a_host_that_no_request_can_reach(host):
+    text = f'{{"http": {{"allowlist": [{{"host": "{host}", "path_prefix": "/v1/", "methods": ["GET"]}}]}}}}'
+    told = [remark.path for remark in review(parse(text)) if "unless an operator exempts" in remark.sentence]
+    assert told == ["http.allowlist[0].host"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        ('"path_prefix": "/v1/", "methods": ["GET", "POST"]', None),
+        ('"path_prefix": "/v1/"', None),
+        ('"methods": ["GET", "HEAD"]', None),
+        ('"methods": ["GET", "POST"]', "POST may go to every path of the host: no path_prefix narrows it"),
+        ('"path_prefix": "/", "methods": ["PUT", "DELETE"]', "PUT and DELETE may go to every path of the host"),
+        ('"path_prefix": "/"', "every path and method of the host is allowed"),
+        ('"port": 8443', "every path and method of the host is allowed"),
+    ],
+)
+def test_a_review_tells_of_an_entry_that_may_change_things_at_every_path(entry, told):
+    remarks = review(parse(f'{{"http": {{"allowlist": [{{"host": "8.8.8.8", {entry}}}]}}}}'))
+    assert [remark.path for remark in remarks] == ([] if told is None else ["http.allowlist[0]"])
+    assert told is None or remarks[0].sentence.startswith(told)
+
+
+@pytest.mark.parametrize(
     ("text", "imports", "path", "told"),
     [
         ('{"workspace": true}', ["near:agent/host@0.3.0#http-request"], "http", "near:agent/host@0.3.0#http-request"),

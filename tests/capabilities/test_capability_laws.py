@@ -1,6 +1,6 @@
 """Laws of merging, comparing and writing capabilities."""
 
-from capability_strategies import FILES, SECRETS, capabilities, https, urls
+from capability_strategies import FILES, INTERNAL, SECRETS, capabilities, https, urls
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,11 +17,15 @@ from wasmrt.capabilities import (
     merge,
     parse,
     parse_url,
+    propose,
     review,
 )
 from wasmrt.errors import WasmrtError
 from wasmrt.limits import ResourceLimits
+from wasmrt.model import Reason
 
+EVERY_NETWORK = ("0.0.0.0/0", "::/0")
+NO_FILE = "no capability file can allow it; "
 methods = st.sampled_from(METHODS)
 
 
@@ -119,16 +123,40 @@ def test_what_is_written_reads_back_as_the_same(given_capabilities):
     hash(given_capabilities)
 
 
-@settings(max_examples=100, deadline=None)
-@given(capabilities, methods, urls)
-def test_the_line_in_a_hint_allows_the_request_and_little_else(given_capabilities, method, url):
-    decision = given_capabilities.explain_http(method, url)
-    if decision.allowed or not decision.hint or not decision.hint.startswith("add to http.allowlist: "):
+@settings(max_examples=300, deadline=None)
+@given(capabilities, methods, urls, st.sampled_from([(), EVERY_NETWORK]))
+def test_the_line_in_a_hint_allows_the_request_and_little_else(given_capabilities, method, url, exempt):
+    """Where there is no such line, because of the address, the hint says so, and it is true."""
+    decision = given_capabilities.explain_http(method, url, unsafe_allowed_networks=exempt)
+    if decision.allowed or not decision.hint:
         return
-    line = decision.hint.removeprefix("add to http.allowlist: ")
-    added = parse(f'{{"http": {{"allowlist": [{line}]}}}}').capabilities
-    assert added.explain_http(method, url).allowed
-    assert not added.explain_http("DELETE" if method != "DELETE" else "GET", url).allowed
+    if decision.hint.startswith(NO_FILE):
+        host = parse_url(url).host
+        widest = EndpointPattern(host, ports=(22, 80, 443, 8443), schemes=("https", "http"))
+        granted = Capabilities.none().with_http(widest)
+        assert granted.explain_http(method, url).reason == Reason.ADDRESS_NOT_ALLOWED
+        assert granted.explain_http(method, url, unsafe_allowed_networks=EVERY_NETWORK).allowed
+        return
+    kind, _, line = decision.hint.partition(": ")
+    if kind == "add to http.allowlist":
+        text = f'{{"http": {{"allowlist": [{line}]}}}}'
+    elif kind == 'add "http"':
+        text = f'{{"http": {line}}}'
+    else:
+        assert not kind.startswith("add")
+        return
+    added = parse(text).capabilities
+    assert added.explain_http(method, url, unsafe_allowed_networks=exempt).allowed
+    other = "DELETE" if method != "DELETE" else "GET"
+    assert not added.explain_http(other, url, unsafe_allowed_networks=exempt).allowed
+
+
+@given(capabilities, methods, st.sampled_from(INTERNAL))
+def test_a_host_that_no_file_can_allow_is_told_as_such_whatever_a_file_says(given_capabilities, method, host):
+    decision = given_capabilities.explain_http(method, f"https://{host}/")
+    assert decision.hint.startswith(NO_FILE)
+    assert "[network] in config.toml" in decision.hint and "NetworkConfig(" in decision.hint
+    assert propose([decision]) == Capabilities.none()
 
 
 @settings(max_examples=100, deadline=None)

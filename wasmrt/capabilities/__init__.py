@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from wasmrt.capabilities._allowlist import (
         AllowlistValidator,
         describe_request,
+        describe_unread,
         entry_for,
         judge_addresses,
         judge_host,
@@ -46,7 +47,14 @@ if TYPE_CHECKING:
 
 _LATER = {
     "_addresses": ("AddressClass", "Network", "classify_address", "is_exempt", "parse_networks"),
-    "_allowlist": ("AllowlistValidator", "describe_request", "entry_for", "judge_addresses", "judge_host"),
+    "_allowlist": (
+        "AllowlistValidator",
+        "describe_request",
+        "describe_unread",
+        "entry_for",
+        "judge_addresses",
+        "judge_host",
+    ),
     "_credential": ("CredentialLocation", "CredentialMapping", "LocationType", "read_secret_name"),
     "_endpoint": ("METHODS", "EndpointPattern"),
     "_model": ("Capabilities", "ToolLimits"),
@@ -107,6 +115,7 @@ __all__ = [
     "capability_schema",
     "classify_address",
     "describe_request",
+    "describe_unread",
     "diff",
     "entry_for",
     "explain",

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 
 from wasmrt.capabilities._addresses import AddressClass, Network, classify_address, is_exempt, parse_networks
 from wasmrt.capabilities._endpoint import DEFAULT_PORTS, METHODS, EndpointPattern, host_matches
 from wasmrt.capabilities._hints import line_hint
+from wasmrt.capabilities._host import parse_address
 from wasmrt.capabilities._path import is_under
 from wasmrt.capabilities._url import InvalidUrlError, ParsedUrl, parse_url
 from wasmrt.errors import ConfigurationError
+from wasmrt.limits import MAX_URL_BYTES
 from wasmrt.model import Decision, Reason
 
 _RULE = "http.allowlist"
 _SUBJECT_LENGTH = 200
 _PATH_LENGTH = 512
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,15}://")
 _PRIVATE_NAMES = ("localhost", "localdomain", "local", "internal", "home.arpa")
 # Later means closer to a match; the closest entry tells the reason.
 _STAGES = (
@@ -36,21 +40,26 @@ _RULES = {
 
 
 class AllowlistValidator:
-    """Judges URLs against an allowlist. Holds no state beyond it and touches no network."""
+    """Judges URLs against an allowlist. Holds no state beyond it and touches no network.
 
-    __slots__ = ("_patterns",)
+    `networks` are those that an operator exempts. They decide nothing here: a hint names no line that the judging of
+    addresses would make useless.
+    """
 
-    def __init__(self, patterns: Iterable[EndpointPattern]) -> None:
+    __slots__ = ("_networks", "_patterns")
+
+    def __init__(self, patterns: Iterable[EndpointPattern], networks: Sequence[Network] = ()) -> None:
         self._patterns = tuple(patterns)
+        self._networks = networks
 
     def validate(self, url: str, method: str = "GET") -> Decision:
         """Decide a URL as a guest wrote it."""
         if not self._patterns:
-            return _denied(Reason.EMPTY_ALLOWLIST, "http.allowlist is empty", "", _line_for_text(url, method))
+            return _denied(Reason.EMPTY_ALLOWLIST, "http.allowlist is empty", "", self._line_for_text(url, method))
         try:
             return self.check(parse_url(url), method)
         except InvalidUrlError as problem:
-            return _denied(Reason.INVALID_URL, problem.message, "", problem.hint)
+            return _denied(Reason.INVALID_URL, problem.message, describe_unread(url, method), problem.hint)
 
     def check(self, url: ParsedUrl, method: str) -> Decision:
         """Decide a URL that was already parsed: the same value is then sent."""
@@ -60,7 +69,7 @@ class AllowlistValidator:
             rule = f"the method is not one of {', '.join(METHODS)}"
             return _denied(Reason.METHOD_NOT_ALLOWED, rule, subject, "use one of them")
         if not self._patterns:
-            return _denied(Reason.EMPTY_ALLOWLIST, "http.allowlist is empty", subject, _line_hint(url, verb))
+            return _denied(Reason.EMPTY_ALLOWLIST, "http.allowlist is empty", subject, self._line_hint(url, verb))
         closest = -1
         for index, pattern in enumerate(self._patterns):
             failed = _first_mismatch(pattern, url, verb)
@@ -71,7 +80,21 @@ class AllowlistValidator:
         if url.scheme == "http" and not any("http" in pattern.schemes for pattern in self._patterns):
             closest = _STAGES.index(Reason.INSECURE_SCHEME)
         reason = _STAGES[closest]
-        return _denied(reason, _RULES[reason], subject, _line_hint(url, verb))
+        return _denied(reason, _RULES[reason], subject, self._line_hint(url, verb))
+
+    def _line_hint(self, url: ParsedUrl, method: str) -> str | None:
+        if (refused := judge_host(url, self._networks)) is not None:
+            return refused.hint
+        try:
+            return line_hint(_RULE, entry_for(url, method).as_line())
+        except (ConfigurationError, ValueError):
+            return "no entry can cover this path; write it without broken escapes"
+
+    def _line_for_text(self, url: str, method: str) -> str | None:
+        try:
+            return self._line_hint(parse_url(url), method)
+        except InvalidUrlError as problem:
+            return problem.hint
 
 
 def _first_mismatch(pattern: EndpointPattern, url: ParsedUrl, method: str) -> Reason | None:
@@ -94,15 +117,17 @@ def judge_host(url: ParsedUrl, networks: Sequence[Network] = ()) -> Decision | N
 
     RFC 6761 (localhost), RFC 6762 (local), RFC 8375 (home.arpa), ICANN's reservation of internal.
     """
-    if (address := url.address) is not None:
-        decision = judge_addresses([str(address)], networks, subject=url.origin)
-        return None if decision.allowed else decision
-    last_two = url.host.split(".")[-2:]
+    rule = internal_host(url.host, networks)
+    return None if rule is None else _denied(Reason.ADDRESS_NOT_ALLOWED, rule, url.origin, _network_hint())
+
+
+def internal_host(host: str, networks: Sequence[Network] = ()) -> str | None:
+    """Say what makes a canonical host, or a pattern of names, internal; None where nothing is known against it."""
+    if (address := parse_address(host)) is not None:
+        return _address_problem(str(address), networks)
+    last_two = host.split(".")[-2:]
     private = last_two[-1] in _PRIVATE_NAMES or ".".join(last_two) in _PRIVATE_NAMES
-    if not private or networks:
-        return None
-    rule = "the host is a name that only private networks answer for"
-    return _denied(Reason.ADDRESS_NOT_ALLOWED, rule, url.origin, _network_hint())
+    return "the host is a name that only private networks answer for" if private and not networks else None
 
 
 def judge_addresses(addresses: Iterable[str], networks: Iterable[Network | str] = (), subject: str = "") -> Decision:
@@ -111,21 +136,48 @@ def judge_addresses(addresses: Iterable[str], networks: Iterable[Network | str] 
     count = 0
     for address in addresses:
         count += 1
-        kind = classify_address(address)
-        if kind is AddressClass.PUBLIC or (kind is not AddressClass.UNREADABLE and is_exempt(address, exempt)):
-            continue
-        shown = address if kind is not AddressClass.UNREADABLE else "an answer that is no address"
-        return _denied(Reason.ADDRESS_NOT_ALLOWED, f"{shown} is {kind}, not public", subject, _network_hint())
+        if (problem := _address_problem(address, exempt)) is not None:
+            return _denied(Reason.ADDRESS_NOT_ALLOWED, problem, subject, _network_hint())
     if not count:
         return _denied(Reason.NO_ADDRESS, "the host has no address", subject, "check the host's name")
     return Decision(True, Reason.ALLOWED, "every address is public or exempt", capability="http", subject=subject)
 
 
+def _address_problem(address: str, exempt: Sequence[Network]) -> str | None:
+    kind = classify_address(address)
+    if kind is AddressClass.PUBLIC or (kind is not AddressClass.UNREADABLE and is_exempt(address, exempt)):
+        return None
+    shown = address if kind is not AddressClass.UNREADABLE else "an answer that is no address"
+    return f"{shown} is {kind}, not public"
+
+
 def describe_request(url: ParsedUrl, method: str) -> str:
     """Name a request for people and logs: without its query, cut."""
-    verb = method.upper() if method.upper() in METHODS else "(unknown method)"
-    text = f"{verb} {url.origin}{url.path}"
+    return _cut(f"{_verb(method)} {url.origin}{url.path}")
+
+
+def describe_unread(url: object, method: str, redact: Callable[[str], str] = str) -> str:
+    """Name a request whose URL could not be read: without query, fragment, user name and password, in plain ASCII, cut.
+
+    What cannot be seen goes before `redact` looks, so that nothing hides a secret from it by standing in between.
+    """
+    text = url if isinstance(url, str) else ""
+    scheme = found[0] if (found := _SCHEME.match(text)) else ""
+    rest = text[len(scheme) :]
+    shown = re.split(r"[?#]", rest, maxsplit=1)[0]
+    if "@" in rest:  # a password may hold any of `/?#`: nothing before the last `@` is shown, nor a query behind one
+        shown = f"...{shown[shown.rindex('@') :]}" if shown.count("@") == rest.count("@") else "..."
+    text = redact("".join(c for c in f"{scheme}{shown}"[:MAX_URL_BYTES] if c.isprintable()))
+    return _cut(f"{_verb(method)} {text.encode('ascii', 'backslashreplace').decode('ascii')}".rstrip())
+
+
+def _cut(text: str) -> str:
+    """Cut what a decision is about to the length that people and logs are shown."""
     return text if len(text) <= _SUBJECT_LENGTH else f"{text[:_SUBJECT_LENGTH]}..."
+
+
+def _verb(method: str) -> str:
+    return method.upper() if isinstance(method, str) and method.upper() in METHODS else "(unknown method)"
 
 
 def entry_for(url: ParsedUrl, method: str) -> EndpointPattern:
@@ -144,24 +196,10 @@ def entry_for(url: ParsedUrl, method: str) -> EndpointPattern:
     )
 
 
-def _line_hint(url: ParsedUrl, method: str) -> str | None:
-    try:
-        return line_hint(_RULE, entry_for(url, method).as_line())
-    except (ConfigurationError, ValueError):
-        return "no entry can cover this path; write it without broken escapes"
-
-
-def _line_for_text(url: str, method: str) -> str | None:
-    try:
-        return _line_hint(parse_url(url), method)
-    except InvalidUrlError as problem:
-        return problem.hint
-
-
 def _network_hint() -> str:
     return (
-        "no capability file can allow it; an operator may, with unsafe_allowed_networks under [network] in config.toml"
-        " (wasmrt doctor shows its folder)"
+        "no capability file can allow it; an operator may: unsafe_allowed_networks under [network] in config.toml"
+        " (wasmrt doctor shows its folder), or NetworkConfig(unsafe_allowed_networks=...) in Python"
     )
 
 

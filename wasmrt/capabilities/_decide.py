@@ -7,7 +7,14 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from wasmrt.capabilities._addresses import Network, parse_networks
-from wasmrt.capabilities._allowlist import AllowlistValidator, describe_request, entry_for, judge_addresses, judge_host
+from wasmrt.capabilities._allowlist import (
+    AllowlistValidator,
+    describe_request,
+    describe_unread,
+    entry_for,
+    judge_addresses,
+    judge_host,
+)
 from wasmrt.capabilities._credential import read_secret_name
 from wasmrt.capabilities._hints import line_hint, section_hint
 from wasmrt.capabilities._powers import read_alias
@@ -35,11 +42,14 @@ def decide_http(
     try:
         parsed = parse_url(url)
     except InvalidUrlError as problem:
-        return Decision(False, Reason.INVALID_URL, problem.message, problem.hint, "http")
+        shown = describe_unread(url, method)
+        return Decision(False, Reason.INVALID_URL, problem.message, problem.hint, "http", shown)
     subject = describe_request(parsed, method)
     if capabilities.http is None:
-        return Decision(False, Reason.NOT_GRANTED, "no http section", _http_hint(parsed, method), "http", subject)
-    decision = AllowlistValidator(capabilities.http.allowlist).check(parsed, method)
+        return Decision(
+            False, Reason.NOT_GRANTED, "no http section", _http_hint(parsed, method, networks), "http", subject
+        )
+    decision = AllowlistValidator(capabilities.http.allowlist, networks).check(parsed, method)
     if not decision.allowed:
         return decision
     refused = judge_host(parsed, networks)
@@ -50,7 +60,9 @@ def decide_http(
     return decision
 
 
-def _http_hint(url: ParsedUrl, method: str) -> str | None:
+def _http_hint(url: ParsedUrl, method: str, networks: tuple[Network, ...]) -> str | None:
+    if (refused := judge_host(url, networks)) is not None:
+        return refused.hint
     try:
         return section_hint("http", {"allowlist": [entry_for(url, method).as_dict()]})
     except WasmrtError as problem:

@@ -6,13 +6,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from wasmrt.capabilities._about_shape import SECTIONS
+from wasmrt.capabilities._allowlist import internal_host
 from wasmrt.capabilities._cover import common_hosts, common_paths
+from wasmrt.capabilities._endpoint import EndpointPattern
 from wasmrt.capabilities._file import CapabilityFile
 from wasmrt.capabilities._imports import imports_of, powers_of
 from wasmrt.capabilities._json import child
 from wasmrt.capabilities._model import Capabilities
 from wasmrt.capabilities._powers import HttpCapability
+from wasmrt.capabilities._words import join
 
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _READ_SECTIONS = frozenset({"setup", "$schema", "discovery_summary"})
 
 
@@ -60,8 +64,23 @@ def _on_http(http: HttpCapability) -> Iterator[Remark]:
             yield Remark(child(at, "host"), f"'{entry.host_pattern}' covers every name below, at any depth")
         if "http" in entry.schemes:
             yield Remark(child(at, "scheme"), "requests over http can be read and changed on the way")
-        if entry.path_prefix is None and not entry.methods:
-            yield Remark(at, "every path and method of the host is allowed")
+        if (problem := internal_host(entry.host_pattern)) is not None:
+            yield Remark(
+                child(at, "host"),
+                f"{problem}: no request uses this entry unless an operator exempts its address"
+                " (unsafe_allowed_networks)",
+            )
+        if entry.path_prefix in (None, "/"):
+            yield from _on_every_path(at, entry)
+
+
+def _on_every_path(at: str, entry: EndpointPattern) -> Iterator[Remark]:
+    # Reading everywhere is what most files ask for; RFC 9110 9.2.1 names the methods that only read.
+    changing = [method for method in entry.methods if method not in _SAFE]
+    if not entry.methods:
+        yield Remark(at, "every path and method of the host is allowed")
+    elif changing:
+        yield Remark(at, f"{join(changing)} may go to every path of the host: no path_prefix narrows it")
 
 
 def _on_credentials(http: HttpCapability) -> Iterator[Remark]:

@@ -129,4 +129,5 @@ def _why(result: TestResult) -> Iterator[str]:
     for decision in dict.fromkeys(decision for decision in result.decisions if not decision.allowed):
         yield f"denied: {decision.subject or decision.capability} ({decision.reason}: {decision.rule})"
         if decision.hint:
-            yield f"  to allow it, {decision.hint}"
+            step = "to allow it, " if decision.hint.startswith("add ") else ""
+            yield f"  {step}{decision.hint}"
