@@ -178,6 +178,14 @@ def test_a_detector_keeps_no_more_than_some_sets_of_secrets() -> None:
     assert len(detector._matchers) <= 16
 
 
+def test_hundreds_of_secrets_are_all_looked_for() -> None:
+    secrets = {f"k{number}": f"Zq9k{number:04}" + "T7abvX2mB4nC6pD8eFyK3wL5sN7uQ9" for number in range(300)}
+    scanner = LeakDetector().primed(secrets).strict
+    for _ in range(3):
+        assert not scanner.scan_bytes(b"a plain text\n" * 3000).matches
+        assert "secret:k299" in {m.rule for m in scanner.scan(f"a {secrets['k299']} b").matches}
+
+
 def test_secrets_that_are_all_too_short_are_named() -> None:
     assert DETECTOR.primed({"a": "x1", "b": "y2"}).unwatched == ("a", "b")
 

@@ -21,7 +21,7 @@ from wasmrt.errors import InternalError
 from wasmrt.leaks import LeakDetector, Rule, prove
 from wasmrt.leaks._builtin import builtin_rules
 from wasmrt.leaks._engine import RuleEngine
-from wasmrt.leaks._quick import QuickGate
+from wasmrt.leaks._quick import _SAME, QuickGate
 from wasmrt.leaks._sieve import Kernel, Sieve, WordTable
 
 SECRET = "Zq9kT7ab" + "vX2mB4nC6pD8eF"
@@ -79,6 +79,7 @@ WAYS: dict[str, Callable[[bytes], bytes]] = {
     "numbers": lambda secret: b", ".join(b"%d" % byte for byte in secret),
     "numbers far apart": lambda secret: (b",\r\n" + b" " * 14).join(b"%d" % byte for byte in secret),
     "hexadecimal numbers": lambda secret: b" ".join(b"0x%02x" % byte for byte in secret),
+    "numbers of UTF-16": lambda secret: b" ".join(b"%d" % byte for byte in secret.decode().encode("utf-16-le")),
     "percent": lambda secret: b"".join(b"%%%02x" % byte for byte in secret),
 }
 
@@ -232,6 +233,42 @@ def test_the_quick_gate_says_what_re2_says(drawn: st.DataObject, before: bytes, 
         assert quick.touches(text) == bool(re2_set.Match(text))
 
 
+@needs_hyperscan
+def test_every_gate_that_ships_means_the_same_to_both() -> None:
+    assert [gate for gate in builtin_rules().gates() if not _SAME.fullmatch(gate)] == []
+
+
+@needs_hyperscan
+@pytest.mark.parametrize(
+    ("gate", "text"),
+    [("nimbus[^\\s]", "nimbus\x0b"), ("nimbus[\\S]", "nimbus\x0b"), ("nimbus[x]{08}", "nimbusx{08}")],
+    ids=["vertical tab", "vertical tab inside", "leading zero"],
+)
+def test_a_gate_that_perl_reads_in_another_way_stays_with_re2(gate: str, text: str) -> None:
+    rule = Rule(id="nimbus", source="this test", pattern="(nimbus.{1,9}q7Zk2Lw9)", gates=(gate,), entropy=1.0)
+    detector = LeakDetector(rules=[rule])
+    _settle(detector)
+    planted = (text + " q7Zk" + "2Lw9").encode()
+    assert [m.rule for m in detector.scan_bytes(PLAIN * 3 + planted + PLAIN).matches] == ["nimbus"]
+
+
+@needs_hyperscan
+def test_a_password_with_a_vertical_tab_is_found_in_a_large_text() -> None:
+    detector = LeakDetector()
+    _settle(detector)
+    url = b"postgres://admin:S3cr\x0bet9" + b"xQz7Lk2vB@db.example.net/x"
+    assert "url-credentials" in {m.rule for m in detector.scan_bytes(PLAIN * 3 + url).matches}
+
+
+def _settle(detector: LeakDetector) -> None:
+    """Scan so much that the quick gate is made, and wait for it."""
+    for _ in range(1 + (4 << 20) // len(PLAIN)):
+        assert not detector.scan_bytes(PLAIN).matches
+    for thread in threading.enumerate():
+        if thread.name == "wasmrt-gates":
+            thread.join()
+
+
 @cache
 def _both(gates: tuple[str, ...]) -> tuple[QuickGate, Any]:
     return QuickGate(gates), RuleEngine(builtin_rules())._prepare()
@@ -241,11 +278,7 @@ def _both(gates: tuple[str, ...]) -> tuple[QuickGate, Any]:
 def test_the_quick_gate_is_made_after_a_while_and_finds_the_same() -> None:
     rule = _rule()
     detector = LeakDetector(rules=[rule])
-    for _ in range(1 + (4 << 20) // len(PLAIN)):
-        assert not detector.scan_bytes(PLAIN).matches
-    for thread in threading.enumerate():
-        if thread.name == "wasmrt-gates":
-            thread.join()
+    _settle(detector)
     text = PLAIN * 30
     for at in (0, 65530, len(text) // 2, 16 * 65536 - 9, 16 * 65536 + 1, len(text)):
         found = detector.scan_bytes(text[:at] + b" nimbus-" + b"0a1b2c3d4e5f" + b" " + text[at:])

@@ -285,17 +285,17 @@ class LeakDetector:
 
     def _matcher(self, secrets: Mapping[str, str]) -> ExactMatcher:
         """Return what finds these secrets, kept for the next call that may use the same: to make it takes 0.2 ms."""
+        from wasmrt.leaks._exact import ExactMatcher
+        from wasmrt.leaks._sieve import sieve_for
+
         key = tuple(secrets.items())
         with self._lock:
-            matcher = self._matchers.get(key)
+            matcher = self._matchers.pop(key, None)
             if matcher is None:
-                from wasmrt.leaks._exact import ExactMatcher
-                from wasmrt.leaks._sieve import sieve_for
-
-                sieve = None if self._kernel is None else sieve_for(self._kernel)
-                matcher = self._matchers[key] = ExactMatcher(secrets, sieve=sieve)
-                if len(self._matchers) > _KEPT_MATCHERS:
-                    del self._matchers[next(iter(self._matchers))]
+                matcher = ExactMatcher(secrets, sieve=None if self._kernel is None else sieve_for(self._kernel))
+            self._matchers[key] = matcher  # behind all others: the one in front was not used for longest
+            if len(self._matchers) > _KEPT_MATCHERS:
+                del self._matchers[next(iter(self._matchers))]
         return matcher
 
     def _scanner(self) -> LeakScanner:

@@ -164,6 +164,7 @@ class RuleEngine:
                 clean = base if quick.touches(data[base : leap + _GATE_OVERLAP_BYTES]) else leap
             calm = base < clean or (calm and not gate.Match(data[base : edge + _GATE_OVERLAP_BYTES]))
             if calm:  # where one stride touched nothing, the next is first looked at as one
+                allowance.take(0)
                 continue
             blocks: list[tuple[int, set[int]]] = []
             need = 0

@@ -12,7 +12,8 @@ from wasmrt.leaks._layers import LEAST_PACKED
 _PIECE = 8
 _LONGEST_CORE = 16
 """Enough of a part of a secret to be rare; the automaton grows with every byte."""
-_MEMORY_BYTES = 4 << 20
+_MEMORY_BYTES, _MOST_MEMORY_BYTES = 4 << 20, 16 << 20
+_PIECE_MEMORY_BYTES = 32 << 10
 
 
 class Touched(NamedTuple):
@@ -41,25 +42,27 @@ class Gate:
     ) -> None:
         import re2
 
+        between = b"[" + b"".join(b"\\x%02x" % byte for byte in separators) + b"]*"
+        looked_for: dict[str, set[bytes]] = {
+            "packed": {LEAST_PACKED},
+            "alnum": {b"[^0-9A-Za-z]*".join(map(_either_case, _distinctive(text))) for text in alnum},
+            "loose": {between.join(map(_either_case, _distinctive(text))) for text in loose},
+            "pieces": {b"".join(b"\\x%02x" % byte for byte in core[:_LONGEST_CORE]) for core in cores},
+        }
         options = re2.Options()
         options.encoding = re2.Options.Encoding.LATIN1
-        options.max_mem = _MEMORY_BYTES
+        wanted = _PIECE_MEMORY_BYTES * sum(map(len, looked_for.values()))
+        options.max_mem = max(_MEMORY_BYTES, min(_MOST_MEMORY_BYTES, wanted))
         options.log_errors = False  # the expressions are made of secrets
         self._set = re2.Set.SearchSet(options)
-        self._kinds = ["packed"]
-        self._set.Add(LEAST_PACKED)
-        between = b"[" + b"".join(b"\\x%02x" % byte for byte in separators) + b"]*"
-        for kind, texts, gap in (("alnum", alnum, b"[^0-9A-Za-z]*"), ("loose", loose, between)):
-            pieces = {gap.join(map(_either_case, _distinctive(text))) for text in texts}
-            if pieces:
-                self._kinds.append(kind)
-                self._set.Add(b"|".join(sorted(pieces)))
-        if literals := {core[:_LONGEST_CORE] for core in cores}:
-            self._kinds.append("pieces")
-            self._set.Add(b"|".join(b"".join(b"\\x%02x" % byte for byte in core) for core in sorted(literals)))
-        self._set.Compile()
-        # RE2 says "nothing" where its memory is too small for even a few states, and says it of every text.
-        self._works = self._set.Match(b"x" * 24) == [0]
+        self._kinds = [kind for kind, pieces in looked_for.items() if pieces]
+        for kind in self._kinds:
+            self._set.Add(b"|".join(sorted(looked_for[kind])))
+        self._works = False
+        with contextlib.suppress(re2.error):  # hundreds of secrets are too much for its memory
+            self._set.Compile()
+            # RE2 says "nothing" where its memory is too small for even a few states, and says it of every text.
+            self._works = self._set.Match(b"x" * 24) == [0]
 
     def touched(self, data: bytes) -> Touched:
         """Say what `data` may hold."""

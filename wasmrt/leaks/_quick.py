@@ -7,6 +7,7 @@ RE2 answers until then, and for good where there is no Hyperscan; both give the 
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
 _PAID_BYTES = 4 * MIB
 """After so many bytes of large texts the automaton is worth compiling."""
 _IDLE_SCRATCHES = 8
+_SAME = re.compile(
+    r"(?:\(\?i:)?(?:\\[^0-9A-Za-z]|[^\\\[\](){}|*+?.^$]"
+    r"|\[\^?(?:\\[\\\]^tnfrdw-]|\\x[0-9A-Fa-f]{2}|[^\\\[\]])+\](?:\{[1-9][0-9]?\}|\*)?)+\)?",
+    re.ASCII | re.DOTALL,
+)
+"""What means the same to RE2 and to Hyperscan, which reads Perl's expressions: its `\\s` holds one character more."""
 
 
 class QuickGate:
@@ -77,10 +84,12 @@ class QuickGates:
         return self._gate
 
     def _compile(self, expressions: Sequence[str]) -> None:
+        if not all(expression.isascii() and _SAME.fullmatch(expression) for expression in expressions):
+            return
         with contextlib.suppress(ImportError):
             import hyperscan
 
-            with contextlib.suppress(hyperscan.error):  # an expression or a processor that it does not take
+            with contextlib.suppress(hyperscan.error):  # it takes not every expression, nor every processor
                 self._gate = QuickGate(expressions)
 
 
