@@ -126,6 +126,8 @@ MAX_CAPABILITY_FILE_DEPTH = 16
 MAX_CAPABILITY_ENTRIES = 256
 
 # Secrets.
+MIN_SECRET_CHARS = 6
+"""Below this a secret is not looked for, because it would redact ordinary words, and so not sent either."""
 MAX_SECRET_BYTES = 64 * KIB
 MAX_USER_BYTES = 256
 MAX_SECRETS_FILE_BYTES = 8 * MIB

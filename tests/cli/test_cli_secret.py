@@ -45,7 +45,7 @@ def test_a_secret_is_piped_in_and_listed_by_name_and_age_only(wasmrt: Cli, home:
     assert "api_token  0 s  never" in wasmrt("secret", "list").stdout
     listed = json.loads(wasmrt("secret", "list", "--json").stdout)
     assert [entry["name"] for entry in listed] == ["api_token"]
-    assert set(listed[0]) == {"name", "created_at", "expires_at"}
+    assert set(listed[0]) == {"name", "created_at", "expires_at", "backend"}
     for file in (home / "data").iterdir():
         assert VALUE.encode() not in file.read_bytes()
 
@@ -84,6 +84,80 @@ def test_a_dotenv_file_is_imported(wasmrt: Cli, tmp_path: Path) -> None:
     wasmrt("secret", "import", "-", "--only", "API_TOKEN", "--user", "ann", stdin=f"API_TOKEN={VALUE}\nB=c-value\n")
     assert wasmrt("secret", "list", "--user", "ann").stdout.count("\n") == 2
     assert "does not set absent" in wasmrt("secret", "import", tmp_path / ".env", "--only", "absent", code=2).stderr
+
+
+@pytest.mark.parametrize("value", ["x", "12345"])
+def test_a_value_that_no_request_could_carry_is_refused_when_it_is_set(wasmrt: Cli, home: Path, value: str) -> None:
+    told = wasmrt("secret", "set", "api_token", stdin=value, code=2).stderr
+    assert "fewer than 6 characters" in told
+    assert not (home / "data" / "secrets").exists()
+
+
+def test_a_value_that_some_places_cannot_hold_is_set_with_a_warning(wasmrt: Cli) -> None:
+    many = f"{VALUE}\n{VALUE}\n"
+    told = wasmrt("secret", "set", "api_token", stdin=many).stderr
+    assert (
+        f"warning: api_token can only be used as a query parameter or a place in a URL's path: character "
+        f"{len(VALUE) + 1} is a line break" in told
+    )
+    assert "api_token is set" in told
+    (warning,) = json.loads(wasmrt("secret", "set", "api_token", "--json", stdin=many).stdout)["warnings"]
+    assert "line break" in warning
+    assert json.loads(wasmrt("secret", "set", "api_token", "--json", stdin=VALUE).stdout)["warnings"] == []
+
+
+def test_an_import_says_what_it_replaces(wasmrt: Cli) -> None:
+    wasmrt("secret", "set", "api_token", stdin=VALUE)
+    both = f"API_TOKEN={VALUE}-2\nOTHER=another-value\n"
+    told = wasmrt("secret", "import", "-", "--user", "ann", stdin=both).stderr
+    assert "replaced" not in told  # those of another user are not touched
+    assert "replaced: api_token\n" in wasmrt("secret", "import", "-", stdin=both).stderr
+    told = json.loads(wasmrt("secret", "import", "-", "--json", stdin=both).stdout)
+    assert told["replaced"] == told["set"] == ["api_token", "other"]
+
+
+def test_an_import_with_a_value_that_cannot_be_used_sets_nothing_and_names_what_could_be(wasmrt: Cli) -> None:
+    mixed = f"API_TOKEN={VALUE}\nDEBUG=1\nPORT=8080\n"
+    told = wasmrt("secret", "import", "-", stdin=mixed, code=2).stderr
+    assert "the value of debug has fewer than 6 characters" in told and "port" in told and "8080" not in told
+    assert "--only api_token" in told
+    assert wasmrt("secret", "list").stdout == ""
+    wasmrt("secret", "import", "-", "--only", "api_token", stdin=mixed)
+    assert "api_token" in wasmrt("secret", "list").stdout
+
+
+def test_a_dotenv_file_that_is_not_utf8_is_refused_and_not_guessed_at(wasmrt: Cli) -> None:
+    told = wasmrt("secret", "import", "-", stdin=f"API_TOKEN={VALUE}".encode() + b"\xe9", code=2).stderr
+    assert "UTF-8" in told
+
+
+def test_the_first_secret_of_a_new_file_comes_with_a_word_on_where_its_key_is(wasmrt: Cli, home: Path) -> None:
+    told = wasmrt("secret", "set", "api_token", stdin=VALUE).stderr
+    assert str(home / "data" / "secrets.key") in told and "WASMRT_SECRETS_PASSPHRASE" in told
+    assert "secrets.key" not in wasmrt("secret", "set", "other", stdin=VALUE).stderr
+
+
+def test_a_file_under_a_passphrase_needs_no_word_on_its_key(wasmrt: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WASMRT_SECRETS_PASSPHRASE", "correct horse")
+    assert "warning" not in wasmrt("secret", "set", "api_token", stdin=VALUE).stderr
+    assert "encrypted with a passphrase" in wasmrt("secret", "list").stderr
+
+
+def test_a_list_says_what_keeps_the_secrets(wasmrt: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wasmrt("secret", "set", "api_token", stdin=VALUE)
+    assert f"backend: file, {home / 'data' / 'secrets'}" in wasmrt("secret", "list").stderr
+    assert [entry["backend"] for entry in json.loads(wasmrt("secret", "list", "--json").stdout)] == ["file"]
+    monkeypatch.setenv("WASMRT_SECRETS_BACKEND", "environment")
+    assert "backend: environment" in wasmrt("secret", "list").stderr
+
+
+def test_an_error_about_the_key_file_names_it(wasmrt: Cli, home: Path) -> None:
+    wasmrt("secret", "set", "api_token", stdin=VALUE)
+    key = home / "data" / "secrets.key"
+    key.chmod(0o644)
+    told = wasmrt("secret", "list", code=1).stderr
+    assert f"file: {key}" in told and "0600" in told
+    assert json.loads(wasmrt("secret", "list", "--json", code=1).stderr)["path"] == str(key)
 
 
 # -- with servers --------------------------------------------------------------------------------------------------
@@ -144,12 +218,14 @@ def test_a_secret_is_tested_with_the_tools_own_request(
 
     server = serve(script)
     url = f"https://{HOST}:{server.port}/v1/me"
-    component, file = tool_with(tmp_path, server.port, validation_endpoint={"url": url})
+    component, file = tool_with(tmp_path, server.port, validation_endpoint={"url": url}, token_hint="Begins with k3y.")
     ask = ("secret", "test", "api_token", "--tool", component, "--capabilities", file)
     assert "wasmrt secret set api_token" in wasmrt(*ask, code=1).stderr
     wasmrt("secret", "set", "api_token", stdin="a-wrong-value")
     assert "api_token does not work: GET" in (told := wasmrt(*ask, code=1).stderr)
     assert "answered 401, not 200" in told
+    assert "token_hint: Begins with k3y." in told
+    assert json.loads(wasmrt(*ask, "--json", code=1).stdout)["tool_says"] == {"token_hint": "Begins with k3y."}
     wasmrt("secret", "set", "api_token", stdin=VALUE)
     assert "api_token works" in wasmrt(*ask).stderr
     assert json.loads(wasmrt(*ask, "--json").stdout)["works"] is True
@@ -172,6 +248,42 @@ def test_a_test_without_a_validation_request_says_so(wasmrt: Cli, tmp_path: Path
     component, file = tool_with(tmp_path, 443)
     for name in ("api_token", "other"):
         wasmrt("secret", "test", name, "--tool", component, "--capabilities", file, code=2)
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_the_capability_file_that_was_given_is_the_one_that_is_read(wasmrt: Cli, tmp_path: Path, beside: bool) -> None:
+    component, file = tool_with(tmp_path, 443, instructions="From the file that was given.")
+    given = file.rename(tmp_path / "given.json")
+    if beside:
+        tool_with(tmp_path, 443, secret_name="another", instructions="From the one beside.")
+    for command in (("auth", component), ("secret", "test", "api_token", "--tool", component)):
+        told = wasmrt(*command, "--capabilities", given, code=2).stderr
+        assert "no capability file" not in told and "another" not in told and "beside" not in told
+    assert "From the file that was given." in wasmrt("auth", component, "--capabilities", given, code=2).stderr
+
+
+def test_a_tool_without_a_capability_file_is_answered_with_how_to_name_one(wasmrt: Cli, tmp_path: Path) -> None:
+    component, file = tool_with(tmp_path, 443)
+    file.unlink()
+    for command in (("auth", component), ("secret", "test", "api_token", "--tool", component)):
+        assert "--capabilities FILE" in wasmrt(*command, code=2).stderr
+
+
+def test_the_tools_words_on_getting_a_secret_are_marked_tamed_and_bounded(wasmrt: Cli, tmp_path: Path) -> None:
+    words = {
+        "setup_url": "https://example.com/tokens",
+        "instructions": "Make one\x1b[2J\u202e\nerror: gone " + "y " * 5000,
+    }
+    check = {"validation_endpoint": {"url": f"https://{HOST}/v1/me"}}
+    component, file = tool_with(tmp_path, 443, **words, **check)
+    ask = ("secret", "test", "api_token", "--tool", component, "--capabilities", file)
+    told = wasmrt(*ask, code=1).stderr
+    assert (
+        "in the words of the author of demo:\n  setup_url: https://example.com/tokens\n  instructions: Make one" in told
+    )
+    assert "\x1b" not in told and "\u202e" not in told and "\nerror: gone" not in told
+    assert len(told) < 1500
+    assert json.loads(wasmrt(*ask, "--json", code=1).stderr)["code"] == "secret-not-found"
 
 
 class Browser:

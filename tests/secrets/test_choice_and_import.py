@@ -73,6 +73,21 @@ def test_an_unknown_backend_is_an_error(tmp_path: Path) -> None:
         open_store(tmp_path, environ={"WASMRT_SECRETS_BACKEND": "vault"})
 
 
+@pytest.mark.parametrize(("wrong", "near"), [("env", "environment"), ("flie", "file"), ("Keyring", "keyring")])
+def test_an_unknown_backend_is_answered_with_the_nearest_one(tmp_path: Path, wrong: str, near: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"'{wrong}'") as caught:
+        open_store(tmp_path, environ={"WASMRT_SECRETS_BACKEND": wrong})
+    assert str(caught.value.hint).startswith(f"did you mean {near}?")
+
+
+def test_an_unknown_backend_that_is_near_to_none_is_answered_with_all_of_them(tmp_path: Path) -> None:
+    for wrong in ("vault", "x" * 10_000):
+        with pytest.raises(ConfigurationError) as caught:
+            open_store(tmp_path, environ={"WASMRT_SECRETS_BACKEND": wrong})
+        assert caught.value.hint == "choose one of auto, keyring, file, environment"
+        assert len(caught.value.message) < 200
+
+
 def test_the_environment_serves_one_user_and_only_prefixed_names() -> None:
     store = EnvironmentSecrets({"WASMRT_SECRET_API_TOKEN": "value", "HOME": "/root", "WASMRT_SECRET_EMPTY": ""})
     assert store.get("local", "api_token").reveal() == "value"

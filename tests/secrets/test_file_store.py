@@ -46,8 +46,10 @@ def test_a_key_file_that_others_can_read_is_refused(files: tuple[Path, Path]) ->
     store = FileSecrets(path, FileKey(path=key))
     store.set("ann", "token", Secret("value"))
     key.chmod(0o640)
-    with pytest.raises(SecretBackendError, match="read by others"):
+    with pytest.raises(SecretBackendError, match="read by others") as caught:
         store.get("ann", "token")
+    assert caught.value.path == key
+    assert "secrets.key" in str(caught.value.hint) and str(key.parent) not in str(caught.value.hint)
 
 
 def test_a_key_file_behind_a_symlink_is_refused(files: tuple[Path, Path]) -> None:
@@ -96,8 +98,9 @@ def test_a_truncated_or_foreign_file_is_refused(files: tuple[Path, Path], conten
     path, key = files
     path.parent.mkdir()
     path.write_bytes(content)
-    with pytest.raises(SecretBackendError):
+    with pytest.raises(SecretBackendError) as caught:
         FileSecrets(path, FileKey(path=key)).get("ann", "token")
+    assert caught.value.path == path
 
 
 def test_a_store_that_cannot_be_written_says_so_without_its_path(tmp_path: Path) -> None:
@@ -105,7 +108,8 @@ def test_a_store_that_cannot_be_written_says_so_without_its_path(tmp_path: Path)
     path = tmp_path / "file" / "secrets"
     with pytest.raises(SecretBackendError) as caught:
         FileSecrets(path, FileKey(path=tmp_path / "k")).set("ann", "token", Secret("value"))
-    assert str(tmp_path) not in str(caught.value)
+    assert str(tmp_path) not in str(caught.value) + str(caught.value.hint)
+    assert caught.value.path == path
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_no_litter(

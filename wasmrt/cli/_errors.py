@@ -18,6 +18,7 @@ from wasmrt.errors import (
     InternalError,
     InvalidParametersError,
     NotAuthorizedError,
+    SecretBackendError,
     ToolError,
     WasmrtError,
 )
@@ -83,8 +84,9 @@ def refusal(decision: Decision) -> str:
 def fail(error: WasmrtError, *, as_json: bool) -> int:
     """Tell an error of ours on stderr, and return its exit code."""
     code = exit_code(error)
+    at_fault = error.path if isinstance(error, SecretBackendError) else None
     if as_json:
-        _say_json(error.as_dict() | {"exit_code": code})
+        _say_json(error.as_dict() | ({"path": str(at_fault)} if at_fault else {}) | {"exit_code": code})
         return code
     problems = error.problems if isinstance(error, CapabilityFileError) else ()
     if len(problems) > 1:
@@ -93,6 +95,8 @@ def fail(error: WasmrtError, *, as_json: bool) -> int:
             say(f"  {path or '$'}: {sentence}")
     else:
         say(f"error: {error.message}")
+    if at_fault:
+        say(f"file: {at_fault}")
     if error.hint and not problems:  # they were all listed: no need to be sent to where they are
         say(f"hint: {error.hint}")
     return code

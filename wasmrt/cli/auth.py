@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import click
 
+from wasmrt.cli._login import find_with_login, login_file_option, tell_words, words_of
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import say, show_json
 from wasmrt.cli.secret import user_option
@@ -27,9 +28,7 @@ if TYPE_CHECKING:
 @user_option
 @click.option("--browser/--no-browser", default=True, help="Open a browser, or only print the address.")
 @click.option("--replace", is_flag=True, help="Replace a secret of that name that came from elsewhere.")
-@click.option(
-    "--capabilities", type=click.Path(path_type=Path), metavar="FILE", help="The grant of a tool that is not installed."
-)
+@login_file_option
 @json_option
 def auth(tool: str, user: str, browser: bool, replace: bool, capabilities: Path | None, as_json: bool) -> None:
     """Log in for a tool whose capability file has an `auth.oauth` section, and keep what it needs.
@@ -43,15 +42,17 @@ def auth(tool: str, user: str, browser: bool, replace: bool, capabilities: Path 
       wasmrt auth calendar --no-browser --json
     """
     from wasmrt.cli._door import auth_section, open_door, store
-    from wasmrt.cli._tools import find_tool
     from wasmrt.secrets import keep_tokens
 
-    found = find_tool(tool, capabilities=capabilities)
+    found = find_with_login(tool, capabilities)
     section = auth_section(found, hint=_set_instead(found))
     if section.oauth is None:
         if not as_json:
-            say(section.instructions or f"{tool} has no login; its secret is {section.secret_name}")
-        raise ConfigurationError(f"{tool} has no OAuth login", hint=f"run: wasmrt secret set {section.secret_name}")
+            tell_words(found.name, words_of(section))
+        raise ConfigurationError(
+            f"the capability file of {found.name} has no OAuth login",
+            hint=f"run: wasmrt secret set {section.secret_name}",
+        )
     state = _start(section.oauth)
     kept = store()
     _refuse_to_overwrite(kept, user, section, state, replace=replace)

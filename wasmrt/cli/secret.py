@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 import click
 
 from wasmrt.cli._errors import FAILED
+from wasmrt.cli._keeping import check_all, note_on_new_file, warn, where
+from wasmrt.cli._login import find_with_login, login_file_option, tell_words, words_of
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import is_interactive, say, show_columns, show_json
-from wasmrt.errors import ConfigurationError, SecretError
+from wasmrt.errors import ConfigurationError, SecretError, SecretExpiredError, SecretNotFoundError
 from wasmrt.limits import MAX_ENV_FILE_BYTES, MAX_SECRET_BYTES
 
 if TYPE_CHECKING:
@@ -45,6 +47,9 @@ def secret() -> None:
 def set_secret(name: str, user: str, expires_in_days: float | None, as_json: bool) -> None:
     """Set a secret: asked for without echo, or read from stdin.
 
+    A value that no request could carry is refused; of one that only some places of a request can hold, a warning
+    says which.
+
     \b
     Examples:
       wasmrt secret set example_token
@@ -59,10 +64,15 @@ def set_secret(name: str, user: str, expires_in_days: float | None, as_json: boo
         step = f"type it in a terminal, or pipe it in: pass show example | wasmrt secret set {name}"
         raise SecretError("no value was given", code="secret-value", hint=step)
     value = Secret(text)
+    warnings = check_all({name: value})
     expires_at = None if expires_in_days is None else time.time() + expires_in_days * _DAY
-    store().set(user, name, value, expires_at=expires_at)
+    kept = store()
+    note = note_on_new_file(kept)
+    kept.set(user, name, value, expires_at=expires_at)
+    warnings += [note] if note else []
+    warn(warnings)
     if as_json:
-        show_json({"set": [name], "user": user, "expires_at": expires_at})
+        show_json({"set": [name], "user": user, "expires_at": expires_at, "warnings": warnings})
     else:
         say(f"{name} is set for {user}")
 
@@ -73,21 +83,25 @@ def _typed(name: str) -> str:
 
 
 def _piped() -> str:
-    data = sys.stdin.buffer.read(MAX_SECRET_BYTES + 3)
+    text = _decoded(sys.stdin.buffer.read(MAX_SECRET_BYTES + 3), "a secret", "secret-value")
+    return text.removesuffix("\n").removesuffix("\r")
+
+
+def _decoded(data: bytes, what: str, code: str) -> str:
     try:
         text = data.decode()
     except UnicodeDecodeError:
         text = ""
     if not text and data:  # out of the handler: a decoding error carries what it could not decode
-        raise SecretError("a secret must be valid UTF-8 text", code="secret-value")
-    return text.removesuffix("\n").removesuffix("\r")
+        raise SecretError(f"{what} must be valid UTF-8 text", code=code)
+    return text
 
 
 @secret.command("list")
 @user_option
 @json_option
 def list_secrets(user: str, as_json: bool) -> None:
-    """List the names and ages of a user's secrets. Values are never shown.
+    """List the names and ages of a user's secrets, and say what keeps them. Values are never shown.
 
     \b
     Examples:
@@ -95,11 +109,15 @@ def list_secrets(user: str, as_json: bool) -> None:
       wasmrt secret list --user alice --json
     """
     from wasmrt.cli._door import store
+    from wasmrt.secrets import backend_of
 
-    infos = store().list(user)
+    kept = store()
+    infos = kept.list(user)
     if as_json:
-        show_json([{slot: getattr(info, slot) for slot in info.__slots__} for info in infos])
+        told = {"backend": backend_of(kept)}
+        show_json([{slot: getattr(info, slot) for slot in info.__slots__} | told for info in infos])
         return
+    say(f"backend: {where(kept)}")
     if not infos:
         say(f"{user} has no secrets; wasmrt secret set NAME sets one")
         return
@@ -154,7 +172,7 @@ def remove_secret(name: str, user: str, as_json: bool) -> None:
 @click.option("--only", multiple=True, metavar="NAME", help="Take this one only; may be given several times.")
 @json_option
 def import_secrets(file: click.File, user: str, only: tuple[str, ...], as_json: bool) -> None:
-    """Set every secret of a .env file, under lower-case names.
+    """Set every secret of a .env file, under lower-case names; all of them, or none where one cannot be used.
 
     \b
     Examples:
@@ -165,26 +183,32 @@ def import_secrets(file: click.File, user: str, only: tuple[str, ...], as_json: 
     from wasmrt.secrets import checked_name, parse_env_file
 
     data = file.read(MAX_ENV_FILE_BYTES + 1)  # type: ignore[attr-defined]
-    found = dict(parse_env_file(data.decode("utf-8", "replace")))
+    found = dict(parse_env_file(_decoded(data, "a .env file", "env-file")))
     wanted = {checked_name(name) for name in only} or found.keys()
     missing = sorted(wanted - found.keys())
     if missing:
         raise ConfigurationError(f"the file does not set {missing[0]}", hint="check the names after --only")
+    names = sorted(wanted)
+    warnings = check_all({name: found[name] for name in names})
     kept = store()
-    for name in sorted(wanted):
+    note = note_on_new_file(kept) if names else None
+    replaced = sorted(wanted & {info.name for info in kept.list(user)})
+    for name in names:
         kept.set(user, name, found[name])
+    warnings += [note] if note else []
+    warn(warnings)
     if as_json:
-        show_json({"set": sorted(wanted), "user": user})
-    else:
-        say(f"set for {user}: {', '.join(sorted(wanted)) or 'nothing, for the file sets none'}")
+        show_json({"set": names, "replaced": replaced, "user": user, "warnings": warnings})
+        return
+    say(f"set for {user}: {', '.join(names) or 'nothing, for the file sets none'}")
+    if replaced:
+        say(f"of these, replaced: {', '.join(replaced)}")
 
 
 @secret.command("test")
 @click.argument("name")
 @click.option("--tool", required=True, metavar="NAME_OR_PATH", help="The tool whose validation request is made.")
-@click.option(
-    "--capabilities", type=click.Path(path_type=Path), metavar="FILE", help="The grant of a tool that is not installed."
-)
+@login_file_option
 @user_option
 @json_option
 @click.pass_context
@@ -196,11 +220,10 @@ def test_secret(ctx: click.Context, name: str, tool: str, capabilities: Path | N
       wasmrt secret test example_token --tool search
     """
     from wasmrt.cli._door import auth_section, call_for, open_door, store
-    from wasmrt.cli._tools import find_tool
     from wasmrt.net import HttpFailure, HttpRequest
     from wasmrt.secrets import checked_name
 
-    found, name = find_tool(tool, capabilities=capabilities), checked_name(name)
+    found, name = find_with_login(tool, capabilities), checked_name(name)
     example = f'"auth": {{"secret_name": "{name}", {_VALIDATION}}}'
     auth = auth_section(found, hint=f"add one with a request that tells whether the secret works: {example}")
     check = auth.validation_endpoint
@@ -215,7 +238,13 @@ def test_secret(ctx: click.Context, name: str, tool: str, capabilities: Path | N
             hint=f"add one to its auth section: {_VALIDATION}",
         )
     kept = store()
-    kept.get(user, name)  # a missing one is told as such, with the command that sets it
+    words = words_of(auth)
+    try:
+        kept.get(user, name)  # a missing one is told as such, with the command that sets it
+    except (SecretNotFoundError, SecretExpiredError):
+        if not as_json:
+            tell_words(found.name, words)
+        raise
     status, problem = None, None
     with open_door() as door:
         call = call_for(found.name, user, found.grant, door, kept)
@@ -225,12 +254,14 @@ def test_secret(ctx: click.Context, name: str, tool: str, capabilities: Path | N
             problem = failure.message + (f"; {failure.hint}" if failure.hint else "")
     works = status == check.success_status
     if as_json:
-        show_json({"name": name, "works": works, "status": status, "problem": problem})
+        said = {} if works else words
+        show_json({"name": name, "works": works, "status": status, "problem": problem, "tool_says": said})
     elif works:
         say(f"{name} works: {check.method} {check.url} answered {status}")
     elif problem:  # no answer says nothing of the secret
         say(f"{name} could not be tested: {problem}")
     else:
         say(f"{name} does not work: {check.method} {check.url} answered {status}, not {check.success_status}")
+        tell_words(found.name, words)
     if not works:
         ctx.exit(FAILED)

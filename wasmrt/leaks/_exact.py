@@ -20,13 +20,12 @@ from wasmrt.leaks._escapes import holds_escapes, unescapings
 from wasmrt.leaks._gate import NOTHING, Ahead, Gate, Touched
 from wasmrt.leaks._layers import is_packed, opened
 from wasmrt.leaks._pieces import Spelling, find_pieces, spellings
+from wasmrt.limits import MIN_SECRET_CHARS
 
 if TYPE_CHECKING:
     from wasmrt.leaks._engine import Check
     from wasmrt.leaks._sieve import Sieve, WordTable
 
-MIN_SECRET_CHARS = 6
-"""Below this a secret is not looked for: it would redact ordinary words."""
 _MIN_NEEDLE = 8
 _MIN_ALNUM = 12
 """With fewer letters and digits than this, a secret's punctuation counts as well."""

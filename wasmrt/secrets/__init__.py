@@ -3,7 +3,7 @@
 The only room that imports keyring and cryptography, and only when a backend needs them.
 """
 
-from wasmrt.secrets._choose import BACKENDS, open_store
+from wasmrt.secrets._choose import BACKENDS, backend_of, open_store
 from wasmrt.secrets._entries import Entry, EntryStore
 from wasmrt.secrets._env_file import parse_env_file
 from wasmrt.secrets._environment import EnvironmentSecrets
@@ -20,6 +20,7 @@ from wasmrt.secrets._types import (
     checked_user,
     set_command,
 )
+from wasmrt.secrets._usable import check_usable
 from wasmrt.secrets._view import UserSecrets
 
 __all__ = [
@@ -40,6 +41,8 @@ __all__ = [
     "SecretInfo",
     "SecretsStore",
     "UserSecrets",
+    "backend_of",
+    "check_usable",
     "checked_name",
     "checked_user",
     "keep_tokens",

@@ -28,7 +28,7 @@ def open_store(home: Path, *, backend: str | None = None, environ: Mapping[str, 
     environ = os.environ if environ is None else environ
     chosen = backend or environ.get("WASMRT_SECRETS_BACKEND") or "auto"
     if chosen not in BACKENDS:
-        raise ConfigurationError(f"there is no secrets backend {chosen!r}", hint="choose one of " + ", ".join(BACKENDS))
+        raise ConfigurationError(f"there is no secrets backend {chosen[:64]!r}", hint=_what_instead(chosen))
     if chosen == "environment":
         return EnvironmentSecrets(environ)
     if chosen == "keyring":
@@ -40,3 +40,21 @@ def open_store(home: Path, *, backend: str | None = None, environ: Mapping[str, 
     passphrase = environ.get("WASMRT_SECRETS_PASSPHRASE")
     key = FileKey(passphrase=passphrase) if passphrase else FileKey(path=home / "secrets.key")
     return FileSecrets(path, key)
+
+
+def _what_instead(chosen: str) -> str:
+    from difflib import get_close_matches  # only on the way to an error
+
+    word = chosen[:64].lower()
+    begun = [known for known in BACKENDS if word and known.startswith(word)]  # `env` is far from `environment`
+    near = begun or get_close_matches(word, BACKENDS, n=1, cutoff=0.7)
+    choices = f"choose one of {', '.join(BACKENDS)}"
+    return f"did you mean {near[0]}? {choices}" if near else choices
+
+
+def backend_of(store: SecretsStore) -> str:
+    """Return the name of the backend of `store`, as in `BACKENDS`; of a store of another make, its type's name."""
+    for kind, name in ((FileSecrets, "file"), (KeyringSecrets, "keyring"), (EnvironmentSecrets, "environment")):
+        if isinstance(store, kind):
+            return name
+    return type(store).__name__

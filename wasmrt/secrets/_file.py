@@ -54,6 +54,8 @@ class FileKey:
 class FileSecrets(EntryStore):
     """Keep secrets in the encrypted file `path`; safe between threads and processes.
 
+    Errors have the file that they are about as `path`: the secrets file or its key file.
+
     Raises:
         SecretBackendError: the file or key is unreadable, is not ours, or was changed by another hand.
     """
@@ -64,6 +66,21 @@ class FileSecrets(EntryStore):
         self._key = key
         self._lock = threading.Lock()
         self._derived: tuple[bytes, bytes] | None = None
+
+    @property
+    def path(self) -> Path:
+        """The encrypted file; there is none before the first secret."""
+        return self._path
+
+    @property
+    def key_path(self) -> Path | None:
+        """The file that its key lies in; None with a passphrase."""
+        return self._key.path
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing was kept here yet."""
+        return _bounded_read(self._path) is None
 
     def _read(self, user: str, name: str) -> Entry | None:
         return self._load()[0].get(user, {}).get(name)
@@ -80,13 +97,13 @@ class FileSecrets(EntryStore):
             return users.get(user, {}).pop(name, None) is not None
 
     def _load(self) -> tuple[_Users, bytes]:
-        with self._lock:
+        with self._lock, _naming(self._path):
             return self._decrypted()
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[_Users]:
         """Read, let the caller change, write: one at a time among all threads and processes."""
-        with self._lock, _os_errors("written"):
+        with self._lock, _naming(self._path), _os_errors("the secrets file cannot be written", self._path):
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             lock = os.open(self._path.with_name(self._path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
             try:
@@ -174,7 +191,7 @@ def _parse_users(plain: bytes) -> _Users:
 
 
 def _bounded_read(path: Path) -> bytes | None:
-    with _os_errors("read"):
+    with _os_errors("the secrets file cannot be read", path):
         try:
             with path.open("rb") as file:
                 blob = file.read(MAX_SECRETS_FILE_BYTES + 1)
@@ -206,7 +223,7 @@ def _replace(path: Path, blob: bytes) -> None:
 
 def _key_from_file(path: Path) -> bytes:
     """Read the key, or make one where there is none yet."""
-    with _os_errors("opened: its key file cannot be read"):
+    with _os_errors("the key file of the secrets cannot be opened", path):
         try:
             handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -217,11 +234,17 @@ def _key_from_file(path: Path) -> bytes:
             if not stat.S_ISREG(status.st_mode) or status.st_mode & 0o077 or status.st_uid != os.geteuid():
                 raise SecretBackendError(
                     "the key file of the secrets can be read by others",
-                    hint="make it yours with mode 0600, and treat its secrets as known to others",
+                    path=path,
+                    hint=f"make the file {path.name} yours with mode 0600 (wasmrt secret list says where it is), "
+                    "and treat its secrets as known to others",
                 )
             key = file.read(_KEY_BYTES + 1)
     if len(key) != _KEY_BYTES:
-        raise SecretBackendError("the key file of the secrets must hold exactly 32 bytes")
+        raise SecretBackendError(
+            f"the key file of the secrets must hold exactly {_KEY_BYTES} bytes",
+            path=path,
+            hint=f"restore the file {path.name} from a backup (wasmrt secret list says where it is)",
+        )
     return key
 
 
@@ -243,9 +266,19 @@ def _new_key_file(path: Path) -> bytes:
 
 
 @contextlib.contextmanager
-def _os_errors(verb: str) -> Iterator[None]:
+def _os_errors(problem: str, path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        # The host path stays out of the message; `from` keeps it for a person with a debugger.
-        raise SecretBackendError(f"the secrets file cannot be {verb}: {error.strerror}") from error
+        # SECURITY: the host path stays out of message and hint, which may reach a guest.
+        raise SecretBackendError(f"{problem}: {error.strerror}", path=path) from error
+
+
+@contextlib.contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Say which file an error is about, where the error does not."""
+    try:
+        yield
+    except SecretBackendError as error:
+        error.path = error.path or path
+        raise
