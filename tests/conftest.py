@@ -1,3 +1,3 @@
-"""What every test may use: `guest("rust")`, real components built by the toolchains of this machine."""
+"""What every test may use: real components built by the toolchains of this machine, and a Redis."""
 
-pytest_plugins = ["tests.guests.fixtures"]
+pytest_plugins = ["tests.guests.fixtures", "tests.net.redis_server"]

@@ -2,7 +2,7 @@
 
 WasmrtError                     code, hint, retryable
 ├─ ConfigurationError           yours: a setting, a capability file
-│  └─ CapabilityFileError       .problems: every mistake, each with its JSON path
+│  └─ CapabilityFileError · ConfigFileError   .problems: every mistake, each with its place in the file
 ├─ ComponentError               the component's: bytes, layer, world, imports
 ├─ CapabilityDeniedError        .decision: reason, rule, hint
 ├─ InstallError                 a source, a name, a grant that is missing
@@ -29,8 +29,6 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from wasmrt.model import Decision, LogEntry, Usage
 
 
@@ -38,7 +36,8 @@ class WasmrtError(Exception):
     """Root of every error raised by wasmrt.
 
     `code` is stable and machine-readable, `hint` is the next step in one sentence, `retryable` says whether
-    the same call may succeed later. The message never holds a secret, a host path or a header.
+    the same call may succeed later. The message never holds a secret, a header or a host path, but for those that an
+    operator wrote: of the configuration file, and in it.
     """
 
     code: str = "error"
@@ -66,10 +65,11 @@ class ConfigurationError(WasmrtError):
     code = "configuration"
 
 
-class CapabilityFileError(ConfigurationError):
-    """A capability file was refused; `problems` lists every mistake as `(json_path, sentence)`."""
+class RefusedFileError(ConfigurationError):
+    """A file was refused; `problems` lists every mistake as `(place in the file, sentence)`."""
 
-    code = "capability-file"
+    file = "the file"
+    """What it is called where its mistakes are listed."""
 
     def __init__(self, message: str, *, problems: tuple[tuple[str, str], ...] = (), hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -77,6 +77,25 @@ class CapabilityFileError(ConfigurationError):
 
     def as_dict(self) -> dict[str, Any]:
         return super().as_dict() | {"problems": [{"path": p, "message": m} for p, m in self.problems]}
+
+
+class CapabilityFileError(RefusedFileError):
+    """A capability file was refused; `problems` lists every mistake as `(json_path, sentence)`."""
+
+    code = "capability-file"
+    file = "the capability file"
+
+
+class ConfigFileError(RefusedFileError):
+    """The operator's configuration file was refused; `problems` lists every mistake as `(key, sentence)`."""
+
+    code = "config-file"
+
+    def __init__(
+        self, file: str, message: str, *, problems: tuple[tuple[str, str], ...] = (), hint: str | None = None
+    ) -> None:
+        super().__init__(f"{file}: {message}", problems=problems, hint=hint)
+        self.file = file
 
 
 class ComponentError(WasmrtError):
@@ -181,17 +200,7 @@ class SecretExpiredError(SecretError):
 
 
 class SecretBackendError(SecretError):
-    """The store cannot be read or written.
-
-    `path` is the file that it is about, where it is about one. It is for the operator, and stays out of message and
-    hint: those may reach a guest.
-    """
-
     code = "secret-backend"
-
-    def __init__(self, message: str, *, path: Path | None = None, hint: str | None = None) -> None:
-        super().__init__(message, hint=hint)
-        self.path = path
 
 
 class LeakError(WasmrtError):

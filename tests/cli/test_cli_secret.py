@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -375,30 +374,3 @@ def test_a_tool_without_a_login_names_the_command_that_sets_its_secret(wasmrt: C
     component, file = tool_with(tmp_path, 443, instructions="Make a token on the settings page.")
     told = wasmrt("auth", component, "--capabilities", file, code=2).stderr
     assert "Make a token" in told and "wasmrt secret set api_token" in told
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "[network",
-        "network = 1",
-        "[network]\nproxy = 'x'",
-        "[network]\nca_files = 'x'",
-        "[network]\nunsafe_allowed_networks = '10.0.0.0/8'",
-        "[network]\nunsafe_allowed_networks = [1]",
-        "[network]\nhosts = { a = '10.0.0.1' }",
-        "[network]\nhosts = { a = ['nonsense'] }",
-        "[network]\nmax_connections = true",
-        "[network]\nconnect_timeout_seconds = 0",
-        "#" * 300_000,
-    ],
-)
-def test_a_configuration_that_cannot_be_meant_is_refused(tmp_path: Path, text: str) -> None:
-    from wasmrt.errors import ConfigurationError
-    from wasmrt.net import read_network_config
-
-    path = tmp_path / "config.toml"
-    path.write_text(text)
-    with pytest.raises(ConfigurationError) as caught:
-        read_network_config(path)
-    assert os.fspath(tmp_path) not in str(caught.value)

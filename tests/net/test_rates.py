@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
-import subprocess
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
@@ -30,51 +27,12 @@ class Clock:
         return self.now
 
 
-@pytest.fixture(scope="module")
-def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    program = shutil.which("redis-server")
-    if program is None:
-        pytest.skip("NO REDIS: install redis-server, or the shared rate limits stay untested")
-    home = tmp_path_factory.mktemp("redis")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    log = Path(home, "log")
-    command = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(home)]
-    with log.open("wb") as out:
-        server = subprocess.Popen(command, stdout=out, stderr=out)
-    try:
-        _wait_until_it_answers(server, port)
-        yield f"redis://127.0.0.1:{port}/0"
-    finally:
-        server.terminate()
-        server.wait(timeout=10)
-
-
-def _wait_until_it_answers(server: subprocess.Popen[bytes], port: int) -> None:
-    import redis
-    from redis.backoff import ConstantBackoff
-    from redis.retry import Retry
-
-    client = redis.Redis(
-        port=port, retry=Retry(ConstantBackoff(0.05), 200), retry_on_error=[redis.exceptions.ConnectionError]
-    )
-    client.ping()
-    client.close()
-    assert server.poll() is None
-
-
 @pytest.fixture(params=["memory", "redis"])
 def limiter(request: pytest.FixtureRequest) -> Iterator[RateLimiter]:
     if request.param == "memory":
         yield RateLimiter()
         return
-    import redis
-
-    url = request.getfixturevalue("redis_url")
-    with redis.Redis.from_url(url) as client:
-        client.flushall()
-    yield RateLimiter(redis_url=url)
+    yield RateLimiter(redis_url=request.getfixturevalue("redis_url"))
 
 
 def test_a_full_minute_refuses_and_says_when_it_opens(limiter: RateLimiter) -> None:
@@ -138,10 +96,6 @@ def test_threads_never_overrun_a_window(limiter: RateLimiter) -> None:
 
 
 def test_two_machines_share_one_budget(redis_url: str) -> None:
-    import redis
-
-    with redis.Redis.from_url(redis_url) as client:
-        client.flushall()
     one, other = RateLimiter(redis_url=redis_url), RateLimiter(redis_url=redis_url)
     for _ in range(30):
         one.check_and_record("ann", "tool", Rates())

@@ -8,13 +8,14 @@ these addresses through.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 from wasmrt.errors import ConfigurationError
 
 Network = IPv4Network | IPv6Network
+_NETWORKS = (IPv4Network, IPv6Network)
 
 
 class AddressClass(StrEnum):
@@ -133,15 +134,24 @@ def parse_networks(networks: Iterable[Network | str]) -> tuple[Network, ...]:
     """Read the networks that an operator exempts.
 
     Raises:
-        ConfigurationError: one is not a network in CIDR form.
+        ConfigurationError: one is not a network in CIDR form, or they are not several at all.
     """
+    if isinstance(networks, (str, bytes, Mapping, *_NETWORKS)) or not isinstance(networks, Iterable):
+        # Each of these could be gone through, and none would give what was meant.
+        raise ConfigurationError("unsafe_allowed_networks must be a list of networks", hint='write ["10.1.0.0/16"]')
     try:
-        return tuple(ip_network(net) if isinstance(net, str) else net for net in networks)
+        return tuple(net if isinstance(net, _NETWORKS) else ip_network(_text(net)) for net in networks)
     except ValueError as problem:
         raise ConfigurationError(
             f"unsafe_allowed_networks holds something that is not a network: {problem}",
             hint='write it like "10.1.0.0/16"',
         ) from None
+
+
+def _text(network: object) -> str:
+    if isinstance(network, str):
+        return network
+    raise ValueError(f"{network!r:.80} is not text")  # ip_network takes a number for an address
 
 
 def is_exempt(address: str | IPv4Address | IPv6Address, networks: Iterable[Network]) -> bool:

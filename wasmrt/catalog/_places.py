@@ -16,7 +16,7 @@ class Places(NamedTuple):
     """The data and the cache folder; neither has to exist yet."""
 
     data: Path
-    """The catalog, the secrets file and the keys."""
+    """The catalog, the secrets file, the keys and the operator's configuration file."""
     cache: Path
     """Compiled code: may be deleted at any time."""
 
@@ -24,6 +24,11 @@ class Places(NamedTuple):
     def catalog(self) -> Path:
         """The catalog's index: where it does not exist, nothing is installed."""
         return self.data / "catalog.sqlite3"
+
+    @property
+    def config(self) -> Path:
+        """The operator's configuration file, which need not exist: `wasmrt.net.read_config_file` reads it."""
+        return self.data / "config.toml"
 
 
 def find_places(environ: Mapping[str, str] | None = None) -> Places:

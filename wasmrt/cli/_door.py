@@ -23,11 +23,12 @@ def store() -> SecretsStore:
 
 
 def open_door() -> HttpDoor:
-    """A way out, with what `config.toml` in the data folder says about the network."""
+    """A way out, with what the operator's configuration file says about the network."""
     from wasmrt.catalog import find_places
-    from wasmrt.net import HttpDoor, read_network_config
+    from wasmrt.net import HttpDoor, RateLimiter, read_config_file
 
-    return HttpDoor(read_network_config(find_places().data / "config.toml"))
+    config = read_config_file(find_places().config)
+    return HttpDoor(config.network, rates=RateLimiter(redis_url=config.rate_limit_storage))
 
 
 def auth_section(found: FoundTool, *, hint: str) -> AuthSection:

@@ -170,18 +170,20 @@ def open_runtime(*grants: Capabilities, workspace: Path | None = None) -> WasmTo
     from wasmrt.config import WasmRuntimeConfig
     from wasmrt.runtime import WasmToolRuntime
 
-    secrets = network = None
+    secrets = network = rate_limit_storage = None
     if any(grant.secrets is not None or (grant.http is not None and grant.http.credentials) for grant in grants):
         from wasmrt.catalog import find_places
         from wasmrt.secrets import open_store
 
         secrets = open_store(find_places().data)
-    if any(grant.http is not None for grant in grants):
+    if any(grant.http is not None or grant.tool_invoke is not None for grant in grants):  # both have rate limits
         from wasmrt.catalog import find_places
-        from wasmrt.net import read_network_config
+        from wasmrt.net import read_config_file
 
-        network = read_network_config(find_places().data / "config.toml")
-    return WasmToolRuntime(WasmRuntimeConfig(secrets=secrets, network=network, workspace=workspace))
+        network, rate_limit_storage = read_config_file(find_places().config)
+    return WasmToolRuntime(
+        WasmRuntimeConfig(secrets=secrets, network=network, rate_limit_storage=rate_limit_storage, workspace=workspace)
+    )
 
 
 def prepare(runtime: WasmToolRuntime, name: str, data: bytes, grant: Capabilities | None = None) -> PreparedTool:

@@ -13,8 +13,9 @@ from wasmrt.cli._output import in_one_line, say, show, show_json, show_section
 from wasmrt.errors import SourceError
 
 if TYPE_CHECKING:
-    from wasmrt.capabilities import CapabilityFile
+    from wasmrt.capabilities import Capabilities, CapabilityFile
     from wasmrt.model import Decision
+    from wasmrt.net import NetworkConfig
 
 file_argument = click.argument("file", type=click.Path(path_type=Path))
 
@@ -96,7 +97,8 @@ def explain(
 ) -> int:
     """Say in plain sentences what a file allows, or decide one use of it. Never touches the network.
 
-    A refused use ends with exit code 3 and names the line that would allow it.
+    A refused use ends with exit code 3 and names the line that would allow it. A --url is decided as `wasmrt run`
+    would, under the operator's configuration file; `wasmrt doctor` shows that file.
 
     \b
     Examples:
@@ -120,7 +122,7 @@ def explain(
             show("\n".join(map(in_one_line, said)))
         return 0
     if url is not None:
-        return _tell(granted.explain_http(method or "GET", url, resolves_to or None), as_json)
+        return _tell_http(granted, method or "GET", url, resolves_to, as_json)
     if path is not None:
         return _tell(granted.explain_workspace(path), as_json)
     if secret is not None:
@@ -136,14 +138,46 @@ def _check_addresses(texts: tuple[str, ...]) -> None:
             raise click.UsageError(f"--resolves-to takes an IP address, not {text!r:.60}")
 
 
-def _tell(decision: Decision, as_json: bool) -> int:
+def _tell_http(granted: Capabilities, method: str, url: str, resolves_to: tuple[str, ...], as_json: bool) -> int:
+    """Decide a request with the operator's networks and host table, and say where they decided it."""
+    from wasmrt.catalog import find_places
+    from wasmrt.net import read_config_file
+
+    file = find_places().config
+    network = read_config_file(file).network
+    opened, addresses = network.networks, resolves_to or _in_the_host_table(network, url)
+    decision = granted.explain_http(method, url, addresses, unsafe_allowed_networks=opened)
+    remark = None
+    if decision.allowed:
+        if not granted.explain_http(method, url, addresses).allowed:
+            remark = f"without unsafe_allowed_networks in {file} it would be denied"
+    elif granted.explain_http(method, url, resolves_to or None, unsafe_allowed_networks=opened).allowed:
+        remark = f"without its addresses under hosts in {file} it would be allowed"
+    return _tell(decision, as_json, remark)
+
+
+def _in_the_host_table(network: NetworkConfig, url: str) -> tuple[str, ...] | None:
+    from wasmrt.capabilities import InvalidUrlError, parse_url
+    from wasmrt.net import HostsResolver
+
+    if not isinstance(network.resolver, HostsResolver):
+        return None
+    try:
+        return network.resolver.known(parse_url(url).host)
+    except InvalidUrlError:
+        return None
+
+
+def _tell(decision: Decision, as_json: bool, remark: str | None = None) -> int:
     if as_json:
-        show_json(decision.as_dict())
+        show_json(decision.as_dict() | {"remark": remark})
     else:
         show(in_one_line(f"{'allowed' if decision.allowed else 'denied'}: {decision.subject or decision.capability}"))
         show(f"by: {decision.rule} ({decision.reason})")
         if decision.hint:
             say(f"hint: {decision.hint}")
+        if remark:
+            say(remark)
     return 0 if decision.allowed else DENIED
 
 

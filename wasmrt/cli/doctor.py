@@ -14,7 +14,7 @@ import click
 from wasmrt.cli._errors import FAILED
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import show_columns, show_json, size_in_words
-from wasmrt.errors import InstallError, WasmrtError
+from wasmrt.errors import ConfigurationError, InstallError, WasmrtError
 
 if TYPE_CHECKING:
     from wasmrt.catalog import Places
@@ -36,7 +36,7 @@ class Check:
 @json_option
 @click.pass_context
 def doctor(ctx: click.Context, attacking: bool, as_json: bool) -> None:
-    """Check versions, engine, folders, cache, the bytes of every installed component, secrets and clock.
+    """Check versions, engine, folders, configuration, cache, the bytes of installed components, secrets and clock.
 
     With --attack, run every bundled hostile tool instead, and show what stopped each. The exit code is 1 when
     something does not work or an attack broke out.
@@ -111,7 +111,7 @@ def _folders(places: Places) -> tuple[str, str]:
     """Write a file into both: rights, a full disk and a read-only mount all look alike from here."""
     import tempfile
 
-    for folder in (places.data, places.cache):
+    for label, folder in (("data", places.data), ("cache", places.cache)):
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             with tempfile.NamedTemporaryFile(dir=folder, prefix=".doctor-") as file:
@@ -119,12 +119,44 @@ def _folders(places: Places) -> tuple[str, str]:
         except OSError as error:
             what = "install tools and keep secrets" if folder == places.data else "keep compiled code"
             step = f"make it yours to {what}, or set WASMRT_HOME"
-            return "failed", f"{folder} cannot be written ({error.strerror}): {step}"
+            return "failed", f"the {label} folder {folder} cannot be written ({error.strerror}): {step}"
     if hasattr(os, "geteuid"):
         found = places.data.stat()
         if found.st_uid != os.geteuid() or found.st_mode & 0o022:
-            return "warning", f"{places.data} can be written by other users, who could exchange what is installed"
-    return "ok", f"{places.data}, {places.cache}"
+            return "warning", f"the data folder {places.data} can be written by other users, who could exchange tools"
+    return "ok", f"data: {places.data}; cache: {places.cache}"
+
+
+def _configuration(places: Places) -> tuple[str, str]:
+    """Read the operator's file as the commands do that send requests; what it says of the network comes below."""
+    from wasmrt.net import read_config_file
+
+    read_config_file(places.config)
+    if not places.config.exists():
+        return "ok", f"{places.config} does not exist: everything is at its default"
+    if hasattr(os, "geteuid") and places.config.stat().st_mode & 0o022:
+        return "warning", f"{places.config} can be written by other users, who could open the network to tools"
+    return "ok", str(places.config)
+
+
+def _network(places: Places) -> tuple[str, str]:
+    from wasmrt.capabilities import RateLimitConfig
+    from wasmrt.net import HttpDoor, RateLimiter, read_config_file
+
+    try:
+        network, storage = read_config_file(places.config)
+    except ConfigurationError:
+        return "warning", "unknown while the configuration file cannot be used"
+    HttpDoor(network).close()  # reads the CA file
+    RateLimiter(redis_url=storage).remaining("nobody", "doctor", RateLimitConfig())  # asks Redis, where it is one
+    found = [
+        f"certificates: {f'only {network.ca_file}' if network.ca_file else 'as this system trusts them'}",
+        f"rate limits: {'one count in Redis' if storage else 'each command counts anew'}",
+    ]
+    if not network.networks:
+        return "ok", "; ".join(found)
+    opened = ", ".join(map(str, network.networks))
+    return "warning", "; ".join([f"unsafe_allowed_networks lets tools reach {opened}", *found])
 
 
 def _cache(places: Places) -> tuple[str, str]:
@@ -196,6 +228,8 @@ _CHECKS: dict[str, Callable[[Places], tuple[str, str]]] = {
     "allocator": _allocator,
     "engine": _engine,
     "folders": _folders,
+    "configuration": _configuration,
+    "network": _network,
     "cache": _cache,
     "catalog": _catalog,
     "secrets": _secrets,

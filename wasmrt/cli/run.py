@@ -39,7 +39,8 @@ def run(
     """Run a tool once.
 
     It may be installed, come with wasmrt, or be a component file. The result is JSON on stdout; with --json it
-    comes with usage, logs and decisions.
+    comes with usage, logs and decisions. Rate limits count anew in each command, unless rate_limit_storage in the
+    configuration file names a Redis for all of them; `wasmrt doctor` shows that file.
 
     \b
     Examples:

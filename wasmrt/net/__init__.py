@@ -21,7 +21,7 @@ from wasmrt.net._model import (
 from wasmrt.net._oauth import Login, OAuthError, RefreshableToken, TokenEndpoint, Tokens, token_renewer
 from wasmrt.net._rates import RateLimiter
 from wasmrt.net._resolver import ResolveError, Resolver, SystemResolver
-from wasmrt.net._settings import HostsResolver, read_network_config
+from wasmrt.net._settings import HostsResolver, OperatorConfig, read_config_file
 from wasmrt.net._wire import RawResponse, Transport, WholeBody, WireRequest
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ __all__ = [
     "LoopbackCallback",
     "NetworkConfig",
     "OAuthError",
+    "OperatorConfig",
     "RateLimiter",
     "RawResponse",
     "RefreshableToken",
@@ -55,7 +56,7 @@ __all__ = [
     "Transport",
     "WholeBody",
     "WireRequest",
-    "read_network_config",
+    "read_config_file",
     "token_renewer",
 ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 import threading
 from dataclasses import dataclass
 from enum import StrEnum
@@ -136,28 +137,52 @@ class DoorCall(Protocol):
 class NetworkConfig:
     """What an operator, and never a sidecar, says about the network.
 
+    Attributes:
+        unsafe_allowed_networks: Internal networks that tools may reach, such as `("10.1.0.0/16",)` for a local model;
+            without any, public addresses only. A tool's allowlist still has to name the host.
+        resolver: Turns names into addresses; None for the system's. Every address it returns is judged.
+        ca_file: A PEM file of the certificate authorities to trust. It replaces the system's: for both, put both
+            into the file. None for the system's.
+        max_connections: How many may be open to one host at one address, for all calls together.
+        connect_timeout_seconds: How long one address may take to take a connection; what follows has the call's time.
+        transport: Sends the requests; None for sockets, else a test's recorded answers. Every check comes before it.
+
     Raises:
-        ConfigurationError: a network is not one, or a number is not positive.
+        ConfigurationError: a network is not one, the CA file does not exist, or a number is not positive.
     """
 
     unsafe_allowed_networks: tuple[str | IPv4Network | IPv6Network, ...] = ()
-    """Internal networks that tools may reach, such as "10.1.0.0/16" for a local model."""
     resolver: Resolver | None = None
-    """None for the system's."""
     ca_file: Path | None = None
-    """A PEM file of certificate authorities to trust instead of the system's."""
     max_connections: int = MAX_CONNECTIONS_PER_ORIGIN
-    """To one host at one address."""
     connect_timeout_seconds: float = CONNECT_TIMEOUT_SECONDS
     transport: Transport | None = None
-    """None for sockets; a test's recorded answers. Every check of the door comes before it."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "unsafe_allowed_networks", parse_networks(self.unsafe_allowed_networks))
-        if self.max_connections < 1 or not 0 < self.connect_timeout_seconds < float("inf"):
-            raise ConfigurationError("max_connections and connect_timeout_seconds must be positive")
+        if self.ca_file is not None:
+            _check_ca_file(self.ca_file)
+        count, seconds = self.max_connections, self.connect_timeout_seconds
+        if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+            raise ConfigurationError("max_connections must be a positive whole number", hint="write it like 8")
+        if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or not 0 < seconds < float("inf"):
+            raise ConfigurationError("connect_timeout_seconds must be a positive number", hint="write it like 5.0")
 
     @property
     def networks(self) -> tuple[IPv4Network | IPv6Network, ...]:
         """`unsafe_allowed_networks`, read."""
         return parse_networks(self.unsafe_allowed_networks)
+
+
+def _check_ca_file(path: Path) -> None:
+    """Refuse a file that is not there; what it holds is read by the door, which loads `ssl`."""
+    if not isinstance(path, Path):
+        raise ConfigurationError("ca_file must be a pathlib.Path", hint='write it like Path("/etc/my-ca.pem")')
+    hint = "name a PEM file of certificate authorities, or leave ca_file out for the system's"
+    try:
+        is_file = not stat.S_ISDIR(path.stat().st_mode)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "not a path"
+        raise ConfigurationError(f"ca_file {path} cannot be read ({reason})", hint=hint) from error
+    if not is_file:
+        raise ConfigurationError(f"ca_file {path} is a folder", hint=hint)

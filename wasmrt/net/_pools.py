@@ -127,7 +127,11 @@ def _tls_context(ca_file: Path | None) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=None if ca_file is None else str(ca_file))
     except OSError as error:
-        raise ConfigurationError("ca_file cannot be read as PEM certificates") from error
+        if isinstance(error, ssl.SSLError):
+            wrong, step = "holds no PEM certificates", "name a file with BEGIN CERTIFICATE in it"
+        else:
+            wrong, step = f"cannot be read ({error.strerror})", "check who owns it"
+        raise ConfigurationError(f"ca_file {ca_file} {wrong}", hint=step) from error
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
     return context

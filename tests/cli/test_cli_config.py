@@ -1,0 +1,317 @@
+"""The operator's configuration file: what it may hold, what is said of a mistake in it, and who goes by it."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import trustme
+from click.testing import Result
+
+from wasmrt.errors import ConfigFileError, ConfigurationError
+from wasmrt.net import NetworkConfig, read_config_file
+from wasmrt.testing.attacks import Body, tool
+
+Run = Callable[..., Result]
+Write = Callable[..., Path]
+Configure = Callable[[str], Path]
+
+HOST = "api.example.com"
+GET = f"https://{HOST}/v1/items".encode()
+# Nothing is dialled in this file: the table of hosts leads to an address that nobody opened.
+CLOSED = f'[network]\nhosts = {{ "{HOST}" = ["10.0.0.7"] }}\n'
+
+
+@pytest.fixture(autouse=True)
+def secrets_in_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WASMRT_SECRETS_BACKEND", "file")
+
+
+@pytest.fixture
+def configure(home: Path) -> Configure:
+    """Writes the configuration file."""
+
+    def write(text: str) -> Path:
+        path = home / "data" / "config.toml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def grant(tmp_path: Path) -> Path:
+    """A capability file with two requests a minute."""
+    path = tmp_path / "grant.json"
+    path.write_text(json.dumps({"http": {"allowlist": [{"host": HOST}], "rate_limit": {"requests_per_minute": 2}}}))
+    return path
+
+
+@pytest.fixture
+def getter(tool_file: Write, encode: Callable[[str], bytes]) -> Path:
+    """A tool that sends one request, and does not mind how it ends."""
+    request = f"""(call $http-request (i32.const 1024) (i32.const 3) (i32.const 1027) (i32.const {len(GET)})
+      (i32.const {1027 + len(GET)}) (i32.const 2) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0)
+      (i32.const 0) (i32.const 256)) (call $ok)"""
+    return tool_file(
+        "getter", data=encode(tool(Body(imports=("http-request",), text=b"GET" + GET + b"{}", execute=request)))
+    )
+
+
+# -- reading it ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[network\n", "line 1, column 9 is not TOML"),
+        ("[network]\n\nca_file = \n", "line 3, column 11 is not TOML"),
+        ("[network]\nhosts = {", "line 2, the last, is not TOML"),
+        ("\n\xff".encode("latin-1"), "line 2 is not UTF-8"),
+        ("a = " + "[" * 50_000, "a value that nothing could mean"),
+        ("a = " + "1" * 50_000, "a value that nothing could mean"),
+        ("#" * 300_000, "more than 262144 bytes"),
+        ("network = 1", "network must be a section"),
+        ("[nets]\nx = 1", "[nets] is not known"),
+        ("[network]\nproxy = 'x'", "network.proxy is not known"),
+        ("[network]\nca_files = 'x'", "network.ca_files is not known"),
+        ("[network]\nca_file = 1", "network.ca_file must be a path"),
+        ("[network]\nca_file = 'absent.pem'", "absent.pem cannot be read (No such file or directory)"),
+        ("[network]\nca_file = '.'", "is a folder"),
+        ("[network]\nunsafe_allowed_networks = '10.0.0.0/8'", "must be a list of networks"),
+        ("[network]\nunsafe_allowed_networks = 10", "must be a list of networks"),
+        ("[network]\nunsafe_allowed_networks = [1]", "is not text"),
+        ("[network]\nunsafe_allowed_networks = ['10.0.0.1/8']", "10.0.0.1/8 has host bits set"),
+        ("[network]\nhosts = 'x'", "network.hosts must be a table"),
+        ("[network]\nhosts = { a = '10.0.0.1' }", "must give 'a' a list of IP addresses"),
+        ("[network]\nhosts = { a = ['nonsense'] }", "must give 'a' a list of IP addresses"),
+        ("[network]\nhosts = { 'a:443' = ['10.0.0.1'] }", "'a:443', which is not the name of a host"),
+        ("[network]\nmax_connections = true", "network.max_connections must be a positive whole number"),
+        ("[network]\nconnect_timeout_seconds = 0", "network.connect_timeout_seconds must be a positive number"),
+        ("[network]\nconnect_timeout_seconds = inf", "network.connect_timeout_seconds must be a positive number"),
+    ],
+)
+def test_a_mistake_is_told_with_the_file_its_place_and_the_next_step(
+    tmp_path: Path, text: str | bytes, told: str
+) -> None:
+    path = tmp_path / "config.toml"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(ConfigFileError) as caught:
+        read_config_file(path)
+    assert caught.value.message.startswith(f"{path}: ")
+    assert told in caught.value.message and "\n" not in caught.value.message
+    assert caught.value.hint
+
+
+def test_what_is_misspelt_or_misplaced_is_told_what_was_meant(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    for text, hint in (
+        ("[network]\nca_files = 'x'", "did you mean ca_file?"),
+        ("[nets]\n", "a section [network]"),
+        ("ca_file = 'x'", "below a line that says [network]"),
+        ("[network]\nproxy = 'x'", "known are unsafe_allowed_networks, ca_file"),
+    ):
+        path.write_text(text)
+        with pytest.raises(ConfigFileError) as caught:
+            read_config_file(path)
+        assert hint in str(caught.value.hint)
+
+
+def test_all_mistakes_are_told_at_once(wasmrt: Run, configure: Configure, getter: Path, grant: Path) -> None:
+    path = configure("[nets]\n[network]\nca_fil = 'x'\nmax_connections = 0\nunsafe_allowed_networks = 'x'\n")
+    said = wasmrt("run", getter, "--capabilities", grant, code=2).stderr.splitlines()
+    assert said[0] == f"error: {path} cannot be used"
+    assert [line.split(":")[0] for line in said[1:]] == [
+        "  [nets]",
+        "  network.ca_fil",
+        "  network.max_connections",
+        "  network.unsafe_allowed_networks",
+    ]
+    assert said[2].endswith("did you mean ca_file?")
+    told = json.loads(wasmrt("run", getter, "--capabilities", grant, "--json", code=2).stderr)
+    assert told["code"] == "config-file" and len(told["problems"]) == 4
+
+
+def test_a_single_mistake_is_told_in_a_line_and_a_hint(
+    wasmrt: Run, configure: Configure, getter: Path, grant: Path
+) -> None:
+    path = configure("[network]\nca_fil = 'x'")
+    said = wasmrt("run", getter, "--capabilities", grant, code=2).stderr.splitlines()
+    assert said == [f"error: {path}: network.ca_fil is not known", "hint: did you mean ca_file?"]
+
+
+def test_a_url_of_redis_that_is_none_stays_out_of_its_error(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text("[network]\nrate_limit_storage = 'http://:pass-word@127.0.0.1/'")
+    with pytest.raises(ConfigFileError, match="rate_limit_storage must be a URL of Redis") as caught:
+        read_config_file(path)
+    assert "pass-word" not in str(caught.value.as_dict())
+
+
+def test_a_file_says_what_a_program_says(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text("for the door to read")
+    path = tmp_path / "config.toml"
+    path.write_text(
+        "[network]\nunsafe_allowed_networks = ['10.1.0.0/16']\nca_file = 'ca.pem'\nmax_connections = 3\n"
+        "connect_timeout_seconds = 2\nrate_limit_storage = 'redis://127.0.0.1/0'\n"
+    )
+    read = read_config_file(path)
+    assert read.network == NetworkConfig(
+        unsafe_allowed_networks=("10.1.0.0/16",),
+        ca_file=tmp_path / "ca.pem",  # from the file on, wherever the command is started
+        max_connections=3,
+        connect_timeout_seconds=2,
+    )
+    assert read.rate_limit_storage == "redis://127.0.0.1/0"
+    path.unlink()
+    assert read_config_file(path) == (NetworkConfig(), None)
+
+
+# -- doctor --------------------------------------------------------------------------------------------------------
+
+
+def checks_of(wasmrt: Run, *, code: int = 0) -> dict[str, tuple[str, str]]:
+    told = json.loads(wasmrt("doctor", "--json", code=code).stdout)
+    return {check["name"]: (check["state"], check["found"]) for check in told}
+
+
+def test_doctor_names_the_file_whether_it_exists_or_not(wasmrt: Run, home: Path, configure: Configure) -> None:
+    checks = checks_of(wasmrt)
+    path = home / "data" / "config.toml"
+    assert checks["configuration"] == ("ok", f"{path} does not exist: everything is at its default")
+    assert checks["network"][0] == "ok" and "as this system trusts them" in checks["network"][1]
+    assert checks["folders"] == ("ok", f"data: {home / 'data'}; cache: {home / 'cache'}")
+    configure("")
+    assert checks_of(wasmrt)["configuration"] == ("ok", str(path))
+
+
+def test_doctor_fails_where_the_file_cannot_be_used(wasmrt: Run, configure: Configure) -> None:
+    path = configure("[network]\nca_fil = 'x'")
+    checks = checks_of(wasmrt, code=1)
+    assert checks["configuration"] == ("failed", f"{path}: network.ca_fil is not known; did you mean ca_file?")
+    assert checks["network"][0] == "warning"
+
+
+def test_doctor_reads_the_ca_file(wasmrt: Run, configure: Configure, tmp_path: Path) -> None:
+    ca = tmp_path / "ca.pem"
+    configure(f'[network]\nca_file = "{ca}"\n')
+    ca.write_text("no certificate")
+    state, found = checks_of(wasmrt, code=1)["network"]
+    assert state == "failed" and f"ca_file {ca} holds no PEM certificates" in found
+    trustme.CA().cert_pem.write_to_path(str(ca))
+    state, found = checks_of(wasmrt)["network"]
+    assert state == "ok" and f"certificates: only {ca}" in found
+
+
+def test_doctor_says_aloud_which_networks_were_opened(wasmrt: Run, configure: Configure) -> None:
+    configure('[network]\nunsafe_allowed_networks = ["10.1.0.0/16", "fd00::/8"]\n')
+    state, found = checks_of(wasmrt)["network"]
+    assert state == "warning" and "unsafe_allowed_networks lets tools reach 10.1.0.0/16, fd00::/8" in found
+
+
+def test_doctor_warns_of_a_file_that_others_may_write(wasmrt: Run, configure: Configure) -> None:
+    configure("").chmod(0o666)
+    assert checks_of(wasmrt)["configuration"][0] == "warning"
+
+
+def test_doctor_asks_the_redis_that_counts(wasmrt: Run, configure: Configure, redis_url: str) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound and not listening: refused at once
+        configure(f'[network]\nrate_limit_storage = "redis://:pass-word@127.0.0.1:{taken.getsockname()[1]}/0"\n')
+        state, found = checks_of(wasmrt, code=1)["network"]
+    assert state == "failed" and "Redis does not answer" in found and "pass-word" not in found
+    configure(f'[network]\nrate_limit_storage = "{redis_url}"\n')
+    state, found = checks_of(wasmrt)["network"]
+    assert state == "ok" and "one count in Redis" in found
+
+
+# -- explain -------------------------------------------------------------------------------------------------------
+
+
+def test_explain_decides_as_run_would_and_says_where_the_operator_made_the_difference(
+    wasmrt: Run, configure: Configure, grant: Path
+) -> None:
+    asked = ("caps", "explain", grant, "--url", GET.decode(), "--resolves-to", "10.0.0.7")
+    assert wasmrt(*asked, code=3).stdout.startswith("denied")
+    path = configure('[network]\nunsafe_allowed_networks = ["10.0.0.0/24"]\n')
+    told = wasmrt(*asked)
+    assert told.stdout.startswith("allowed")
+    assert told.stderr == f"without unsafe_allowed_networks in {path} it would be denied\n"
+    assert str(path) in json.loads(wasmrt(*asked, "--json").stdout)["remark"]
+    public = wasmrt(*asked[:-1], "93.184.216.34", "--json")
+    assert json.loads(public.stdout)["remark"] is None
+    assert "unsafe" not in wasmrt(*asked[:-1], "10.9.9.9", code=3).stderr.partition("hint: ")[0]
+
+
+def test_explain_looks_into_the_operators_table_of_hosts(wasmrt: Run, configure: Configure, grant: Path) -> None:
+    asked = ("caps", "explain", grant, "--url", GET.decode())
+    assert wasmrt(*asked).stderr == ""
+    path = configure(CLOSED)
+    told = wasmrt(*asked, code=3)
+    assert "10.0.0.7" in told.stdout
+    assert f"without its addresses under hosts in {path} it would be allowed" in told.stderr
+    configure(f'{CLOSED}unsafe_allowed_networks = ["10.0.0.0/24"]\n')
+    assert f"without unsafe_allowed_networks in {path} it would be denied" in wasmrt(*asked).stderr
+    assert wasmrt(*asked, "--resolves-to", "93.184.216.34").stderr == ""
+
+
+# -- rate limits ---------------------------------------------------------------------------------------------------
+
+
+def test_commands_count_anew_unless_a_redis_counts_for_all(
+    wasmrt: Run, configure: Configure, getter: Path, grant: Path, redis_url: str
+) -> None:
+    def ended() -> list[str]:
+        runs = [json.loads(wasmrt("run", getter, "--capabilities", grant, "--json").stdout) for _ in range(4)]
+        return [decision["reason"] for run in runs for decision in run["decisions"] if not decision["allowed"]]
+
+    configure(CLOSED)
+    assert ended() == ["address-not-allowed"] * 4
+    configure(f'{CLOSED}rate_limit_storage = "{redis_url}"\n')
+    assert ended() == ["address-not-allowed"] * 2 + ["rate-limited"] * 2
+
+
+def test_a_secrets_test_counts_in_the_same_redis(
+    wasmrt: Run, configure: Configure, getter: Path, redis_url: str
+) -> None:
+    asks = {
+        "http": {"allowlist": [{"host": HOST}], "rate_limit": {"requests_per_minute": 1}},
+        "auth": {"secret_name": "api_token", "validation_endpoint": {"url": GET.decode()}},
+    }
+    file = getter.with_suffix(".capabilities.json")
+    file.write_text(json.dumps(asks))
+    configure(f'{CLOSED}rate_limit_storage = "{redis_url}"\n')
+    wasmrt("secret", "set", "api_token", stdin="a-value")
+    test = ("secret", "test", "api_token", "--tool", getter, "--capabilities", file)
+    assert "10.0.0.7" in wasmrt(*test, code=1).stderr
+    assert "1 requests per minute" in wasmrt(*test, code=1).stderr
+
+
+def test_help_says_that_each_command_counts_anew(wasmrt: Run) -> None:
+    assert "rate_limit_storage" in wasmrt("run", "--help").stdout
+
+
+# -- in a program --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("networks", ["10.0.0.0/8", b"10.0.0.0/8", {"10.0.0.0/8": 1}, None, 10, (10,), (None,)])
+def test_networks_that_are_no_list_of_networks_are_refused_and_not_taken_apart(networks: object) -> None:
+    with pytest.raises(ConfigurationError, match="unsafe_allowed_networks") as caught:
+        NetworkConfig(unsafe_allowed_networks=networks)  # type: ignore[arg-type]
+    assert "10.1.0.0/16" in str(caught.value.hint)
+
+
+def test_a_ca_file_that_is_not_there_is_refused_before_the_first_request(tmp_path: Path) -> None:
+    for path in (tmp_path / "absent.pem", tmp_path):
+        with pytest.raises(ConfigurationError, match="ca_file") as caught:
+            NetworkConfig(ca_file=path)
+        assert str(path) in caught.value.message
+
+
+def test_help_describes_every_field_of_the_network() -> None:
+    for name in NetworkConfig.__dataclass_fields__:
+        assert f"{name}: " in str(NetworkConfig.__doc__)
