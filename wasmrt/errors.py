@@ -29,6 +29,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from wasmrt.model import Decision, LogEntry, Usage
 
 
@@ -200,7 +202,17 @@ class SecretExpiredError(SecretError):
 
 
 class SecretBackendError(SecretError):
+    """The store cannot be read or written.
+
+    `path` is the file that it is about, where it is about one. It is for the operator, and stays out of message and
+    hint: those may reach a guest.
+    """
+
     code = "secret-backend"
+
+    def __init__(self, message: str, *, path: Path | None = None, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.path = path
 
 
 class LeakError(WasmrtError):

@@ -19,6 +19,7 @@ from wasmrt.errors import (
     InvalidParametersError,
     NotAuthorizedError,
     RefusedFileError,
+    SecretBackendError,
     ToolError,
     WasmrtError,
 )
@@ -84,8 +85,9 @@ def refusal(decision: Decision) -> str:
 def fail(error: WasmrtError, *, as_json: bool) -> int:
     """Tell an error of ours on stderr, and return its exit code."""
     code = exit_code(error)
+    at_fault = error.path if isinstance(error, SecretBackendError) else None
     if as_json:
-        _say_json(error.as_dict() | {"exit_code": code})
+        _say_json(error.as_dict() | ({"path": str(at_fault)} if at_fault else {}) | {"exit_code": code})
         return code
     problems = error.problems if isinstance(error, RefusedFileError) else ()
     if isinstance(error, RefusedFileError) and len(problems) > 1:
@@ -94,6 +96,8 @@ def fail(error: WasmrtError, *, as_json: bool) -> int:
             say(f"  {path or '$'}: {sentence}")
     else:
         say(f"error: {error.message}")
+    if at_fault:
+        say(f"file: {at_fault}")
     if problems and isinstance(error, CapabilityFileError):  # all told: no need to be sent to where they are listed
         return code
     if error.hint:
