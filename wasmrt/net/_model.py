@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import stat
 import threading
 from dataclasses import dataclass
 from enum import StrEnum
@@ -148,7 +147,7 @@ class NetworkConfig:
         transport: Sends the requests; None for sockets, else a test's recorded answers. Every check comes before it.
 
     Raises:
-        ConfigurationError: a network is not one, the CA file does not exist, or a number is not positive.
+        ConfigurationError: a network is not one, the CA file is absent or no PEM file, or a number is not positive.
     """
 
     unsafe_allowed_networks: tuple[str | IPv4Network | IPv6Network, ...] = ()
@@ -175,14 +174,14 @@ class NetworkConfig:
 
 
 def _check_ca_file(path: Path) -> None:
-    """Refuse a file that is not there; what it holds is read by the door, which loads `ssl`."""
+    """Refuse a file that is not there or is another; whether its certificates are sound is for the door, and `ssl`."""
     if not isinstance(path, Path):
         raise ConfigurationError("ca_file must be a pathlib.Path", hint='write it like Path("/etc/my-ca.pem")')
     hint = "name a PEM file of certificate authorities, or leave ca_file out for the system's"
     try:
-        is_file = not stat.S_ISDIR(path.stat().st_mode)
+        content = path.read_bytes()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "not a path"
         raise ConfigurationError(f"ca_file {path} cannot be read ({reason})", hint=hint) from error
-    if not is_file:
-        raise ConfigurationError(f"ca_file {path} is a folder", hint=hint)
+    if b"CERTIFICATE-----" not in content:
+        raise ConfigurationError(f"ca_file {path} holds no PEM certificate", hint=hint)

@@ -127,11 +127,8 @@ def _tls_context(ca_file: Path | None) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=None if ca_file is None else str(ca_file))
     except OSError as error:
-        if isinstance(error, ssl.SSLError):
-            wrong, step = "holds no PEM certificates", "name a file with BEGIN CERTIFICATE in it"
-        else:
-            wrong, step = f"cannot be read ({error.strerror})", "check who owns it"
-        raise ConfigurationError(f"ca_file {ca_file} {wrong}", hint=step) from error
+        hint = "openssl x509 -noout -text -in FILE shows what is wrong with it"
+        raise ConfigurationError(f"ca_file {ca_file} holds a certificate that cannot be read", hint=hint) from error
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
     return context
