@@ -14,7 +14,7 @@ import pytest
 
 from wasmrt.capabilities import Capabilities, EndpointPattern
 from wasmrt.model import Reason
-from wasmrt.net import FailureKind, HttpDoor, HttpFailure, HttpRequest, NetworkConfig
+from wasmrt.net import FailureKind, HttpFailure, HttpRequest
 from wasmrt.testing import FakeCall, ReceivedRequest, ServerConnection, http_response
 
 from .conftest import HOST, MakeWorld, World
@@ -268,21 +268,6 @@ def test_a_redirect_is_judged_like_any_request_when_the_guest_follows_it(world: 
     assert caught.value.code == "address-not-allowed"
 
 
-def test_a_certificate_for_another_host_is_refused(world: MakeWorld) -> None:
-    w = world(lambda r, c: http_response(b"x"), names=("somebody.example.org",))
-    failure = fail(w)
-    assert (failure.code, failure.request_sent) == ("tls-certificate", False)
-    assert not w.server.requests
-
-
-def test_a_certificate_of_an_unknown_authority_is_refused(world: MakeWorld, ca_file) -> None:  # type: ignore[no-untyped-def]
-    w = world(lambda r, c: http_response(b"x"))
-    config = NetworkConfig(unsafe_allowed_networks=("127.0.0.0/8",), resolver=w.resolver)
-    with HttpDoor(config) as door, pytest.raises(HttpFailure) as caught:
-        door.fetch(w.call(), HttpRequest("GET", w.url()))
-    assert caught.value.code == "tls-certificate"
-
-
 def test_a_plain_server_on_an_https_port_is_a_failed_handshake(world: MakeWorld) -> None:
     w = world(lambda r, c: http_response(b"x"))
     with socket.create_server(("127.0.0.1", 0)) as plain:
@@ -300,6 +285,7 @@ def test_a_plain_server_on_an_https_port_is_a_failed_handshake(world: MakeWorld)
             w.door.fetch(call, HttpRequest("GET", f"https://{HOST}:{port}/"))
         thread.join(10)
     assert (caught.value.code, caught.value.request_sent) == ("tls", False)
+    assert caught.value.message == f"the TLS handshake with https://{HOST}:{port} failed"
 
 
 def test_a_closed_port_is_a_failed_operation(world: MakeWorld) -> None:

@@ -45,6 +45,7 @@ class Door:
     """Answers every request with the same pieces, and keeps what was asked and answered."""
 
     def __init__(self, *pieces: bytes | HttpFailure, refuses: HttpFailure | None = None) -> None:
+        self.networks = ()
         self.pieces = pieces or (b"the answer",)
         self.refuses = refuses
         self.asked: list[HttpRequest] = []

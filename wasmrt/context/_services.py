@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 class HttpDoor(Protocol):
     """wasmrt.net's door: judges, sends and scrubs one request, or raises `HttpFailure`; `open` waits for the head."""
 
+    networks: Any
+    """Those that the operator exempts from the judging of addresses."""
+
     def fetch(self, call: Any, request: Any) -> Any: ...
     def open(self, call: Any, request: Any) -> Any: ...
 

@@ -84,7 +84,8 @@ def _through_the_door(
 ) -> Any:
     door = context.services.http
     if context.grant.http is None:
-        raise denied(context, context.grant.explain_http(method, url))
+        networks = () if door is None else door.networks
+        raise denied(context, context.grant.explain_http(method, url, unsafe_allowed_networks=networks))
     if door is None:
         raise denied(
             context,

@@ -54,8 +54,9 @@ class Client:
                 return self._send_on(route, request, exchange, max_response_bytes)
             except UnreachableError:
                 continue
-        said = "the host could not be reached: nothing answered; check that it runs and that this machine is online"
-        raise exchange.failure(FailureKind.OPERATION_FAILED, "connect", said)
+        said = f"{exchange.origin} could not be reached: nothing answered"
+        hint = "check that it runs and that this machine is online"
+        raise exchange.failure(FailureKind.OPERATION_FAILED, "connect", said, hint)
 
     def _send_on(self, route: Route, request: WireRequest, exchange: Exchange, max_response_bytes: int) -> RawResponse:
         while True:

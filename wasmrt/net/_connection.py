@@ -153,7 +153,8 @@ class Connection:
     def _told(self, error: Exception, exchange: Exchange) -> Exception:
         if isinstance(error, OSError) or self._http.trailing_data[1]:
             return exchange.broken()
-        return exchange.failure(FailureKind.OPERATION_FAILED, "protocol", "the server's answer is not valid HTTP")
+        message = f"the answer of {exchange.origin} is not valid HTTP"
+        return exchange.failure(FailureKind.OPERATION_FAILED, "protocol", message)
 
 
 def _new_http() -> h11.Connection:

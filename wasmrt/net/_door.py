@@ -17,7 +17,7 @@ from wasmrt.errors import ExternalServiceError, RateLimitedError
 from wasmrt.limits import MAX_HTTP_REQUESTS, MAX_OWN_RESPONSE_BYTES
 from wasmrt.model import Reason
 from wasmrt.net._answer import Answer
-from wasmrt.net._exchange import Exchange
+from wasmrt.net._exchange import Bounds, Exchange
 from wasmrt.net._headers import Headers, wire_headers
 from wasmrt.net._incoming import Account, Incoming
 from wasmrt.net._injector import CredentialInjector, Injected
@@ -34,9 +34,9 @@ from wasmrt.net._rates import RateLimiter
 from wasmrt.net._resolver import SystemResolver
 from wasmrt.net._steps import (
     allow,
+    bounds_of,
     check_headers,
     check_parameters,
-    deadline_of,
     denied,
     inject,
     parse,
@@ -44,7 +44,7 @@ from wasmrt.net._steps import (
     renew,
     scan,
 )
-from wasmrt.net._wire import Transport, WireRequest, wire_budget
+from wasmrt.net._wire import Transport, WireRequest
 
 
 class HttpDoor:
@@ -56,7 +56,8 @@ class HttpDoor:
 
     def __init__(self, config: NetworkConfig | None = None, *, rates: RateLimiter | None = None) -> None:
         config = config or NetworkConfig()
-        self._networks = config.networks
+        self.networks = config.networks
+        """Those that the operator exempts."""
         self._resolver = config.resolver or SystemResolver()
         self._config = config
         self._rates = rates or RateLimiter()
@@ -83,20 +84,20 @@ class HttpDoor:
             HttpFailure: why there is no response; nothing else.
         """
         url = parse(call, request)
-        http = allow(call, url, request)
+        http = allow(call, url, request, self.networks)
         self._charge(call, http)
         injector = CredentialInjector(http)
         check_headers(call, http, injector, url, request)
-        check_parameters(call, http, url, request)
+        check_parameters(call, http, url, request, self.networks)
         scan(call, url, request)
-        ends_at = deadline_of(call, http, request)
-        addresses = self._judge(call, url, ends_at)
+        bounds = bounds_of(call, http, request)
+        addresses = self._judge(call, url, bounds.ends_at)
         injected = inject(call, injector, url, request)
-        incoming = self._exchange(call, http, request, injected, addresses, ends_at)
+        incoming = self._exchange(call, bounds, request, injected, addresses)
         if incoming.status == 401 and (renewed := renew(call, injected)) and self._may_retry(call, http):
             incoming.close()
             injected = inject(call, injector, url, request, renewed)
-            incoming = self._exchange(call, http, request, injected, addresses, ends_at)
+            incoming = self._exchange(call, bounds, request, injected, addresses)
         return Answer(call, incoming, injected.secret_names, bodyless=request.method.upper() == "HEAD")
 
     def close(self) -> None:
@@ -143,7 +144,7 @@ class HttpDoor:
         return True
 
     def _judge(self, call: DoorCall, url: ParsedUrl, ends_at: float) -> tuple[str, ...]:
-        addresses, decision = judged_addresses(url, self._networks, self._resolver, ends_at)
+        addresses, decision = judged_addresses(url, self.networks, self._resolver, ends_at)
         if decision.allowed:
             return addresses
         if decision.reason is not Reason.NO_ADDRESS:
@@ -170,7 +171,7 @@ class HttpDoor:
         if parsed.scheme != "https":
             raise HttpFailure(FailureKind.INPUT, "insecure-scheme", "a credential travels over https only")
         ends_at = time.monotonic() + timeout_seconds
-        addresses, decision = judged_addresses(parsed, self._networks, self._resolver, ends_at)
+        addresses, decision = judged_addresses(parsed, self.networks, self._resolver, ends_at)
         if not decision.allowed:
             raise HttpFailure(FailureKind.NETWORK_DENIED, str(decision.reason), decision.rule, decision=decision)
         wire = WireRequest(
@@ -183,9 +184,10 @@ class HttpDoor:
             body,
         )
         exchange = Exchange(
-            ends_at=ends_at,
-            call_deadline=ends_at,
-            max_received_bytes=wire_budget(MAX_OWN_RESPONSE_BYTES),
+            Bounds(ends_at, timeout_seconds, MAX_OWN_RESPONSE_BYTES),
+            origin=parsed.origin,
+            redact=str,  # an operator's URL, and its origin holds no secret
+            call_deadline=float("inf"),
             cancelled=threading.Event(),
         )
         raw = self._opened().send(wire, addresses, exchange, MAX_OWN_RESPONSE_BYTES)
@@ -197,24 +199,24 @@ class HttpDoor:
     def _exchange(
         self,
         call: DoorCall,
-        http: HttpCapability,
+        bounds: Bounds,
         request: HttpRequest,
         injected: Injected,
         addresses: tuple[str, ...],
-        ends_at: float,
     ) -> Incoming:
         url, method = injected.url, request.method.upper()
         headers = wire_headers(injected.headers, authority=url.authority, method=method, body=request.body)
         wire = WireRequest(method, url.scheme, url.host, url.port, url.target, headers, request.body)
         exchange = Exchange(
-            ends_at=ends_at,
+            bounds,
+            origin=url.origin,
+            redact=call.scanner.redact,
             call_deadline=call.deadline,
-            max_received_bytes=wire_budget(http.max_response_bytes),
             cancelled=call.cancelled,
         )
-        account = Account(call, exchange, url.origin, http.max_response_bytes)
+        account = Account(call, exchange)
         try:
-            return Incoming(account, self._opened().send(wire, addresses, exchange, http.max_response_bytes))
+            return Incoming(account, self._opened().send(wire, addresses, exchange, bounds.max_response_bytes))
         except HttpFailure as failure:
             account.note(failure)
             raise

@@ -32,6 +32,8 @@ _SENSITIVE_PARTS = (
     "csrf",
     "xsrf",
 )
+# `x-auth-method: token` tells a way, not a credential. No other word that is sensitive may stand beside it.
+_WAYS = frozenset({"method", "methods", "scheme", "schemes", "type", "types"})
 # They speak of the bytes on the wire, which the guest does not get.
 _FRAMING = frozenset({"content-encoding", "content-length", "transfer-encoding", "connection", "keep-alive", "trailer"})
 
@@ -104,8 +106,12 @@ def visible_headers(headers: Iterable[tuple[bytes, bytes]], *, bodyless: bool = 
 
 
 def is_sensitive(name: str) -> bool:
-    """Whether a response header is one that carries credentials, by its name."""
+    """Whether a response header is one that carries credentials, by its name: a tool gets it as if it had not come.
+
+    Strict where in doubt: `WWW-Authenticate` may carry a part of a handshake (RFC 4559 5), `X-Vendor-Auth` a token.
+    """
     lowered = folded_header(name)
     if "ratelimit" in lowered or "rate-limit" in lowered:
         return False  # `x-ratelimit-remaining-tokens` counts a language model's words
-    return "auth" in lowered.split("-") or any(part in lowered for part in _SENSITIVE_PARTS)
+    words = lowered.split("-")
+    return ("auth" in words and words[-1] not in _WAYS) or any(part in lowered for part in _SENSITIVE_PARTS)

@@ -11,15 +11,13 @@ from wasmrt.net._wire import RawResponse
 
 
 class Account:
-    """What one exchange does to its call. Its `origin` names it on record: the URL may hold a secret by now."""
+    """What one exchange does to its call. Its origin names it on record: the URL may hold a secret by now."""
 
-    __slots__ = ("_call", "_exchange", "_max_response_bytes", "_origin")
+    __slots__ = ("_call", "_exchange")
 
-    def __init__(self, call: DoorCall, exchange: Exchange, origin: str, max_response_bytes: int) -> None:
+    def __init__(self, call: DoorCall, exchange: Exchange) -> None:
         self._call = call
         self._exchange = exchange
-        self._origin = origin
-        self._max_response_bytes = max_response_bytes
 
     def charge(self) -> None:
         """Charge the bytes since the last time."""
@@ -30,9 +28,9 @@ class Account:
     def note(self, failure: HttpFailure) -> None:
         """Put a failure on record that an operator can do something about."""
         if failure.code == "response-too-large":
-            rule = f"http.max_response_bytes is {self._max_response_bytes}"
-            origin = self._call.scanner.redact(self._origin)
-            self._call.decide(Decision(False, Reason.RESPONSE_TOO_LARGE, rule, "raise it", "http", origin))
+            rule = "the response has more bytes than http.max_response_bytes"
+            origin = self._exchange.origin
+            self._call.decide(Decision(False, Reason.RESPONSE_TOO_LARGE, rule, failure.hint, "http", origin))
 
 
 class Incoming:

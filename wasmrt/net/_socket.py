@@ -12,6 +12,11 @@ from wasmrt.net._exchange import Exchange
 from wasmrt.net._model import FailureKind
 
 _READ_BYTES = 64 * 1024
+# OpenSSL's x509_vfy.h, X509_V_ERR_*. Its texts are not shown: they may quote the certificate.
+_UNKNOWN_AUTHORITY = frozenset({2, 18, 19, 20, 21, 27})
+_OTHER_NAME = frozenset({62, 64})
+_NOT_YET_VALID = 9
+_EXPIRED = 10
 _RECORD_BYTES = 16 * 1024
 """RFC 8446 5.1: TLS hands out a record at a time, and room for more is allocated in vain."""
 
@@ -127,14 +132,13 @@ def _shake_hands(sock: socket.socket, tls: ssl.SSLContext, host: str, exchange: 
             except TimeoutError:
                 continue
             return wrapped
-    except ssl.SSLCertVerificationError:
-        failure = exchange.failure(
-            FailureKind.OPERATION_FAILED,
-            "tls-certificate",
-            "the server's certificate is not valid for this host",
-        )
+    except ssl.SSLCertVerificationError as error:
+        said, hint = _certificate_problem(error.verify_code)
+        message = f"the certificate of {exchange.origin} {said}"
+        failure = exchange.failure(FailureKind.OPERATION_FAILED, "tls-certificate", message, hint)
     except (OSError, ValueError):
-        failure = exchange.failure(FailureKind.OPERATION_FAILED, "tls", "the TLS handshake failed")
+        message = f"the TLS handshake with {exchange.origin} failed"
+        failure = exchange.failure(FailureKind.OPERATION_FAILED, "tls", message)
     except BaseException:
         if wrapped is not None:
             wrapped.close()
@@ -142,3 +146,18 @@ def _shake_hands(sock: socket.socket, tls: ssl.SSLContext, host: str, exchange: 
     if wrapped is not None:
         wrapped.close()
     raise failure
+
+
+def _certificate_problem(code: int) -> tuple[str, str | None]:
+    """Say what is wrong with a certificate, and the next step, by OpenSSL's number alone."""
+    if code in _UNKNOWN_AUTHORITY:
+        trust = "ca_file under [network] in config.toml, or NetworkConfig(ca_file=...) in Python"
+        return "is not from an authority that is trusted here", f"an operator may name the authority: {trust}"
+    if code in _OTHER_NAME:
+        return "is for another host name", "check the host's name in the URL"
+    clock = "check this machine's clock, or ask who runs the server"
+    if code == _EXPIRED:
+        return "has expired", clock
+    if code == _NOT_YET_VALID:
+        return "is not valid yet", clock
+    return f"cannot be trusted (OpenSSL's verify error {code})", None

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
-from wasmrt.capabilities import AllowlistValidator, HttpCapability, InvalidUrlError, ParsedUrl, parse_url
+from wasmrt.capabilities import (
+    AllowlistValidator,
+    HttpCapability,
+    InvalidUrlError,
+    Network,
+    ParsedUrl,
+    describe_request,
+    describe_unread,
+    parse_url,
+)
 from wasmrt.leaks import Direction
 from wasmrt.model import Decision, Reason
+from wasmrt.net._exchange import Bounds
 from wasmrt.net._headers import header_bytes, partial_header, request_problem
 from wasmrt.net._injector import CredentialInjector, Injected
 from wasmrt.net._model import DoorCall, FailureKind, HttpFailure, HttpRequest, SecretValue
@@ -20,15 +31,17 @@ def parse(call: DoorCall, request: HttpRequest) -> ParsedUrl:
     try:
         return parse_url(request.url)
     except InvalidUrlError as error:
-        raise refuse(call, Reason.INVALID_URL, error.message, error.hint) from None
+        # SECURITY: nothing could be read, so nothing is known of where a secret stands.
+        subject = describe_unread(request.url, request.method, call.scanner.redact)
+        raise refuse(call, Reason.INVALID_URL, error.message, error.hint, subject=subject) from None
 
 
-def allow(call: DoorCall, url: ParsedUrl, request: HttpRequest) -> HttpCapability:
+def allow(call: DoorCall, url: ParsedUrl, request: HttpRequest, networks: Sequence[Network]) -> HttpCapability:
     """Ask the allowlist about the parsed URL: the very value that is sent later."""
     http = call.grant.http
     if http is None:
-        raise denied(call, call.grant.explain_http(request.method, request.url))
-    decision = AllowlistValidator(http.allowlist).check(url, request.method)
+        raise denied(call, call.grant.explain_http(request.method, request.url, unsafe_allowed_networks=networks))
+    decision = AllowlistValidator(http.allowlist, networks).check(url, request.method)
     if not decision.allowed:
         raise denied(call, decision)
     call.decide(decision._replace(subject=call.scanner.redact(decision.subject)))
@@ -49,13 +62,17 @@ def check_headers(
         raise refuse(call, Reason.HEADER_NOT_ALLOWED, rule, "leave it out and ask for the whole")
     size = len(request.url) + header_bytes(request.headers) + body_bytes
     if size > http.max_request_bytes:
-        rule = f"the request has {size} bytes and http.max_request_bytes is {http.max_request_bytes}"
-        raise refuse(call, Reason.REQUEST_TOO_LARGE, rule, "send less, or raise it", FailureKind.INPUT)
+        rule = f"the request has {size} bytes, more than http.max_request_bytes"
+        subject = describe_request(url, request.method)
+        hint = f"send less, or raise http.max_request_bytes, now {http.max_request_bytes}"
+        raise refuse(call, Reason.REQUEST_TOO_LARGE, rule, hint, FailureKind.INPUT, subject=subject)
 
 
-def check_parameters(call: DoorCall, http: HttpCapability, url: ParsedUrl, request: HttpRequest) -> None:
+def check_parameters(
+    call: DoorCall, http: HttpCapability, url: ParsedUrl, request: HttpRequest, networks: Sequence[Network]
+) -> None:
     """Refuse a parameter that would stand for the judged method."""
-    validator = AllowlistValidator(http.allowlist)
+    validator = AllowlistValidator(http.allowlist, networks)
     denial = overridden_method(validator, url, request.method, request.headers, request.body)
     if denial is not None:
         rule = "the parameter _method may stand for a method that http.allowlist does not cover here"
@@ -80,12 +97,12 @@ def scan(call: DoorCall, url: ParsedUrl, request: HttpRequest) -> None:
         raise HttpFailure(FailureKind.NETWORK_DENIED, "leak", f"the request holds a secret: {rule}", decision=decision)
 
 
-def deadline_of(call: DoorCall, http: HttpCapability, request: HttpRequest) -> float:
-    """Say until when, in seconds of `time.monotonic`, the answer must be here: the grant's, the guest's, the call's."""
+def bounds_of(call: DoorCall, http: HttpCapability, request: HttpRequest) -> Bounds:
+    """Say until when the answer must be here, by the grant, the guest and the call, and how large it may be."""
     timeout = http.timeout_seconds
     if request.timeout_seconds is not None:
         timeout = min(timeout, max(0.0, request.timeout_seconds))
-    return min(call.deadline, time.monotonic() + timeout)
+    return Bounds(min(call.deadline, time.monotonic() + timeout), timeout, http.max_response_bytes, http)
 
 
 def inject(
@@ -125,10 +142,16 @@ def renew(call: DoorCall, injected: Injected) -> dict[str, SecretValue]:
 
 
 def refuse(
-    call: DoorCall, reason: Reason, rule: str, hint: str | None, kind: FailureKind = FailureKind.NETWORK_DENIED
+    call: DoorCall,
+    reason: Reason,
+    rule: str,
+    hint: str | None,
+    kind: FailureKind = FailureKind.NETWORK_DENIED,
+    *,
+    subject: str = "",
 ) -> HttpFailure:
     """Record a refusal of the door's own and make the failure that tells it."""
-    return denied(call, Decision(False, reason, rule, hint=hint, capability="http"), kind)
+    return denied(call, Decision(False, reason, rule, hint, "http", subject), kind)
 
 
 def denied(call: DoorCall, decision: Decision, kind: FailureKind = FailureKind.NETWORK_DENIED) -> HttpFailure:

@@ -70,8 +70,9 @@ class BodyStream(OutputStream):
 def _refuse(ctx: CallContext, body: Body) -> Err:
     if body.limit != body.declared:
         # On record too: engines of languages trap on a stream's error, and then it is all that tells why.
-        rule = f"http.max_request_bytes is {body.limit}"
-        record(ctx, Decision(False, Reason.REQUEST_TOO_LARGE, rule, "send less, or raise it", "http", "a body"))
+        rule = "the request has more bytes than http.max_request_bytes"
+        hint = f"send less, or raise http.max_request_bytes, now {body.limit}"
+        record(ctx, Decision(False, Reason.REQUEST_TOO_LARGE, rule, hint, "http", "a body"))
     size = Case("HTTP-request-body-size", body.limit)
     return failed(ctx, IoError(f"the body may have {body.limit} bytes", http_code=size))
 

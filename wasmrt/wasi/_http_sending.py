@@ -81,7 +81,8 @@ def get_response(ctx: CallContext, rep: int) -> Ok | Err | None:
 def _refusal(ctx: CallContext, verb: str, url: str) -> Decision | None:
     """What is known before anything is sent: nothing was granted, or there is no network to grant."""
     if ctx.grant.http is None:
-        return ctx.grant.explain_http(verb, url)
+        networks = () if ctx.services.http is None else ctx.services.http.networks
+        return ctx.grant.explain_http(verb, url, unsafe_allowed_networks=networks)
     if ctx.services.http is None:
         rule = "this runtime has no network"
         return Decision(False, Reason.NOT_GRANTED, rule, "give WasmRuntimeConfig a network", "http", verb)
