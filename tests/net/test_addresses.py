@@ -164,6 +164,16 @@ def test_proxy_variables_are_ignored(world: MakeWorld, monkeypatch: pytest.Monke
     assert w.get().body == b"direct"
 
 
+def test_the_keys_of_connections_are_written_to_no_file(
+    world: MakeWorld, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SSLKEYLOGFILE", str(tmp_path / "keys"))
+    w = world(lambda r, c: http_response(b"x"))
+    assert w.get().body == b"x"
+    file = tmp_path / "keys"
+    assert [line for line in (file.read_text().splitlines() if file.exists() else ()) if not line.startswith("#")] == []
+
+
 @pytest.mark.parametrize("networks", [("not a network",), ("10.0.0.1/8",)])
 def test_a_network_that_is_none_is_a_configuration_error(networks: tuple[str, ...]) -> None:
     with pytest.raises(ConfigurationError):

@@ -129,6 +129,8 @@ def _tls_context(ca_file: Path | None) -> ssl.SSLContext:
     except OSError as error:
         hint = "openssl x509 -noout -text -in FILE shows what is wrong with it"
         raise ConfigurationError(f"ca_file {ca_file} holds a certificate that cannot be read", hint=hint) from error
+    # SECURITY: Python would write every connection's keys to the file that SSLKEYLOGFILE names.
+    context.keylog_filename = None  # type: ignore[assignment]  # the stub knows no way back
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
     return context
