@@ -87,7 +87,7 @@ def test_an_answer_that_is_too_large_names_the_key_and_its_value(world: MakeWorl
     w = world(lambda r, c: http_response(b"x" * 2000))
     call = w.call(max_response_bytes=1000)
     failure = failed(w, call)
-    assert failure.message == f"the response of {origin(w)} has more than 1000 bytes, which is http.max_response_bytes"
+    assert failure.message == f"the response of {origin(w)} has more than 1000 bytes"
     assert failure.hint == "raise http.max_response_bytes, now 1000"
     told = call.decisions[-1]
     assert (told.reason, told.hint, told.subject) == (Reason.RESPONSE_TOO_LARGE, failure.hint, origin(w))

@@ -97,13 +97,12 @@ class Exchange:
         return self.sent - sent, self.received - received
 
     def too_large(self) -> HttpFailure:
-        most, key = self._bounds.max_response_bytes, "http.max_response_bytes"
-        granted = self._bounds.http is not None
+        most = self._bounds.max_response_bytes
         return self.failure(
             FailureKind.OUTPUT_TOO_LARGE,
             "response-too-large",
-            f"the response of {self.origin} has more than {most} bytes" + (f", which is {key}" if granted else ""),
-            f"raise {key}, now {most}" if granted else None,
+            f"the response of {self.origin} has more than {most} bytes",
+            f"raise http.max_response_bytes, now {most}" if self._bounds.http is not None else None,
         )
 
     def broken(self) -> HttpFailure:

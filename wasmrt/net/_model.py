@@ -68,7 +68,11 @@ class HttpRequest:
 
 @dataclass(frozen=True, slots=True)
 class HttpResponse:
-    """What a guest gets: decoded, scrubbed, headers in the order received with duplicates kept."""
+    """What a guest gets: decoded, scrubbed, headers in the order received with duplicates kept.
+
+    Missing are headers that carry credentials by their name (`Set-Cookie`, `WWW-Authenticate`, `X-Auth-Token` and the
+    like) and those that speak of the bytes on the wire (`Content-Length`, `Content-Encoding`, `Connection`).
+    """
 
     status: int
     headers: tuple[tuple[str, str], ...]
