@@ -241,6 +241,20 @@ def test_a_secret_the_guest_somehow_knows_cannot_be_sent_elsewhere(world: MakeWo
 # -- servers that echo ---------------------------------------------------------------------------------------------
 
 
+def test_a_secret_that_is_cut_where_a_record_is_cut_is_not_on_record(world: MakeWorld) -> None:
+    secret = "Zq9kT7ab" + "vX2mB4nC6pD8eFyK"
+    w = world(ok)
+    for path_prefix in (None, "/elsewhere/"):
+        for padding in range(120, 200):
+            call = w.call(path_prefix=path_prefix)
+            call.prime("api_token", secret)
+            with pytest.raises(HttpFailure) as caught:
+                w.get("/" + "p-" * (padding // 2) + "p" * (padding % 2) + secret, call)
+            told = f"{call.decisions} {caught.value} {caught.value.decision}"
+            assert not any(secret[:length] in told for length in range(8, len(secret) + 1)), padding
+    assert w.server.requests == []
+
+
 def forms(secret: str) -> list[bytes]:
     """Return the secret in the encodings an echo could use, without the ends that depend on what stands beside it."""
     raw = secret.encode()

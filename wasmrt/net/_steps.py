@@ -44,7 +44,8 @@ def allow(call: DoorCall, url: ParsedUrl, request: HttpRequest, networks: Sequen
     decision = AllowlistValidator(http.allowlist, networks).check(url, request.method)
     if not decision.allowed:
         raise denied(call, decision)
-    call.decide(decision._replace(subject=call.scanner.redact(decision.subject)))
+    # What is on record is cut short, and so may be a secret in it.
+    call.decide(decision._replace(subject=call.scanner.strict.redact(decision.subject)))
     return http
 
 
@@ -157,7 +158,7 @@ def refuse(
 def denied(call: DoorCall, decision: Decision, kind: FailureKind = FailureKind.NETWORK_DENIED) -> HttpFailure:
     """Record a refusal and make the failure that tells it."""
     # SECURITY: rule, hint and subject may quote the guest's URL, and a URL may hold a secret.
-    clean = call.scanner.redact
+    clean = call.scanner.strict.redact  # they are cut short, and so may be the secret
     decision = decision._replace(
         rule=clean(decision.rule),
         hint=None if decision.hint is None else clean(decision.hint),
