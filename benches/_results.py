@@ -12,7 +12,17 @@ from pathlib import Path
 
 from benches._measure import Line, Report, Table
 
-_PACKAGES = ("wasmrt", "wasmtime", "extism", "extism-sys", "httpx", "jsonschema-rs", "google-re2", "hyperscan", "limits")
+_PACKAGES = (
+    "wasmrt",
+    "wasmtime",
+    "extism",
+    "extism-sys",
+    "httpx",
+    "jsonschema-rs",
+    "google-re2",
+    "hyperscan",
+    "limits",
+)
 
 
 def markdown(report: Report, texts: list[tuple[str, str]], *, quick: bool) -> str:
