@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import importlib.util
 import os
 import subprocess
@@ -202,6 +203,37 @@ def test_many_threads_may_scan_large_texts_at_once() -> None:
 
 def _rule() -> Rule:
     return Rule(id="nimbus", source="this test", token="nimbus-[0-9a-f]{12}", entropy=1.0)
+
+
+def test_where_no_thread_can_be_had_a_large_text_is_scanned_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    from wasmrt.leaks import _ahead
+
+    class NoThread:
+        allocate_lock = staticmethod(_ahead._thread.allocate_lock)
+
+        @staticmethod
+        def start_new_thread(*_: object) -> int:
+            raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(_ahead, "_thread", NoThread)
+    monkeypatch.setattr(_ahead, "_helpers", [_ahead._Helper()])
+    text = PLAIN * 12
+    assert not DETECTOR.primed({"token": SECRET}).scan_bytes(text).matches
+    assert DETECTOR.primed({"token": SECRET}).scan_bytes(text + SECRET.encode()).matches
+
+
+def test_a_search_on_another_thread_that_breaks_is_done_again_here() -> None:
+    from wasmrt.leaks._ahead import Ahead
+    from wasmrt.leaks._gate import Touched
+
+    def broken(data: bytes) -> Touched:
+        raise MemoryError
+
+    for _ in range(3):
+        ahead = Ahead(broken, b"x")
+        with contextlib.suppress(MemoryError):  # where this thread came first
+            assert ahead.touched() == Touched()
+    assert Ahead(lambda data: Touched(alnum=data == b"y"), b"y").touched().alnum
 
 
 @pytest.fixture(scope="module")

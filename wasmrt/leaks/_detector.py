@@ -26,8 +26,8 @@ from wasmrt.leaks._model import (
 from wasmrt.limits import DEFAULT_MAX_RESPONSE_BYTES
 
 if TYPE_CHECKING:
+    from wasmrt.leaks._ahead import Ahead
     from wasmrt.leaks._exact import ExactMatcher
-    from wasmrt.leaks._gate import Ahead
     from wasmrt.leaks._release import ReleasingStream
     from wasmrt.leaks._rules import Rule
     from wasmrt.leaks._sieve import KernelMaker

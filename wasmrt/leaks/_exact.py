@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from wasmrt.leaks._budget import PIECE_BYTES, Budget, go_on
 from wasmrt.leaks._escapes import holds_escapes, unescapings
-from wasmrt.leaks._gate import NOTHING, Ahead, Gate, Touched
+from wasmrt.leaks._gate import NOTHING, Gate, Touched
 from wasmrt.leaks._layers import is_packed, opened
 from wasmrt.leaks._pieces import Spelling, find_pieces, spellings
 from wasmrt.limits import MIN_SECRET_CHARS
 
 if TYPE_CHECKING:
+    from wasmrt.leaks._ahead import Ahead
     from wasmrt.leaks._engine import Check
     from wasmrt.leaks._sieve import Sieve, WordTable
 
@@ -101,6 +102,8 @@ class ExactMatcher:
         """Begin with a large text while the caller is busy with it otherwise; what comes of it is for `find`."""
         if not self._secrets or len(data) < _AHEAD_BYTES:
             return None
+        from wasmrt.leaks._ahead import Ahead
+
         return Ahead(self._touched, data)
 
     def find(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import _thread
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from wasmrt.leaks._layers import LEAST_PACKED
@@ -73,39 +72,6 @@ class Gate:
             return NOTHING
         hits = {self._kinds[hit] for hit in found}
         return Touched(*(kind in hits for kind in Touched._fields))
-
-
-class Ahead:
-    """The gate's answer for a large text, found by another thread while this one looks for formats.
-
-    Both go through the text inside RE2, which holds no lock of the interpreter.
-    """
-
-    __slots__ = ("_ask", "_data", "_done", "_free", "_touched")
-
-    def __init__(self, ask: Callable[[bytes], Touched], data: bytes) -> None:
-        self._ask = ask
-        self._data = data
-        self._touched = Touched()
-        self._free = _thread.allocate_lock()
-        """Taken by whoever comes first."""
-        self._done = _thread.allocate_lock()
-        self._done.acquire()
-        with contextlib.suppress(RuntimeError):  # no thread can be had
-            _thread.start_new_thread(self._run, ())  # `threading` would wait until it runs
-
-    def touched(self) -> Touched:
-        """Return the answer, found here where every processor was busy with something else until now."""
-        self._run()
-        with self._done:
-            return self._touched
-
-    def _run(self) -> None:
-        if self._free.acquire(blocking=False):
-            try:
-                self._touched = self._ask(self._data)
-            finally:
-                self._done.release()
 
 
 def _distinctive(text: bytes) -> bytes:
