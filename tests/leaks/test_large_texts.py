@@ -230,10 +230,10 @@ def test_a_search_on_another_thread_that_breaks_is_done_again_here() -> None:
         raise MemoryError
 
     for _ in range(3):
-        ahead = Ahead(broken, b"x")
+        ahead = Ahead(broken, b"x", Touched())
         with contextlib.suppress(MemoryError):  # where this thread came first
-            assert ahead.touched() == Touched()
-    assert Ahead(lambda data: Touched(alnum=data == b"y"), b"y").touched().alnum
+            assert ahead.answer() == Touched()
+    assert Ahead(lambda data: data == b"y", b"y", otherwise=False).answer()
 
 
 @pytest.fixture(scope="module")
@@ -243,13 +243,13 @@ def quick() -> QuickGate:
 
 @needs_hyperscan
 def test_the_quick_gate_is_touched_by_every_rule(quick: QuickGate) -> None:
-    missed = [rule.id for rule in builtin_rules() if not quick.touches(PLAIN + prove(rule).encode())]
+    missed = [rule.id for rule in builtin_rules() if not quick.touches(PLAIN + prove(rule).encode(), 256)]
     assert missed == []
 
 
 @needs_hyperscan
 def test_the_quick_gate_is_not_touched_by_plain_text(quick: QuickGate) -> None:
-    assert not quick.touches(PLAIN)
+    assert not quick.touches(PLAIN * 8, 256)
 
 
 @needs_hyperscan
@@ -262,7 +262,7 @@ def test_the_quick_gate_says_what_re2_says(drawn: st.DataObject, before: bytes, 
     cut = inside[: drawn.draw(st.integers(0, len(inside)))]
     quick, re2_set = _both(gates)
     for text in (before + inside + after, before + cut + after):
-        assert quick.touches(text) == bool(re2_set.Match(text))
+        assert quick.touches(text, 256) == bool(re2_set.Match(text))
 
 
 @needs_hyperscan
@@ -312,7 +312,8 @@ def test_the_quick_gate_is_made_after_a_while_and_finds_the_same() -> None:
     detector = LeakDetector(rules=[rule])
     _settle(detector)
     text = PLAIN * 30
-    for at in (0, 65530, len(text) // 2, 16 * 65536 - 9, 16 * 65536 + 1, len(text)):
+    middle = 8 * 65536
+    for at in (0, 65530, middle - 9, middle, len(text) // 2, 16 * 65536 - 9, 16 * 65536 + 1, len(text)):
         found = detector.scan_bytes(text[:at] + b" nimbus-" + b"0a1b2c3d4e5f" + b" " + text[at:])
         assert [(m.rule, m.start) for m in found.matches] == [(rule.id, at + 1)]
     assert not detector.scan_bytes(text).matches

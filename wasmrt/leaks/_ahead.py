@@ -1,4 +1,4 @@
-"""A large text is looked through for a call's secrets on another thread, while the caller looks for formats."""
+"""A large text is looked through on two threads: neither holds the interpreter's lock while it does."""
 
 from __future__ import annotations
 
@@ -7,42 +7,43 @@ import contextlib
 import os
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
+from typing import Generic, TypeVar
 
-from wasmrt.leaks._gate import Touched
+T = TypeVar("T")
 
 _IDLE_SECONDS = 1.0
 _MOST_WAITING = 16
 """With so many tasks before it, another would come too late."""
 
 
-class Ahead:
-    """What a large text may hold, found by another thread while this one is busy with it otherwise.
+class Ahead(Generic[T]):
+    """What a question about a text is answered with, by another thread while this one is busy otherwise.
 
-    Both go through the text without the interpreter's lock.
+    `otherwise` is the answer where that thread broke down.
     """
 
-    __slots__ = ("_ask", "_data", "_done", "_free", "_touched")
+    __slots__ = ("_answer", "_ask", "_data", "_done", "_free")
 
-    def __init__(self, ask: Callable[[bytes], Touched], data: bytes) -> None:
+    def __init__(self, ask: Callable[[bytes], T], data: bytes, otherwise: T) -> None:
         self._ask = ask
         self._data = data
-        self._touched = Touched()
+        self._answer = otherwise
         self._free = _thread.allocate_lock()
         """Taken by whoever comes first."""
         self._done = _thread.allocate_lock()
         self._done.acquire()
         _helpers[-1].hand(self._run)
 
-    def touched(self) -> Touched:
+    def answer(self) -> T:
         """Return the answer, found here where nobody else has begun with it until now."""
         self._run()
         with self._done:
-            return self._touched
+            return self._answer
 
     def _run(self) -> None:
         if self._free.acquire(blocking=False):
             try:
-                self._touched = self._ask(self._data)
+                self._answer = self._ask(self._data)
             finally:
                 self._done.release()
 

@@ -28,6 +28,7 @@ from wasmrt.limits import DEFAULT_MAX_RESPONSE_BYTES
 if TYPE_CHECKING:
     from wasmrt.leaks._ahead import Ahead
     from wasmrt.leaks._exact import ExactMatcher
+    from wasmrt.leaks._gate import Touched
     from wasmrt.leaks._release import ReleasingStream
     from wasmrt.leaks._rules import Rule
     from wasmrt.leaks._sieve import KernelMaker
@@ -201,7 +202,7 @@ class LeakScanner:
         return _joined(matches) if matches else matches
 
     def _exact_matches(
-        self, data: bytes, direction: Direction, where: str, ahead: Ahead | None = None
+        self, data: bytes, direction: Direction, where: str, ahead: Ahead[Touched] | None = None
     ) -> list[LeakMatch]:
         if self._exact is None:
             return []

@@ -161,7 +161,8 @@ class RuleEngine:
             allowance.refill(edge - base)
             if quick is not None and base % _LEAP_BYTES == start % _LEAP_BYTES:
                 leap = min(base + _LEAP_BYTES, stop)
-                clean = base if quick.touches(data[base : leap + _GATE_OVERLAP_BYTES]) else leap
+                window = data[base : leap + _GATE_OVERLAP_BYTES]
+                clean = base if quick.touches(window, _GATE_OVERLAP_BYTES) else leap
             calm = base < clean or (calm and not gate.Match(data[base : edge + _GATE_OVERLAP_BYTES]))
             if calm:  # where one stride touched nothing, the next is first looked at as one
                 allowance.take(0)

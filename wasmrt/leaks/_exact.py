@@ -98,16 +98,16 @@ class ExactMatcher:
             self._strict = ExactMatcher(dict(self._secrets), piecewise=True, sieve=self._sieve)
         return self._strict
 
-    def ahead(self, data: bytes) -> Ahead | None:
+    def ahead(self, data: bytes) -> Ahead[Touched] | None:
         """Begin with a large text while the caller is busy with it otherwise; what comes of it is for `find`."""
         if not self._secrets or len(data) < _AHEAD_BYTES:
             return None
         from wasmrt.leaks._ahead import Ahead
 
-        return Ahead(self._touched, data)
+        return Ahead(self._touched, data, Touched())
 
     def find(
-        self, data: bytes, check: Check = go_on, ahead: Ahead | None = None
+        self, data: bytes, check: Check = go_on, ahead: Ahead[Touched] | None = None
     ) -> Iterator[tuple[str | None, int, int]]:
         """Yield `(name, start, end)` in byte offsets; may repeat a place.
 
@@ -158,9 +158,9 @@ class ExactMatcher:
         self._alnum = tuple(alnum)
 
     def _search(
-        self, data: bytes, *, depth: int, budget: Budget, whole: bool = True, ahead: Ahead | None = None
+        self, data: bytes, *, depth: int, budget: Budget, whole: bool = True, ahead: Ahead[Touched] | None = None
     ) -> Iterator[tuple[str, int, int]]:
-        touched = self._touched(data) if ahead is None else ahead.touched()
+        touched = self._touched(data) if ahead is None else ahead.answer()
         yield from self._plainly(data, touched, budget.check)
         if depth >= budget.depth:
             budget.exceeded = budget.exceeded or is_packed(data, budget.check)

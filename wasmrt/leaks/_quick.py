@@ -10,15 +10,17 @@ import contextlib
 import re
 import threading
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from wasmrt.limits import MIB
+from wasmrt.limits import KIB, MIB
 
 if TYPE_CHECKING:
     import hyperscan
 
 _PAID_BYTES = 4 * MIB
 """After so many bytes of large texts the automaton is worth compiling."""
+_SHARED_BYTES = 512 * KIB
+_ALIGNED = 4 * KIB
 _IDLE_SCRATCHES = 8
 _SAME = re.compile(
     r"(?:\(\?i:)?(?:\\[^0-9A-Za-z]|[^\\\[\](){}|*+?.^$]"
@@ -44,8 +46,17 @@ class QuickGate:
         # SECURITY: two scans at once must not share a scratch. The database's own is only ever cloned.
         self._scratches: list[hyperscan.Scratch] = []
 
-    def touches(self, data: bytes) -> bool:
-        """Whether any gate is in a text."""
+    def touches(self, data: bytes, overlap: int) -> bool:
+        """Whether any gate is in a text. Two threads share a large one; one half goes on for `overlap` bytes more."""
+        if len(data) < _SHARED_BYTES:
+            return self._touches(data)
+        from wasmrt.leaks._ahead import Ahead
+
+        text, middle = memoryview(data), len(data) // 2 // _ALIGNED * _ALIGNED
+        rest = Ahead(self._touches, cast("bytes", text[middle:]), otherwise=True)
+        return self._touches(cast("bytes", text[: middle + overlap])) or rest.answer()
+
+    def _touches(self, data: bytes) -> bool:
         from hyperscan import ScanTerminated
 
         try:
