@@ -292,6 +292,36 @@ def test_a_password_with_a_vertical_tab_is_found_in_a_large_text() -> None:
     assert "url-credentials" in {m.rule for m in detector.scan_bytes(PLAIN * 3 + url).matches}
 
 
+@needs_hyperscan
+def test_a_flood_is_forgiven_after_a_plain_stretch_whoever_looked_at_that() -> None:
+    with_quick, without = LeakDetector(), LeakDetector()
+    with_quick._engine, without._engine = RuleEngine(builtin_rules()), RuleEngine(builtin_rules())
+    without._engine._quick._seen_bytes = 1 << 60  # it is past the point at which it would be made
+    _settle(with_quick)
+    stride = 65536
+    gates = without._engine._prepare()
+    names = {name for rule in builtin_rules() for name in rule.names if name.replace("_", "").isalnum()}
+    flood = (" ".join(sorted(names)) + "\n").encode() * 100
+    head, touched = b"", set[int]()
+    for name in sorted(names, key=lambda name: -len(gates.Match(name.encode()) or ()) / (len(name) + 1)):
+        more = set(gates.Match(name.encode()) or ())
+        if not more <= touched and len(head) + len(name) < 254:
+            head, touched = head + b" " + name.encode(), touched | more
+    named = next(rule for rule in builtin_rules() if rule.id == "pinecone-legacy-key")  # known by the name beside it
+    secret = b"\n" + prove(named).encode() + b"\n"
+    plain = b"plain words here. \n" * (16 * stride // 19 + 1)
+    flooded = plain[: 12 * stride] + (flood * 4)[: 4 * stride]
+    text = flooded + plain[:stride] + plain[:257] + head + plain[: stride // 2] + secret + plain[: 3 * stride]
+    found = []
+    for detector in (with_quick, without):
+        stream = detector.primed({}).stream()
+        for at in range(0, len(text), 8192):
+            stream.feed(text[at : at + 8192])
+        found.append(stream.finish())
+    assert named.id in {match.rule for match in found[1].matches}
+    assert found[0] == found[1]
+
+
 def _settle(detector: LeakDetector) -> None:
     """Scan so much that the quick gate is made, and wait for it."""
     for _ in range(1 + (4 << 20) // len(PLAIN)):
