@@ -29,7 +29,7 @@ def test_a_kernel_reads_what_was_written() -> None:
     kernel.write(100, bytes(range(50)))
     kernel.write(150, memoryview(b"\x01\x02"))
     assert kernel.call("sum", 100, 52) == sum(range(50)) + 3
-    assert kernel.read(149, 3) == b"\x31\x01\x02"
+    assert [kernel.call("sum", at, 1) for at in (149, 150, 151)] == [0x31, 0x01, 0x02]
     assert kernel.call("forty-two") == 42
 
 

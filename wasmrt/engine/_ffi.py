@@ -4,7 +4,7 @@ The wheel's Python classes rebuild type objects on every call and importing them
 run of a cached tool, so the shared library is loaded without them. Every name is resolved at import: a
 wheel that lacks one, or whose major version was not audited, is refused with a sentence, never by a crash.
 
-SECURITY: this is the only file that knows the C layout. Calls that may run guest code or take long release
+SECURITY: the C layout is known to this file alone, and to `_kernel.py` where core modules differ. Calls that may run guest code or take long release
 the GIL (`CDLL`); short accessors keep it (`PyDLL`), which is cheaper and keeps two threads from trading it.
 """
 

@@ -74,10 +74,6 @@ class Kernel:
         """Copy bytes into the memory; ValueError where they do not fit."""
         self._memory[at : at + len(data)] = data
 
-    def read(self, at: int, size: int) -> bytes:
-        """Copy bytes out of the memory."""
-        return bytes(self._memory[at : at + size])
-
     def call(self, name: str, *numbers: int) -> int:
         """Call a function; the interpreter's lock is let go meanwhile.
 

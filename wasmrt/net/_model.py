@@ -12,7 +12,7 @@ from typing import Protocol
 from wasmrt.capabilities import Capabilities, parse_networks
 from wasmrt.errors import ConfigurationError, WasmrtError
 from wasmrt.leaks import LeakScanner
-from wasmrt.limits import CONNECT_TIMEOUT_SECONDS, MAX_CONNECTIONS_PER_ORIGIN
+from wasmrt.limits import CONNECT_TIMEOUT_SECONDS, MAX_CONNECTIONS_PER_ORIGIN, MIB
 from wasmrt.model import Decision
 from wasmrt.net._resolver import Resolver
 from wasmrt.net._wire import Transport
@@ -177,13 +177,18 @@ class NetworkConfig:
         return parse_networks(self.unsafe_allowed_networks)
 
 
+_MAX_CA_FILE_BYTES = 16 * MIB
+"""So much of it is looked at: the authorities of a system take 0.2 MiB."""
+
+
 def _check_ca_file(path: Path) -> None:
     """Refuse a file that is not there or is another; whether its certificates are sound is for the door, and `ssl`."""
     if not isinstance(path, Path):
         raise ConfigurationError("ca_file must be a pathlib.Path", hint='write it like Path("/etc/my-ca.pem")')
     hint = "name a PEM file of certificate authorities, or leave ca_file out for the system's"
     try:
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            content = file.read(_MAX_CA_FILE_BYTES)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "not a path"
         raise ConfigurationError(f"ca_file {path} cannot be read ({reason})", hint=hint) from error
