@@ -29,7 +29,7 @@ from wasmrt.component import ComponentType, check_header
 from wasmrt.config import WasmRuntimeConfig
 from wasmrt.context import LogicalClock, Services
 from wasmrt.errors import InvalidNameError, NotInstalledError, RuntimeClosedError, SourceError
-from wasmrt.guest.engine import Compiler, DiskCache, EngineConfig, HostInterface, best_allocator, make_kernel
+from wasmrt.guest.engine import Compiler, DiskCache, EngineConfig, HostInterface, best_allocator
 from wasmrt.leaks import LeakDetector
 from wasmrt.limits import COMPONENT_MAX_BYTES, ResourceLimits
 from wasmrt.model import ToolOutput
@@ -60,7 +60,7 @@ class WasmToolRuntime:
         self.config = config or WasmRuntimeConfig()
         self._compiler = _compiler(self.config)
         self._compiling = threading.BoundedSemaphore(self.config.max_concurrent_compiles)
-        self._detector = LeakDetector(kernel=make_kernel)
+        self._detector = LeakDetector()
         self._audit_file: AuditFile | None = None
         self._rate_limiter: RateLimiter | None = None
         self._renewals: Renewals | None = None

@@ -55,13 +55,12 @@ def auth_section(found: FoundTool, *, hint: str) -> AuthSection:
 def call_for(tool: str, user: str, grant: Capabilities, door: HttpDoor, secrets: SecretsStore) -> CallContext:
     """A call without a guest, under the tool's own grant: what passes here passes for the tool as well."""
     from wasmrt.context import CallContext, Services
-    from wasmrt.guest.engine import make_kernel
     from wasmrt.leaks import LeakDetector
     from wasmrt.limits import ResourceLimits
     from wasmrt.oauth import token_renewer
     from wasmrt.secrets import Renewals
 
-    detector = LeakDetector(kernel=make_kernel)
+    detector = LeakDetector()
     services = Services(detector, http=door, secrets_of=Renewals(secrets, token_renewer(lambda: door)).of)
     limits = grant.limits.over(ResourceLimits())
     return CallContext(call_id="cli", tool=tool, user=user, limits=limits, grant=grant, services=services)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from threading import Lock
 from typing import TYPE_CHECKING
 
 from wasmrt.errors import ConfigurationError
@@ -26,12 +25,9 @@ from wasmrt.leaks._model import (
 from wasmrt.limits import DEFAULT_MAX_RESPONSE_BYTES
 
 if TYPE_CHECKING:
-    from wasmrt.leaks._ahead import Ahead
     from wasmrt.leaks._exact import ExactMatcher
-    from wasmrt.leaks._gate import Touched
     from wasmrt.leaks._release import ReleasingStream
     from wasmrt.leaks._rules import Rule
-    from wasmrt.leaks._sieve import KernelMaker
     from wasmrt.leaks._stream import LeakStream
 
 _DEFAULT_ACTIONS: Mapping[tuple[Direction, Severity], Action] = {
@@ -45,9 +41,6 @@ _DEFAULT_ACTIONS: Mapping[tuple[Direction, Severity], Action] = {
     (Direction.INWARD, Severity.CRITICAL): Action.REDACT,
 }
 _EXACT_ACTIONS = {Direction.OUTWARD: Action.BLOCK, Direction.INWARD: Action.REDACT}
-
-_KEPT_MATCHERS = 16
-"""Sets of secrets; a set that is not used again is forgotten after so many others."""
 
 Overrides = Mapping[str, Action | Mapping[Direction, Action]]
 
@@ -194,21 +187,18 @@ class LeakScanner:
         return matches
 
     def _matches(self, data: bytes, direction: Direction, where: str) -> list[LeakMatch]:
-        ahead = None if self._exact is None else self._exact.ahead(data)
         clear = self._exact is not None and self._engine.is_clear(data)  # an unprimed scan has asked, where it pays
         matches = [] if clear else self._format_matches(data, direction, where)
         if self._exact is not None:
-            matches += self._exact_matches(data, direction, where, ahead)
+            matches += self._exact_matches(data, direction, where)
         return _joined(matches) if matches else matches
 
-    def _exact_matches(
-        self, data: bytes, direction: Direction, where: str, ahead: Ahead[Touched] | None = None
-    ) -> list[LeakMatch]:
+    def _exact_matches(self, data: bytes, direction: Direction, where: str) -> list[LeakMatch]:
         if self._exact is None:
             return []
         from wasmrt.leaks._budget import go_on
 
-        found = list(self._exact.find(data, self._check or go_on, ahead))
+        found = list(self._exact.find(data, self._check or go_on))
         if not found:
             return []
         action = _EXACT_ACTIONS[direction]
@@ -235,22 +225,15 @@ class LeakDetector:
     `rules` are added to those that ship with wasmrt; `overrides` names the action of a rule, or of a rule in one
     direction. A primed scanner warns of `unopened-content` that is packed over the limits; every scanner warns of
     `unjudged-content` that is made of more look-alikes than a scan may weigh. Both are overridden likewise.
-    `kernel` makes an instance of a WebAssembly module from its text, as the engine's `make_kernel` does: with it,
-    large texts are searched for secrets of a call several times as fast. It changes nothing of what is found.
 
     Raises:
         ConfigurationError: two rules share an id, or an override names a rule that does not exist.
     """
 
-    __slots__ = ("_added", "_engine", "_kernel", "_lock", "_matchers", "_overrides", "_plain")
+    __slots__ = ("_added", "_engine", "_overrides", "_plain")
 
-    def __init__(
-        self, *, rules: Sequence[Rule] = (), overrides: Overrides | None = None, kernel: KernelMaker | None = None
-    ) -> None:
+    def __init__(self, *, rules: Sequence[Rule] = (), overrides: Overrides | None = None) -> None:
         self._added = tuple(rules)
-        self._kernel = kernel
-        self._matchers: dict[tuple[tuple[str, str], ...], ExactMatcher] = {}
-        self._lock = Lock()
         self._overrides = dict(overrides or {})
         self._engine: RuleEngine | None = None
         self._plain: LeakScanner | None = None
@@ -282,22 +265,11 @@ class LeakDetector:
         """
         if self._engine is None:
             self._engine = _shared_engine() if not self._added else RuleEngine(self.rules)
-        return LeakScanner(self._engine, self._overrides, self._matcher(secrets) if secrets else None, check)
-
-    def _matcher(self, secrets: Mapping[str, str]) -> ExactMatcher:
-        """Return what finds these secrets, kept for the next call that may use the same: to make it takes 0.2 ms."""
+        if not secrets:
+            return LeakScanner(self._engine, self._overrides, None, check)
         from wasmrt.leaks._exact import ExactMatcher
-        from wasmrt.leaks._sieve import sieve_for
 
-        key = tuple(secrets.items())
-        with self._lock:
-            matcher = self._matchers.pop(key, None)
-            if matcher is None:
-                matcher = ExactMatcher(secrets, sieve=None if self._kernel is None else sieve_for(self._kernel))
-            self._matchers[key] = matcher  # behind all others: the one in front was not used for longest
-            if len(self._matchers) > _KEPT_MATCHERS:
-                del self._matchers[next(iter(self._matchers))]
-        return matcher
+        return LeakScanner(self._engine, self._overrides, ExactMatcher(secrets), check)
 
     def _scanner(self) -> LeakScanner:
         if self._plain is None:

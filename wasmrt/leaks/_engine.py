@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from wasmrt.errors import ConfigurationError
 from wasmrt.leaks._builtin import BuiltinRules
 from wasmrt.leaks._flood import LONGEST_WORD, Allowance, Heads, without
-from wasmrt.leaks._quick import QuickGates
+from wasmrt.leaks._prefilter import Prefilter
 
 if TYPE_CHECKING:
     import re2
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 BLOCK_BYTES = 4096
 STRIDE_BYTES = 16 * BLOCK_BYTES
 """Neighbouring blocks that touch the same rule are searched as one, up to this; strides lie at fixed offsets."""
-_LEAP_BYTES = 16 * STRIDE_BYTES
-"""So much is looked at as one where that takes a quarter of the time."""
 _GATE_OVERLAP_BYTES = 256
 _GLANCE_BYTES = 512
 _SHORT_BYTES = 1024
@@ -96,16 +94,15 @@ class RuleEngine:
     """A fixed list of rules, compiled at the first scan; safe to share between threads."""
 
     __slots__ = (
-        *("_by_gate", "_cased", "_compiled", "_expressions", "_gate", "_heads", "_lock", "_quick", "_quick_left"),
+        *("_by_gate", "_cased", "_compiled", "_gate", "_heads", "_lock", "_prefilter", "_quick_left"),
         "rules",
     )
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self.rules = rules
         self._gate: re2.Set | None = None
-        self._quick = QuickGates()
+        self._prefilter: Prefilter | None = None
         self._quick_left = _QUICK_SCANS
-        self._expressions: tuple[str, ...] = ()
         self._by_gate: list[list[int]] = []
         self._cased: list[bool] = []
         self._compiled: list[Any] = [None] * len(rules)
@@ -123,7 +120,8 @@ class RuleEngine:
             for expression in gates:
                 gate.Add(expression.encode("latin-1"))
             gate.Compile()
-            self._expressions = tuple(gates)
+            if isinstance(self.rules, BuiltinRules):
+                self._prefilter = Prefilter(gates)
             self._by_gate = list(gates.values())
             self._cased = [not expression.startswith("(?i:") for expression in gates]
             self._gate = gate
@@ -154,16 +152,13 @@ class RuleEngine:
         stop = len(data) if end is None else end
         allowance = allowance or Allowance()
         large = stop - start >= STRIDE_BYTES
-        quick = self._quick.ready(stop - start, self._expressions) if large else None
-        calm, clean = False, start
+        prefilter = self._prefilter if large else None
+        calm = False
         for base in range(start, stop, STRIDE_BYTES):
             edge = min(base + STRIDE_BYTES, stop)
             allowance.refill(edge - base)
-            if quick is not None and base % _LEAP_BYTES == start % _LEAP_BYTES:
-                leap = min(base + _LEAP_BYTES, stop)
-                window = data[base : leap + _GATE_OVERLAP_BYTES]
-                clean = base if quick.touches(window, _GATE_OVERLAP_BYTES) else leap
-            calm = base < clean or (calm and not gate.Match(data[base : edge + _GATE_OVERLAP_BYTES]))
+            window = data[base : edge + _GATE_OVERLAP_BYTES]
+            calm = (prefilter is not None and prefilter.rules_out(window)) or (calm and not gate.Match(window))
             if calm:  # where one stride touched nothing, the next is first looked at as one
                 allowance.take(0)
                 continue

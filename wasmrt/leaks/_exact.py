@@ -17,15 +17,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from wasmrt.leaks._budget import PIECE_BYTES, Budget, go_on
 from wasmrt.leaks._escapes import holds_escapes, unescapings
-from wasmrt.leaks._gate import NOTHING, Gate, Touched
+from wasmrt.leaks._gate import Gate, Touched
 from wasmrt.leaks._layers import is_packed, opened
 from wasmrt.leaks._pieces import Spelling, find_pieces, spellings
 from wasmrt.limits import MIN_SECRET_CHARS
 
 if TYPE_CHECKING:
-    from wasmrt.leaks._ahead import Ahead
     from wasmrt.leaks._engine import Check
-    from wasmrt.leaks._sieve import Sieve, WordTable
 
 _MIN_NEEDLE = 8
 _MIN_ALNUM = 12
@@ -41,8 +39,6 @@ _SPREAD = 4
 """So many times its length is a secret looked for at a text's end: with what may stand between its characters."""
 _GATED_BYTES = 256 * 1024
 """After so many bytes the gate has paid for itself."""
-_AHEAD_BYTES = 512 * 1024
-"""From this size on another thread is worth its start."""
 _BLOCK_BYTES = 1024
 """What is counted as one on the way back from the normal form."""
 
@@ -72,11 +68,11 @@ class ExactMatcher:
     """The needles of some secrets; nothing is built before the first scan. Safe to share between threads."""
 
     __slots__ = (
-        *("_alnum", "_escaped", "_gate", "_loose", "_pieces", "_piecewise", "_secrets", "_seen_bytes", "_sieve"),
-        *("_strict", "_table", "_verbatim", "unwatched"),
+        *("_alnum", "_escaped", "_gate", "_loose", "_pieces", "_piecewise", "_secrets", "_seen_bytes"),
+        *("_strict", "_verbatim", "unwatched"),
     )
 
-    def __init__(self, secrets: Mapping[str, str], *, piecewise: bool = False, sieve: Sieve | None = None) -> None:
+    def __init__(self, secrets: Mapping[str, str], *, piecewise: bool = False) -> None:
         self._secrets = tuple((n, v) for n, v in secrets.items() if len(v) >= MIN_SECRET_CHARS)
         self.unwatched = tuple(n for n, v in secrets.items() if len(v) < MIN_SECRET_CHARS)
         self._alnum: tuple[_Needle, ...] | None = None
@@ -87,28 +83,16 @@ class ExactMatcher:
         self._strict: ExactMatcher | None = None
         self._pieces: tuple[Spelling, ...] = ()
         self._gate: Gate | None = None
-        self._sieve = sieve
-        self._table: WordTable | None = None
         self._seen_bytes = 0
 
     @property
     def piecewise(self) -> ExactMatcher:
         """One for the same secrets that finds pieces of them as well."""
         if self._strict is None:
-            self._strict = ExactMatcher(dict(self._secrets), piecewise=True, sieve=self._sieve)
+            self._strict = ExactMatcher(dict(self._secrets), piecewise=True)
         return self._strict
 
-    def ahead(self, data: bytes) -> Ahead[Touched] | None:
-        """Begin with a large text while the caller is busy with it otherwise; what comes of it is for `find`."""
-        if not self._secrets or len(data) < _AHEAD_BYTES:
-            return None
-        from wasmrt.leaks._ahead import Ahead
-
-        return Ahead(self._touched, data, Touched())
-
-    def find(
-        self, data: bytes, check: Check = go_on, ahead: Ahead[Touched] | None = None
-    ) -> Iterator[tuple[str | None, int, int]]:
+    def find(self, data: bytes, check: Check = go_on) -> Iterator[tuple[str | None, int, int]]:
         """Yield `(name, start, end)` in byte offsets; may repeat a place.
 
         A last one without a name says that some of it was too large or too deeply packed to be opened.
@@ -117,7 +101,7 @@ class ExactMatcher:
         if self._secrets:
             self._build()
             budget = Budget(check=check)
-            yield from self._search(data, depth=0, budget=budget, ahead=ahead)
+            yield from self._search(data, depth=0, budget=budget)
             if budget.exceeded:
                 yield None, 0, len(data)
 
@@ -158,9 +142,9 @@ class ExactMatcher:
         self._alnum = tuple(alnum)
 
     def _search(
-        self, data: bytes, *, depth: int, budget: Budget, whole: bool = True, ahead: Ahead[Touched] | None = None
+        self, data: bytes, *, depth: int, budget: Budget, whole: bool = True
     ) -> Iterator[tuple[str, int, int]]:
-        touched = self._touched(data) if ahead is None else ahead.answer()
+        touched = self._touched(data)
         yield from self._plainly(data, touched, budget.check)
         if depth >= budget.depth:
             budget.exceeded = budget.exceeded or is_packed(data, budget.check)
@@ -179,30 +163,9 @@ class ExactMatcher:
 
     def _touched(self, data: bytes) -> Touched:
         self._seen_bytes += len(data)
-        sieve = self._sieve
-        if sieve is not None and sieve.takes(data) and (table := self._words()) is not None:
-            sifted = sieve.sift(table, data)
-            if not sifted.words:
-                return NOTHING._replace(packed=sifted.packed)
         if self._seen_bytes < (_GATED_BYTES // 4 if self._piecewise else _GATED_BYTES):
             return Touched()
         return self._built_gate().touched(data)
-
-    def _words(self) -> WordTable | None:
-        """What to sift for; None where a secret, or a piece of one, has too few letters and digits."""
-        if self._table is None:
-            from wasmrt.leaks._sieve import WordTable, word_of
-
-            self._build()
-            assert self._alnum is not None
-            cores = [core for spelling in self._pieces for _, core in spelling.cores]
-            texts = [needle.text for needle in (*self._alnum, *self._loose)] + cores
-            words = {word_of(text.translate(_LOWER, _NOT_ALNUM)) for text in texts}
-            if None in words:
-                self._sieve = None
-                return None
-            self._table = WordTable(word for word in words if word is not None)
-        return self._table
 
     def _built_gate(self) -> Gate:
         self._build()

@@ -29,10 +29,6 @@ from wasmrt.guest.engine._ffi import (
 from wasmrt.guest.engine._inflight import (
     GuestCall,
 )
-from wasmrt.guest.engine._kernel import (
-    Kernel,
-    make_kernel,
-)
 from wasmrt.guest.engine._linker import (
     HostInterface,
     Linker,
@@ -71,7 +67,6 @@ __all__ = [
     "Export",
     "GuestCall",
     "HostInterface",
-    "Kernel",
     "Linker",
     "LowerError",
     "OptLevel",
@@ -80,7 +75,6 @@ __all__ = [
     "TrapCode",
     "best_allocator",
     "give_memory_back",
-    "make_kernel",
     "resolve",
     "track",
     "wat2wasm",
