@@ -270,7 +270,7 @@ class CallContext:
     def scanner(self) -> LeakScanner:
         """Knows the rules and every secret that was primed so far."""
         if self._scanner is None:
-            self._scanner = self.services.detector.primed(self._primed, check=self._check_scan)
+            self._scanner = self.services.detector.scanner(self._primed, check=self._check_scan)
         return self._scanner
 
     def closing(self) -> None:

@@ -7,16 +7,12 @@ from collections.abc import Iterator, Sequence
 from io import BytesIO
 from itertools import accumulate
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 from wasmrt.egress._headers import Headers, visible_headers
 from wasmrt.egress._incoming import Incoming
 from wasmrt.egress._model import DoorCall, FailureKind, HttpFailure, HttpResponse
-from wasmrt.leaks import SECRET_RULE, Direction
+from wasmrt.leaks import SECRET_RULE, Direction, StreamingRedactor
 from wasmrt.model import Decision, Reason
-
-if TYPE_CHECKING:
-    from wasmrt.leaks import ReleasingStream
 
 
 class Answer:
@@ -34,7 +30,7 @@ class Answer:
         self._call = call
         self._incoming = incoming
         self._pieces: Iterator[bytes | bytearray] = iter(incoming)
-        self._stream: ReleasingStream | None = None
+        self._stream: StreamingRedactor | None = None
         self._ended = False
         self.status = incoming.status
         """The status code."""
@@ -53,7 +49,7 @@ class Answer:
         Raises:
             HttpFailure: the body ended too early or broke a bound, or what it holds is to be blocked.
         """
-        scanner = self._call.scanner.strict
+        scanner = self._call.scanner.partial
         gathered = BytesIO()  # unlike joined pieces it takes its memory once, and hands it over
         for piece in self._pieces:
             gathered.write(piece)
@@ -73,9 +69,9 @@ class Answer:
         Raises:
             HttpFailure: as for `whole`.
         """
-        scanner = self._call.scanner.strict
+        scanner = self._call.scanner.partial
         if self._stream is None:
-            self._stream = scanner.releasing(direction=Direction.INWARD)
+            self._stream = StreamingRedactor(scanner, direction=Direction.INWARD)
         self._stream.scanner = scanner  # it knows what was injected since into requests that this answer may echo
         shown = b""
         while not shown and not self._ended:
@@ -117,12 +113,12 @@ def _partial(call: DoorCall, secret_name: str) -> HttpFailure:
 
 
 def _clean_headers(call: DoorCall, headers: Headers) -> Headers:
-    scanner = call.scanner.strict
+    scanner = call.scanner.partial
     if scanner.scan("\n".join(f"{name}: {value}" for name, value in headers)).matches:
         redact = scanner.redact
         headers = tuple((name, redact(value)) for name, value in headers if redact(name) == name)
     # What is left may meet anew, so until nothing is found; each round drops a header.
-    while scanner.is_primed and _may_meet(call, headers) and (split := _holders(call, headers)):
+    while scanner.has_secrets and _may_meet(call, headers) and (split := _holders(call, headers)):
         headers = tuple(header for at, header in enumerate(headers) if at not in split)
     return headers
 

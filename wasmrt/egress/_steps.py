@@ -37,7 +37,7 @@ def allow(call: DoorCall, url: ParsedUrl, request: HttpRequest, networks: Sequen
     if not decision.allowed:
         raise denied(call, decision)
     # What is on record is cut short, and so may be a secret in it.
-    call.decide(decision._replace(subject=call.scanner.strict.redact(decision.subject)))
+    call.decide(decision._replace(subject=call.scanner.partial.redact(decision.subject)))
     return http
 
 
@@ -150,7 +150,7 @@ def refuse(
 def denied(call: DoorCall, decision: Decision, kind: FailureKind = FailureKind.NETWORK_DENIED) -> HttpFailure:
     """Record a refusal and make the failure that tells it."""
     # SECURITY: rule, hint and subject may quote the guest's URL, and a URL may hold a secret.
-    clean = call.scanner.strict.redact  # they are cut short, and so may be the secret
+    clean = call.scanner.partial.redact  # they are cut short, and so may be the secret
     decision = decision._replace(
         rule=clean(decision.rule),
         hint=None if decision.hint is None else clean(decision.hint),
