@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from wasmrt.call import AuditSink
 from wasmrt.errors import ConfigurationError
 from wasmrt.guest.engine import OptLevel
-from wasmrt.limits import MAX_SPARE_INSTANCES, FuelConfig, ResourceLimits
+from wasmrt.limits import FuelConfig, ResourceLimits
 
 if TYPE_CHECKING:
     from wasmrt.capabilities import RateLimitConfig
@@ -36,9 +36,6 @@ class WasmRuntimeConfig:
     max_concurrent_calls: int = 64
     """Of one user; all users together may have four times as many."""
     max_concurrent_compiles: int = 2
-    spare_instances: int = 0
-    """How many stores to keep instantiated ahead of the calls of each tool in use: its caller waits for less, and a
-    thread of the runtime does more. Each is used once; all together are bounded in number, memory and age."""
     network: NetworkConfig | None = None
     """None for public addresses only, resolved by the system."""
     secrets: SecretsStore | None = None
@@ -59,9 +56,6 @@ class WasmRuntimeConfig:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise ConfigurationError(f"{name} must be a positive whole number, not {value!r}")
-        spare = self.spare_instances
-        if not isinstance(spare, int) or isinstance(spare, bool) or not 0 <= spare <= MAX_SPARE_INSTANCES:
-            raise ConfigurationError(f"spare_instances must be 0 to {MAX_SPARE_INSTANCES}, not {spare!r}")
 
     @classmethod
     def for_testing(cls) -> WasmRuntimeConfig:

@@ -55,12 +55,6 @@ class FuelConfig(NamedTuple):
     limit: int | None = None
 
 
-# Spare instances, of all tools of a runtime together.
-MAX_SPARE_INSTANCES = 32
-MAX_SPARE_BYTES = 512 * MIB
-MAX_SPARE_SECONDS = 10.0
-MAX_RETIRED_STORES = 16
-
 # Per call: what a guest may ask of the host.
 MAX_HTTP_REQUESTS = 50
 MAX_TOOL_INVOCATIONS = 20
