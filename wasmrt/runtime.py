@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from blake3 import blake3
 
@@ -28,7 +26,6 @@ from wasmrt.call import (
 from wasmrt.capabilities import Capabilities
 from wasmrt.component import check_header
 from wasmrt.config import WasmRuntimeConfig
-from wasmrt.egress import HttpDoor, NetworkConfig, SecretsView
 from wasmrt.errors import InvalidNameError, NotInstalledError, RuntimeClosedError, SourceError
 from wasmrt.guest.clock import LogicalClock, SystemClock
 from wasmrt.guest.component import LinkedComponent, fits_the_pool
@@ -43,12 +40,15 @@ from wasmrt.install import Catalog, granted_to
 from wasmrt.leaks import LeakDetector
 from wasmrt.limits import COMPONENT_MAX_BYTES, ResourceLimits
 from wasmrt.model import ToolOutput
-from wasmrt.oauth import token_renewer
 from wasmrt.places import find_places
 from wasmrt.rates import RateLimiter
-from wasmrt.secrets import Renewals, UserSecrets
 from wasmrt.tool import PreparedTool
-from wasmrt.workspace import WorkspaceReader
+
+if TYPE_CHECKING:
+    import asyncio
+    from concurrent.futures import ThreadPoolExecutor
+
+    from wasmrt.backends import BackendFactory
 
 MAX_NAME_LENGTH = 64
 CLOSE_SECONDS = 5.0
@@ -67,11 +67,8 @@ class WasmToolRuntime:
         self._compiling = threading.BoundedSemaphore(self.config.max_concurrent_compiles)
         self._detector = LeakDetector(kernel=make_kernel)
         self._audit_file = AuditFile(self.config.audit) if isinstance(self.config.audit, Path) else None
-        rates = RateLimiter(redis_url=self.config.rate_limit_storage)
-        self._gateway = HttpDoor(self.config.network or NetworkConfig(), rates=rates)
-        self._renewals = None
-        if self.config.secrets is not None:
-            self._renewals = Renewals(self.config.secrets, token_renewer(lambda: self._gateway))
+        self._rates = rates = RateLimiter(redis_url=self.config.rate_limit_storage)
+        self._factory: BackendFactory | None = None
         self.pipeline = CallPipeline(
             admission=Admission(self.config.max_concurrent_calls),
             detached=DetachedRunner(),
@@ -170,7 +167,8 @@ class WasmToolRuntime:
         self.pipeline.detached.close()
         if executor is not None:
             executor.shutdown(wait=True, cancel_futures=True)
-        self._gateway.close()
+        if self._factory is not None:
+            self._factory.close()
         try:
             if self._audit_file is not None:
                 self._audit_file.close()
@@ -196,21 +194,14 @@ class WasmToolRuntime:
         return self.config.default_limits if fuel is None else replace(self.config.default_limits, fuel=fuel)
 
     def _backends(self, grant: Capabilities) -> Backends:
-        workspace = None
-        if grant.workspace_read is not None and self.config.workspace is not None:
-            workspace = WorkspaceReader(self.config.workspace, grant.workspace_read.allowed_prefixes)
-        return Backends(
-            self._detector,
-            http=None if grant.http is None else self._gateway,
-            workspace=workspace,
-            secrets_of=self._secrets_of(grant),
-            tools=None if grant.tool_invoke is None else self._invoker,
-        )
+        if grant == Capabilities.none():
+            return Backends(self._detector)
+        from wasmrt.backends import BackendFactory  # see there
 
-    def _secrets_of(self, grant: Capabilities) -> Callable[[str], SecretsView] | None:
-        if self._renewals is None or self.config.secrets is None:
-            return None
-        return partial(UserSecrets, self.config.secrets) if grant.http is None else self._renewals.of
+        with self._lock:
+            if self._factory is None:
+                self._factory = BackendFactory(self.config, self._rates)
+        return self._factory.make(grant, self._detector, self._invoker)
 
     def _run_by_name(self, name: str, params: str, caller: Call) -> ToolOutput | None:
         with self._lock:
@@ -219,6 +210,9 @@ class WasmToolRuntime:
 
     def run_on_thread(self, work: Callable[[], ToolOutput]) -> asyncio.Future[ToolOutput]:
         """Have `work` run on the runtime's executor, as `aexecute` does."""
+        import asyncio  # a program that awaits has them loaded; for another they are a third of the start
+        from concurrent.futures import ThreadPoolExecutor
+
         with self._lock:
             self.check_open()
             if self._executor is None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from wasmrt.call import Call, CallPipeline, CallRequest, CallTarget, Progress, run_call
 from wasmrt.capabilities import Capabilities
@@ -15,6 +14,9 @@ from wasmrt.errors import NotInstalledError
 from wasmrt.limits import ResourceLimits
 from wasmrt.model import ToolOutput
 from wasmrt.schema import Provider, declared_name, render
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 class CallRunner(Protocol):
@@ -143,6 +145,8 @@ class PreparedTool:
         Raises:
             ToolError: as `execute`.
         """
+        import asyncio  # a program that awaits has it loaded; for another it is a third of the start
+
         opened = _Opened()
         request = CallRequest(self._tool, params, context, user, on_progress, on_open=opened)
         try:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from wasmrt.call import Backends, Call, CallServices
+from wasmrt.call.http import GuestHttp
 from wasmrt.capabilities import Capabilities
 from wasmrt.guest import wasi
 from wasmrt.guest.call import GuestCall
@@ -38,7 +39,7 @@ class Guest:
             user="local",
             limits=limits,
             grant=grant or Capabilities.none(),
-            backends=Backends(_DETECTOR, workspace=workspace, http=http),
+            backends=Backends(_DETECTOR, workspace=workspace, http=None if http is None else GuestHttp(http)),
         )
         self.services = CallServices(self.call)
         self.ctx = self.call.guest = GuestCall(self.call.lifetime, limits, self.services, clock or LogicalClock())

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from wasmrt.call._state import Call
 from wasmrt.component import plain
-from wasmrt.egress import Answer, HttpDoor, HttpFailure, HttpRequest
 from wasmrt.errors import (
     BudgetExceededError,
     CapabilityDeniedError,
@@ -18,7 +18,10 @@ from wasmrt.errors import (
 from wasmrt.guest.services import GuestRequest, HostFailure
 from wasmrt.limits import DEFAULT_MAX_REQUEST_BYTES, MAX_LOG_ENTRY_BYTES, MAX_PROGRESS_REPORTS, MAX_REFUSALS
 from wasmrt.model import Decision, Reason
-from wasmrt.workspace import WorkspaceEntry, WorkspaceReader
+
+if TYPE_CHECKING:
+    from wasmrt.call.http import GuestAnswer
+    from wasmrt.workspace import WorkspaceEntry, WorkspaceReader
 
 _OF_TOOL_ERROR = {
     ToolErrorKind.INVALID_PARAMETERS: "input",
@@ -37,7 +40,7 @@ class CallServices:
 
     def __init__(self, call: Call) -> None:
         self._call = call
-        self._open: list[_Response] = []
+        self._open: list[GuestAnswer] = []
         self._refused: set[tuple[str, str]] = set()
         self._progress_reports = 0
 
@@ -65,7 +68,7 @@ class CallServices:
         self.refuse(refused)
         return _failure(refused)
 
-    def http_open(self, request: GuestRequest) -> _Response:
+    def http_open(self, request: GuestRequest) -> GuestAnswer:
         """Send a request through every check and wait for the head of its response.
 
         Raises:
@@ -75,12 +78,10 @@ class CallServices:
         refused = self._http_denial(request.method, request.url)
         if refused is not None:
             raise self._denied(refused)
-        try:
-            answer = self._gateway().open(call, HttpRequest(*request))
-        except HttpFailure as failure:
-            raise self._http_failure(failure) from failure
+        assert call.backends.http is not None  # `_http_denial` has looked
+        response = call.backends.http.open(call, request)
         self._open = [known for known in self._open if known.is_open]
-        self._open.append(response := _Response(answer, self))
+        self._open.append(response)
         return response
 
     def _http_denial(self, method: str, url: str) -> Decision | None:
@@ -92,29 +93,6 @@ class CallServices:
             rule, hint = "this runtime has no network", "give WasmRuntimeConfig a network"
             return Decision(False, Reason.NOT_GRANTED, rule, hint, capability="http", subject=method)
         return None
-
-    def _gateway(self) -> HttpDoor:
-        gateway = self._call.backends.http
-        assert gateway is not None  # `_http_denial` has looked
-        return gateway
-
-    def _http_failure(self, failure: HttpFailure) -> HostFailure:
-        # A deadline that passed on the wire ends the call, and is not the guest's to handle.
-        self._call.lifetime.check()
-        message = f"{failure.message}; {failure.hint}" if failure.hint else failure.message
-        http = self._call.grant.http
-        limits = {} if http is None else {
-            str(Reason.REQUEST_TOO_LARGE): http.max_request_bytes,
-            str(Reason.RESPONSE_TOO_LARGE): http.max_response_bytes,
-        }  # fmt: skip
-        return HostFailure(
-            str(failure.kind),
-            failure.code,
-            message,
-            request_sent=failure.request_sent,
-            denied=failure.decision is not None,
-            limit_bytes=limits.get(failure.code),
-        )
 
     # -- the workspace ---------------------------------------------------------------------------------------------
 
@@ -231,33 +209,6 @@ class CallServices:
         if isinstance(error, ToolError):
             kind = _OF_TOOL_ERROR.get(error.kind, kind)
         return HostFailure(kind, error.code, error.message)
-
-
-class _Response:
-    """A response that a guest reads; its failures are the host's."""
-
-    def __init__(self, answer: Answer, services: CallServices) -> None:
-        self._answer = answer
-        self._services = services
-        self.status = answer.status
-        self.headers = answer.headers
-        self.is_open = True
-
-    def read(self) -> bytes:
-        try:
-            return self._answer.read()
-        except HttpFailure as failure:
-            raise self._services._http_failure(failure) from failure
-
-    def read_all(self) -> bytes:
-        try:
-            return self._answer.whole().body
-        except HttpFailure as failure:
-            raise self._services._http_failure(failure) from failure
-
-    def close(self) -> None:
-        self.is_open = False
-        self._answer.close()
 
 
 def _failure(decision: Decision) -> HostFailure:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from wasmrt.capabilities import Capabilities
-from wasmrt.egress import HttpDoor, SecretsView
 from wasmrt.guest.call import GuestCall
 from wasmrt.leaks import LeakDetector, LeakScanner
 from wasmrt.lifetime import Lifetime
 from wasmrt.limits import MAX_DECISIONS, MAX_HTTP_REQUESTS, MAX_TOOL_INVOCATIONS, ResourceLimits
 from wasmrt.model import Decision, Usage
-from wasmrt.workspace import WorkspaceReader
+
+if TYPE_CHECKING:
+    from wasmrt.call.http import GuestHttp
+    from wasmrt.egress import SecretsView
+    from wasmrt.workspace import WorkspaceReader
 
 Progress = Callable[[int, int | None, str | None], None]
 CLOSING_SECONDS = 0.05
@@ -31,7 +34,7 @@ class Backends(NamedTuple):
     """What a runtime has for the calls of one tool; None where nothing is configured or granted."""
 
     detector: LeakDetector
-    http: HttpDoor | None = None
+    http: GuestHttp | None = None
     workspace: WorkspaceReader | None = None
     secrets_of: Callable[[str], SecretsView] | None = None
     """From a user to the view of that user's secrets, and of nobody else's."""

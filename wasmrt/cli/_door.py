@@ -55,6 +55,7 @@ def auth_section(found: FoundTool, *, hint: str) -> AuthSection:
 def call_for(tool: str, user: str, grant: Capabilities, door: HttpDoor, secrets: SecretsStore) -> Call:
     """A call without a guest, under the tool's own grant: what passes here passes for the tool as well."""
     from wasmrt.call import Backends, Call
+    from wasmrt.call.http import GuestHttp
     from wasmrt.guest.engine import make_kernel
     from wasmrt.leaks import LeakDetector
     from wasmrt.limits import ResourceLimits
@@ -62,6 +63,6 @@ def call_for(tool: str, user: str, grant: Capabilities, door: HttpDoor, secrets:
     from wasmrt.secrets import Renewals
 
     detector = LeakDetector(kernel=make_kernel)
-    backends = Backends(detector, http=door, secrets_of=Renewals(secrets, token_renewer(lambda: door)).of)
+    backends = Backends(detector, http=GuestHttp(door), secrets_of=Renewals(secrets, token_renewer(lambda: door)).of)
     limits = grant.limits.over(ResourceLimits())
     return Call(call_id="cli", tool=tool, user=user, limits=limits, grant=grant, backends=backends)

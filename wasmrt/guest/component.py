@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from wasmrt.component import ComponentType, ToolSpec, plain
 from wasmrt.errors import InstantiationError, MemoryLimitError, ToolError, WasmrtError
-from wasmrt.guest import wasi, worlds
+from wasmrt.guest import worlds
 from wasmrt.guest.budgets import GuestBudgets
 from wasmrt.guest.call import GuestCall
 from wasmrt.guest.clock import SystemClock
@@ -18,6 +18,7 @@ from wasmrt.guest.engine import (
     POOL_TABLES_PER_COMPONENT,
     Component,
     EngineFault,
+    HostInterface,
     Linker,
     Sandbox,
     StoreLimits,
@@ -29,8 +30,6 @@ from wasmrt.limits import MIB, ResourceLimits
 
 DESCRIBE_FUEL = 100_000_000
 DESCRIBE_SECONDS = 10.0
-_INTERFACES = worlds.interfaces() + wasi.interfaces()
-"""All that a guest may import; each asks the host, which decides by the grant."""
 
 
 def fits_the_pool(limits: ResourceLimits) -> bool:
@@ -63,7 +62,7 @@ class LinkedComponent:
         metered: bool,
     ) -> None:
         self.limits = limits
-        self._linker = Linker(component, _INTERFACES)
+        self._linker = Linker(component, _interfaces(component.type))
         self._world = worlds.detect(self._linker, data)
         self._metered = metered
         self.unbounded_lift = self._linker.unbounded_lift or self._world.unbounded_lift
@@ -189,3 +188,13 @@ class LinkedComponent:
 def _probe(limits: ResourceLimits) -> GuestCall:
     # No service and no grant: a component that is being looked at has no power whatsoever.
     return GuestCall(Lifetime(limits.timeout_seconds), limits, NoServices(), SystemClock())
+
+
+def _interfaces(component: ComponentType) -> tuple[HostInterface, ...]:
+    """Return all that a guest may import; each asks the host, which decides by the grant."""
+    offered = worlds.interfaces()
+    if any(wanted.name.startswith("wasi:") for wanted in component.imports):
+        from wasmrt.guest import wasi  # 108 functions that most tools do without: a tenth of a short program's start
+
+        offered += wasi.interfaces()
+    return offered
