@@ -1,4 +1,4 @@
-"""What a runtime has for granted capabilities: the network with its credentials, the workspace.
+"""Backends of granted capabilities: the network with its credentials, and the workspace.
 
 A runtime whose tools were granted none of them never loads this: TLS, keyrings and ciphers are half of a short
 program's start.

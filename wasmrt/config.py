@@ -1,4 +1,4 @@
-"""What an operator decides about a runtime. A sidecar can set none of this."""
+"""An operator's settings of a runtime. A capability file can set none of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WasmRuntimeConfig:
-    """How a `WasmToolRuntime` compiles, bounds and connects the tools it runs.
+    """Settings with which a `WasmToolRuntime` compiles, bounds and connects the tools it runs.
 
     Raises:
         ConfigurationError: a number is out of its range.
@@ -39,7 +39,7 @@ class WasmRuntimeConfig:
     network: NetworkConfig | None = None
     """None for public addresses only, resolved by the system."""
     secrets: SecretsStore | None = None
-    """Where credentials come from; None for a runtime that holds none."""
+    """The store of credentials; None for a runtime that holds none."""
     workspace: Path | None = None
     """The folder that granted workspace prefixes are below."""
     call_rate_limit: RateLimitConfig | None = None

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 MAX_NAME_LENGTH = 64
 CLOSE_SECONDS = 5.0
-"""How long `close` waits for calls that it has ended; guests stop within a tick, a name lookup may take longer."""
+"""Seconds that `close` waits for calls it has ended; guests stop within a tick, a name lookup may take longer."""
 
 
 class WasmToolRuntime:

@@ -84,12 +84,12 @@ class PreparedTool:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What was wrong with the component's own description or schema, in sentences."""
+        """Mistakes in the component's own description or schema, in sentences."""
         return tuple(problem for spec in self.tools for problem in spec.problems)
 
     @property
     def describe_fuel(self) -> int:
-        """What starting it and asking what it does took; 0 where fuel is not metered."""
+        """Fuel that starting it and asking for its description took; 0 where fuel is not metered."""
         return self._target.component.describe_fuel
 
     @property

@@ -1,4 +1,4 @@
-"""Who may run now: permits for calls, fair between users, and a way to end every call at once."""
+"""Permits for calls in flight, fair between users, and a way to end every call at once."""
 
 from __future__ import annotations
 

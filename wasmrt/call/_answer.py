@@ -14,7 +14,7 @@ from wasmrt.model import LogEntry
 
 
 class Answer(NamedTuple):
-    """What a tool answered: the JSON value, and its text."""
+    """A tool's answer: the JSON value, and its text."""
 
     value: Any
     text: str

@@ -32,7 +32,7 @@ _numbers = itertools.count(1)
 
 
 class CallPipeline(NamedTuple):
-    """What every call of a runtime goes through."""
+    """The parts that every call of a runtime goes through."""
 
     admission: Admission
     detached: DetachedRunner

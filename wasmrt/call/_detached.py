@@ -20,7 +20,7 @@ from wasmrt.guest.engine import give_memory_back
 _GRACE_SECONDS = 0.05
 """A guest that stops at its deadline by itself, as nearly all do, gets this long to say so."""
 _LOOK_SECONDS = 0.2
-"""How often a caller looks whether it was cancelled meanwhile: at worst it is answered so much later."""
+"""The interval at which a caller looks whether it was cancelled; at worst it is answered that much later."""
 _IDLE_SECONDS = 10.0
 _MAX_IDLE = 16
 
@@ -88,7 +88,7 @@ class DetachedRunner:
         return True
 
     def release(self, worker: _Worker) -> bool:
-        """Whether a thread that has waited long may end: False where a task is on its way to it."""
+        """Let a thread end that has waited long; False where a task is on its way to it."""
         try:
             self._idle.remove(worker)
         except ValueError:
@@ -97,7 +97,7 @@ class DetachedRunner:
 
 
 def _wait(task: _Task, call: Call) -> bool:
-    """Whether the task has ended, before or a moment after the call was over."""
+    """Return True when the task has ended, False when the call was over a moment ago and it still runs."""
     while not task.ended.acquire(timeout=min(call.lifetime.remaining(), _LOOK_SECONDS) + _GRACE_SECONDS):
         if call.lifetime.is_over:
             return False

@@ -31,7 +31,7 @@ class ToolInvoker(Protocol):
 
 
 class Backends(NamedTuple):
-    """What a runtime has for the calls of one tool; None where nothing is configured or granted."""
+    """A runtime's services for the calls of one tool; None where nothing is configured or granted."""
 
     detector: LeakDetector
     http: GuestHttp | None = None

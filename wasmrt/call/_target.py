@@ -1,4 +1,4 @@
-"""What calls of one prepared component share on the host's side."""
+"""The host's side of a prepared component, shared by all calls of it."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from wasmrt.limits import MAX_HOST_CALLS, MAX_LIFTED_VALUES, ResourceLimits
 
 
 class GuestBudgets:
-    """What one guest may still use, what it has used, and the first failure that stopped it."""
+    """Counters of one guest against their limits, and the first failure that stopped it."""
 
     __slots__ = ("failure", "fuel_used", "host_calls", "lifetime", "lifted_values", "limits")
 

@@ -29,7 +29,7 @@ def cut_log(message: str, beyond_bytes: int = 0) -> str:
 
 
 class GuestCall(GuestBudgets):
-    """What every import of a guest gets as `ctx`. Used by one guest at a time."""
+    """The `ctx` of every import. Used by one guest at a time."""
 
     __slots__ = ("_parts", "clock", "log_entries_dropped", "logs", "services")
 

@@ -33,7 +33,7 @@ DESCRIBE_SECONDS = 10.0
 
 
 def fits_the_pool(limits: ResourceLimits) -> bool:
-    """Whether a component with these limits can live in the pooling allocator."""
+    """Return True where a component with these limits can live in the pooling allocator."""
     return limits.memory_bytes <= POOL_MEMORY_BYTES and limits.table_elements <= POOL_TABLE_ELEMENTS
 
 

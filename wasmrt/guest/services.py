@@ -1,4 +1,4 @@
-"""What a guest may ask its host for: one narrow protocol, in plain values.
+"""The border between a guest and its host: one narrow protocol, in plain values.
 
 Every decision is made behind it, on the host's side; what a guest gets of a refusal is a `HostFailure`. In this process
 it is a method call; with workers it is what crosses between two processes.
@@ -94,7 +94,7 @@ class HostServices(Protocol):
 
     @property
     def max_request_bytes(self) -> int:
-        """How many bytes the body of an HTTP request may have."""
+        """The most bytes that the body of an HTTP request may have."""
 
     def http_refusal(self, method: str, url: str) -> HostFailure | None:
         """Return why no HTTP request can be sent at all, before its body is written; None where one may."""

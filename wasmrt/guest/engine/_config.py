@@ -1,4 +1,4 @@
-"""How the engine is configured, and why: what is on, what is off, and which allocator a machine can bear."""
+"""The engine's configuration, with reasons: features on and off, and the allocator that a machine can bear."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Allocator(StrEnum):
 
 
 class EngineConfig(NamedTuple):
-    """What decides the machine code, and so what a cached artifact is good for."""
+    """Settings that decide the machine code, and so which engine a cached artifact fits."""
 
     optimization_level: OptLevel = OptLevel.SPEED
     allocator: Allocator = Allocator.POOLING

@@ -123,7 +123,7 @@ class Linker:
             for _, function in interface.functions
             for _, kind in function.params
         )
-        """Whether the engine may take long over what the guest passes to an import, which nothing interrupts."""
+        """True where the engine may take long over values passed to an import; nothing interrupts that."""
         self._ids: list[int] = []
         self.pointer: int = _ffi.linker_new(component.engine.pointer)
         weakref.finalize(self, _unlink, self.pointer, self._ids).atexit = False

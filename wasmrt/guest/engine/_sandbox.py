@@ -60,7 +60,7 @@ class Export:
         self.lowerers: tuple[Lowerer, ...] = tuple(lowerer(param) for _, param in kind.params)
         self.lift: Lifter | None = None if kind.result is None else lifter(kind.result)
         self.unbounded_lift = kind.result is not None and unbounded_lift(kind.result)
-        """Whether the engine may take long over a result, which nothing interrupts."""
+        """True where the engine may take long over a result; nothing interrupts that."""
 
 
 def _export_index(component: int, path: tuple[str, ...]) -> int:

@@ -24,7 +24,7 @@ _MAIN = threading.main_thread().ident
 _noted: dict[int, Any] = {}
 _note = _noted.setdefault  # takes (number, frame), is C, never raises
 _seen: tuple[Any, ...] = (None,) * len(_WATCHED)
-"""What handled the watched signals last time; nearly always it still does."""
+"""The handlers of the watched signals last time; nearly always they still are."""
 _handlers: tuple[tuple[int, Any], ...] = ()
 """Those of them that are Python's."""
 _held: tuple[tuple[int, Any], ...] = ()

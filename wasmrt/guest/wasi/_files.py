@@ -1,4 +1,4 @@
-"""What a descriptor stands for: a folder or a file of the granted workspace, read through its checked reader.
+"""Descriptors: folders and files of the granted workspace.
 
 No host descriptor is ever open behind one; a file's bytes are read once, whole, when it is opened.
 """

@@ -1,4 +1,4 @@
-"""What one call holds open, by the number that the guest's handle stands for. Capped; gone with the call."""
+"""Handles of one call, by the number that the guest has. Capped; gone with the call."""
 
 from __future__ import annotations
 

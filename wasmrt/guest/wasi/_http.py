@@ -1,4 +1,4 @@
-"""`wasi:http@0.2`, outgoing: requests through the same guarded door as the tool worlds' own HTTP imports.
+"""`wasi:http@0.2`, outgoing: requests through the same gateway as the tool worlds' own HTTP imports.
 
 The whole of `types` is here, because engines of languages import all of it; incoming requests do not exist, since no
 tool is a server.

@@ -194,7 +194,7 @@ def finish_incoming(ctx: GuestCall, rep: int) -> int:
 
 
 def drop_incoming(ctx: GuestCall, rep: int) -> None:
-    """What the guest has not read by now it does not want."""
+    """Drop a response body with all that the guest has not read."""
     ctx.part(Handles).get(rep, IncomingBody).receiving.close()
     ctx.part(Handles).drop(rep)
 

@@ -13,7 +13,7 @@ from wasmrt.limits import MAX_HEADER_BYTES, MAX_HEADERS
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}\Z")  # a token, RFC 9110 5.6.2
 _VALUE = re.compile(rb"[\t\x20-\x7e\x80-\xff]*\Z")
-# They frame the message or say where it goes, so the host alone writes them. Others that the door refuses are refused
+# They frame the message or say where it goes, so the host alone writes them. Others that the gateway refuses are refused
 # there, on record; these are what guests of every host expect to be told about at once.
 _FORBIDDEN = frozenset(
     (
@@ -26,7 +26,7 @@ _NOT_YOURS = Err(Case("forbidden"))
 _IMMUTABLE = Err(Case("immutable"))
 
 _ENTRY_BYTES = 256
-"""What a field costs here apart from its text, about."""
+"""Bytes that a field takes here apart from its text, about."""
 
 Entry = tuple[str, bytes]
 
@@ -42,7 +42,7 @@ class Fields:
         return [value for known, value in self.entries if known.lower() == name.lower()]
 
     def as_text(self) -> tuple[tuple[str, str], ...]:
-        """As the door takes them: what is UTF-8 arrives byte for byte."""
+        """As the gateway takes them: what is UTF-8 arrives byte for byte."""
         return tuple((name, _decoded(value)) for name, value in self.entries)
 
 

@@ -45,7 +45,7 @@ class Options:
 
     @property
     def seconds(self) -> float | None:
-        """How long the exchange may last: an exchange has one timeout, so those that were set are added up.
+        """Seconds that the exchange may last: it has one timeout, so those that were set are added up.
 
         None where only others than the first byte's are set: a time to connect says nothing about an answer.
         """
@@ -71,7 +71,7 @@ def request_body(ctx: GuestCall, rep: int) -> Ok | Err:
 
 
 def _declared(fields: Fields) -> int | None:
-    """What a content-length says; the host refuses one that is not a number."""
+    """Read the content-length; the host refuses one that is not a number."""
     lengths = {value for value in fields.named("content-length") if value.isdigit() and len(value) < 20}
     return int(lengths.pop()) if len(lengths) == 1 else None
 
@@ -100,7 +100,7 @@ def is_scheme(scheme: Case) -> bool:
 
 
 def is_authority(text: str) -> bool:
-    """Whether nothing but host and port can be read into it; whether they are is told by the URL's parser."""
+    """Accept text that can only be a host and a port; the URL's parser judges which."""
     return _is_plain(text) and not any(character in "/\\?#@ " for character in text)
 
 

@@ -1,4 +1,4 @@
-"""`wasi:http/outgoing-handler@0.2`: from a request to its response, through the guarded door.
+"""`wasi:http/outgoing-handler@0.2`: from a request to its response, through the host.
 
 `handle` promises a response and sends nothing. The request leaves, whole, when the guest asks its future for the
 response after it has finished the body; that call then blocks until the head of the response is here, within the

@@ -28,7 +28,7 @@ class Pollable:
 
 
 class IoError:
-    """What a failed stream operation leaves behind: a text, and its package's word where it has one."""
+    """The error of a failed stream operation: a text, and its package's code where it has one."""
 
     __slots__ = ("file_code", "http_code", "text")
 

@@ -1,4 +1,4 @@
-"""How each world is asked what it offers, and how one of its tools is run. Guests' answers are hostile input."""
+"""The worlds' exports: asking a component for its tools, and running one. Guests' answers are hostile input."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class World(Protocol):
 
     @property
     def unbounded_lift(self) -> bool:
-        """Whether the engine may take long over an answer, which nothing interrupts."""
+        """True where the engine may take long over an answer; nothing interrupts that."""
 
     def describe(self, sandbox: Sandbox, name: str) -> list[ToolSpec]:
         """Ask the component for its tools; what it says wrongly becomes a problem of the spec."""
