@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from inspect import CO_GENERATOR
+from itertools import pairwise
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -56,7 +57,7 @@ def trace(work: Callable[[], Any]) -> tuple[list[tuple[str, str]], int]:
         work()
     finally:
         sys.setprofile(None)
-    return steps, sum(before != after for before, after in zip(places, places[1:], strict=False))
+    return steps, sum(before != after for before, after in pairwise(places))
 
 
 @contextmanager
@@ -94,7 +95,7 @@ def request(_folder: Path) -> Iterator[Callable[[], Any]]:
     secrets.set(DEFAULT_USER, "api", Secret("tr0ub4dor&3-" + "correct-horse"))
     credential = CredentialMapping(
         name="api",
-        secret_name="api",  # noqa: S106 - a name
+        secret_name="api",
         location=CredentialLocation.bearer(),
         host_patterns=("api.example.com",),
     )

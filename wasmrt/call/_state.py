@@ -187,16 +187,21 @@ class Call:
     def usage(self, *, output_bytes: int = 0) -> Usage:
         """Return what the call and its guest have used until now."""
         guest = self.guest
-        return Usage(
-            fuel=0 if guest is None else guest.fuel_used,
-            wall_seconds=int((time.monotonic() - self.lifetime.started) * 1e6) / 1e6,
-            params_bytes=self.params_bytes,
-            output_bytes=output_bytes,
-            host_calls=0 if guest is None else guest.host_calls,
-            http_requests=self.http_requests,
-            http_sent_bytes=self.http_sent_bytes,
-            http_received_bytes=self.http_received_bytes,
-            tool_invocations=self.tool_invocations,
-            log_entries=0 if guest is None else len(guest.logs),
-            log_entries_dropped=0 if guest is None else guest.log_entries_dropped,
+        fuel, host_calls, logs, dropped = (
+            (0, 0, 0, 0)
+            if guest is None
+            else (guest.fuel_used, guest.host_calls, len(guest.logs), guest.log_entries_dropped)
+        )
+        return Usage(  # by position: every call makes one
+            fuel,
+            int((time.monotonic() - self.lifetime.started) * 1e6) / 1e6,
+            self.params_bytes,
+            output_bytes,
+            host_calls,
+            self.http_requests,
+            self.http_sent_bytes,
+            self.http_received_bytes,
+            self.tool_invocations,
+            logs,
+            dropped,
         )
