@@ -1,4 +1,4 @@
-"""What a component's bytes and WIT types are: header, sections, types, values, docs. Pure."""
+"""What a component's bytes and WIT types are: header, surface, types, values, docs. Pure."""
 
 from __future__ import annotations
 
@@ -8,10 +8,17 @@ from wasmrt.component._docs import (
     doc_comments,
 )
 from wasmrt.component._header import (
+    CORE_MODULE_HINT,
+    TEXT_HINT,
     check_header,
 )
 from wasmrt.component._producers import (
     producers,
+)
+from wasmrt.component._surface import (
+    Surface,
+    SurfaceItem,
+    read_surface,
 )
 from wasmrt.component._text import (
     plain,
@@ -41,8 +48,10 @@ from wasmrt.component._values import (
 )
 
 __all__ = [
+    "CORE_MODULE_HINT",
     "DOCS_SECTION",
     "OWN_DOCS_SECTION",
+    "TEXT_HINT",
     "Case",
     "ComponentType",
     "EnumType",
@@ -58,6 +67,8 @@ __all__ = [
     "ResourceRef",
     "ResultType",
     "Some",
+    "Surface",
+    "SurfaceItem",
     "TupleType",
     "VariantType",
     "WitType",
@@ -65,5 +76,6 @@ __all__ = [
     "doc_comments",
     "plain",
     "producers",
+    "read_surface",
     "walk",
 ]

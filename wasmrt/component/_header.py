@@ -9,6 +9,14 @@ from wasmrt.errors import ComponentTooLargeError, CoreModuleError, InvalidCompon
 from wasmrt.limits import COMPONENT_MAX_BYTES
 
 _MAGIC = b"\0asm"
+CORE_MODULE_HINT = (
+    "build for wasm32-wasip2, or wrap it (pip install 'wasmrt[author]'): wasm-tools component embed wit/ module.wasm "
+    "-o embedded.wasm && wasm-tools component new embedded.wasm -o tool.wasm"
+)
+"""The way from a core module and the WIT of its world, in the folder `wit`, to a component."""
+
+TEXT_HINT = "encode the text first (pip install 'wasmrt[author]'): wasm-tools parse tool.wat -o tool.wasm"
+"""The way from WebAssembly text to a component."""
 
 
 def check_header(data: bytes, *, max_bytes: int = COMPONENT_MAX_BYTES) -> None:
@@ -32,7 +40,7 @@ def check_header(data: bytes, *, max_bytes: int = COMPONENT_MAX_BYTES) -> None:
     if layer == 0:
         raise CoreModuleError(
             "the file is a core WebAssembly module, not a component",
-            hint="target wasm32-wasip2, or wrap it with `wasm-tools component new`",
+            hint=CORE_MODULE_HINT,
         )
     if layer != 1 or version != 13:
         raise InvalidComponentError(f"the file is of WebAssembly layer {layer}, version {version}, which is unknown")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from wasmrt.component import CORE_MODULE_HINT, TEXT_HINT, Surface, read_surface
 from wasmrt.errors import (
     ComponentError,
     ComponentTooLargeError,
@@ -19,7 +20,6 @@ from wasmrt.errors import (
     UnknownImportError,
     UnknownWorldError,
 )
-from wasmrt.install._surface import Surface, read_surface
 from wasmrt.limits import COMPONENT_MAX_BYTES, COMPONENT_WARN_BYTES, MIB
 
 ANY_WORLD = "plain functions"
@@ -112,7 +112,7 @@ class WasmValidator:
         if layer == 0:
             return CoreModuleError(
                 "this is a core module, not a component",
-                hint="build for wasm32-wasip2, or wrap it: wasm-tools component new module.wasm -o tool.wasm",
+                hint=CORE_MODULE_HINT,
             )
         if (version, layer) != (13, 1):
             return InvalidComponentError(
@@ -178,7 +178,7 @@ def _guess(data: bytes) -> str:
     """Say what it looks like, and the step to take."""
     start = data[:64].lstrip()
     if start.startswith((b"(module", b"(component", b";;")):
-        return "it looks like WebAssembly text; encode it first: wasm-tools parse tool.wat -o tool.wasm"
+        return TEXT_HINT
     if start.startswith((b"\x1f\x8b", b"PK\x03\x04", b"\x28\xb5\x2f\xfd")):
         return "it looks like an archive; unpack it first"
     if start[:1] == b"<":
