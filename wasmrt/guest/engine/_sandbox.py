@@ -8,7 +8,7 @@ import time
 from types import TracebackType
 from typing import Any
 
-from wasmrt.component._types import FuncType, converts_slowly
+from wasmrt.component import FuncType, has_unbounded_lift
 from wasmrt.errors import InternalError
 from wasmrt.guest.engine import _ffi
 from wasmrt.guest.engine._arena import CallArena
@@ -58,7 +58,7 @@ class Export:
         self.index = _export_index(linker.component.pointer, path)
         self.lowerers: tuple[Lowerer, ...] = tuple(lowerer(param) for _, param in kind.params)
         self.lift: Lifter | None = None if kind.result is None else lifter(kind.result)
-        self.converts_slowly = kind.result is not None and converts_slowly(kind.result)
+        self.converts_slowly = kind.result is not None and has_unbounded_lift(kind.result)
         """Whether the engine may take long over a result, which nothing interrupts."""
 
 
