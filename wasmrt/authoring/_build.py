@@ -16,8 +16,9 @@ from wasmrt.authoring._project import Project
 from wasmrt.authoring._template import Step, Template, load_template
 from wasmrt.authoring._toolchain import Agree, Progress, Toolchain, alone, find_toolchain, silent
 from wasmrt.authoring._verdict import Verdict, judge
+from wasmrt.component import worlds
 from wasmrt.errors import BuildError
-from wasmrt.install import ANY_WORLD, SIDECAR_SUFFIX, WasmValidator, read_capability_file, read_file
+from wasmrt.install import SIDECAR_SUFFIX, WasmValidator, read_capability_file, read_file
 from wasmrt.limits import COMPONENT_MAX_BYTES, MAX_TEMPLATE_FILE_BYTES, MIB
 from wasmrt.runtime import WasmToolRuntime
 
@@ -156,7 +157,7 @@ def _component(template: Template, project: Project, values: dict[str, str]) -> 
 def _documented(data: bytes, project: Project) -> bytes:
     """The component with its WIT's doc comments, where they are what its functions are described by."""
     found = WasmValidator().validate(data)
-    if found.world != ANY_WORLD:
+    if found.world != worlds.GENERIC_WORLD:
         return data
     files = sorted(project.wit.parent.glob("*.wit"))
     wit = b"\n".join(read_file(path, "WIT", max_bytes=MAX_TEMPLATE_FILE_BYTES) for path in files)

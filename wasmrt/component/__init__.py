@@ -5,8 +5,9 @@ Nothing here compiles or runs anything, and no bytes make it raise another error
 
 from __future__ import annotations
 
+from wasmrt.component._binary import COMPONENT, Reader, encode_custom_section, encode_section, encode_u32, read_sections
 from wasmrt.component._docs import DOCS_SECTION, OWN_DOCS_SECTION, Docs, doc_comments, doc_of
-from wasmrt.component._header import CORE_MODULE_HINT, TEXT_HINT, check_header
+from wasmrt.component._header import CORE_MODULE_HINT, HEADER, TEXT_HINT, check_header
 from wasmrt.component._producers import producers
 from wasmrt.component._surface import Surface, SurfaceItem, read_surface
 from wasmrt.component._text import plain
@@ -32,8 +33,10 @@ from wasmrt.component._types import (
 from wasmrt.component._values import Case, Err, Ok, Some, is_nested_option
 
 __all__ = [
+    "COMPONENT",
     "CORE_MODULE_HINT",
     "DOCS_SECTION",
+    "HEADER",
     "OWN_DOCS_SECTION",
     "PRIMITIVES",
     "TEXT_HINT",
@@ -49,6 +52,7 @@ __all__ = [
     "Ok",
     "OptionType",
     "Primitive",
+    "Reader",
     "RecordType",
     "ResourceRef",
     "ResultType",
@@ -61,10 +65,14 @@ __all__ = [
     "check_header",
     "doc_comments",
     "doc_of",
+    "encode_custom_section",
+    "encode_section",
+    "encode_u32",
     "has_unbounded_lift",
     "is_nested_option",
     "plain",
     "producers",
+    "read_sections",
     "read_surface",
     "walk",
 ]

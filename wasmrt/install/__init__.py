@@ -43,7 +43,6 @@ if TYPE_CHECKING:
         read_file,
     )
     from wasmrt.install._validator import (
-        ANY_WORLD,
         ValidationResult,
         WasmValidator,
     )
@@ -78,14 +77,12 @@ _LATER = {
         "read_file",
     ),
     "_validator": (
-        "ANY_WORLD",
         "ValidationResult",
         "WasmValidator",
     ),
 }
 
 __all__ = [
-    "ANY_WORLD",
     "MAX_NAME_LENGTH",
     "SIDECAR_SUFFIX",
     "Catalog",
