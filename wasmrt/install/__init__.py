@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         FileSource,
         Source,
         read_capability_file,
-        read_file,
+        read_source,
     )
     from wasmrt.install._validator import (
         ValidationResult,
@@ -74,7 +74,7 @@ _LATER = {
         "SIDECAR_SUFFIX",
         "Source",
         "read_capability_file",
-        "read_file",
+        "read_source",
     ),
     "_validator": (
         "ValidationResult",
@@ -102,8 +102,8 @@ __all__ = [
     "digest_of",
     "granted_to",
     "read_capability_file",
-    "read_file",
     "read_name",
+    "read_source",
     "request_of",
 ]
 
