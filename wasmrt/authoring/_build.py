@@ -16,8 +16,10 @@ from wasmrt.authoring._project import Project
 from wasmrt.authoring._template import Step, Template, load_template
 from wasmrt.authoring._toolchain import Agree, Progress, Toolchain, alone, find_toolchain, silent
 from wasmrt.authoring._verdict import Verdict, judge
+from wasmrt.component import worlds
 from wasmrt.errors import BuildError
-from wasmrt.install import ANY_WORLD, SIDECAR_SUFFIX, WasmValidator, read_capability_file, read_file
+from wasmrt.files import replace_file
+from wasmrt.install import SIDECAR_SUFFIX, WasmValidator, read_capability_file, read_source
 from wasmrt.limits import COMPONENT_MAX_BYTES, MAX_TEMPLATE_FILE_BYTES, MIB
 from wasmrt.runtime import WasmToolRuntime
 
@@ -92,7 +94,7 @@ def read_component(project: Project) -> bytes:
     """
     if not project.component.is_file():
         raise BuildError(f"{project.name} has not been built", code="not-built", hint="run: wasmrt build")
-    return read_file(project.component, "component", max_bytes=COMPONENT_MAX_BYTES)
+    return read_source(project.component, "component", max_bytes=COMPONENT_MAX_BYTES)
 
 
 def _make_folder(folder: Path) -> None:
@@ -141,7 +143,7 @@ def _component(template: Template, project: Project, values: dict[str, str]) -> 
     where = project.folder / fill(template.component, values)
     if not where.is_file():
         raise BuildError(f"the build left no {where.name}", hint="compare the source with a new project's")
-    data = read_file(where, "component", max_bytes=COMPONENT_MAX_BYTES)
+    data = read_source(where, "component", max_bytes=COMPONENT_MAX_BYTES)
     if not template.is_core:
         return data
     from wasmrt.componentizer import componentize
@@ -156,18 +158,15 @@ def _component(template: Template, project: Project, values: dict[str, str]) -> 
 def _documented(data: bytes, project: Project) -> bytes:
     """The component with its WIT's doc comments, where they are what its functions are described by."""
     found = WasmValidator().validate(data)
-    if found.world != ANY_WORLD:
+    if found.world != worlds.GENERIC_WORLD:
         return data
     files = sorted(project.wit.parent.glob("*.wit"))
-    wit = b"\n".join(read_file(path, "WIT", max_bytes=MAX_TEMPLATE_FILE_BYTES) for path in files)
+    wit = b"\n".join(read_source(path, "WIT", max_bytes=MAX_TEMPLATE_FILE_BYTES) for path in files)
     return with_docs(data, wit.decode("utf-8", "replace"), found.exports)
 
 
 def _replace(path: Path, data: bytes) -> None:
-    """Leave the old file or the new one, whatever happens."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        draft.write_bytes(data)
-        draft.replace(path)
+        replace_file(path, data, mode=0o666, durable=False)  # as a compiler writes its output
     except OSError as error:
         raise BuildError(f"{path.name} cannot be written ({error.strerror})") from error

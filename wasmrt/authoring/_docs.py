@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from wasmrt.component import DOCS_SECTION, OWN_DOCS_SECTION, doc_comments
+from wasmrt.component import DOCS_SECTION, OWN_DOCS_SECTION, doc_comments, encode_custom_section
 from wasmrt.limits import MAX_SCHEMA_BYTES
 
 _TOKEN = re.compile(
@@ -63,20 +63,9 @@ def with_docs(component: bytes, wit: str, exports: Iterable[str]) -> bytes:
     return component
 
 
-def _section(name: bytes, version: int, docs: Mapping[str, object]) -> bytes:
+def _section(name: str, version: int, docs: Mapping[str, object]) -> bytes:
     content = bytes([version]) + json.dumps(docs, ensure_ascii=False, separators=(",", ":")).encode()
-    if len(content) > MAX_SCHEMA_BYTES:
-        return b""
-    body = _leb128(len(name)) + name + content
-    return b"\0" + _leb128(len(body)) + body
-
-
-def _leb128(number: int) -> bytes:
-    out = bytearray()
-    while number >= 0x80:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*out, number])
+    return encode_custom_section(name, content) if len(content) <= MAX_SCHEMA_BYTES else b""
 
 
 def _read(text: str) -> _Package:

@@ -7,7 +7,8 @@ from typing import Any
 
 from wasmrt.capabilities import Capabilities, explain, powers_of, review
 from wasmrt.capabilities.file import parse
-from wasmrt.install import ANY_WORLD, WasmValidator
+from wasmrt.component import worlds
+from wasmrt.install import WasmValidator
 from wasmrt.runtime import WasmToolRuntime
 from wasmrt.schema import exported_functions, unsupported
 from wasmrt.tool import PreparedTool
@@ -73,7 +74,7 @@ def _functions(tool: PreparedTool, *, of: str) -> tuple[str, ...]:
 
 
 def _uncallable(tool: PreparedTool) -> list[str]:
-    if tool.world != ANY_WORLD:
+    if tool.world != worlds.GENERIC_WORLD:
         return []
     return [
         f"{each.signature.partition(': ')[0]} is no tool: {problem}"

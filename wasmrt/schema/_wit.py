@@ -11,6 +11,7 @@ from itertools import count
 
 from wasmrt.component import (
     ComponentType,
+    Docs,
     EnumType,
     FlagsType,
     FuncType,
@@ -23,8 +24,8 @@ from wasmrt.component import (
     TupleType,
     VariantType,
     WitType,
+    doc_of,
 )
-from wasmrt.component._docs import Docs, doc_of
 
 _KEYWORDS = frozenset({
     "as", "async", "bool", "borrow", "char", "constructor", "enum", "error-context", "export", "f32", "f64", "flags",
