@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from wasmrt.call._state import Call
+from wasmrt.component.worlds import FailureKind
 from wasmrt.egress import Answer, HttpDoor, HttpFailure, HttpRequest
 from wasmrt.guest.services import GuestRequest, HostFailure
 from wasmrt.model import Reason
@@ -68,7 +69,7 @@ def _refusal(call: Call, failure: HttpFailure) -> HostFailure:
             str(Reason.RESPONSE_TOO_LARGE): call.grant.http.max_response_bytes,
         }.get(failure.code)
     return HostFailure(
-        str(failure.kind),
+        FailureKind(failure.kind),
         failure.code,
         message,
         request_sent=failure.request_sent,
