@@ -179,9 +179,7 @@ def test_output_that_nobody_can_take_is_no_accident_of_ours(home: Path) -> None:
     assert (result.returncode, result.stderr) == (1, "")
 
 
-HEAVY = {"click", "wasmtime", "httpx", "httpcore", "rich", "keyring", "cryptography"} | {
-    "importlib.metadata"
-}
+HEAVY = {"click", "wasmtime", "httpx", "httpcore", "rich", "keyring", "cryptography"} | {"importlib.metadata"}
 POWERS = {f"wasmrt.capabilities.{name}" for name in ("_powers", "_credential", "_endpoint", "_parse", "_merge", "_url")}
 
 

@@ -91,7 +91,7 @@ def _of_file(path: Path) -> Iterator[TestCase]:
 
 
 class _CaseError(ValueError):
-    """What is wrong with one case."""
+    """A mistake in one case."""
 
 
 def _wrong(where: str, why: str) -> ConfigurationError:

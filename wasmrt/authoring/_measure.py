@@ -21,7 +21,7 @@ _MOST_TABLE_ELEMENTS = 1_280_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What starting and describing took."""
+    """Resources that starting and describing took."""
 
     memory_bytes: int
     """In whole pages of 64 KiB."""

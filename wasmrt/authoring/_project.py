@@ -1,4 +1,4 @@
-"""A tool's source folder: what it is called, how it is written and where its parts are."""
+"""A tool's source folder: its name, its language and the places of its parts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Project:
 
     @property
     def component(self) -> Path:
-        """Where a build leaves the component."""
+        """The file that a build leaves."""
         return self.build / f"{self.name}.wasm"
 
     @property

@@ -1,4 +1,4 @@
-"""What surrounds a tool in a test: a network of recorded answers and secrets that are made up.
+"""A tool's surroundings in a test: a network of recorded responses, and secrets that are made up.
 
 The network stands where the sockets would: allowlist, addresses, headers, credentials, scanning and bounds come
 before it, as in a real call.
@@ -24,7 +24,7 @@ _PUBLIC_ADDRESS = "93.184.215.14"
 
 
 class AnyHost:
-    """Every name has one public address; nothing is ever dialled."""
+    """A resolver that has one public address for every name; nothing is ever dialled."""
 
     def resolve(self, host: str, port: int, *, timeout_seconds: float) -> tuple[str, ...]:
         return (_PUBLIC_ADDRESS,)
