@@ -11,7 +11,15 @@ from wasmrt.authoring._project import Project, create_project, open_project
 from wasmrt.authoring._report import BuildReport, check_build
 from wasmrt.authoring._template import Need, Packages, Step, Template, load_template, template_names
 from wasmrt.authoring._test_run import TestResult, difference, run_cases
-from wasmrt.authoring._toolchain import Confirm, Progress, Toolchain, find_toolchain, no_progress, toolchains_dir
+from wasmrt.authoring._toolchain import (
+    Confirm,
+    Progress,
+    Toolchain,
+    find_toolchain,
+    missing_needs,
+    no_progress,
+    toolchains_dir,
+)
 from wasmrt.authoring._wasm_tools import WasmTools, find_wasm_tools
 from wasmrt.authoring._watch import Wait, changes, is_stale
 
@@ -43,6 +51,7 @@ __all__ = [
     "limits_that_start",
     "load_template",
     "measure",
+    "missing_needs",
     "no_progress",
     "open_project",
     "read_cases",

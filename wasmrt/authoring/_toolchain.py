@@ -91,6 +91,11 @@ def find_toolchain(template: Template, *, confirm: Confirm, progress: Progress =
     return Toolchain(tuple(folders), packages, cache, wasm_tools)
 
 
+def missing_needs(template: Template) -> tuple[Need, ...]:
+    """Return the needs of a template whose commands are not here; nothing is probed, fetched or mended."""
+    return tuple(need for need in template.needs if not _is_here(need))
+
+
 def toolchains_dir() -> Path:
     """Return the folder of private toolchains; WASMRT_TOOLCHAINS overrides it."""
     chosen = os.environ.get(HOME_VARIABLE)
@@ -107,6 +112,16 @@ def exclusive(place: Path, progress: Progress) -> Iterator[None]:
             with progress("waiting for another build"):
                 fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def _is_here(need: Need) -> bool:
+    if need.command != COMMAND:
+        return shutil.which(need.command) is not None
+    try:
+        find_wasm_tools()
+    except BuildError:
+        return False
+    return True
 
 
 def _meet(need: Need, machine: Toolchain, confirm: Confirm, progress: Progress) -> None:
