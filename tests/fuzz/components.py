@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -137,9 +138,9 @@ class Generator:
         return self._run(["component", "new", "--validate=false", "-"], embedded)
 
     def _run(self, arguments: list[str | Path], given: bytes = b"") -> bytes:
-        command = [self._path, *arguments]
+        command, env = [self._path, *arguments], {"PATH": os.environ.get("PATH", os.defpath)}
         try:
-            done = subprocess.run(command, input=given, capture_output=True, timeout=STEP_SECONDS, env={}, check=True)
+            done = subprocess.run(command, input=given, capture_output=True, timeout=STEP_SECONDS, env=env, check=True)
         except subprocess.SubprocessError:
             raise NotMadeError from None
         return done.stdout

@@ -34,7 +34,7 @@ class Measured:
 
 
 def measure(runtime: WasmToolRuntime, name: str, component: bytes) -> Measured:
-    """Start a component again and again, without any power, and return the least it needs.
+    """Start a component again and again, with nothing granted, and return the least it needs.
 
     Raises:
         ComponentError, MemoryLimitError: it does not start under the widest limits either.

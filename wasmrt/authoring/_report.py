@@ -85,19 +85,19 @@ def _uncallable(tool: PreparedTool) -> list[str]:
 
 def _denied(imports: tuple[str, ...], request: Capabilities) -> tuple[str, ...]:
     denied = []
-    for power, name in powers_of(imports).items():
-        section = _SECTIONS.get(power)
+    for capability, name in powers_of(imports).items():
+        section = _SECTIONS.get(capability)
         if section is None:
-            denied.append(f"{name}: no capability file can allow {power}")
+            denied.append(f"{name}: no capability file can allow {capability}")
         elif getattr(request, section) is None:
-            denied.append(f"{name}: the capability file has no section {power}")
+            denied.append(f"{name}: the capability file has no section {capability}")
     return tuple(denied)
 
 
 def _unused(imports: tuple[str, ...], request: Capabilities) -> list[str]:
     needed = powers_of(imports)
     return [
-        f"{power}: it is asked for, and the component imports nothing that uses it"
-        for power, section in _SECTIONS.items()
-        if getattr(request, section) is not None and power not in needed
+        f"{capability}: it is asked for, and the component imports nothing that uses it"
+        for capability, section in _SECTIONS.items()
+        if getattr(request, section) is not None and capability not in needed
     ]

@@ -61,7 +61,7 @@ class WasmTools:
     path: Path
     version: Version
     source: str
-    """Where it comes from, in words."""
+    """Its origin, in words."""
 
     @property
     def version_text(self) -> str:
@@ -71,12 +71,12 @@ class WasmTools:
         """Run one of its commands in a folder; relative paths are below that.
 
         Raises:
-            BuildError: it failed, took too long, or wanted more memory or output than it gets; its words are with it.
+            BuildError: it failed, took too long, or wanted more memory or output than it gets; `output` has its own words.
         """
-        ended = _run(self.path, *arguments, cwd=cwd, seconds=WASM_TOOLS_SECONDS)
-        if ended.code:
-            words = " ".join(word for word in map(str, arguments[:2]) if word.isalpha())
-            raise BuildError(f"wasm-tools {words} failed with exit code {ended.code}", output=ended.output)
+        result = _run(self.path, *arguments, cwd=cwd, seconds=WASM_TOOLS_SECONDS)
+        if result.code:
+            command = " ".join(word for word in map(str, arguments[:2]) if word.isalpha())
+            raise BuildError(f"wasm-tools {command} failed with exit code {result.code}", output=result.output)
 
     def print_wit(self, component: bytes) -> str:
         """Return the imports and exports of a component as WIT.
@@ -93,7 +93,7 @@ class WasmTools:
         """Return a folder of WIT, parsed: wasm-tools' own JSON of worlds, interfaces, types and packages.
 
         Raises:
-            BuildError: it is not WIT; the words say where.
+            BuildError: it is not WIT; `output` says where.
         """
         with TemporaryDirectory(prefix="wasmrt-wit-") as folder:
             made = Path(folder, "wit.json")

@@ -22,7 +22,7 @@ _Seen = dict[str, tuple[int, int]]
 def changes(project: Project, wait: Wait) -> Iterator[tuple[str, ...]]:
     """Yield the names of the files that changed, each time some did and are at rest again; end when `wait` says so.
 
-    What changes from the call on is told, also while the caller is at work.
+    Changes count from the call on, also those that come while the caller is at work.
 
     Raises:
         ConfigurationError: the folder holds more files than can be watched.

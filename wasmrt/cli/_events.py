@@ -33,7 +33,7 @@ class Events(Protocol):
 
 
 class Words:
-    """For a person: words on stderr, the answer of a call on stdout."""
+    """For a person: words on stderr, the result of a call on stdout."""
 
     def __init__(self) -> None:
         self.step = report_progress(quiet=False)

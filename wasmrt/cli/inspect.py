@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     "--capabilities",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="For a file: judge it as if it had been granted this.",
+    help="For a file: report on it as if it had been granted this.",
 )
 @click.option(
     "--wit",
@@ -93,8 +93,8 @@ def _report(found: FoundTool, prepared: PreparedTool) -> dict[str, Any]:
     from wasmrt.component import producers
 
     imports = imports_of(prepared)
-    asked = None if found.sidecar is None else parse(found.sidecar).capabilities
-    listed = capabilities_of(imports, asked, found.grant)
+    request = None if found.sidecar is None else parse(found.sidecar).capabilities
+    listed = capabilities_of(imports, request, found.grant)
     version = found.version
     return {
         "name": found.name,
@@ -110,7 +110,7 @@ def _report(found: FoundTool, prepared: PreparedTool) -> dict[str, Any]:
         "not_callable": _not_callable(prepared),
         "sidecar": None if found.sidecar is None else json.loads(found.sidecar),
         "capabilities": listed,
-        "asks": [] if asked is None else list(explain(asked)),
+        "asks": [] if request is None else list(explain(request)),
         "granted": list(explain(found.grant)),
         "refused": refusals(listed),
         "missing_secrets": _missing(found),
