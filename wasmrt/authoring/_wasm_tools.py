@@ -71,7 +71,7 @@ class WasmTools:
         """Run one of its commands in a folder; relative paths are below that.
 
         Raises:
-            BuildError: it failed, took too long, or wanted more memory or output than it gets; `output` has its own words.
+            BuildError: it failed, took too long, or wanted more memory or output than it gets; `output` says why.
         """
         result = _run(self.path, *arguments, cwd=cwd, seconds=WASM_TOOLS_SECONDS)
         if result.code:

@@ -15,6 +15,7 @@ from wasmrt.component._header import (
 from wasmrt.component._producers import (
     producers,
 )
+from wasmrt.component._spec import ANY_OBJECT, ToolSpec
 from wasmrt.component._surface import (
     Surface,
     SurfaceItem,
@@ -48,6 +49,7 @@ from wasmrt.component._values import (
 )
 
 __all__ = [
+    "ANY_OBJECT",
     "CORE_MODULE_HINT",
     "DOCS_SECTION",
     "OWN_DOCS_SECTION",
@@ -69,6 +71,7 @@ __all__ = [
     "Some",
     "Surface",
     "SurfaceItem",
+    "ToolSpec",
     "TupleType",
     "VariantType",
     "WitType",
