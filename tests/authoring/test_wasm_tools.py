@@ -137,7 +137,7 @@ def test_another_program_of_the_name_is_passed_over(text: str, commands: Path, t
     assert find_wasm_tools().path == real
 
 
-@pytest.mark.parametrize("entry", ["", ".", "bin"])
+@pytest.mark.parametrize("entry", ["", ".", "bin", "from the root"])
 def test_a_folder_of_the_project_is_never_looked_into(
     entry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_wheel: None
 ) -> None:
@@ -145,6 +145,9 @@ def test_a_folder_of_the_project_is_never_looked_into(
     for folder in (tmp_path, tmp_path / "bin"):
         script(folder, f"touch {tmp_path}/ran; {alliances('1.999.0')}")
     monkeypatch.chdir(tmp_path)
+    if entry == "from the root":
+        monkeypatch.chdir("/")
+        entry = str(tmp_path.relative_to("/"))
     monkeypatch.setenv("PATH", f"{entry}{os.pathsep}/usr/bin{os.pathsep}/bin")
     with pytest.raises(MissingToolchainError):
         find_wasm_tools()
