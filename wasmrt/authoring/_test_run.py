@@ -25,13 +25,13 @@ _SHOWN = 400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestResult:
-    """How one case came out."""
+    """Outcome of one case."""
 
     __test__ = False  # pytest looks at everything called Test
 
     case: TestCase
     problems: tuple[str, ...]
-    """Why it failed; none where it passed."""
+    """Reasons that it failed; none where it passed."""
     seconds: float
     actual: Any = None
     error: str | None = None
@@ -100,24 +100,24 @@ def _run(name: str, component: bytes, grant: Capabilities, case: TestCase, folde
         except NotInstalledError as error:
             problems, ended = [f"{error.message}; {error.hint}"], {}
         except ToolError as error:
-            problems = _judge_error(case, error)
+            problems = _check_error(case, error)
             ended = {"error": error.message, "logs": error.logs, "decisions": error.decisions}
         else:
-            problems = _judge_output(case, output.result)
+            problems = _check_output(case, output.result)
             ended = {"actual": output.result, "logs": output.logs, "decisions": output.decisions}
     problems += network.problems
     problems += [f"it never asked for {request}, which is recorded" for request in network.unasked]
     return TestResult(case=case, problems=tuple(problems), seconds=time.monotonic() - started, **ended)
 
 
-def _judge_output(case: TestCase, actual: Any) -> list[str]:
+def _check_output(case: TestCase, actual: Any) -> list[str]:
     if case.expects_error:
         return [f"it was to fail, and answered {_short(actual)}"]
     found = difference(case.expected, actual)
     return [] if found is None else [found]
 
 
-def _judge_error(case: TestCase, error: ToolError) -> list[str]:
+def _check_error(case: TestCase, error: ToolError) -> list[str]:
     if not case.expects_error:
         hint = f" ({error.hint})" if error.hint else ""
         return [f"it failed ({error.kind}, {error.code}): {error.message}{hint}"]
@@ -131,7 +131,7 @@ def _judge_error(case: TestCase, error: ToolError) -> list[str]:
 
 
 def difference(expected: Any, actual: Any, path: str = "$") -> str | None:
-    """Say where two JSON values differ first, or None. 1 and 1.0 are equal, 1 and true are not."""
+    """Return the first place where two JSON values differ, in words, or None. 1 equals 1.0, and not true."""
     if isinstance(expected, dict) and isinstance(actual, dict):
         for key in expected:
             if key not in actual:

@@ -1,4 +1,4 @@
-"""What a component is, asks for and will be refused, as its author should know before anybody installs it."""
+"""Build reports: a component's facts, requests and refusals, for its author before anybody installs it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from wasmrt.runtime import WasmToolRuntime
 from wasmrt.schema import exported_functions, unsupported
 from wasmrt.tool import PreparedTool
 
-_ASKED = {"http": "http", "workspace": "workspace_read", "secrets": "secrets", "tool_invoke": "tool_invoke"}
+_SECTIONS = {"http": "http", "workspace": "workspace_read", "secrets": "secrets", "tool_invoke": "tool_invoke"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """A component that can run here, in words."""
+class BuildReport:
+    """The facts of a component that can run here."""
 
     size_bytes: int
     world: str
@@ -27,42 +27,43 @@ class Verdict:
     """`interface#function`."""
     exports: tuple[str, ...]
     asks: tuple[str, ...]
-    """What its capability file asks for, in sentences."""
+    """Requests of its capability file, in sentences."""
     denied: tuple[str, ...]
-    """What it imports and will be refused every time."""
+    """Imports that will be refused every time."""
     warnings: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the report as JSON values."""
         values = ((name, getattr(self, name)) for name in self.__slots__)
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values}
 
 
-def judge(runtime: WasmToolRuntime, name: str, data: bytes, sidecar: bytes | None) -> Verdict:
-    """Validate a component and compare what it imports with what its capability file asks for.
+def check_build(runtime: WasmToolRuntime, name: str, data: bytes, sidecar: bytes | None) -> BuildReport:
+    """Validate a component and compare its imports with the requests of its capability file.
 
     Raises:
         ComponentError: it cannot run here; its subclass says why.
-        CapabilityFileError: the sidecar is not sound.
+        CapabilityFileError: the sidecar is not valid.
         MemoryLimitError: it needs more memory to start than the limits it asks for.
     """
     result = WasmValidator().validate(data)
     result.raise_first()
     file = None if sidecar is None else parse(sidecar)
-    asked = Capabilities.none() if file is None else file.capabilities
-    tool = runtime.prepare(name, data, asked)
+    request = Capabilities.none() if file is None else file.capabilities
+    tool = runtime.prepare(name, data, request)
     imports = _functions(tool, of="imports")
-    denied = _denied(imports, asked)
-    remarks = [] if file is None else [f"{remark.path}: {remark.sentence}" for remark in review(file)]
-    unused = [] if file is None else _unused(imports, asked)
-    return Verdict(
+    denied = _denied(imports, request)
+    of_file = [] if file is None else [f"{each.path}: {each.sentence}" for each in review(file)]
+    unused = [] if file is None else _unused(imports, request)
+    return BuildReport(
         size_bytes=len(data),
         world=tool.world,
         tools=tuple(spec.name for spec in tool.tools),
         imports=imports,
         exports=_functions(tool, of="exports"),
-        asks=explain(asked),
+        asks=explain(request),
         denied=denied,
-        warnings=(*result.warnings, *tool.problems, *_uncallable(tool), *remarks, *unused),
+        warnings=(*result.warnings, *tool.problems, *_uncallable(tool), *of_file, *unused),
     )
 
 
@@ -83,21 +84,21 @@ def _uncallable(tool: PreparedTool) -> list[str]:
     ]
 
 
-def _denied(imports: tuple[str, ...], asked: Capabilities) -> tuple[str, ...]:
-    said = []
-    for power, name in powers_of(imports).items():
-        section = _ASKED.get(power)
+def _denied(imports: tuple[str, ...], request: Capabilities) -> tuple[str, ...]:
+    denied = []
+    for capability, name in powers_of(imports).items():
+        section = _SECTIONS.get(capability)
         if section is None:
-            said.append(f"{name}: no capability file can allow {power}")
-        elif getattr(asked, section) is None:
-            said.append(f"{name}: the capability file has no section {power}")
-    return tuple(said)
+            denied.append(f"{name}: no capability file can allow {capability}")
+        elif getattr(request, section) is None:
+            denied.append(f"{name}: the capability file has no section {capability}")
+    return tuple(denied)
 
 
-def _unused(imports: tuple[str, ...], asked: Capabilities) -> list[str]:
+def _unused(imports: tuple[str, ...], request: Capabilities) -> list[str]:
     needed = powers_of(imports)
     return [
-        f"{power}: it is asked for, and the component imports nothing that uses it"
-        for power, section in _ASKED.items()
-        if getattr(asked, section) is not None and power not in needed
+        f"{capability}: it is asked for, and the component imports nothing that uses it"
+        for capability, section in _SECTIONS.items()
+        if getattr(request, section) is not None and capability not in needed
     ]
