@@ -155,8 +155,8 @@ def bare(guest: Guest, runtime: WasmToolRuntime) -> Here:
     """
     from blake3 import blake3
 
-    from wasmrt import host
-    from wasmrt.engine import Export, Linker, Sandbox, StoreLimits
+    from wasmrt.guest import worlds as host
+    from wasmrt.guest.engine import Export, Linker, Sandbox, StoreLimits
 
     data = guest.path.read_bytes()
     component = runtime._compiler.compile(data, blake3(data).hexdigest())
@@ -258,7 +258,7 @@ def extism(guest: Guest) -> list[Here]:
     """Extism with a tiny core module: it has no components, so that this is its best case."""
     from extism.extism import CompiledPlugin, Plugin  # type: ignore[import-untyped]
 
-    from wasmrt.engine import wat2wasm
+    from wasmrt.guest.engine import wat2wasm
 
     module, data = bytes(wat2wasm(EXTISM_ECHO)), guest.text.encode()
     compiled = CompiledPlugin(module, functions=[])

@@ -33,7 +33,7 @@ from wasmrt.capabilities import (
     HttpCapability,
     RateLimitConfig,
 )
-from wasmrt.net import HttpDoor, HttpRequest, NetworkConfig
+from wasmrt.egress import HttpDoor, HttpRequest, NetworkConfig
 from wasmrt.secrets import DEFAULT_USER, Secret, UserSecrets
 from wasmrt.testing import FakeCall, MemorySecrets
 

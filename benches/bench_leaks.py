@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from wasmrt.engine import make_kernel
+from wasmrt.guest.engine import make_kernel
 from wasmrt.leaks import LeakDetector
 from wasmrt.leaks._builtin import builtin_rules
 from wasmrt.leaks._engine import compile_rule

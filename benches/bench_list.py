@@ -14,8 +14,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from wasmrt.catalog import Catalog, Draft, digest_of
-from wasmrt.catalog._rows import activate, insert
+from wasmrt.install import Catalog, Draft, digest_of
+from wasmrt.install._rows import activate, insert
 
 SMALL, LARGE = 10, 10_000
 LIST_TARGET, RUN_TARGET = 3.0, 1.2

@@ -19,7 +19,7 @@ from benches._measure import Line, Report, Table, median, percentile, run, shown
 from tests.guests.build import ROOT
 from wasmrt import WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.componentizer import componentize
-from wasmrt.engine import wat2wasm
+from wasmrt.guest.engine import wat2wasm
 
 WANTED_BYTES = 600_000
 _LARGE_BYTES = 2_000_000

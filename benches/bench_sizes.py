@@ -19,8 +19,8 @@ from benches._guests import AGENT
 from benches._measure import Line, Report, Table, in_turn, median, ratio, run, shown
 from wasmrt import PreparedTool, WasmToolRuntime
 from wasmrt.componentizer import componentize
-from wasmrt.engine import wat2wasm
-from wasmrt.net import NetworkConfig
+from wasmrt.egress import NetworkConfig
+from wasmrt.guest.engine import wat2wasm
 from wasmrt.testing import FakeResolver
 
 KIB, MIB = 1024, 1024 * 1024
@@ -131,7 +131,8 @@ def _record(record: Any, values: dict[str, Any]) -> Any:
 def _bare(runtime: WasmToolRuntime, component: bytes) -> Callable[[str], str]:
     from blake3 import blake3
 
-    from wasmrt.engine import Export, HostInterface, Linker, Ok, Sandbox, StoreLimits
+    from wasmrt.component import Ok
+    from wasmrt.guest.engine import Export, HostInterface, Linker, Sandbox, StoreLimits
 
     def answer(_call: Any, _method: str, _url: str, _headers: str, body: bytes, _timeout: int | None) -> Ok:
         return Ok({"status": 200, "headers-json": "{}", "body": body})
@@ -159,7 +160,7 @@ class _Canned:
     """A wire that answers with what it was sent."""
 
     def send(self, request: Any, addresses: Sequence[str], exchange: Any, max_response_bytes: int) -> Any:
-        from wasmrt.net import RawResponse, WholeBody
+        from wasmrt.egress import RawResponse, WholeBody
 
         return RawResponse(200, ((b"content-type", b"text/plain"),), WholeBody(request.body or b""))
 

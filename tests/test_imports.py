@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from wasmrt import host, wasi
-from wasmrt.engine import track
+from wasmrt.guest import wasi
+from wasmrt.guest import worlds as host
+from wasmrt.guest.engine import track
 
 _LIST = Path(__file__).with_name("imports.txt")
 _POLICIES = frozenset(

@@ -19,7 +19,7 @@ ROOT = HERE.parent
 sys.path.insert(0, str(ROOT))
 
 from wasmrt.componentizer import componentize, rust  # noqa: E402
-from wasmrt.engine import wat2wasm  # noqa: E402
+from wasmrt.guest.engine import wat2wasm  # noqa: E402
 
 SHIPPED = ROOT / "wasmrt/_tools"
 MANIFEST = SHIPPED / "manifest.json"

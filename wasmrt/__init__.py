@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from wasmrt._lazy import lazy
 
 if TYPE_CHECKING:
-    from wasmrt.call import ToolSpec
     from wasmrt.capabilities import (
         AllowlistValidator,
         Capabilities,
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
         WorkspaceCapability,
     )
     from wasmrt.config import WasmRuntimeConfig
-    from wasmrt.engine import OptLevel
+    from wasmrt.egress import CredentialInjector, NetworkConfig
     from wasmrt.errors import (
         CapabilityDeniedError,
         CapabilityFileError,
@@ -46,16 +45,18 @@ if TYPE_CHECKING:
         ToolErrorKind,
         WasmrtError,
     )
+    from wasmrt.guest.engine import OptLevel
+    from wasmrt.guest.worlds import ToolSpec
     from wasmrt.leaks import LeakDetector, LeakMatch, LeakReport
     from wasmrt.limits import FuelConfig, ResourceLimits
     from wasmrt.model import Decision, LogEntry, LogLevel, Reason, ToolOutput, Usage
-    from wasmrt.net import CredentialInjector, NetworkConfig, RateLimiter
-    from wasmrt.prepared import PreparedTool
+    from wasmrt.rates import RateLimiter
     from wasmrt.registry import ToolRegistry
     from wasmrt.runtime import WasmToolRuntime
+    from wasmrt.tool import PreparedTool
 
 _HOMES = {
-    "call": ("ToolSpec",),
+    "guest.worlds": ("ToolSpec",),
     "capabilities": (
         "AllowlistValidator",
         "Capabilities",
@@ -70,7 +71,7 @@ _HOMES = {
         "WorkspaceCapability",
     ),
     "config": ("WasmRuntimeConfig",),
-    "engine": ("OptLevel",),
+    "guest.engine": ("OptLevel",),
     "errors": (
         "CapabilityDeniedError",
         "CapabilityFileError",
@@ -88,9 +89,10 @@ _HOMES = {
     "leaks": ("LeakDetector", "LeakMatch", "LeakReport"),
     "limits": ("FuelConfig", "ResourceLimits"),
     "model": ("Decision", "LogEntry", "LogLevel", "Reason", "ToolOutput", "Usage"),
-    "net": ("CredentialInjector", "NetworkConfig", "RateLimiter"),
+    "egress": ("CredentialInjector", "NetworkConfig"),
+    "rates": ("RateLimiter",),
     "registry": ("ToolRegistry",),
-    "prepared": ("PreparedTool",),
+    "tool": ("PreparedTool",),
     "runtime": ("WasmToolRuntime",),
 }
 

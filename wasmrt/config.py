@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wasmrt.call import AuditSink
-from wasmrt.engine import OptLevel
 from wasmrt.errors import ConfigurationError
+from wasmrt.guest.engine import OptLevel
 from wasmrt.limits import MAX_SPARE_INSTANCES, FuelConfig, ResourceLimits
 
 if TYPE_CHECKING:
     from wasmrt.capabilities import RateLimitConfig
-    from wasmrt.net import NetworkConfig
+    from wasmrt.egress import NetworkConfig
     from wasmrt.secrets import SecretsStore
 
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 
 from wasmrt.errors import InvalidNameError, NotInstalledError
-from wasmrt.prepared import PreparedTool
+from wasmrt.tool import PreparedTool
 
 PROTECTED_TOOL_NAMES = frozenset(
     {

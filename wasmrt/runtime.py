@@ -25,31 +25,24 @@ from wasmrt.call import (
     make_program,
 )
 from wasmrt.capabilities import Capabilities
-from wasmrt.catalog import find_places
+from wasmrt.component import ComponentType, check_header
 from wasmrt.config import WasmRuntimeConfig
 from wasmrt.context import LogicalClock, Services
-from wasmrt.engine import (
-    Compiler,
-    ComponentType,
-    DiskCache,
-    EngineConfig,
-    HostInterface,
-    best_allocator,
-    check_header,
-    make_kernel,
-)
 from wasmrt.errors import InvalidNameError, NotInstalledError, RuntimeClosedError, SourceError
+from wasmrt.guest.engine import Compiler, DiskCache, EngineConfig, HostInterface, best_allocator, make_kernel
 from wasmrt.leaks import LeakDetector
 from wasmrt.limits import COMPONENT_MAX_BYTES, ResourceLimits
 from wasmrt.model import ToolOutput
-from wasmrt.prepared import PreparedTool
+from wasmrt.places import find_places
+from wasmrt.tool import PreparedTool
 
 if TYPE_CHECKING:
     import asyncio
     from concurrent.futures import ThreadPoolExecutor
 
     from wasmrt.call import AuditFile
-    from wasmrt.net import RateLimiter, SecretsView
+    from wasmrt.egress import SecretsView
+    from wasmrt.rates import RateLimiter
     from wasmrt.secrets import Renewals
 
 MAX_NAME_LENGTH = 64
@@ -142,8 +135,7 @@ class WasmToolRuntime:
         """
         places = find_places()
         if places.catalog.exists():
-            from wasmrt.catalog import Catalog
-            from wasmrt.installer import granted_to
+            from wasmrt.install import Catalog, granted_to
 
             catalog = Catalog(places.data)
             if catalog.has(name):
@@ -243,7 +235,7 @@ class WasmToolRuntime:
             return partial(UserSecrets, store)
         with self._lock:
             if self._renewals is None:
-                from wasmrt.net import token_renewer
+                from wasmrt.oauth import token_renewer
                 from wasmrt.secrets import Renewals
 
                 self._renewals = Renewals(store, token_renewer(self._http_door))
@@ -252,7 +244,7 @@ class WasmToolRuntime:
     def _http_door(self) -> Any:
         with self._lock:
             if self._door is None:
-                from wasmrt.net import HttpDoor, NetworkConfig
+                from wasmrt.egress import HttpDoor, NetworkConfig
 
                 rates = self._new_rates()
                 self._door = HttpDoor(self.config.network or NetworkConfig(), rates=rates)
@@ -266,7 +258,7 @@ class WasmToolRuntime:
 
     def _new_rates(self) -> RateLimiter:
         if self._rate_limiter is None:
-            from wasmrt.net import RateLimiter
+            from wasmrt.rates import RateLimiter
 
             self._rate_limiter = RateLimiter(redis_url=self.config.rate_limit_storage)
         return self._rate_limiter
@@ -309,11 +301,11 @@ def _host_interfaces(component: ComponentType) -> tuple[HostInterface, ...]:
     """What the host offers to a component of this type; a room that it does not ask for is not even imported."""
     offered: tuple[HostInterface, ...] = ()
     if any(not wanted.name.startswith("wasi:") for wanted in component.imports):
-        from wasmrt import host
+        from wasmrt.guest import worlds as host
 
         offered += host.interfaces()
     if any(wanted.name.startswith("wasi:") for wanted in component.imports):
-        from wasmrt import wasi
+        from wasmrt.guest import wasi
 
         offered += wasi.interfaces()
     return offered

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from wasmrt import WasmToolRuntime
 from wasmrt.authoring import Project, build, judge, with_docs
-from wasmrt.engine import wat2wasm
-from wasmrt.schema import doc_comments
+from wasmrt.component import doc_comments
+from wasmrt.guest.engine import wat2wasm
 
 WIT = """
 /// The package, which is no function.

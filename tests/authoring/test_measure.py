@@ -12,8 +12,8 @@ import wasmrt
 from wasmrt import WasmToolRuntime
 from wasmrt.authoring import measure
 from wasmrt.cli import cli
-from wasmrt.engine import wat2wasm
 from wasmrt.errors import InstantiationError, MemoryLimitError
+from wasmrt.guest.engine import wat2wasm
 from wasmrt.limits import KIB, ResourceLimits
 
 ECHO = Path(wasmrt.__file__).parent / "_tools" / "echo.wasm"

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wasmrt.authoring import create_project, load_template, open_project, template_names
-from wasmrt.capabilities import parse
-from wasmrt.catalog import read_name
+from wasmrt.capabilities.file import parse
 from wasmrt.cli import cli
 from wasmrt.errors import ConfigurationError, InvalidNameError
+from wasmrt.install import read_name
 
 LANGUAGES = template_names()
 

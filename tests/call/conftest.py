@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from wasmrt import PreparedTool, ResourceLimits, WasmRuntimeConfig, WasmToolRuntime
-from wasmrt.engine import wat2wasm
+from wasmrt.guest.engine import wat2wasm
 from wasmrt.testing.attacks import Body, tool
 
 ECHO = Body(execute="(call $say (local.get $params) (local.get $length))")

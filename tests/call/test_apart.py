@@ -12,10 +12,10 @@ from tests.call.conftest import Prepare, until
 from tests.call.test_invoke import relay
 from wasmrt import PreparedTool, ResourceLimits, WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.capabilities import Capabilities, EndpointPattern, HttpCapability
-from wasmrt.engine import wat2wasm
+from wasmrt.egress import NetworkConfig
 from wasmrt.errors import DeadlineExceededError, GuestError, RuntimeClosedError, ToolError
+from wasmrt.guest.engine import wat2wasm
 from wasmrt.limits import MIB
-from wasmrt.net import NetworkConfig
 from wasmrt.testing.attacks import Body, tool
 
 # Four hundred thousand headers, which the engine makes host values of before anybody can look at one.

@@ -14,8 +14,8 @@ import pytest
 from tests.call.conftest import ECHO, until
 from wasmrt import WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.call import AuditFile, AuditRecord
-from wasmrt.engine import wat2wasm
 from wasmrt.errors import ConfigurationError
+from wasmrt.guest.engine import wat2wasm
 from wasmrt.model import Usage
 from wasmrt.testing.attacks import tool
 

@@ -9,7 +9,6 @@ import pytest
 
 from tests.call.conftest import ECHO, Prepare, from_eight_threads, until
 from wasmrt import PreparedTool, ResourceLimits, WasmRuntimeConfig, WasmToolRuntime
-from wasmrt.engine import wat2wasm
 from wasmrt.errors import (
     CancelledError,
     ConfigurationError,
@@ -17,6 +16,7 @@ from wasmrt.errors import (
     RuntimeClosedError,
     ToolError,
 )
+from wasmrt.guest.engine import wat2wasm
 from wasmrt.testing.attacks import Body, tool
 
 COUNT = Body(

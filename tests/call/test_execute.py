@@ -7,7 +7,6 @@ import pytest
 
 from tests.call.conftest import ECHO, Prepare, fails, says
 from wasmrt import ResourceLimits, ToolErrorKind, WasmRuntimeConfig, WasmToolRuntime
-from wasmrt.engine import wat2wasm
 from wasmrt.errors import (
     ComponentTooLargeError,
     ConfigurationError,
@@ -28,6 +27,7 @@ from wasmrt.errors import (
     TrapError,
     UnknownWorldError,
 )
+from wasmrt.guest.engine import wat2wasm
 from wasmrt.limits import MAX_PARAMS_BYTES
 from wasmrt.testing.attacks import Body, tool
 

@@ -15,8 +15,8 @@ from wasmrt import (
     ToolInvokeCapability,
     WasmToolRuntime,
 )
-from wasmrt.engine import wat2wasm
 from wasmrt.errors import GuestError
+from wasmrt.guest.engine import wat2wasm
 from wasmrt.limits import MAX_INVOKE_DEPTH, MAX_TOOL_INVOCATIONS
 from wasmrt.testing.attacks import Body, tool
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.call.conftest import ECHO, tool
 from wasmrt import PreparedTool, WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.call import AuditRecord
-from wasmrt.engine import wat2wasm
 from wasmrt.errors import InvalidParametersError
+from wasmrt.guest.engine import wat2wasm
 from wasmrt.limits import MAX_JSON_DEPTH
 from wasmrt.model import Decision, Reason, Usage
 

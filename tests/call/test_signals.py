@@ -11,8 +11,8 @@ import pytest
 
 from tests.call.conftest import ECHO, Prepare, until
 from wasmrt import PreparedTool, ResourceLimits, WasmRuntimeConfig, WasmToolRuntime
-from wasmrt.engine import wat2wasm
-from wasmrt.engine._inflight import calls
+from wasmrt.guest.engine import wat2wasm
+from wasmrt.guest.engine._inflight import calls
 from wasmrt.testing.attacks import Body, tool
 
 LOOPS = {

@@ -11,8 +11,8 @@ from tests.call.conftest import ECHO, from_eight_threads, until
 from tests.call.test_concurrency import COUNT
 from wasmrt import PreparedTool, ResourceLimits, WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.capabilities import Capabilities
-from wasmrt.engine import wat2wasm
 from wasmrt.errors import ConfigurationError, DeadlineExceededError, FuelExhaustedError, TrapError
+from wasmrt.guest.engine import wat2wasm
 from wasmrt.limits import MAX_SPARE_BYTES, MAX_SPARE_INSTANCES, MIB
 from wasmrt.testing.attacks import Body, tool
 

@@ -6,16 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wasmrt.capabilities import (
-    AddressClass,
-    Capabilities,
-    EndpointPattern,
-    classify_address,
-    judge_addresses,
-    parse_networks,
-)
+from wasmrt.capabilities import Capabilities, EndpointPattern, judge_addresses
 from wasmrt.errors import ConfigurationError
 from wasmrt.model import Reason
+from wasmrt.url import AddressClass, classify_address, parse_networks
 
 GRANTED = Capabilities.none().with_http([EndpointPattern.host("api.example.com")])
 SPECIAL_V4 = [

@@ -32,7 +32,6 @@ def test_every_row_is_decided_as_expected():
     assert len(rows) == 689
 
 
-def test_one_past_the_last_ipv4_address_is_no_address_in_use():
-    # ::1:0:0 follows the addresses that are ::a.b.c.d, and lies outside 2000::/3.
+def test_an_address_outside_the_space_in_use_is_refused():
     granted = Capabilities.none().with_http([EndpointPattern.host("a.example")])
     assert "not-global-unicast" in granted.explain_http("GET", "https://a.example/", ["::1:0:0"]).rule

@@ -9,10 +9,10 @@ from wasmrt.capabilities import (
     CredentialMapping,
     EndpointPattern,
     HttpCapability,
-    parse_url,
 )
 from wasmrt.errors import ConfigurationError
 from wasmrt.model import Reason
+from wasmrt.url import parse_url
 
 VALIDATOR = AllowlistValidator(
     [

@@ -5,17 +5,8 @@ import json
 import jsonschema_rs
 import pytest
 
-from wasmrt.capabilities import (
-    Capabilities,
-    CredentialLocation,
-    EndpointPattern,
-    capability_schema,
-    diff,
-    explain,
-    format_file,
-    parse,
-    review,
-)
+from wasmrt.capabilities import Capabilities, CredentialLocation, EndpointPattern, diff, explain, review
+from wasmrt.capabilities.file import capability_schema, format_file, parse
 from wasmrt.errors import CapabilityFileError
 
 SEED = """{

@@ -17,14 +17,14 @@ from wasmrt.capabilities import (
     HttpCapability,
     RateLimitConfig,
     ToolLimits,
-    parse,
     propose,
 )
+from wasmrt.capabilities.file import parse
 from wasmrt.cli import cli
 from wasmrt.config import WasmRuntimeConfig
+from wasmrt.egress import NetworkConfig
 from wasmrt.errors import ToolError
 from wasmrt.model import Decision, Reason
-from wasmrt.net import NetworkConfig
 from wasmrt.runtime import WasmToolRuntime
 from wasmrt.secrets import DEFAULT_USER, Secret
 from wasmrt.testing import MemorySecrets

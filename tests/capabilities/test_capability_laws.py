@@ -7,22 +7,20 @@ from hypothesis import strategies as st
 from wasmrt.capabilities import (
     METHODS,
     Capabilities,
-    CapabilityFile,
     EndpointPattern,
     HttpCapability,
     ToolLimits,
     diff,
     explain,
-    format_file,
     merge,
-    parse,
-    parse_url,
     propose,
     review,
 )
+from wasmrt.capabilities.file import CapabilityFile, format_file, parse
 from wasmrt.errors import WasmrtError
 from wasmrt.limits import ResourceLimits
 from wasmrt.model import Reason
+from wasmrt.url import parse_url
 
 EVERY_NETWORK = ("0.0.0.0/0", "::/0")
 NO_FILE = "no capability file can allow it; "

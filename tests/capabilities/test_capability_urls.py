@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wasmrt.capabilities import EndpointPattern, InvalidUrlError, parse_url
+from wasmrt.capabilities import EndpointPattern
 from wasmrt.errors import ConfigurationError
+from wasmrt.url import InvalidUrlError, parse_url
 
 
 @pytest.mark.parametrize(

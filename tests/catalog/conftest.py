@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from wasmrt.catalog import Catalog, Draft, digest_of
+from wasmrt.install import Catalog, Draft, digest_of
 
 
 @pytest.fixture

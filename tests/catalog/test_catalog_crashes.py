@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from wasmrt.catalog import Catalog, Draft, digest_of
+from wasmrt.install import Catalog, Draft, digest_of
 
 # Forks a child for every line that a change runs inside the catalog, and kills it there. The parent then looks at
 # what is left. Prints one JSON object: how many lines were tried, and every state that was seen.
 KILL_AT_EVERY_LINE = textwrap.dedent("""
     import json, os, shutil, signal, sys
     from pathlib import Path
-    import wasmrt.catalog._catalog as catalog_module
-    from wasmrt.catalog import Catalog, Draft, digest_of
+    import wasmrt.install._catalog as catalog_module
+    from wasmrt.install import Catalog, Draft, digest_of
 
     home, change = Path(sys.argv[1]), sys.argv[2]
     room = str(Path(catalog_module.__file__).parent)
@@ -85,7 +85,7 @@ KILL_AT_EVERY_LINE = textwrap.dedent("""
 INSTALL_ONE = textwrap.dedent("""
     import sys
     from pathlib import Path
-    from wasmrt.catalog import Catalog, Draft, digest_of
+    from wasmrt.install import Catalog, Draft, digest_of
     worker = int(sys.argv[2])
     sys.stdin.readline()
     for turn in range(5):
@@ -99,8 +99,8 @@ INSTALL_ONE = textwrap.dedent("""
 ALL_FIRST = textwrap.dedent("""
     import os, sys
     from pathlib import Path
-    import wasmrt.catalog._catalog
-    from wasmrt.catalog import Catalog, Draft, digest_of
+    import wasmrt.install._catalog
+    from wasmrt.install import Catalog, Draft, digest_of
     for turn in range(20):
         home = Path(sys.argv[1]) / str(turn)
         held, go = os.pipe()
@@ -132,7 +132,7 @@ ALL_FIRST = textwrap.dedent("""
 ON_A_FULL_DISK = textwrap.dedent("""
     import resource, sys
     from pathlib import Path
-    from wasmrt.catalog import Catalog, Draft, digest_of
+    from wasmrt.install import Catalog, Draft, digest_of
     from wasmrt.errors import InstallError
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
     data = b"n" * int(sys.argv[3])

@@ -9,8 +9,8 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wasmrt.catalog import Catalog, Draft, digest_of
 from wasmrt.errors import InstallError, WasmrtError
+from wasmrt.install import Catalog, Draft, digest_of
 
 ADD = st.tuples(st.just("add"), st.integers(0, 3), st.sampled_from(["{}", '{"http": {}}', None]))
 BACK = st.tuples(st.just("rollback"), st.sampled_from([None, 1, 2, 3]), st.none())

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wasmrt.catalog import Catalog, Draft, read_name
 from wasmrt.errors import (
     GrantRequiredError,
     InstallError,
@@ -19,6 +18,7 @@ from wasmrt.errors import (
     NotInstalledError,
     WasmrtError,
 )
+from wasmrt.install import Catalog, Draft, read_name
 from wasmrt.limits import MAX_TOOL_VERSIONS
 
 Make = Callable[..., Draft]

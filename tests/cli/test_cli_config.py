@@ -11,8 +11,9 @@ import pytest
 import trustme
 from click.testing import Result
 
+from wasmrt.config_file import read_config_file
+from wasmrt.egress import NetworkConfig
 from wasmrt.errors import ConfigFileError
-from wasmrt.net import NetworkConfig, read_config_file
 from wasmrt.testing.attacks import Body, tool
 
 Run = Callable[..., Result]

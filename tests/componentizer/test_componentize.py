@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from wasmrt.componentizer import componentize
 from wasmrt.config import WasmRuntimeConfig
-from wasmrt.engine import wat2wasm
 from wasmrt.errors import ComponentError, CoreModuleError, NotWasmError, UnknownImportError, WasmrtError
+from wasmrt.guest.engine import wat2wasm
 from wasmrt.runtime import WasmToolRuntime
 
 ROOT = Path(__file__).resolve().parents[2]

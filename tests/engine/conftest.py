@@ -9,7 +9,16 @@ from typing import Any
 import pytest
 import wasmtime
 
-from wasmrt.engine import Compiler, Component, EngineConfig, Export, HostInterface, Linker, Sandbox, StoreLimits
+from wasmrt.guest.engine import (
+    Compiler,
+    Component,
+    EngineConfig,
+    Export,
+    HostInterface,
+    Linker,
+    Sandbox,
+    StoreLimits,
+)
 
 LIBC = """
   (core module $libc (memory (export "mem") 2 64)

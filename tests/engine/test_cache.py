@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.engine.conftest import PLAIN, assembled
-from wasmrt.engine import Compiler, DiskCache, EngineConfig
-from wasmrt.engine import _engine as engine_module
 from wasmrt.errors import InvalidComponentError
+from wasmrt.guest.engine import Compiler, DiskCache, EngineConfig
+from wasmrt.guest.engine import _engine as engine_module
 
 
 class Compiles:
@@ -61,7 +61,7 @@ def test_a_tampered_file_is_reported_once_and_never_loaded(
     blob[len(blob) // 2] ^= 1
     file.write_bytes(blob)
     cache = disk(tmp_path)
-    with caplog.at_level(logging.WARNING, "wasmrt.engine"):
+    with caplog.at_level(logging.WARNING, "wasmrt.guest.engine"):
         compiler(cache).compile(DATA, "d")
         compiler(cache).compile(DATA, "d")
     assert compiles.count == 2
@@ -130,7 +130,7 @@ def test_an_unusable_folder_is_said_and_calls_go_on_uncached(
     tmp_path: Path, compiles: Compiles, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "cache").write_text("a file where a folder should be")
-    with caplog.at_level(logging.WARNING, "wasmrt.engine"):
+    with caplog.at_level(logging.WARNING, "wasmrt.guest.engine"):
         cache = disk(tmp_path)
         assert compiler(cache).compile(DATA, "d").type.functions
     assert not cache.usable
@@ -145,8 +145,8 @@ def test_a_full_disk_is_said_once_and_forgiven(
     def full(*_: object, **__: object) -> int:
         raise OSError(28, os.strerror(28))
 
-    monkeypatch.setattr("wasmrt.engine._disk.os.fdopen", full)
-    with caplog.at_level(logging.WARNING, "wasmrt.engine"):
+    monkeypatch.setattr("wasmrt.guest.engine._disk.os.fdopen", full)
+    with caplog.at_level(logging.WARNING, "wasmrt.guest.engine"):
         assert compiler(cache).compile(DATA, "d").type.functions
         assert compiler(cache).compile(DATA, "d").type.functions
     assert caplog.text.count("cannot be written") == 1

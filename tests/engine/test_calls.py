@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.engine.conftest import LIMITS, CountingCall, Guest, agent_host, limits
-from wasmrt.engine import Component, EngineFault, LowerError, Sandbox, TrapCode
 from wasmrt.errors import InternalError, UnknownImportError
+from wasmrt.guest.engine import Component, EngineFault, LowerError, Sandbox, TrapCode
 
 
 def test_strings_cross_the_border_both_ways(guest: Guest) -> None:
@@ -160,7 +160,7 @@ _kept: list[Guest] = []
 def _shared_guest() -> Guest:
     if not _kept:
         from tests.engine.conftest import PLAIN, assembled
-        from wasmrt.engine import Compiler, EngineConfig
+        from wasmrt.guest.engine import Compiler, EngineConfig
 
         compiler = Compiler(EngineConfig(), keep=True, disk=None)
         _kept.append(Guest(compiler.compile(assembled(PLAIN), "kept"), agent_host(lambda call, path: None)))

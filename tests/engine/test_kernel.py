@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from wasmrt.engine import make_kernel
 from wasmrt.errors import InternalError, InvalidComponentError
+from wasmrt.guest.engine import make_kernel
 
 SUM = """(module
   (memory (export "memory") 1 1)

@@ -7,7 +7,7 @@ import ctypes
 import pytest
 from wasmtime import _bindings as theirs
 
-from wasmrt.engine import _ffi as ours
+from wasmrt.guest.engine import _ffi as ours
 
 
 @pytest.mark.parametrize(

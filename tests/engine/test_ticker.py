@@ -4,7 +4,7 @@ import gc
 import threading
 import weakref
 
-from wasmrt.engine._ticker import Ticker
+from wasmrt.guest.engine._ticker import Ticker
 
 
 class Engine:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from wasmrt import PreparedTool, ResourceLimits, ToolError, WasmRuntimeConfig, WasmToolRuntime
-from wasmrt.engine import wat2wasm
+from wasmrt.guest.engine import wat2wasm
 from wasmrt.testing import attacks
 from wasmrt.testing.attacks import Body
 

@@ -9,7 +9,6 @@ import pytest
 
 from tests.escape.conftest import Make, ended
 from wasmrt import ComponentError, PreparedTool, WasmToolRuntime
-from wasmrt.engine import wat2wasm
 from wasmrt.errors import (
     InstantiationError,
     InvalidComponentError,
@@ -17,6 +16,7 @@ from wasmrt.errors import (
     TrapError,
     UnknownImportError,
 )
+from wasmrt.guest.engine import wat2wasm
 from wasmrt.testing import attacks
 from wasmrt.testing.attacks import Body
 

@@ -10,7 +10,6 @@ import pytest
 
 from tests.escape.conftest import Make, ended
 from wasmrt import ResourceLimits, WasmRuntimeConfig, WasmToolRuntime
-from wasmrt.engine import wat2wasm
 from wasmrt.errors import (
     BudgetExceededError,
     CancelledError,
@@ -21,6 +20,7 @@ from wasmrt.errors import (
     OutputLimitError,
     RuntimeClosedError,
 )
+from wasmrt.guest.engine import wat2wasm
 from wasmrt.limits import MAX_HOST_CALLS, MAX_RANDOM_BYTES, MIB
 from wasmrt.testing import attacks
 from wasmrt.testing.attacks import Body

@@ -26,8 +26,8 @@ BUILT = HERE / ".built"
 sys.path.insert(0, str(ROOT))
 
 from wasmrt.componentizer import componentize, rust  # noqa: E402
-from wasmrt.engine import wat2wasm  # noqa: E402
 from wasmrt.errors import MissingToolchainError  # noqa: E402
+from wasmrt.guest.engine import wat2wasm  # noqa: E402
 
 NPM_QUICKJS = ("componentize-qjs@0.4.5",)
 NPM_STARLINGMONKEY = ("@bytecodealliance/componentize-js@0.23.0",)

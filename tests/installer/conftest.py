@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from made_components import component
 
-from wasmrt.catalog import Catalog, digest_of
-from wasmrt.installer import Installer, Reading
+from wasmrt.install import Catalog, Installer, Reading, digest_of
 
 
 @pytest.fixture

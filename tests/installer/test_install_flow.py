@@ -11,7 +11,6 @@ import pytest
 from made_components import HTTP, component
 
 from wasmrt.capabilities import Capabilities
-from wasmrt.catalog import Catalog
 from wasmrt.errors import (
     CapabilityFileError,
     ComponentTooLargeError,
@@ -23,7 +22,7 @@ from wasmrt.errors import (
     NotWasmError,
     SourceError,
 )
-from wasmrt.installer import FileSource, Installer, Reading, WasmValidator, granted_to
+from wasmrt.install import Catalog, FileSource, Installer, Reading, WasmValidator, granted_to
 
 Write = Callable[..., Path]
 

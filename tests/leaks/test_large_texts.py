@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wasmrt.engine import make_kernel
 from wasmrt.errors import InternalError
+from wasmrt.guest.engine import make_kernel
 from wasmrt.leaks import LeakDetector, Rule, prove
 from wasmrt.leaks._builtin import builtin_rules
 from wasmrt.leaks._engine import RuleEngine
@@ -169,7 +169,7 @@ def test_a_process_that_can_have_no_kernel_goes_on_without() -> None:
 def test_a_forked_process_makes_kernels_of_its_own() -> None:
     script = """
 import os
-from wasmrt.engine import make_kernel
+from wasmrt.guest.engine import make_kernel
 from wasmrt.leaks._sieve import Sieve, WordTable
 sieve, table = Sieve(make_kernel), WordTable([b"zq9kt7ab"])
 assert sieve.sift(table, b"-Z-q-9-k-T-7-a-b-").words

@@ -12,7 +12,8 @@ import pytest
 import trustme
 
 from wasmrt.capabilities import Capabilities, CredentialMapping, EndpointPattern, HttpCapability
-from wasmrt.net import HttpDoor, HttpRequest, HttpResponse, NetworkConfig, RateLimiter
+from wasmrt.egress import HttpDoor, HttpRequest, HttpResponse, NetworkConfig
+from wasmrt.rates import RateLimiter
 from wasmrt.secrets import Secret, UserSecrets
 from wasmrt.testing import FakeCall, FakeResolver, MemorySecrets, ScriptedServer
 from wasmrt.testing._server import Script

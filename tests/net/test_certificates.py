@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from wasmrt.capabilities import Capabilities, EndpointPattern
-from wasmrt.net import HttpDoor, HttpFailure, HttpRequest, NetworkConfig
+from wasmrt.egress import HttpDoor, HttpFailure, HttpRequest, NetworkConfig
 from wasmrt.testing import FakeCall, FakeResolver, ScriptedServer, http_response
 
 from .conftest import HOST, MakeWorld

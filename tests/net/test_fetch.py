@@ -9,8 +9,9 @@ import brotli
 import pytest
 
 from wasmrt.capabilities import Capabilities
+from wasmrt.egress import FailureKind, HttpDoor, HttpFailure, HttpRequest
 from wasmrt.model import Reason
-from wasmrt.net import FailureKind, HttpDoor, HttpFailure, HttpRequest, RateLimiter
+from wasmrt.rates import RateLimiter
 from wasmrt.testing import FakeCall, ReceivedRequest, ServerConnection, http_response
 
 from .conftest import HOST, MakeWorld
@@ -182,8 +183,8 @@ def test_a_closed_door_leaves_no_connection_open(world: MakeWorld) -> None:
 
 
 def test_a_ca_file_that_is_none_is_told_when_the_door_is_made(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    from wasmrt.egress import NetworkConfig
     from wasmrt.errors import ConfigurationError
-    from wasmrt.net import NetworkConfig
 
     for content in (None, "not pem"):
         path = tmp_path / f"{content}"

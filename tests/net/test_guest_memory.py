@@ -12,8 +12,8 @@ import wasmtime
 
 from wasmrt.capabilities import Capabilities, CredentialMapping, EndpointPattern, HttpCapability
 from wasmrt.config import WasmRuntimeConfig
+from wasmrt.egress import NetworkConfig
 from wasmrt.errors import ToolError
-from wasmrt.net import NetworkConfig
 from wasmrt.runtime import WasmToolRuntime
 from wasmrt.secrets import Secret
 from wasmrt.testing import FakeResolver, MemorySecrets, ReceivedRequest, ScriptedServer, ServerConnection

@@ -13,8 +13,8 @@ import brotli
 import pytest
 
 from wasmrt.capabilities import Capabilities, EndpointPattern
+from wasmrt.egress import FailureKind, HttpFailure, HttpRequest
 from wasmrt.model import Reason
-from wasmrt.net import FailureKind, HttpFailure, HttpRequest
 from wasmrt.testing import FakeCall, ReceivedRequest, ServerConnection, http_response
 
 from .conftest import HOST, MakeWorld, World

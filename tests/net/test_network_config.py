@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from wasmrt.egress import NetworkConfig
 from wasmrt.errors import ConfigurationError
-from wasmrt.net import NetworkConfig
 
 
 @pytest.mark.parametrize("networks", ["10.0.0.0/8", b"10.0.0.0/8", {"10.0.0.0/8": 1}, None, 10, (10,), (None,)])

@@ -12,8 +12,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from wasmrt.capabilities import CredentialLocation, CredentialMapping
+from wasmrt.egress import HttpRequest
 from wasmrt.errors import SecretExpiredError
-from wasmrt.net import HttpRequest, Login, LoopbackCallback, OAuthError, TokenEndpoint, Tokens, token_renewer
+from wasmrt.oauth import Login, LoopbackCallback, OAuthError, TokenEndpoint, Tokens, token_renewer
 from wasmrt.secrets import OAuthState, Renewals, RenewingSecrets, Secret, keep_tokens, oauth_state
 from wasmrt.testing import FakeCall, http_response
 
@@ -292,7 +293,7 @@ def test_what_renews_a_token_is_not_within_a_grants_reach(w: World) -> None:
 def test_a_login_does_not_pass_through_the_guests_door(w: World) -> None:
     """The own requests are the host's: a guest's request to the token endpoint still needs a grant."""
     call = w.call(path_prefix="/api")
-    from wasmrt.net import HttpFailure
+    from wasmrt.egress import HttpFailure
 
     with pytest.raises(HttpFailure, match="other paths"):
         w.door.fetch(call, HttpRequest("POST", w.url("/token")))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 from wasmrt.errors import ConfigurationError, ExternalServiceError, RateLimitedError
-from wasmrt.net import RateLimiter
+from wasmrt.rates import RateLimiter
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def test_windows_slide() -> None:
 
 
 def test_memory_stays_bounded_and_forgets_the_least_recently_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wasmrt.net._rates.MAX_RATE_KEYS", 2)
+    monkeypatch.setattr("wasmrt.rates._windows.MAX_RATE_KEYS", 2)
     limiter = RateLimiter()
     rates = Rates(1, 10)
     for user in ("ann", "bob", "cat"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wasmrt.net import FailureKind, HttpFailure, HttpRequest
+from wasmrt.egress import FailureKind, HttpFailure, HttpRequest
 from wasmrt.testing import ReceivedRequest, ServerConnection, http_response
 
 from .conftest import MakeWorld

@@ -9,9 +9,9 @@ import zlib
 import pytest
 
 from wasmrt.capabilities import CredentialLocation, CredentialMapping
+from wasmrt.egress import Answer, FailureKind, HttpFailure, HttpRequest
 from wasmrt.leaks import Action, LeakDetector
 from wasmrt.model import Reason
-from wasmrt.net import Answer, FailureKind, HttpFailure, HttpRequest
 from wasmrt.testing import FakeCall, ReceivedRequest, ServerConnection, http_response
 
 from .conftest import HOST, MakeWorld, World

@@ -7,8 +7,9 @@ import dataclasses
 import pytest
 
 from wasmrt.capabilities import Capabilities, EndpointPattern
+from wasmrt.egress import HttpDoor, HttpFailure, HttpRequest, NetworkConfig
 from wasmrt.model import Decision, Reason
-from wasmrt.net import HttpDoor, HttpFailure, HttpRequest, NetworkConfig, RateLimiter
+from wasmrt.rates import RateLimiter
 from wasmrt.testing import FakeCall, FakeResolver, ReceivedRequest, ServerConnection, http_response
 
 from .conftest import HOST, MakeWorld, World

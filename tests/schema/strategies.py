@@ -4,7 +4,7 @@ import struct
 
 from hypothesis import strategies as st
 
-from wasmrt.engine import (
+from wasmrt.component import (
     Case,
     EnumType,
     Err,

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wasmrt.engine import ComponentType, FuncType, InterfaceType, Primitive, wat2wasm
-from wasmrt.schema import doc_comments, exported_functions
+from wasmrt.component import ComponentType, FuncType, InterfaceType, Primitive, doc_comments
+from wasmrt.guest.engine import wat2wasm
+from wasmrt.schema import exported_functions
 
 EMPTY = wat2wasm("(component)")
 DOCS = {

@@ -6,25 +6,19 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from wasmrt.engine import (
-    Compiler,
-    EngineConfig,
+from wasmrt.component import (
     EnumType,
-    Export,
     FlagsType,
     FuncType,
-    Linker,
     ListType,
     OptionType,
     Primitive,
     RecordType,
     ResultType,
-    Sandbox,
-    StoreLimits,
     TupleType,
     VariantType,
-    wat2wasm,
 )
+from wasmrt.guest.engine import Compiler, EngineConfig, Export, Linker, Sandbox, StoreLimits, wat2wasm
 from wasmrt.schema import exported_functions, function_schema, schema_problem, to_json, to_values, unsupported
 
 from .strategies import same, values, wit_types

@@ -4,7 +4,7 @@ import json
 import pytest
 from hypothesis import assume, given, settings
 
-from wasmrt.engine import (
+from wasmrt.component import (
     FuncType,
     ListType,
     Ok,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wasmrt.engine import ComponentType, FuncType, InterfaceType, Primitive, ResourceRef
+from wasmrt.component import ComponentType, FuncType, InterfaceType, Primitive, ResourceRef
 from wasmrt.schema import declared_name, exported_functions
 
 is_tool_name = re.compile(r"[a-zA-Z0-9_-]{1,64}").fullmatch

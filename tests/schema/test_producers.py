@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wasmrt
-from wasmrt.schema import producers
+from wasmrt.component import producers
 
 TOOLS = Path(wasmrt.__file__).parent / "_tools"
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wasmrt.engine import Primitive, VariantType
+from wasmrt.component import Primitive, VariantType
 from wasmrt.errors import InvalidComponentError, InvalidParametersError
 from wasmrt.limits import MAX_SCHEMA_BYTES, MAX_SCHEMA_DEPTH
 from wasmrt.schema import Validator, coerce, schema_problem, type_schema

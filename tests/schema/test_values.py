@@ -3,7 +3,7 @@ import json
 import pytest
 from hypothesis import given, settings
 
-from wasmrt.engine import (
+from wasmrt.component import (
     Case,
     EnumType,
     Err,

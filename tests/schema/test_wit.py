@@ -6,7 +6,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from wasmrt.engine import ComponentType, EnumType, FuncType, InterfaceType, ListType, Primitive, RecordType, ResourceRef
+from wasmrt.component import (
+    ComponentType,
+    EnumType,
+    FuncType,
+    InterfaceType,
+    ListType,
+    Primitive,
+    RecordType,
+    ResourceRef,
+)
 from wasmrt.schema import wit_text
 
 from .strategies import labels, wit_types

@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wasmrt.capabilities import CredentialLocation, CredentialMapping, HttpCapability, parse_url
+from wasmrt.capabilities import CredentialLocation, CredentialMapping, HttpCapability
+from wasmrt.egress import CredentialInjector, HttpFailure
 from wasmrt.errors import SecretError
 from wasmrt.leaks import LeakDetector
-from wasmrt.net import CredentialInjector, HttpFailure
 from wasmrt.secrets import Secret, check_usable
+from wasmrt.url import parse_url
 
 HOST = "api.example.com"
 PLACES = {

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from wasmrt import wasi
 from wasmrt.capabilities import Capabilities
 from wasmrt.context import CallContext, Clock, HttpDoor, LogicalClock, Services, Workspace
+from wasmrt.guest import wasi
 from wasmrt.leaks import LeakDetector
 from wasmrt.limits import ResourceLimits
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.wasi.conftest import Guest
-from wasmrt.engine import Case, Err, Ok
+from wasmrt.component import Case, Err, Ok
 from wasmrt.errors import BudgetExceededError
 from wasmrt.limits import MAX_STREAM_CHUNK_BYTES, MAX_WORKSPACE_BYTES_PER_CALL, MIB
 from wasmrt.model import Reason

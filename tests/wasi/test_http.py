@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from tests.wasi.conftest import Guest
-from wasmrt import wasi
 from wasmrt.capabilities import Capabilities, EndpointPattern, HttpCapability
+from wasmrt.component import Case, Err, Ok
 from wasmrt.context import Clock, LogicalClock, SystemClock
-from wasmrt.engine import Case, Err, Ok
+from wasmrt.egress import FailureKind, HttpFailure, HttpRequest
 from wasmrt.errors import BudgetExceededError, InternalError, TrapError
+from wasmrt.guest import wasi
 from wasmrt.limits import MAX_HEADERS, MAX_HELD_HTTP_BYTES, MAX_OPEN_ANSWERS, MIB
 from wasmrt.model import Decision, Reason
-from wasmrt.net import FailureKind, HttpFailure, HttpRequest
 
 _T = "http/types#"
 _STREAM = "io/streams#[method]"

@@ -9,8 +9,8 @@ import pytest
 
 from tests.wasi.conftest import Guest
 from wasmrt.capabilities import Capabilities, EndpointPattern, HttpCapability
-from wasmrt.engine import Case, Err, Ok
-from wasmrt.net import HttpDoor, NetworkConfig
+from wasmrt.component import Case, Err, Ok
+from wasmrt.egress import HttpDoor, NetworkConfig
 from wasmrt.testing import ReceivedRequest, ScriptedServer, ServerConnection, http_response
 
 _T = "http/types#"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.wasi.conftest import Guest
-from wasmrt.engine import Err, Ok
+from wasmrt.component import Err, Ok
 from wasmrt.errors import GuestError, InternalError
-from wasmrt.wasi import GuestExit
+from wasmrt.guest.wasi import GuestExit
 
 
 def test_environment_arguments_and_folders_are_empty(guest: Guest) -> None:

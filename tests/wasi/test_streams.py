@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.wasi.conftest import Guest
+from wasmrt.component import Case, Err, Ok
 from wasmrt.context import LOG_OVERLAP_BYTES
-from wasmrt.engine import Case, Err, Ok
 from wasmrt.errors import BudgetExceededError, InternalError
 from wasmrt.limits import MAX_CAPTURED_OUTPUT_BYTES, MAX_HANDLES, MAX_LOG_ENTRY_BYTES, MAX_STREAM_CHUNK_BYTES
 from wasmrt.model import LogLevel

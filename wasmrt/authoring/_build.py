@@ -17,7 +17,7 @@ from wasmrt.authoring._template import Step, Template, load_template
 from wasmrt.authoring._toolchain import Agree, Progress, Toolchain, alone, find_toolchain, silent
 from wasmrt.authoring._verdict import Verdict, judge
 from wasmrt.errors import BuildError
-from wasmrt.installer import ANY_WORLD, SIDECAR_SUFFIX, WasmValidator, read_capability_file, read_file
+from wasmrt.install import ANY_WORLD, SIDECAR_SUFFIX, WasmValidator, read_capability_file, read_file
 from wasmrt.limits import COMPONENT_MAX_BYTES, MAX_TEMPLATE_FILE_BYTES, MIB
 from wasmrt.runtime import WasmToolRuntime
 
@@ -145,7 +145,7 @@ def _component(template: Template, project: Project, values: dict[str, str]) -> 
     if not template.is_core:
         return data
     from wasmrt.componentizer import componentize
-    from wasmrt.engine import wat2wasm
+    from wasmrt.guest.engine import wat2wasm
 
     try:
         return componentize(data, project.wit.read_text(encoding="utf-8"), assemble=wat2wasm)

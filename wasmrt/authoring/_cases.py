@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from wasmrt.authoring._project import Project
-from wasmrt.capabilities import METHODS, InvalidUrlError, ParsedUrl, parse_url, path_problem, read_secret_name
+from wasmrt.capabilities import METHODS, path_problem, read_secret_name
 from wasmrt.errors import ConfigurationError, ToolErrorKind
 from wasmrt.limits import MAX_TEST_CASES, MAX_TEST_FILE_BYTES, MAX_TEST_FILES
+from wasmrt.url import InvalidUrlError, ParsedUrl, parse_url
 
 _KEYS = {
     "name", "tool", "input", "context", "expected_output", "expected_error", "http", "workspace", "secrets",

@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from wasmrt.component import DOCS_SECTION, OWN_DOCS_SECTION, doc_comments
 from wasmrt.limits import MAX_SCHEMA_BYTES
-from wasmrt.schema import DOCS_SECTION, OWN_DOCS_SECTION, doc_comments
 
 _TOKEN = re.compile(
     r"(?P<doc>///[^\n]*|/\*\*(?!/).*?\*/)"

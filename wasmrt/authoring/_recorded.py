@@ -11,8 +11,8 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from wasmrt.egress import FailureKind, HttpFailure, RawResponse, WholeBody, WireRequest
 from wasmrt.errors import SecretNotFoundError
-from wasmrt.net import FailureKind, HttpFailure, RawResponse, WholeBody, WireRequest
 from wasmrt.secrets import Entry, EntryStore, Secret
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from pathlib import Path
 
 from wasmrt.authoring._process import run_command
 from wasmrt.authoring._template import Need, Packages, Template
-from wasmrt.catalog import find_places
 from wasmrt.errors import BuildError, MissingToolchainError
 from wasmrt.limits import PROBE_SECONDS
+from wasmrt.places import find_places
 
 HOME_VARIABLE = "WASMRT_TOOLCHAINS"
 _REGISTRY_NAMES = {"pypi": "PyPI", "npm": "npm"}

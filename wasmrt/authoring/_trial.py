@@ -12,11 +12,12 @@ from typing import Any
 
 from wasmrt.authoring._cases import TestCase
 from wasmrt.authoring._recorded import AnyHost, MadeUpSecrets, RecordedNetwork
-from wasmrt.capabilities import Capabilities, parse
+from wasmrt.capabilities import Capabilities
+from wasmrt.capabilities.file import parse
 from wasmrt.config import WasmRuntimeConfig
+from wasmrt.egress import NetworkConfig
 from wasmrt.errors import ConfigurationError, NotInstalledError, ToolError
 from wasmrt.model import Decision, LogEntry
-from wasmrt.net import NetworkConfig
 from wasmrt.runtime import WasmToolRuntime
 
 _SHOWN = 400

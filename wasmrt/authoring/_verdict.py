@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from wasmrt.capabilities import Capabilities, explain, parse, powers_of, review
-from wasmrt.installer import ANY_WORLD, WasmValidator
-from wasmrt.prepared import PreparedTool
+from wasmrt.capabilities import Capabilities, explain, powers_of, review
+from wasmrt.capabilities.file import parse
+from wasmrt.install import ANY_WORLD, WasmValidator
 from wasmrt.runtime import WasmToolRuntime
 from wasmrt.schema import exported_functions, unsupported
+from wasmrt.tool import PreparedTool
 
 _ASKED = {"http": "http", "workspace": "workspace_read", "secrets": "secrets", "tool_invoke": "tool_invoke"}
 

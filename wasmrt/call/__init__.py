@@ -10,7 +10,7 @@ from wasmrt.call._call import Asked, CallPath, Progress, call
 from wasmrt.call._invoke import Invoker
 from wasmrt.call._program import Program, fits_the_pool, make_program
 from wasmrt.call._spares import Spares
-from wasmrt.call._spec import ToolSpec
+from wasmrt.guest.worlds._spec import ToolSpec
 
 if TYPE_CHECKING:
     from wasmrt.call._audit_file import AuditFile

@@ -14,8 +14,8 @@ from collections import deque
 from collections.abc import Callable
 
 from wasmrt.context import CallContext
-from wasmrt.engine import give_memory_back
 from wasmrt.errors import BudgetExceededError, DeadlineExceededError, InternalError
+from wasmrt.guest.engine import give_memory_back
 
 _GRACE_SECONDS = 0.05
 """A guest that stops at its deadline by itself, as nearly all do, gets this long to say so."""

@@ -16,9 +16,7 @@ from wasmrt.call._outcome import from_exception
 from wasmrt.call._params import check_depth, check_unicode, decode, encoded, parsed
 from wasmrt.call._program import Program
 from wasmrt.call._spares import Spares
-from wasmrt.call._spec import ToolSpec
 from wasmrt.context import CallContext, Clock, Services, SystemClock, cut_log
-from wasmrt.engine import Sandbox
 from wasmrt.errors import (
     DeadlineExceededError,
     GuestOutputError,
@@ -27,13 +25,15 @@ from wasmrt.errors import (
     ToolError,
     WasmrtError,
 )
+from wasmrt.guest.engine import Sandbox
+from wasmrt.guest.worlds._spec import ToolSpec
 from wasmrt.leaks import Action, LeakScanner
 from wasmrt.limits import MAX_USER_BYTES
 from wasmrt.model import LogEntry, ToolOutput, Usage
 
 if TYPE_CHECKING:
     from wasmrt.capabilities import Capabilities, RateLimitConfig
-    from wasmrt.net import RateLimiter
+    from wasmrt.rates import RateLimiter
 
 Progress = Callable[[int, int | None, str | None], None]
 _system_clock = SystemClock()

@@ -12,7 +12,7 @@ from wasmrt.limits import MAX_INVOKE_DEPTH, MAX_TOOL_INVOCATIONS
 from wasmrt.model import Decision, Reason, ToolOutput
 
 if TYPE_CHECKING:
-    from wasmrt.net import RateLimiter
+    from wasmrt.rates import RateLimiter
 
     Runner = Callable[[str, Asked], ToolOutput | None]
 

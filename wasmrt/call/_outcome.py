@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from wasmrt.component import plain
 from wasmrt.context import CallContext
-from wasmrt.engine import EngineFault, LowerError, TrapCode, plain
 from wasmrt.errors import (
     CapabilityDeniedError,
     FuelExhaustedError,
@@ -18,6 +18,7 @@ from wasmrt.errors import (
     TrapError,
     WasmrtError,
 )
+from wasmrt.guest.engine import EngineFault, LowerError, TrapCode
 
 _HINTS = {
     TrapCode.UNREACHABLE: "the guest gave up: a panic, a failed assertion, or memory it could not get",

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field, replace
 
 from wasmrt.call._outcome import from_exception
 from wasmrt.call._spares import Shelf
-from wasmrt.call._spec import ToolSpec
-from wasmrt.call._worlds import World, detect
 from wasmrt.capabilities import Capabilities
 from wasmrt.context import CallContext, Services
-from wasmrt.engine import (
+from wasmrt.errors import InstantiationError, MemoryLimitError, ToolError, WasmrtError
+from wasmrt.guest.engine import (
     POOL_MEMORIES_PER_COMPONENT,
     POOL_MEMORY_BYTES,
     POOL_TABLE_ELEMENTS,
@@ -24,7 +23,8 @@ from wasmrt.engine import (
     Sandbox,
     StoreLimits,
 )
-from wasmrt.errors import InstantiationError, MemoryLimitError, ToolError, WasmrtError
+from wasmrt.guest.worlds._detect import World, detect
+from wasmrt.guest.worlds._spec import ToolSpec
 from wasmrt.leaks import LeakDetector
 from wasmrt.limits import MIB, ResourceLimits
 from wasmrt.schema import Validator

@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from wasmrt.engine import Sandbox
 from wasmrt.errors import CancelledError, InternalError
+from wasmrt.guest.engine import Sandbox
 from wasmrt.limits import MAX_RETIRED_STORES, MAX_SPARE_BYTES, MAX_SPARE_INSTANCES, MAX_SPARE_SECONDS
 
 if TYPE_CHECKING:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 
-from wasmrt.capabilities._addresses import AddressClass, Network, classify_address, is_exempt, parse_networks
-from wasmrt.capabilities._endpoint import DEFAULT_PORTS, METHODS, EndpointPattern, host_matches
+from wasmrt.capabilities._endpoint import METHODS, EndpointPattern, host_matches
 from wasmrt.capabilities._hints import line_hint
-from wasmrt.capabilities._host import parse_address
-from wasmrt.capabilities._path import is_under
-from wasmrt.capabilities._url import InvalidUrlError, ParsedUrl, parse_url
 from wasmrt.errors import ConfigurationError
 from wasmrt.limits import MAX_URL_BYTES
 from wasmrt.model import Decision, Reason
+from wasmrt.url import DEFAULT_PORTS
+from wasmrt.url._addresses import AddressClass, Network, classify_address, is_exempt, parse_networks
+from wasmrt.url._host import parse_address
+from wasmrt.url._path import is_under
+from wasmrt.url._url import InvalidUrlError, ParsedUrl, parse_url
 
 _RULE = "http.allowlist"
 _SUBJECT_LENGTH = 200

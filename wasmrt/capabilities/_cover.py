@@ -6,9 +6,9 @@ from itertools import product
 
 from wasmrt.capabilities._credential import CredentialMapping
 from wasmrt.capabilities._endpoint import METHODS, EndpointPattern
-from wasmrt.capabilities._path import is_under, split_path
 from wasmrt.capabilities._powers import glob_covers
 from wasmrt.capabilities._workspace_path import is_under_prefixes
+from wasmrt.url._path import is_under, split_path
 
 
 def host_within(inner: str, outer: str) -> bool:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from wasmrt.capabilities._endpoint import host_matches, read_host_pattern, read_path_prefix
 from wasmrt.capabilities._host_headers import is_host_header
-from wasmrt.capabilities._path import is_under
 from wasmrt.errors import ConfigurationError
 from wasmrt.limits import MAX_CAPABILITY_ENTRIES
+from wasmrt.url._path import is_under
 
 if TYPE_CHECKING:
-    from wasmrt.capabilities._url import ParsedUrl
+    from wasmrt.url._url import ParsedUrl
 
 _SECRET_NAME = re.compile(r"[a-z0-9_](?:[a-z0-9_.-]{0,126}[a-z0-9_])?\Z")
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}\Z")

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from wasmrt.capabilities._addresses import Network, parse_networks
 from wasmrt.capabilities._allowlist import (
     AllowlistValidator,
     describe_request,
@@ -18,10 +17,11 @@ from wasmrt.capabilities._allowlist import (
 from wasmrt.capabilities._credential import read_secret_name
 from wasmrt.capabilities._hints import line_hint, section_hint
 from wasmrt.capabilities._powers import read_alias
-from wasmrt.capabilities._url import InvalidUrlError, ParsedUrl, parse_url
 from wasmrt.capabilities._workspace_path import is_under_prefixes, path_problem, plain_path
 from wasmrt.errors import ConfigurationError, WasmrtError
 from wasmrt.model import Decision, Reason
+from wasmrt.url._addresses import Network, parse_networks
+from wasmrt.url._url import InvalidUrlError, ParsedUrl, parse_url
 
 if TYPE_CHECKING:
     from wasmrt.capabilities._model import Capabilities

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from wasmrt.capabilities._host import UnreadableError, parse_address, read_host
-from wasmrt.capabilities._path import ambiguity, is_well_escaped
 from wasmrt.errors import ConfigurationError
 from wasmrt.limits import MAX_CAPABILITY_ENTRIES
+from wasmrt.url import DEFAULT_PORTS
+from wasmrt.url._host import UnreadableError, parse_address, read_host
+from wasmrt.url._path import ambiguity, is_well_escaped
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
-DEFAULT_PORTS = {"https": 443, "http": 80}
 MAX_PREFIX_LENGTH = 2048
 _WITH_PORT = re.compile(r"(\[[^\[\]]+\]|[^:\[\]/@?]+):([0-9]*)\Z")
 _PATH = re.compile(r"/[\x21-\x7e]*\Z")

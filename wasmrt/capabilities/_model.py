@@ -10,7 +10,6 @@ from wasmrt.errors import ConfigurationError
 from wasmrt.limits import ResourceLimits
 
 if TYPE_CHECKING:
-    from wasmrt.capabilities._addresses import Network
     from wasmrt.capabilities._endpoint import EndpointPattern
     from wasmrt.capabilities._powers import (
         HttpCapability,
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
         WorkspaceCapability,
     )
     from wasmrt.model import Decision
+    from wasmrt.url._addresses import Network
 
 T = TypeVar("T")
 MAX_CALL_TIMEOUT_SECONDS = 86_400
@@ -82,7 +82,7 @@ class Capabilities:
         Raises:
             CapabilityFileError: the file is refused; `problems` lists every mistake with its path.
         """
-        from wasmrt.capabilities._parse import parse
+        from wasmrt.capabilities.file._parse import parse
 
         return parse(data).capabilities
 

@@ -22,7 +22,7 @@ from wasmrt.limits import (
 )
 
 if TYPE_CHECKING:
-    from wasmrt.capabilities._url import ParsedUrl
+    from wasmrt.url._url import ParsedUrl
 
 _ALIAS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}\Z")
 _TOOL_NAME = re.compile(r"[\x21-\x7e]{1,256}\Z")

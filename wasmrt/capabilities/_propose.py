@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from wasmrt.capabilities._cover import endpoint_within, name_within, prefix_within
 from wasmrt.capabilities._endpoint import EndpointPattern
-from wasmrt.capabilities._file import CapabilityFile
 from wasmrt.capabilities._merge import widest
 from wasmrt.capabilities._model import Capabilities
-from wasmrt.capabilities._parse import parse
+from wasmrt.capabilities.file._model import CapabilityFile
+from wasmrt.capabilities.file._parse import parse
 from wasmrt.errors import CapabilityFileError
 from wasmrt.model import Decision
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from wasmrt.capabilities._about_shape import SECTIONS
 from wasmrt.capabilities._allowlist import internal_host
 from wasmrt.capabilities._cover import common_hosts, common_paths
 from wasmrt.capabilities._endpoint import EndpointPattern
-from wasmrt.capabilities._file import CapabilityFile
 from wasmrt.capabilities._imports import imports_of, powers_of
 from wasmrt.capabilities._json import child
 from wasmrt.capabilities._model import Capabilities
 from wasmrt.capabilities._powers import HttpCapability
 from wasmrt.capabilities._words import join
+from wasmrt.capabilities.file._docs import SECTIONS
+from wasmrt.capabilities.file._model import CapabilityFile
 
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _READ_SECTIONS = frozenset({"setup", "$schema", "discovery_summary"})

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 
 from wasmrt.capabilities._cover import common_hosts, common_paths
 from wasmrt.capabilities._credential import CredentialLocation, CredentialMapping, LocationType
-from wasmrt.capabilities._endpoint import DEFAULT_PORTS, EndpointPattern
+from wasmrt.capabilities._endpoint import EndpointPattern
 from wasmrt.capabilities._model import Capabilities, ToolLimits
 from wasmrt.capabilities._powers import HttpCapability, RateLimitConfig
 from wasmrt.limits import KIB, MIB
+from wasmrt.url import DEFAULT_PORTS
 
 _UNITS = {
     "memory_bytes": "of memory",

@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from wasmrt.capabilities import AuthSection, Capabilities
     from wasmrt.cli._tools import FoundTool
     from wasmrt.context import CallContext
-    from wasmrt.net import HttpDoor
+    from wasmrt.egress import HttpDoor
     from wasmrt.secrets import SecretsStore
 
 
 def store() -> SecretsStore:
     """The secrets store of this installation."""
-    from wasmrt.catalog import find_places
+    from wasmrt.places import find_places
     from wasmrt.secrets import open_store
 
     return open_store(find_places().data)
@@ -24,8 +24,10 @@ def store() -> SecretsStore:
 
 def open_door() -> HttpDoor:
     """A way out, with what the operator's configuration file says about the network."""
-    from wasmrt.catalog import find_places
-    from wasmrt.net import HttpDoor, RateLimiter, read_config_file
+    from wasmrt.config_file import read_config_file
+    from wasmrt.egress import HttpDoor
+    from wasmrt.places import find_places
+    from wasmrt.rates import RateLimiter
 
     config = read_config_file(find_places().config)
     return HttpDoor(config.network, rates=RateLimiter(redis_url=config.rate_limit_storage))
@@ -37,7 +39,7 @@ def auth_section(found: FoundTool, *, hint: str) -> AuthSection:
     Raises:
         ConfigurationError: it says nothing.
     """
-    from wasmrt.capabilities import parse
+    from wasmrt.capabilities.file import parse
 
     auth = None if found.sidecar is None else parse(found.sidecar).auth
     if auth is None:
@@ -53,10 +55,10 @@ def auth_section(found: FoundTool, *, hint: str) -> AuthSection:
 def call_for(tool: str, user: str, grant: Capabilities, door: HttpDoor, secrets: SecretsStore) -> CallContext:
     """A call without a guest, under the tool's own grant: what passes here passes for the tool as well."""
     from wasmrt.context import CallContext, Services
-    from wasmrt.engine import make_kernel
+    from wasmrt.guest.engine import make_kernel
     from wasmrt.leaks import LeakDetector
     from wasmrt.limits import ResourceLimits
-    from wasmrt.net import token_renewer
+    from wasmrt.oauth import token_renewer
     from wasmrt.secrets import Renewals
 
     detector = LeakDetector(kernel=make_kernel)

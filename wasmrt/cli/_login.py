@@ -36,8 +36,8 @@ def find_with_login(tool: str, capabilities: Path | None) -> FoundTool:
 
     found = find_tool(tool, capabilities=capabilities)
     if capabilities is not None:
-        from wasmrt.capabilities import parse
-        from wasmrt.installer import read_capability_file
+        from wasmrt.capabilities.file import parse
+        from wasmrt.install import read_capability_file
 
         text = read_capability_file(capabilities).decode("utf-8", "replace")
         return found._replace(grant=parse(text).capabilities, sidecar=text)

@@ -9,7 +9,8 @@ from wasmrt.cli._output import say
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from wasmrt.capabilities import Capabilities, CapabilityFile
+    from wasmrt.capabilities import Capabilities
+    from wasmrt.capabilities.file import CapabilityFile
 
 
 class MissingSecret(NamedTuple):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from wasmrt.catalog import digest_of
+from wasmrt.install import digest_of
 
 if TYPE_CHECKING:
     from wasmrt import PreparedTool
     from wasmrt.capabilities import Capabilities
-    from wasmrt.installer import Reading
+    from wasmrt.install import Reading
 
 _SECTIONS = {
     "http": ("http", '"http": {"allowlist": [{"host": "...", "methods": ["GET"]}]}'),
@@ -23,7 +23,7 @@ _LIMITS = {"limits": ("limits", "")}
 
 def read_tool(tool: PreparedTool) -> Reading:
     """Return what an install records of a prepared tool."""
-    from wasmrt.installer import Reading
+    from wasmrt.install import Reading
 
     described = [{"name": spec.name, "schema": spec.schema} for spec in tool.tools]
     return Reading(

@@ -13,7 +13,7 @@ from wasmrt.limits import COMPONENT_MAX_BYTES, MAX_INVOKE_DEPTH, MIB
 
 if TYPE_CHECKING:
     from wasmrt import Capabilities, PreparedTool, WasmToolRuntime
-    from wasmrt.catalog import ToolVersion
+    from wasmrt.install import ToolVersion
 
 BUNDLED = Path(__file__).parent.parent / "_tools"
 _SLOW_BYTES = 1 * MIB
@@ -64,8 +64,9 @@ def find_tool(name_or_path: str, *, capabilities: Path | None = None, number: in
 
 
 def _from_file(path: Path, capabilities: Path | None) -> FoundTool:
-    from wasmrt.capabilities import Capabilities, parse
-    from wasmrt.installer import FileSource, read_capability_file
+    from wasmrt.capabilities import Capabilities
+    from wasmrt.capabilities.file import parse
+    from wasmrt.install import FileSource, read_capability_file
 
     fetched = FileSource(path).fetch(max_bytes=COMPONENT_MAX_BYTES)
     grant = Capabilities.none() if capabilities is None else parse(read_capability_file(capabilities)).capabilities
@@ -85,17 +86,17 @@ def _fitted(text: str) -> str:
 
 
 def _installed(name: str, number: int | None) -> FoundTool | None:
-    from wasmrt.catalog import find_places
+    from wasmrt.places import find_places
 
     places = find_places()
     if not places.catalog.exists():
         return None
-    from wasmrt.catalog import Catalog
+    from wasmrt.install import Catalog
 
     catalog = Catalog(places.data)
     if not catalog.has(name):
         return None
-    from wasmrt.installer import granted_to
+    from wasmrt.install import granted_to
 
     version = catalog.get(name, number)
     return FoundTool(
@@ -127,7 +128,8 @@ def _what_instead(name: str) -> str:
         return f"for the file write ./{name}"
     from difflib import get_close_matches  # only on the way to an error
 
-    from wasmrt.catalog import Catalog, find_places
+    from wasmrt.install import Catalog
+    from wasmrt.places import find_places
 
     known = [*bundled_names(), *(tool.name for tool in Catalog(find_places().data).tools())]
     near = get_close_matches(name, known, n=1)
@@ -172,13 +174,13 @@ def open_runtime(*grants: Capabilities, workspace: Path | None = None) -> WasmTo
 
     secrets = network = rate_limit_storage = None
     if any(grant.secrets is not None or (grant.http is not None and grant.http.credentials) for grant in grants):
-        from wasmrt.catalog import find_places
+        from wasmrt.places import find_places
         from wasmrt.secrets import open_store
 
         secrets = open_store(find_places().data)
     if any(grant.http is not None or grant.tool_invoke is not None for grant in grants):  # both have rate limits
-        from wasmrt.catalog import find_places
-        from wasmrt.net import read_config_file
+        from wasmrt.config_file import read_config_file
+        from wasmrt.places import find_places
 
         network, rate_limit_storage = read_config_file(find_places().config)
     return WasmToolRuntime(

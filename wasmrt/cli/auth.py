@@ -19,7 +19,8 @@ from wasmrt.limits import OAUTH_LOGIN_SECONDS
 if TYPE_CHECKING:
     from wasmrt.capabilities import AuthSection, OAuthConfig
     from wasmrt.cli._tools import FoundTool
-    from wasmrt.net import HttpDoor, Tokens
+    from wasmrt.egress import HttpDoor
+    from wasmrt.oauth import Tokens
     from wasmrt.secrets import OAuthState, SecretsStore
 
 
@@ -125,7 +126,7 @@ def _refuse_to_overwrite(
 
 
 def _log_in(door: HttpDoor, oauth: OAuthConfig, state: OAuthState, *, browser: bool) -> Tokens:
-    from wasmrt.net import Login, LoopbackCallback, TokenEndpoint
+    from wasmrt.oauth import Login, LoopbackCallback, TokenEndpoint
 
     if urlsplit(oauth.authorization_url).scheme != "https":
         raise ConfigurationError("the login's address must begin with https://")

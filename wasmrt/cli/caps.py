@@ -13,9 +13,10 @@ from wasmrt.cli._output import in_one_line, say, show, show_json, show_section
 from wasmrt.errors import SourceError
 
 if TYPE_CHECKING:
-    from wasmrt.capabilities import Capabilities, CapabilityFile
+    from wasmrt.capabilities import Capabilities
+    from wasmrt.capabilities.file import CapabilityFile
+    from wasmrt.egress import NetworkConfig
     from wasmrt.model import Decision
-    from wasmrt.net import NetworkConfig
 
 file_argument = click.argument("file", type=click.Path(path_type=Path))
 
@@ -41,7 +42,7 @@ def schema(as_json: bool) -> None:
     Example:
       wasmrt caps schema > capabilities.schema.json
     """
-    from wasmrt.capabilities import capability_schema
+    from wasmrt.capabilities.file import capability_schema
 
     show_json(capability_schema())
 
@@ -131,7 +132,7 @@ def explain(
 
 
 def _check_addresses(texts: tuple[str, ...]) -> None:
-    from wasmrt.capabilities import AddressClass, classify_address
+    from wasmrt.url import AddressClass, classify_address
 
     for text in texts:
         if classify_address(text) is AddressClass.UNREADABLE:
@@ -140,8 +141,8 @@ def _check_addresses(texts: tuple[str, ...]) -> None:
 
 def _tell_http(granted: Capabilities, method: str, url: str, resolves_to: tuple[str, ...], as_json: bool) -> int:
     """Decide a request with the operator's networks and host table, and say where they decided it."""
-    from wasmrt.catalog import find_places
-    from wasmrt.net import read_config_file
+    from wasmrt.config_file import read_config_file
+    from wasmrt.places import find_places
 
     file = find_places().config
     network = read_config_file(file).network
@@ -157,8 +158,8 @@ def _tell_http(granted: Capabilities, method: str, url: str, resolves_to: tuple[
 
 
 def _in_the_host_table(network: NetworkConfig, url: str) -> tuple[str, ...] | None:
-    from wasmrt.capabilities import InvalidUrlError, parse_url
-    from wasmrt.net import HostsResolver
+    from wasmrt.config_file import HostsResolver
+    from wasmrt.url import InvalidUrlError, parse_url
 
     if not isinstance(network.resolver, HostsResolver):
         return None
@@ -217,7 +218,7 @@ def fmt(file: Path, write: bool, as_json: bool) -> None:
       wasmrt caps fmt search.capabilities.json
       wasmrt caps fmt --write search.capabilities.json
     """
-    from wasmrt.capabilities import format_file
+    from wasmrt.capabilities.file import format_file
 
     text = format_file(_read(file))
     if not write:
@@ -253,7 +254,8 @@ def init(tool: str, as_json: bool) -> None:
     Example:
       wasmrt caps init ./search.wasm > search.capabilities.json
     """
-    from wasmrt.capabilities import Capabilities, as_tree, format_file, powers_of
+    from wasmrt.capabilities import Capabilities, powers_of
+    from wasmrt.capabilities.file import as_tree, format_file
 
     draft = Capabilities.none()
     needs = powers_of(_imports_of(tool))
@@ -296,7 +298,8 @@ def learn(tool: str, params: tuple[str, ...], user: str, workspace: Path | None,
       wasmrt caps learn ./search.wasm -- '{"query": "a"}' '{"query": "b"}'
       wasmrt caps learn ./count.wasm --workspace . -- '{"path": "notes/today.md"}'
     """
-    from wasmrt.capabilities import as_tree, format_file, propose
+    from wasmrt.capabilities import propose
+    from wasmrt.capabilities.file import as_tree, format_file
 
     denied = dict.fromkeys(d for text in params or ("{}",) for d in _denials(tool, text, user, workspace))
     for decision in denied:
@@ -340,7 +343,7 @@ def _imports_of(tool: str) -> list[str]:
 
 
 def _read(path: Path) -> CapabilityFile:
-    from wasmrt.capabilities import parse
-    from wasmrt.installer import read_capability_file
+    from wasmrt.capabilities.file import parse
+    from wasmrt.install import read_capability_file
 
     return parse(read_capability_file(path))

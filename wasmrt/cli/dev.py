@@ -94,7 +94,8 @@ def _round(project: Project, trial: Trial, events: Events) -> None:
 
 def _call(project: Project, params: str, trial: Trial, events: Events) -> None:
     from wasmrt.authoring import read_component, sidecar_of
-    from wasmrt.capabilities import Capabilities, parse
+    from wasmrt.capabilities import Capabilities
+    from wasmrt.capabilities.file import parse
     from wasmrt.cli._tools import open_runtime
 
     sidecar = sidecar_of(project)

@@ -17,7 +17,7 @@ from wasmrt.cli._output import show_columns, show_json, size_in_words
 from wasmrt.errors import ConfigurationError, InstallError, WasmrtError
 
 if TYPE_CHECKING:
-    from wasmrt.catalog import Places
+    from wasmrt.places import Places
 
 _THIS_RELEASE = 1_763_596_800  # November 2025: a clock before that is wrong, and certificates fail
 
@@ -53,7 +53,7 @@ def doctor(ctx: click.Context, attacking: bool, as_json: bool) -> None:
         if not attack(as_json):
             ctx.exit(FAILED)
         return
-    from wasmrt.catalog import find_places
+    from wasmrt.places import find_places
 
     places = find_places()
     checks = [_looked(name, look, places) for name, look in _CHECKS.items()]
@@ -77,7 +77,7 @@ def _looked(name: str, look: Callable[[Places], tuple[str, str]], places: Places
 def _versions(_: Places) -> tuple[str, str]:
     from importlib.metadata import version
 
-    from wasmrt.engine import VERSION
+    from wasmrt.guest.engine import VERSION
 
     return "ok", f"wasmrt {version('wasmrt')}, wasmtime {VERSION}, Python {platform.python_version()}"
 
@@ -87,7 +87,7 @@ def _machine(_: Places) -> tuple[str, str]:
 
 
 def _allocator(_: Places) -> tuple[str, str]:
-    from wasmrt.engine import Allocator, best_allocator
+    from wasmrt.guest.engine import Allocator, best_allocator
 
     found = best_allocator()
     if found == Allocator.POOLING:
@@ -129,7 +129,7 @@ def _folders(places: Places) -> tuple[str, str]:
 
 def _configuration(places: Places) -> tuple[str, str]:
     """Read the operator's file as the commands do that send requests; what it says of the network comes below."""
-    from wasmrt.net import read_config_file
+    from wasmrt.config_file import read_config_file
 
     read_config_file(places.config)
     if not places.config.exists():
@@ -141,7 +141,9 @@ def _configuration(places: Places) -> tuple[str, str]:
 
 def _network(places: Places) -> tuple[str, str]:
     from wasmrt.capabilities import RateLimitConfig
-    from wasmrt.net import HttpDoor, RateLimiter, read_config_file
+    from wasmrt.config_file import read_config_file
+    from wasmrt.egress import HttpDoor
+    from wasmrt.rates import RateLimiter
 
     try:
         network, storage = read_config_file(places.config)
@@ -160,7 +162,7 @@ def _network(places: Places) -> tuple[str, str]:
 
 
 def _cache(places: Places) -> tuple[str, str]:
-    from wasmrt.engine import DiskCache
+    from wasmrt.guest.engine import DiskCache
 
     folder = places.cache / "compiled"
     cache = DiskCache(folder, places.data / "cache.key")
@@ -173,7 +175,7 @@ def _cache(places: Places) -> tuple[str, str]:
 
 
 def _catalog(places: Places) -> tuple[str, str]:
-    from wasmrt.catalog import Catalog
+    from wasmrt.install import Catalog
 
     catalog = Catalog(places.data)
     tools = catalog.tools()
@@ -187,10 +189,9 @@ def _catalog(places: Places) -> tuple[str, str]:
 
 
 def _needed_secrets(places: Places) -> tuple[str, str]:
-    from wasmrt.capabilities import parse
-    from wasmrt.catalog import Catalog
+    from wasmrt.capabilities.file import parse
     from wasmrt.cli._missing import missing_secrets
-    from wasmrt.installer import granted_to
+    from wasmrt.install import Catalog, granted_to
 
     catalog = Catalog(places.data)
     lacking: list[str] = []

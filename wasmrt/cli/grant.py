@@ -26,9 +26,10 @@ def grant(name: str, grant: Path | None, yes: bool, as_json: bool) -> None:
       wasmrt grant search
       wasmrt grant search --grant narrower.json --yes
     """
-    from wasmrt.capabilities import diff, explain, format_file, merge, parse
-    from wasmrt.catalog import Catalog, find_places
-    from wasmrt.installer import granted_to, read_capability_file, request_of
+    from wasmrt.capabilities import diff, explain, merge
+    from wasmrt.capabilities.file import format_file, parse
+    from wasmrt.install import Catalog, granted_to, read_capability_file, request_of
+    from wasmrt.places import find_places
 
     catalog = Catalog(find_places().data)
     waiting = catalog.waiting(name)

@@ -72,8 +72,10 @@ def _prepared(found: FoundTool, runtime: WasmToolRuntime, measuring: bool) -> Pr
 
 
 def _report(found: FoundTool, prepared: PreparedTool) -> dict[str, Any]:
-    from wasmrt.capabilities import explain, parse
-    from wasmrt.schema import doc_comments, producers, wit_text
+    from wasmrt.capabilities import explain
+    from wasmrt.capabilities.file import parse
+    from wasmrt.component import doc_comments, producers
+    from wasmrt.schema import wit_text
 
     imports = imports_of(prepared)
     asked = None if found.sidecar is None else parse(found.sidecar).capabilities
@@ -107,7 +109,7 @@ def _report(found: FoundTool, prepared: PreparedTool) -> dict[str, Any]:
 
 def _not_callable(prepared: PreparedTool) -> list[dict[str, str | None]]:
     """Of a world that is not ours: the functions that are no tools, each with the reason."""
-    from wasmrt.installer import ANY_WORLD
+    from wasmrt.install import ANY_WORLD
     from wasmrt.schema import exported_functions
 
     if prepared.world != ANY_WORLD:
@@ -122,7 +124,7 @@ def _not_callable(prepared: PreparedTool) -> list[dict[str, str | None]]:
 
 def _missing(found: FoundTool) -> list[dict[str, Any]]:
     """The secrets that are not set; of a file, those that it asks for, since nothing was granted to it yet."""
-    from wasmrt.capabilities import parse
+    from wasmrt.capabilities.file import parse
 
     if found.sidecar is None:
         return []
@@ -131,7 +133,8 @@ def _missing(found: FoundTool) -> list[dict[str, Any]]:
 
 
 def _versions(name: str) -> list[dict[str, Any]]:
-    from wasmrt.catalog import Catalog, find_places
+    from wasmrt.install import Catalog
+    from wasmrt.places import find_places
 
     kept = ("number", "digest", "installed_at", "active")
     versions = Catalog(find_places().data).versions(name)

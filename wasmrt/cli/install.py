@@ -18,8 +18,7 @@ from wasmrt.limits import COMPONENT_MAX_BYTES, COMPONENT_WARN_BYTES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from wasmrt.catalog import ToolVersion
-    from wasmrt.installer import Installer, Proposal, Reading
+    from wasmrt.install import Installer, Proposal, Reading, ToolVersion
 
 
 @click.command("install")
@@ -60,9 +59,9 @@ def install(
       wasmrt install ./search.wasm --name find --capabilities mine.json --yes
       wasmrt install ./search.wasm --grant narrower.json
     """
-    from wasmrt.catalog import Catalog, find_places
     from wasmrt.cli._reading import read_tool
-    from wasmrt.installer import FileSource, Installer, WasmValidator, read_capability_file
+    from wasmrt.install import Catalog, FileSource, Installer, WasmValidator, read_capability_file
+    from wasmrt.places import find_places
 
     if "://" in source:
         raise SourceError("a tool can be installed from a file only", hint="download it first, and its sidecar")
@@ -111,7 +110,7 @@ def _agree_to_shadow(name: str, *, may_ask: bool) -> None:
 
 
 def _missing(proposal: Proposal) -> list[MissingSecret]:
-    from wasmrt.capabilities import parse
+    from wasmrt.capabilities.file import parse
 
     sidecar = proposal.draft.sidecar
     if sidecar is None:

@@ -18,7 +18,8 @@ def list(as_json: bool) -> None:
       wasmrt list
       wasmrt list --json
     """
-    from wasmrt.catalog import Catalog, find_places
+    from wasmrt.install import Catalog
+    from wasmrt.places import find_places
 
     tools = Catalog(find_places().data).tools()
     if as_json:

@@ -23,7 +23,8 @@ def remove(name: str, yes: bool, as_json: bool) -> None:
       wasmrt remove search
       wasmrt remove search --yes --json
     """
-    from wasmrt.catalog import Catalog, find_places
+    from wasmrt.install import Catalog
+    from wasmrt.places import find_places
 
     catalog = Catalog(find_places().data)
     if not yes:

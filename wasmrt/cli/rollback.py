@@ -24,8 +24,8 @@ def rollback(name: str, number: int | None, as_json: bool) -> None:
       wasmrt rollback search --to 3
     """
     from wasmrt.capabilities import diff
-    from wasmrt.catalog import Catalog, find_places
-    from wasmrt.installer import granted_to
+    from wasmrt.install import Catalog, granted_to
+    from wasmrt.places import find_places
 
     catalog = Catalog(find_places().data)
     before = granted_to(catalog.get(name))

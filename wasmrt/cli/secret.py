@@ -220,7 +220,7 @@ def test_secret(ctx: click.Context, name: str, tool: str, capabilities: Path | N
       wasmrt secret test example_token --tool search
     """
     from wasmrt.cli._door import auth_section, call_for, open_door, store
-    from wasmrt.net import HttpFailure, HttpRequest
+    from wasmrt.egress import HttpFailure, HttpRequest
     from wasmrt.secrets import checked_name
 
     found, name = find_with_login(tool, capabilities), checked_name(name)

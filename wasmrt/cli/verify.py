@@ -24,7 +24,8 @@ def verify(ctx: click.Context, name: str | None, as_json: bool) -> None:
       wasmrt verify
       wasmrt verify search --json
     """
-    from wasmrt.catalog import Catalog, find_places
+    from wasmrt.install import Catalog
+    from wasmrt.places import find_places
 
     catalog = Catalog(find_places().data)
     findings = catalog.verify(name)

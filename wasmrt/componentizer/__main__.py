@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 from wasmrt.componentizer import componentize
-from wasmrt.engine import wat2wasm
 from wasmrt.errors import WasmrtError
+from wasmrt.guest.engine import wat2wasm
 
 
 def main(arguments: list[str]) -> int:

@@ -34,8 +34,8 @@ from wasmrt.model import Decision, LogEntry, LogLevel, Usage
 
 if TYPE_CHECKING:
     from wasmrt.capabilities import Capabilities
+    from wasmrt.egress import SecretsView
     from wasmrt.leaks import LeakScanner
-    from wasmrt.net import SecretsView
 
 Part = TypeVar("Part")
 LOG_OVERLAP_BYTES = 8192

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from wasmrt.context._context import CallContext
+    from wasmrt.egress import SecretsView
     from wasmrt.leaks import LeakDetector
-    from wasmrt.net import SecretsView
 
 
 class HttpDoor(Protocol):
-    """wasmrt.net's door: judges, sends and scrubs one request, or raises `HttpFailure`; `open` waits for the head."""
+    """The gateway: checks, sends and scrubs one request, or raises `HttpFailure`; `open` waits for the head."""
 
     networks: Any
     """Those that the operator exempts from the judging of addresses."""

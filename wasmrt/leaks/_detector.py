@@ -235,7 +235,7 @@ class LeakDetector:
     `rules` are added to those that ship with wasmrt; `overrides` names the action of a rule, or of a rule in one
     direction. A primed scanner warns of `unopened-content` that is packed over the limits; every scanner warns of
     `unjudged-content` that is made of more look-alikes than a scan may weigh. Both are overridden likewise.
-    `kernel` makes an instance of a WebAssembly module from its text, as `wasmrt.engine.make_kernel` does: with it,
+    `kernel` makes an instance of a WebAssembly module from its text, as the engine's `make_kernel` does: with it,
     large texts are searched for secrets of a call several times as fast. It changes nothing of what is found.
 
     Raises:

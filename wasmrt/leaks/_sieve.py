@@ -35,7 +35,7 @@ _HELD, _PACKED = 1, 2
 
 
 class Kernel(Protocol):
-    """An instance of a WebAssembly module, for one thread at a time. See `wasmrt.engine.make_kernel`."""
+    """An instance of a WebAssembly module, for one thread at a time. See `wasmrt.guest.engine.make_kernel`."""
 
     def write(self, at: int, data: bytes | memoryview, /) -> None: ...
     def call(self, name: str, /, *numbers: int) -> int: ...

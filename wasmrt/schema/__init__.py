@@ -4,24 +4,50 @@ This room decides what a tool's params look like to an agent and whether they fi
 it trusts no schema: a guest's own never reaches the network, a file or unbounded work.
 """
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING
 
 from wasmrt._lazy import lazy
 
 if TYPE_CHECKING:
-    from wasmrt.schema._docs import DOCS_SECTION, OWN_DOCS_SECTION, doc_comments
-    from wasmrt.schema._forms import function_schema, result_schema, type_schema, unsupported
-    from wasmrt.schema._names import ExportedFunction, declared_name, exported_functions
-    from wasmrt.schema._problems import params_problem
-    from wasmrt.schema._producers import producers
-    from wasmrt.schema._read import to_values
-    from wasmrt.schema._render import Provider, provider_schema, render
-    from wasmrt.schema._validator import Validator, coerce, schema_problem
-    from wasmrt.schema._wit import wit_text
-    from wasmrt.schema._write import failure_text, split_result, to_json
+    from wasmrt.schema._forms import (
+        function_schema,
+        result_schema,
+        type_schema,
+        unsupported,
+    )
+    from wasmrt.schema._names import (
+        ExportedFunction,
+        declared_name,
+        exported_functions,
+    )
+    from wasmrt.schema._problems import (
+        params_problem,
+    )
+    from wasmrt.schema._read import (
+        to_values,
+    )
+    from wasmrt.schema._render import (
+        Provider,
+        provider_schema,
+        render,
+    )
+    from wasmrt.schema._validator import (
+        Validator,
+        coerce,
+        schema_problem,
+    )
+    from wasmrt.schema._wit import (
+        wit_text,
+    )
+    from wasmrt.schema._write import (
+        failure_text,
+        split_result,
+        to_json,
+    )
 
 _LATER = {
-    "_docs": ("DOCS_SECTION", "OWN_DOCS_SECTION", "doc_comments"),
     "_forms": (
         "function_schema",
         "result_schema",
@@ -34,7 +60,6 @@ _LATER = {
         "exported_functions",
     ),
     "_problems": ("params_problem",),
-    "_producers": ("producers",),
     "_read": ("to_values",),
     "_render": (
         "Provider",
@@ -55,19 +80,15 @@ _LATER = {
 }
 
 __all__ = [
-    "DOCS_SECTION",
-    "OWN_DOCS_SECTION",
     "ExportedFunction",
     "Provider",
     "Validator",
     "coerce",
     "declared_name",
-    "doc_comments",
     "exported_functions",
     "failure_text",
     "function_schema",
     "params_problem",
-    "producers",
     "provider_schema",
     "render",
     "result_schema",

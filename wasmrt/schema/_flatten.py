@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from wasmrt.engine import plain
+from wasmrt.component import plain
 from wasmrt.schema._inline import ANNOTATIONS
 
 MAX_FORMS = 50

@@ -24,7 +24,7 @@ import json
 import re
 from typing import Any
 
-from wasmrt.engine import (
+from wasmrt.component import (
     EnumType,
     FlagsType,
     FuncType,

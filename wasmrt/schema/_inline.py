@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from wasmrt.engine import plain
+from wasmrt.component import plain
 from wasmrt.limits import KIB, MAX_JSON_DEPTH, MAX_SCHEMA_BYTES, MAX_SCHEMA_DEPTH, MAX_SCHEMA_PARTS
 
 # JSON Schema 2020-12, sections 10 and 11, and what drafts 4 to 2019-09 had besides.

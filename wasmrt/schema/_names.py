@@ -7,9 +7,9 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass
 
-from wasmrt.engine import ComponentType, FuncType, plain
+from wasmrt.component import ComponentType, FuncType, plain
+from wasmrt.component._docs import Docs, doc_of
 from wasmrt.limits import MAX_DESCRIPTION_BYTES
-from wasmrt.schema._docs import Docs, doc_of
 from wasmrt.schema._forms import unsupported
 
 MAX_TOOL_NAME = 64

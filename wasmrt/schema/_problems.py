@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from wasmrt.engine import plain
+from wasmrt.component import plain
 from wasmrt.schema._words import field_path, names, nearest, shown
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from struct import Struct
 from typing import Any
 
-from wasmrt.engine import (
+from wasmrt.component import (
     Case,
     EnumType,
     Err,

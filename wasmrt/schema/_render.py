@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from wasmrt.engine import plain
+from wasmrt.component import plain
 from wasmrt.errors import ConfigurationError, InvalidComponentError
 from wasmrt.schema._flatten import flattened
 from wasmrt.schema._forms import NON_FINITE

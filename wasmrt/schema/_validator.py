@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from wasmrt.engine import plain
+from wasmrt.component import plain
 from wasmrt.errors import InvalidComponentError, InvalidParametersError
 from wasmrt.limits import KIB
 from wasmrt.schema._inline import SchemaError, inlined, read_schema

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import count
 
-from wasmrt.engine import (
+from wasmrt.component import (
     ComponentType,
     EnumType,
     FlagsType,
@@ -24,7 +24,7 @@ from wasmrt.engine import (
     VariantType,
     WitType,
 )
-from wasmrt.schema._docs import Docs, doc_of
+from wasmrt.component._docs import Docs, doc_of
 
 _KEYWORDS = frozenset({
     "as", "async", "bool", "borrow", "char", "constructor", "enum", "error-context", "export", "f32", "f64", "flags",

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from itertools import islice
 from typing import Any
 
-from wasmrt.engine import plain
+from wasmrt.component import plain
 
 MAX_SHOWN_BYTES = 60
 MAX_NAMES = 20

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from wasmrt.engine import (
+from wasmrt.component import (
     Err,
     FlagsType,
     FuncType,

@@ -58,7 +58,7 @@ def _unfit_for_a_field(value: str) -> str | None:
 
 
 def _fits_a_path(value: str) -> bool:
-    from wasmrt.capabilities import InvalidUrlError, parse_url
+    from wasmrt.url import InvalidUrlError, parse_url
 
     try:
         parse_url("https://a.invalid/{it}").with_placeholder("it", value)

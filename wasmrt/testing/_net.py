@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from wasmrt.capabilities import Capabilities
-from wasmrt.engine import make_kernel
+from wasmrt.egress import ResolveError, SecretsView
+from wasmrt.guest.engine import make_kernel
 from wasmrt.leaks import LeakDetector, LeakScanner
 from wasmrt.limits import MAX_HTTP_REQUESTS
 from wasmrt.model import Decision
-from wasmrt.net import ResolveError, SecretsView
 from wasmrt.secrets import DEFAULT_USER, UserSecrets
 from wasmrt.testing._secrets import MemorySecrets
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from wasmrt.engine import wat2wasm
 from wasmrt.errors import DeadlineExceededError, ToolError, WasmrtError
+from wasmrt.guest.engine import wat2wasm
 from wasmrt.limits import ResourceLimits
 from wasmrt.model import ToolOutput
 from wasmrt.runtime import WasmToolRuntime

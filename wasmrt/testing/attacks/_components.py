@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from wasmrt.engine import wat2wasm
 from wasmrt.errors import (
     ComponentTooLargeError,
     CoreModuleError,
@@ -15,6 +14,7 @@ from wasmrt.errors import (
     UnknownWorldError,
     WasmrtError,
 )
+from wasmrt.guest.engine import wat2wasm
 from wasmrt.limits import COMPONENT_MAX_BYTES
 from wasmrt.testing.attacks._attack import Attack
 from wasmrt.testing.attacks._build import Body, tool

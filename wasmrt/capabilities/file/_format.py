@@ -1,0 +1,109 @@
+"""Writes a capability file in its one spelling: known order, defaults left out, a line for each allowlist entry."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from typing import Any
+
+from wasmrt.capabilities._auth import AuthSection
+from wasmrt.capabilities._model import Capabilities
+from wasmrt.capabilities._powers import HttpCapability, RateLimitConfig, WorkspaceCapability
+from wasmrt.capabilities.file._model import CapabilityFile
+
+_WIDTH = 110
+
+
+def format_file(file: CapabilityFile | Capabilities) -> str:
+    """Return the text that `parse` reads back as the same value, with a newline at its end."""
+    return f"{_write(as_tree(file), 0)}\n"
+
+
+def as_tree(file: CapabilityFile | Capabilities) -> dict[str, Any]:
+    """The file as JSON-ready data, in the order written."""
+    if isinstance(file, Capabilities):
+        return _powers(file)
+    tree: dict[str, Any] = {}
+    if "$schema" in file.sections:
+        tree["$schema"] = file.sections["$schema"]
+    for key in ("description", "version", "wit_version"):
+        if (value := getattr(file, key)) is not None:
+            tree[key] = value
+    tree |= _powers(file.capabilities)
+    if file.auth is not None:
+        tree["auth"] = _auth(file.auth)
+    return tree | {key: value for key, value in file.sections.items() if key != "$schema"}
+
+
+def _powers(capabilities: Capabilities) -> dict[str, Any]:
+    tree: dict[str, Any] = {}
+    if capabilities.http is not None:
+        tree["http"] = _http(capabilities.http)
+    if capabilities.workspace_read is not None:
+        tree["workspace"] = _workspace(capabilities.workspace_read)
+    if capabilities.secrets is not None:
+        tree["secrets"] = {"allowed_names": list(capabilities.secrets.allowed_names)}
+    if (invoke := capabilities.tool_invoke) is not None:
+        tree["tool_invoke"] = {"aliases": dict(invoke.aliases)} | _rate(invoke.rate_limit)
+    if overrides := capabilities.limits.overrides():
+        tree["limits"] = {name: _as_json(name, value) for name, value in overrides.items()}
+    return tree
+
+
+def _http(http: HttpCapability) -> dict[str, Any]:
+    tree: dict[str, Any] = {"allowlist": [entry.as_dict() for entry in http.allowlist]}
+    if http.credentials:
+        tree["credentials"] = {mapping.name: mapping.as_dict() for mapping in http.credentials}
+    return tree | _rate(http.rate_limit) | _changed(http, "max_request_bytes", "max_response_bytes", "timeout_seconds")
+
+
+def _workspace(workspace: WorkspaceCapability) -> Any:
+    return True if "" in workspace.allowed_prefixes else {"allowed_prefixes": list(workspace.allowed_prefixes)}
+
+
+def _rate(rate: RateLimitConfig) -> dict[str, Any]:
+    changed = _changed(rate, "requests_per_minute", "requests_per_hour")
+    return {"rate_limit": changed} if changed else {}
+
+
+def _auth(auth: AuthSection) -> dict[str, Any]:
+    names = [f.name for f in fields(auth) if f.name not in ("oauth", "validation_endpoint")]
+    tree = _changed(auth, *names)
+    for key in ("oauth", "validation_endpoint"):
+        if (part := getattr(auth, key)) is not None:
+            tree[key] = _changed(part, *(f.name for f in fields(part)))
+    return tree
+
+
+def _changed(owner: Any, *names: str) -> dict[str, Any]:
+    """The fields that differ from their defaults, tuples as lists."""
+    defaults = {f.name: f.default for f in fields(owner)}
+    values = {name: getattr(owner, name) for name in names if getattr(owner, name) != defaults[name]}
+    return {name: _as_json(name, value) for name, value in values.items()}
+
+
+def _as_json(name: str, value: Any) -> Any:
+    if isinstance(value, tuple):
+        return dict(value) if name in ("extra_params", "headers") else list(value)
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _depth(value: Any) -> int:
+    if not isinstance(value, (dict, list)):
+        return 0
+    members = value.values() if isinstance(value, dict) else value
+    return 1 + max((_depth(member) for member in members), default=0)
+
+
+def _write(value: Any, indent: int) -> str:
+    flat = json.dumps(value, ensure_ascii=False)
+    if not isinstance(value, (dict, list)) or not value:
+        return flat
+    if indent > 2 and _depth(value) <= 2 and indent + len(flat) < _WIDTH:
+        return flat
+    inner, pad = " " * (indent + 2), " " * indent
+    if isinstance(value, list):
+        lines = [f"{inner}{_write(item, indent + 2)}" for item in value]
+        return "[\n" + ",\n".join(lines) + f"\n{pad}]"
+    lines = [f"{inner}{json.dumps(key, ensure_ascii=False)}: {_write(item, indent + 2)}" for key, item in value.items()]
+    return "{\n" + ",\n".join(lines) + f"\n{pad}}}"

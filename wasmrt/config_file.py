@@ -1,0 +1,199 @@
+"""The operator's configuration file: for the command line, which has no other way to a `NetworkConfig`."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from wasmrt.egress._model import NetworkConfig
+from wasmrt.egress._resolver import Resolver, SystemResolver
+from wasmrt.errors import ConfigFileError, ConfigurationError
+from wasmrt.limits import MAX_CONFIG_FILE_BYTES
+from wasmrt.url import AddressClass, InvalidUrlError, classify_address, parse_url
+
+_SECTION = "network"
+
+
+class HostsResolver:
+    """Answers from an operator's table first, like a hosts file; every answer is judged like any other."""
+
+    def __init__(self, hosts: Mapping[str, Sequence[str]], rest: Resolver) -> None:
+        self._hosts = {name.lower(): tuple(addresses) for name, addresses in hosts.items()}
+        self._rest = rest
+
+    def known(self, host: str) -> tuple[str, ...] | None:
+        """Return what the table says of a host, or None where it says nothing."""
+        return self._hosts.get(host)
+
+    def resolve(self, host: str, port: int, *, timeout_seconds: float) -> tuple[str, ...]:
+        known = self.known(host)
+        return known if known is not None else self._rest.resolve(host, port, timeout_seconds=timeout_seconds)
+
+
+class OperatorConfig(NamedTuple):
+    """What the configuration file says; at its defaults, what its absence says."""
+
+    network: NetworkConfig
+    rate_limit_storage: str | None = None
+    """Of `WasmRuntimeConfig`: a redis:// URL, which may hold a password."""
+
+
+def read_config_file(path: Path) -> OperatorConfig:
+    """Read `path`, a TOML file; one that is absent, or has no `[network]` table, leaves everything at its default.
+
+    Raises:
+        ConfigFileError: the file cannot be read, a section or key in it is not known, or a value cannot be used;
+            with every mistake of the file, once it is TOML.
+    """
+    try:
+        with path.open("rb") as file:
+            text = file.read(MAX_CONFIG_FILE_BYTES + 1)
+    except FileNotFoundError:
+        return OperatorConfig(NetworkConfig())
+    except OSError as error:
+        raise ConfigFileError(str(path), f"it cannot be read ({error.strerror})", hint="check who owns it") from error
+    if len(text) > MAX_CONFIG_FILE_BYTES:
+        raise ConfigFileError(
+            str(path),
+            f"it has more than {MAX_CONFIG_FILE_BYTES} bytes",
+            hint=f"keep the [{_SECTION}] section and little else",
+        )
+    problems = _Problems()
+    values = _values(_section(_parsed(path, text), problems), path.parent, problems)
+    problems.check(path)
+    storage = values.pop("rate_limit_storage", None)
+    return OperatorConfig(NetworkConfig(**values), storage)
+
+
+class _Problems:
+    """What is wrong with a file, in the file's order: a key, what is wrong with it, and the next step."""
+
+    def __init__(self) -> None:
+        self._found: list[tuple[str, str, str | None]] = []
+
+    def add(self, key: str, wrong: str, hint: str | None) -> None:
+        self._found.append((key, wrong, hint))
+
+    def check(self, path: Path) -> None:
+        """Raise what was found, if anything was."""
+        if not self._found:
+            return
+        listed = tuple((key, f"{wrong}; {hint}" if hint else wrong) for key, wrong, hint in self._found)
+        if len(listed) == 1:
+            ((key, wrong, hint),) = self._found
+            raise ConfigFileError(str(path), f"{key} {wrong}", problems=listed, hint=hint)
+        every = "; ".join(f"{key} {wrong}" for key, wrong, _ in self._found)
+        raise ConfigFileError(str(path), f"{len(listed)} mistakes: {every}", problems=listed)
+
+
+def _parsed(path: Path, text: bytes) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text.decode())
+    except UnicodeDecodeError as error:
+        line = text.count(b"\n", 0, error.start) + 1
+        raise ConfigFileError(str(path), f"line {line} is not UTF-8", hint="save the file as UTF-8") from error
+    except tomllib.TOMLDecodeError as error:
+        what, _, place = str(error).removesuffix(")").rpartition(" (at ")
+        last = text.count(b"\n") + 1
+        where = place if place.startswith("line") else f"line {last}, the last,"
+        raise ConfigFileError(
+            str(path),
+            f"{where} is not TOML ({what[:1].lower()}{what[1:]})",
+            hint='write [network], and below it lines like ca_file = "/etc/my-ca.pem"',
+        ) from error
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, brackets in brackets
+        hint = f"keep to the keys that are known: {', '.join(_READERS)}"
+        raise ConfigFileError(str(path), "it holds a value that nothing could mean", hint=hint) from error
+
+
+def _section(tree: dict[str, Any], problems: _Problems) -> dict[str, Any]:
+    """Return the `[network]` table; whatever else the file holds is a mistake."""
+    for name, value in tree.items():
+        if name == _SECTION and not isinstance(value, dict):
+            problems.add(name, "must be a section", f"write [{_SECTION}] in a line of its own, and its keys below")
+        elif name in _READERS:
+            problems.add(name, "stands outside of its section", f"move it below a line that says [{_SECTION}]")
+        elif name != _SECTION:
+            shown = f"[{name}]" if isinstance(value, dict) else name
+            problems.add(shown, "is not known", f"all that the file may hold is a section [{_SECTION}]")
+    section = tree.get(_SECTION, {})
+    return section if isinstance(section, dict) else {}
+
+
+def _values(section: dict[str, Any], folder: Path, problems: _Problems) -> dict[str, Any]:
+    """Read every value by itself, so that each tells its mistake."""
+    values: dict[str, Any] = {}
+    for key, value in section.items():
+        name = f"{_SECTION}.{key}"
+        if key not in _READERS:
+            near = get_close_matches(key, _READERS, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(_READERS)}"
+            problems.add(name, "is not known", hint)
+            continue
+        try:
+            values |= _READERS[key](value, folder)
+        except ConfigurationError as error:
+            problems.add(name, error.message.removeprefix(f"{key} "), error.hint)
+    return values
+
+
+def _network_setting(key: str) -> Callable[[Any, Path], dict[str, Any]]:
+    def read(value: Any, _: Path) -> dict[str, Any]:
+        given = {key: value}
+        NetworkConfig(**given)  # raises for this one alone
+        return given
+
+    return read
+
+
+def _ca_file(value: Any, folder: Path) -> dict[str, Any]:
+    if not isinstance(value, str):
+        raise ConfigurationError("ca_file must be a path", hint='write it like ca_file = "/etc/my-ca.pem"')
+    # SECURITY: a relative path counts from the file that holds it, not from where the command happens to be started.
+    return _network_setting("ca_file")(folder / value, folder)
+
+
+def _hosts(value: Any, _: Path) -> dict[str, Any]:
+    hint = 'write it like hosts = { "api.internal" = ["10.0.0.5"] }'
+    if not isinstance(value, dict):
+        raise ConfigurationError("hosts must be a table of names and their addresses", hint=hint)
+    for name, addresses in value.items():
+        if not _is_host(name):
+            raise ConfigurationError(f"hosts has {name!r:.80}, which is not the name of a host", hint=hint)
+        if not isinstance(addresses, list) or not addresses or not all(map(_is_address, addresses)):
+            raise ConfigurationError(f"hosts must give {name!r:.80} a list of IP addresses", hint=hint)
+    return {"resolver": HostsResolver(value, SystemResolver())}
+
+
+def _is_host(name: str) -> bool:
+    try:
+        return parse_url(f"https://{name}/").host == name.lower()
+    except InvalidUrlError:
+        return False
+
+
+def _is_address(text: object) -> bool:
+    return isinstance(text, str) and classify_address(text) is not AddressClass.UNREADABLE
+
+
+def _rate_limit_storage(value: Any, _: Path) -> dict[str, Any]:
+    if not isinstance(value, str) or not value.startswith(("redis://", "rediss://")):
+        # It may hold a password and stays out of the message.
+        raise ConfigurationError(
+            "rate_limit_storage must be a URL of Redis",
+            hint='write it like "redis://127.0.0.1:6379/0", or rediss:// for TLS',
+        )
+    return {"rate_limit_storage": value}
+
+
+_READERS: dict[str, Callable[[Any, Path], dict[str, Any]]] = {
+    "unsafe_allowed_networks": _network_setting("unsafe_allowed_networks"),
+    "ca_file": _ca_file,
+    "hosts": _hosts,
+    "max_connections": _network_setting("max_connections"),
+    "connect_timeout_seconds": _network_setting("connect_timeout_seconds"),
+    "rate_limit_storage": _rate_limit_storage,
+}

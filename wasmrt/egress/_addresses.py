@@ -1,0 +1,33 @@
+"""From a host to the addresses that may be dialled."""
+
+from __future__ import annotations
+
+import time
+from ipaddress import IPv4Network, IPv6Network
+
+from wasmrt.capabilities import judge_addresses, judge_host
+from wasmrt.egress._resolver import ResolveError, Resolver
+from wasmrt.model import Decision, Reason
+from wasmrt.url import ParsedUrl
+
+
+def judged_addresses(
+    url: ParsedUrl, networks: tuple[IPv4Network | IPv6Network, ...], resolver: Resolver, ends_at: float
+) -> tuple[tuple[str, ...], Decision]:
+    """Resolve once and judge every answer; no address where the decision is a refusal.
+
+    SECURITY: what is returned is what will be dialled. Nobody asks for the name a second time.
+    """
+    if (refused := judge_host(url, networks)) is not None:
+        return (), refused
+    if url.address is not None:
+        # `judge_host` has judged it.
+        return (str(url.address),), Decision(True, Reason.ALLOWED, "a literal address", None, "http", url.origin)
+    try:
+        left = max(0.0, ends_at - time.monotonic())
+        addresses = resolver.resolve(url.host, url.port, timeout_seconds=left)
+    except ResolveError as error:
+        hint = "check its spelling, and that this machine is online and can look names up"
+        return (), Decision(False, Reason.NO_ADDRESS, error.message, hint, "http", url.origin)
+    decision = judge_addresses(addresses, networks, url.origin)
+    return (addresses if decision.allowed else ()), decision

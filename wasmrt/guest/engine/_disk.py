@@ -1,0 +1,206 @@
+"""Compiled code on disk: keyed by content, authenticated, atomic, size-capped, safe between processes.
+
+SECURITY: loading an artifact runs it. Every file carries a keyed BLAKE3 over its cache key and its bytes, made with a
+secret of this installation that lives outside the cache folder; the bytes that were checked are the bytes that
+are loaded. A file that does not verify is reported once, removed and never loaded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from pathlib import Path
+
+from blake3 import blake3
+
+from wasmrt.guest.engine import _ffi
+from wasmrt.guest.engine._config import EngineConfig
+from wasmrt.limits import MIB
+
+DEFAULT_CACHE_BYTES = 1024 * MIB
+_MAC_BYTES = 32
+_KEY_BYTES = 32
+_SUFFIX = ".cwasm"
+
+
+class DiskCache:
+    """One folder of artifacts. A folder that cannot be used is said once; calls then go on uncached."""
+
+    def __init__(self, folder: Path, key_file: Path, *, max_bytes: int = DEFAULT_CACHE_BYTES) -> None:
+        self.folder = folder
+        self._max_bytes = max_bytes
+        self._said: set[str] = set()
+        self.problem: str | None = None
+        """Why nothing can be kept, in a sentence."""
+        self._key = self._prepare(key_file)
+
+    @property
+    def usable(self) -> bool:
+        return self._key is not None
+
+    def load(self, key: str) -> bytes | None:
+        """The authenticated artifact stored under `key`, or None."""
+        if self._key is None:
+            return None
+        path = self._path(key)
+        try:
+            blob = _read(path, max_bytes=self._max_bytes + _MAC_BYTES)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self._say(f"the compile cache cannot be read ({error.strerror}); compiling without it")
+            return None
+        mac, artifact = blob[:_MAC_BYTES], blob[_MAC_BYTES:]
+        if not _same(mac, self._mac(key, artifact)):
+            self._say(f"the cached code {path.name} is not what was written; it was removed and is compiled again")
+            with contextlib.suppress(OSError):
+                path.unlink()
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(path)
+        return artifact
+
+    def store(self, key: str, artifact: bytes) -> None:
+        """Write an artifact; a full or read-only disk is said once and forgiven."""
+        if self._key is None:
+            return
+        try:
+            new = _new_file(self.folder, self._mac(key, artifact), artifact)
+            try:
+                new.replace(self._path(key))
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    new.unlink()
+                raise
+            self._evict()
+        except OSError as error:
+            self._say(f"the compile cache cannot be written ({error.strerror}); this tool stays uncached")
+
+    def _path(self, key: str) -> Path:
+        return self.folder / (blake3(key.encode()).hexdigest() + _SUFFIX)
+
+    def _mac(self, key: str, artifact: bytes) -> bytes:
+        assert self._key is not None
+        return blake3(key.encode() + b"\0", key=self._key).update(artifact).digest(_MAC_BYTES)
+
+    def _evict(self) -> None:
+        entries = []
+        for entry in os.scandir(self.folder):
+            if entry.name.endswith(_SUFFIX):
+                with contextlib.suppress(OSError):
+                    found = entry.stat(follow_symlinks=False)
+                    entries.append((found.st_mtime, found.st_size, entry.path))
+        total = sum(size for _, size, _ in entries)
+        for _, size, path in sorted(entries):
+            if total <= self._max_bytes:
+                return
+            with contextlib.suppress(OSError):
+                Path(path).unlink()
+            total -= size
+
+    def _prepare(self, key_file: Path) -> bytes | None:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            return _installation_key(key_file)
+        except OSError as error:
+            self.problem = f"the compile cache cannot be used ({error.strerror}); every start compiles again"
+            self._say(self.problem)
+            return None
+
+    def _say(self, sentence: str) -> None:
+        if sentence not in self._said:
+            self._said.add(sentence)
+            import logging  # slow to import, and a healthy cache says nothing
+
+            logging.getLogger("wasmrt.guest.engine").warning(sentence)
+
+
+def _installation_key(path: Path) -> bytes:
+    """The installation's own key, made on first use. Two processes that race end with the same one."""
+    try:
+        key = _read_key(path)
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        new = _new_file(path.parent, os.urandom(_KEY_BYTES))
+        try:
+            with contextlib.suppress(FileExistsError):
+                os.link(new, path)  # unlike replace, the first writer wins
+        finally:
+            new.unlink()
+        key = _read_key(path)
+    return key
+
+
+def _read_key(path: Path) -> bytes:
+    """SECURITY: whoever can choose the key, or read it, can have code of their own loaded from the cache."""
+    key = _read(path, max_bytes=_KEY_BYTES, private=True)
+    if len(key) != _KEY_BYTES:
+        raise OSError(0, f"{path.name} is not a key; remove it to start a new cache")
+    return key
+
+
+def _read(path: Path, *, max_bytes: int, private: bool = False) -> bytes:
+    """Read a regular file: never a pipe that nobody writes to, a device without an end or a link elsewhere."""
+    flags = os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    try:
+        handle = os.open(path, flags)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OSError(0, f"{path.name} is a symbolic link; remove it") from error
+        raise
+    with os.fdopen(handle, "rb") as file:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(0, f"{path.name} is not a regular file; remove it")
+        if private and hasattr(os, "geteuid"):
+            if found.st_uid != os.geteuid():
+                raise OSError(0, f"{path.name} belongs to another user; remove it")
+            if found.st_mode & 0o077:
+                raise OSError(0, f"{path.name} can be read or written by other users; remove it")
+        if found.st_size > max_bytes:
+            raise OSError(0, f"{path.name} is larger than it can be; remove it")
+        return file.read(found.st_size)
+
+
+def _new_file(folder: Path, *parts: bytes) -> Path:
+    """A private file under a name nobody has, written whole or not there at all."""
+    path = folder / f".new-{os.urandom(8).hex()}"
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            for part in parts:
+                file.write(part)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            path.unlink()
+        raise
+    return path
+
+
+def _same(ours: bytes, theirs: bytes) -> bool:
+    # Compared as digests under a key nobody knows, so that timing tells nothing about either.
+    key = os.urandom(32)
+    return blake3(ours, key=key).digest() == blake3(theirs, key=key).digest()
+
+
+def cache_key(digest: str, config: EngineConfig) -> str:
+    """What an artifact is good for: these bytes, this engine, this configuration, this processor."""
+    return "|".join((digest, _ffi.VERSION, config.key, _processor()))
+
+
+def _processor() -> str:
+    try:
+        with Path("/proc/cpuinfo").open("rb") as file:  # the first processor's block names every feature
+            return blake3(_stable(file.read(8192))).hexdigest()
+    except OSError:
+        import platform
+
+        return platform.processor() or platform.machine()
+
+
+def _stable(text: bytes) -> bytes:
+    block = text.partition(b"\n\n")[0]
+    moving = (b"cpu MHz", b"bogomips", b"BogoMIPS", b"apicid", b"initial apicid", b"core id", b"processor\t")
+    return b"\n".join(line for line in block.splitlines() if not line.startswith(moving))

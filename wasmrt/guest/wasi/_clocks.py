@@ -1,0 +1,68 @@
+"""`wasi:clocks@0.2` over the call's clock, real or logical: monotonic, wall, and a timezone that is always UTC."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from wasmrt.guest.engine import HostInterface
+from wasmrt.guest.wasi._streams import Pollable, subscribe
+from wasmrt.limits import CLOCK_RESOLUTION_NS
+
+if TYPE_CHECKING:
+    from wasmrt.context import CallContext
+
+_SECOND = 1_000_000_000
+
+
+def _monotonic(ctx: CallContext) -> int:
+    # SECURITY: coarse on purpose; a fine timer is what cache-timing attacks need.
+    return ctx.clock.monotonic_ns() // CLOCK_RESOLUTION_NS * CLOCK_RESOLUTION_NS
+
+
+def _resolution(_ctx: CallContext) -> int:
+    return CLOCK_RESOLUTION_NS
+
+
+def _subscribe_instant(ctx: CallContext, when: int) -> int:
+    # Rounded up, so that a guest that slept until `when` never reads an earlier time.
+    return subscribe(ctx, Pollable(-(-when // CLOCK_RESOLUTION_NS) * CLOCK_RESOLUTION_NS))
+
+
+def _subscribe_duration(ctx: CallContext, nanoseconds: int) -> int:
+    return _subscribe_instant(ctx, ctx.clock.monotonic_ns() + nanoseconds)
+
+
+def datetime(nanoseconds: int) -> dict[str, int]:
+    """The record `datetime` of Unix nanoseconds."""
+    return {"seconds": nanoseconds // _SECOND, "nanoseconds": nanoseconds % _SECOND}
+
+
+def _wall(ctx: CallContext) -> dict[str, int]:
+    return datetime(ctx.clock.now_ns() // CLOCK_RESOLUTION_NS * CLOCK_RESOLUTION_NS)
+
+
+def _wall_resolution(_ctx: CallContext) -> dict[str, int]:
+    return datetime(CLOCK_RESOLUTION_NS)
+
+
+def _utc(_ctx: CallContext, _when: dict[str, int]) -> dict[str, Any]:
+    return {"utc-offset": 0, "name": "UTC", "in-daylight-saving-time": False}
+
+
+def _utc_offset(_ctx: CallContext, _when: dict[str, int]) -> int:
+    return 0
+
+
+INTERFACES = (
+    HostInterface(
+        "wasi:clocks/monotonic-clock@0.2.0",
+        {
+            "now": _monotonic,
+            "resolution": _resolution,
+            "subscribe-instant": _subscribe_instant,
+            "subscribe-duration": _subscribe_duration,
+        },
+    ),
+    HostInterface("wasi:clocks/wall-clock@0.2.0", {"now": _wall, "resolution": _wall_resolution}),
+    HostInterface("wasi:clocks/timezone@0.2.0", {"display": _utc, "utc-offset": _utc_offset}),
+)

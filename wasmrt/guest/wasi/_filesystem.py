@@ -1,0 +1,170 @@
+"""`wasi:filesystem@0.2`: the granted workspace as `/`, read-only; without a grant no path leads anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+from wasmrt.component import Err, Ok
+from wasmrt.guest.engine import HostInterface
+from wasmrt.guest.wasi._files import File, Folder, Listing, Node, list_folder, open_path, refuse_write
+from wasmrt.guest.wasi._handles import Handles, drop_handle
+from wasmrt.guest.wasi._streams import BytesStream, IoError
+from wasmrt.limits import MAX_STREAM_CHUNK_BYTES
+
+if TYPE_CHECKING:
+    from wasmrt.context import CallContext
+
+_WRITES = (
+    "write-via-stream append-via-stream set-size set-times write create-directory-at set-times-at link-at "
+    "remove-directory-at rename-at symlink-at unlink-file-at"
+)
+
+
+def _error_code(ctx: CallContext, rep: int) -> str | None:
+    return ctx.part(Handles).get(rep, IoError).file_code
+
+
+def _directories(ctx: CallContext) -> list[tuple[int, str]]:
+    if ctx.services.workspace is None:
+        return []
+    return [(ctx.part(Handles).add(Folder("")), "/")]
+
+
+def _descriptor(ctx: CallContext, rep: int) -> Node:
+    return ctx.part(Handles).get(rep, Node)
+
+
+def _find(ctx: CallContext, rep: int, path: str) -> Node | Err:
+    base = _descriptor(ctx, rep)
+    return open_path(ctx, base.path, path) if isinstance(base, Folder) else Err("not-directory")
+
+
+def _open_at(
+    ctx: CallContext, rep: int, _follow: frozenset[str], path: str, how: frozenset[str], flags: frozenset[str]
+) -> Ok | Err:
+    if how & {"create", "exclusive", "truncate"} or flags & {"write", "mutate-directory"}:
+        return refuse_write(ctx, path)
+    found = _find(ctx, rep, path)
+    if isinstance(found, Err):
+        return found
+    if "directory" in how and isinstance(found, File):
+        return Err("not-directory")
+    return Ok(ctx.part(Handles).add(found))
+
+
+def _read_via_stream(ctx: CallContext, rep: int, offset: int) -> Ok | Err:
+    file = _descriptor(ctx, rep)
+    if not isinstance(file, File):
+        return Err("is-directory")
+    return Ok(ctx.part(Handles).add(BytesStream(file.content, offset)))
+
+
+def _read(ctx: CallContext, rep: int, length: int, offset: int) -> Ok | Err:
+    file = _descriptor(ctx, rep)
+    if not isinstance(file, File):
+        return Err("is-directory")
+    chunk = file.content[offset : offset + min(length, MAX_STREAM_CHUNK_BYTES)]
+    return Ok((chunk, offset + len(chunk) >= len(file.content)))
+
+
+def _kind(thing: Node) -> str:
+    return "directory" if isinstance(thing, Folder) else "regular-file"
+
+
+def _status(thing: Node) -> Ok:
+    return Ok(
+        {
+            "type": _kind(thing),
+            "link-count": 1,
+            "size": len(thing.content) if isinstance(thing, File) else 0,
+            "data-access-timestamp": None,
+            "data-modification-timestamp": None,
+            "status-change-timestamp": None,
+        }
+    )
+
+
+def _hash(thing: Node) -> Ok:
+    digest = blake2b(thing.path.encode("utf-8", "replace"), digest_size=16).digest()
+    return Ok({"lower": int.from_bytes(digest[:8], "little"), "upper": int.from_bytes(digest[8:], "little")})
+
+
+def _at(of: Callable[[Node], Ok]) -> Callable[..., Ok | Err]:
+    def answer(ctx: CallContext, rep: int, _follow: frozenset[str], path: str) -> Ok | Err:
+        found = _find(ctx, rep, path)
+        return found if isinstance(found, Err) else of(found)
+
+    return answer
+
+
+def _read_directory(ctx: CallContext, rep: int) -> Ok | Err:
+    folder = _descriptor(ctx, rep)
+    if not isinstance(folder, Folder):
+        return Err("not-directory")
+    listing = list_folder(ctx, folder)
+    return listing if isinstance(listing, Err) else Ok(ctx.part(Handles).add(listing))
+
+
+def _next_entry(ctx: CallContext, rep: int) -> Ok:
+    return Ok(next(ctx.part(Handles).get(rep, Listing).entries, None))
+
+
+def _same(ctx: CallContext, rep: int, other: int) -> bool:
+    return _descriptor(ctx, rep).path == _descriptor(ctx, other).path
+
+
+def _refused(method: str) -> Callable[..., Err]:
+    def refuse(ctx: CallContext, rep: int, *_: Any) -> Err:
+        return refuse_write(ctx, f"{method} in {_descriptor(ctx, rep).path or '/'}")
+
+    return refuse
+
+
+def _flags(ctx: CallContext, rep: int) -> Ok:
+    _descriptor(ctx, rep)
+    return Ok(frozenset(("read",)))
+
+
+def _no_link(ctx: CallContext, rep: int, _path: str) -> Err:
+    _descriptor(ctx, rep)
+    return Err("invalid")
+
+
+def _harmless(ctx: CallContext, rep: int, *_: Any) -> Ok:
+    _descriptor(ctx, rep)
+    return Ok()
+
+
+_METHODS: dict[str, Callable[..., Any]] = {
+    "open-at": _open_at,
+    "read-via-stream": _read_via_stream,
+    "read": _read,
+    "get-flags": _flags,
+    "get-type": lambda ctx, rep: Ok(_kind(_descriptor(ctx, rep))),
+    "stat": lambda ctx, rep: _status(_descriptor(ctx, rep)),
+    "stat-at": _at(_status),
+    "metadata-hash": lambda ctx, rep: _hash(_descriptor(ctx, rep)),
+    "metadata-hash-at": _at(_hash),
+    "is-same-object": _same,
+    "read-directory": _read_directory,
+    "readlink-at": _no_link,
+    "advise": _harmless,
+    "sync": _harmless,
+    "sync-data": _harmless,
+    **{method: _refused(method) for method in _WRITES.split()},
+}
+
+INTERFACES = (
+    HostInterface(
+        "wasi:filesystem/types@0.2.0",
+        {
+            "filesystem-error-code": _error_code,
+            **{f"[method]descriptor.{name}": function for name, function in _METHODS.items()},
+            "[method]directory-entry-stream.read-directory-entry": _next_entry,
+        },
+        {"descriptor": drop_handle, "directory-entry-stream": drop_handle},
+    ),
+    HostInterface("wasi:filesystem/preopens@0.2.0", {"get-directories": _directories}),
+)

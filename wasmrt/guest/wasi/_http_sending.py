@@ -1,0 +1,110 @@
+"""`wasi:http/outgoing-handler@0.2`: from a request to its response, through the guarded door.
+
+`handle` promises a response and sends nothing. The request leaves, whole, when the guest asks its future for the
+response after it has finished the body; that call then blocks until the head of the response is here, within the
+call's deadline. The response's body is read as the guest reads it. A redirect is a response like any other.
+
+SECURITY: a request's body is never streamed out. Credentials leave with the head, and the head leaves only after all
+that the guest wrote was scanned: what is found in a body's last byte must not find the first ones gone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wasmrt.component import Case, Err, Ok
+from wasmrt.guest.wasi._handles import Handles
+from wasmrt.guest.wasi._http_bodies import OpenAnswers, Receiving
+from wasmrt.guest.wasi._http_errors import DENIED, NO_URL, error_code
+from wasmrt.guest.wasi._http_fields import Fields
+from wasmrt.guest.wasi._http_request import Options, Request
+from wasmrt.guest.wasi._refusals import record
+from wasmrt.guest.wasi._streams import NEVER_NS, Pollable
+from wasmrt.model import Decision, Reason
+
+if TYPE_CHECKING:
+    from wasmrt.context import CallContext
+
+
+class Response:
+    def __init__(self, status: int, fields: Fields, body: Receiving) -> None:
+        self.status = status
+        self.fields = fields
+        self.body: Receiving | None = body
+
+
+class Future(Pollable):
+    """A response to come: ready as soon as the request can be sent."""
+
+    __slots__ = ("request", "seconds", "taken", "url")
+
+    def __init__(self, request: Request, url: str, seconds: float | None) -> None:
+        super().__init__()
+        self.request = request
+        self.url = url
+        self.seconds = seconds
+        self.taken = False
+
+    def due(self) -> int:
+        body = self.request.body
+        return 0 if body is None or body.closed else NEVER_NS
+
+
+def handle(ctx: CallContext, rep: int, options: int | None) -> Ok | Err:
+    handles = ctx.part(Handles)
+    request = handles.get(rep, Request)
+    handles.drop(rep)
+    seconds = None
+    if options is not None:
+        seconds = handles.get(options, Options).seconds
+        handles.drop(options)
+    url = request.url
+    if url is None:
+        return Err(NO_URL)
+    refused = _refusal(ctx, request.verb, url)
+    if refused is not None:
+        record(ctx, refused)
+        return Err(DENIED)
+    return Ok(handles.add(Future(request, url, seconds)))
+
+
+def get_response(ctx: CallContext, rep: int) -> Ok | Err | None:
+    future = ctx.part(Handles).get(rep, Future)
+    if future.due():
+        return None
+    if future.taken:
+        return Err()
+    future.taken = True
+    return Ok(_send(ctx, future))
+
+
+def _refusal(ctx: CallContext, verb: str, url: str) -> Decision | None:
+    """What is known before anything is sent: nothing was granted, or there is no network to grant."""
+    if ctx.grant.http is None:
+        networks = () if ctx.services.http is None else ctx.services.http.networks
+        return ctx.grant.explain_http(verb, url, unsafe_allowed_networks=networks)
+    if ctx.services.http is None:
+        rule = "this runtime has no network"
+        return Decision(False, Reason.NOT_GRANTED, rule, "give WasmRuntimeConfig a network", "http", verb)
+    return None
+
+
+def _send(ctx: CallContext, future: Future) -> Ok | Err:
+    from wasmrt.egress import HttpFailure, HttpRequest
+
+    body, fields = future.request.body, future.request.fields
+    if body is not None and not body.finished:
+        return Err(Case("connection-terminated"))
+    content = None if body is None or not body.content else bytes(body.content)
+    door, http = ctx.services.http, ctx.grant.http
+    assert door is not None and http is not None  # no future is given out without them
+    asked = HttpRequest(future.request.verb, future.url, fields.as_text(), content, future.seconds)
+    try:
+        answer = door.open(ctx, asked)
+        receiving = Receiving(answer, http)
+        ctx.part(OpenAnswers).add(ctx, receiving)
+    except HttpFailure as failure:
+        ctx.check()  # a deadline that passed on the wire ends the call
+        return Err(error_code(failure, http))
+    shown = Fields([(name, value.encode("latin-1", "replace")) for name, value in answer.headers])
+    return Ok(ctx.part(Handles).add(Response(answer.status, shown, receiving)))

@@ -1,0 +1,116 @@
+"""Streams and pollables as Python objects: what the interfaces of `wasi:io` hand out numbers for.
+
+Nothing here blocks on its own: waiting goes through the call's clock, which ends at the call's deadline.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wasmrt.component import Case, Err, Ok
+from wasmrt.guest.wasi._handles import Handles, Pollables
+from wasmrt.limits import MAX_STREAM_CHUNK_BYTES
+
+if TYPE_CHECKING:
+    from wasmrt.context import CallContext
+
+CLOSED = Err(Case("closed"))
+NEVER_NS = 2**65
+"""Due when the guest itself has done something, and not before: later than any time a clock can be asked for."""
+
+
+class Pollable:
+    """Ready from `due_ns` of the guest's monotonic clock on; 0 is always ready."""
+
+    __slots__ = ("_due_ns",)
+
+    def __init__(self, due_ns: int = 0) -> None:
+        self._due_ns = due_ns
+
+    def due(self) -> int:
+        return self._due_ns
+
+
+class IoError:
+    """What a failed stream operation leaves behind: a text, and its package's word where it has one."""
+
+    __slots__ = ("file_code", "http_code", "text")
+
+    def __init__(self, text: str, *, file_code: str | None = None, http_code: Case | None = None) -> None:
+        self.text = text
+        self.file_code = file_code
+        self.http_code = http_code
+
+
+class InputStream:
+    """At its end from the start: standard input, and the base of what can be read."""
+
+    def read(self, ctx: CallContext, count: int) -> bytes | Err:
+        """At most `count` bytes, or the stream error."""
+        return CLOSED
+
+    def pollable(self) -> Pollable:
+        return Pollable()
+
+
+class BytesStream(InputStream):
+    """Bytes that are already here, from an offset on."""
+
+    def __init__(self, content: bytes, offset: int = 0) -> None:
+        self._content = content
+        self._offset = offset
+
+    def read(self, ctx: CallContext, count: int) -> bytes | Err:
+        if self._offset >= len(self._content):
+            return CLOSED
+        chunk = self._content[self._offset : self._offset + count]
+        self._offset += len(chunk)
+        return chunk
+
+
+class OutputStream:
+    """Takes everything at once; the base of what can be written."""
+
+    def write(self, ctx: CallContext, data: bytes) -> Ok | Err:
+        raise NotImplementedError
+
+
+def failed(ctx: CallContext, error: IoError) -> Err:
+    """A stream error that carries an error resource."""
+    return Err(Case("last-operation-failed", ctx.part(Handles).add(error)))
+
+
+def subscribe(ctx: CallContext, pollable: Pollable) -> int:
+    return ctx.part(Pollables).add(pollable)
+
+
+def read(ctx: CallContext, rep: int, count: int) -> Ok | Err:
+    """`[method]input-stream.read` and its blocking twin: no stream of ours is ever half ready."""
+    data = ctx.part(Handles).get(rep, InputStream).read(ctx, min(count, MAX_STREAM_CHUNK_BYTES))
+    return data if isinstance(data, Err) else Ok(data)
+
+
+def skip(ctx: CallContext, rep: int, count: int) -> Ok | Err:
+    answer = read(ctx, rep, count)
+    return Ok(len(answer.value)) if isinstance(answer, Ok) else answer
+
+
+def write(ctx: CallContext, rep: int, data: bytes) -> Ok | Err:
+    """Write at most one chunk; more breaks the contract of `check-write`, and is an error of the stream."""
+    if len(data) > MAX_STREAM_CHUNK_BYTES:
+        return failed(ctx, IoError(f"a write may hold {MAX_STREAM_CHUNK_BYTES} bytes, see check-write"))
+    return ctx.part(Handles).get(rep, OutputStream).write(ctx, data)
+
+
+def write_zeroes(ctx: CallContext, rep: int, count: int) -> Ok | Err:
+    if count > MAX_STREAM_CHUNK_BYTES:
+        return failed(ctx, IoError(f"a write may hold {MAX_STREAM_CHUNK_BYTES} bytes, see check-write"))
+    return write(ctx, rep, bytes(count))
+
+
+def splice(ctx: CallContext, rep: int, source: int, count: int) -> Ok | Err:
+    answer = read(ctx, source, count)
+    if isinstance(answer, Err):
+        return answer
+    written = write(ctx, rep, answer.value)
+    return Ok(len(answer.value)) if isinstance(written, Ok) else written

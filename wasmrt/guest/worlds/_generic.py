@@ -1,0 +1,50 @@
+"""Any other world: every exported function with plain types is a tool, its schema made from its WIT types."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from wasmrt.component import doc_comments
+from wasmrt.errors import GuestError
+from wasmrt.guest.engine import Export, Linker, Sandbox
+from wasmrt.guest.worlds._spec import ToolSpec
+from wasmrt.limits import MAX_TOOLS_PER_COMPONENT
+from wasmrt.schema import exported_functions, failure_text, function_schema, split_result, to_values
+
+
+@dataclass(frozen=True, slots=True)
+class PlainWorld:
+    """A component that was never written for wasmrt. It is not run to be described: its types say everything."""
+
+    exports: dict[str, Export]
+    specs: tuple[ToolSpec, ...]
+    name: str = "plain functions"
+
+    @property
+    def converts_slowly(self) -> bool:
+        return any(export.converts_slowly for export in self.exports.values())
+
+    def describe(self, _sandbox: Sandbox, _name: str) -> list[ToolSpec]:
+        return list(self.specs)
+
+    def run(self, sandbox: Sandbox, tool: ToolSpec, params: str, context: str | None) -> str:
+        export = self.exports[tool.name]
+        answer = sandbox.call(export, *to_values(export.type, json.loads(params)))
+        succeeded, value = split_result(export.type, answer)
+        if not succeeded:
+            raise GuestError(failure_text(value))
+        return json.dumps(value, ensure_ascii=False)
+
+
+def plain_world(linker: Linker, data: bytes) -> PlainWorld | None:
+    """The plain world of a component, with the doc comments in its bytes; None where JSON can call no function."""
+    exports: dict[str, Export] = {}
+    specs: list[ToolSpec] = []
+    for function in exported_functions(linker.component.type, docs=doc_comments(data)):
+        if function.problem is not None or len(specs) >= MAX_TOOLS_PER_COMPONENT:
+            continue
+        path = (function.interface, function.function) if function.interface else (function.function,)
+        exports[function.tool] = Export(linker, path, function.type)
+        specs.append(ToolSpec(function.tool, function.description, function_schema(function.type)))
+    return PlainWorld(exports, tuple(specs)) if specs else None

@@ -1,0 +1,250 @@
+"""What is installed: versions by name, each with its digest, what it asks for and what it was granted.
+
+A component is stored before the row that names it, and removed after: whatever is cut off in between leaves the
+old catalog or the new one. Writers exclude each other; readers never wait for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from wasmrt.errors import GrantRequiredError, InstallError, IntegrityError, NotInstalledError
+from wasmrt.install._components import ComponentFolder
+from wasmrt.install._index import Index
+from wasmrt.install._model import Draft, Finding, Listed, ToolVersion
+from wasmrt.install._rows import (
+    activate,
+    digests,
+    drop_oldest,
+    drop_waiting,
+    insert,
+    is_same,
+    version_of,
+    version_rows,
+)
+
+
+class Catalog:
+    """The installed tools of one data folder. Making one touches nothing on disk."""
+
+    def __init__(self, data: Path) -> None:
+        self._index = Index(data)
+        self._components = ComponentFolder(data)
+
+    def tools(self) -> tuple[Listed, ...]:
+        """Every tool's active version, by name."""
+        if not self._index.exists:
+            return ()
+        with self._index.reading() as db:
+            rows = db.execute(
+                "SELECT v.name, v.number, v.digest, v.size_bytes, v.world, v.description, t.waiting "
+                "FROM tool t JOIN version v ON v.name = t.name AND v.number = t.active ORDER BY t.name"
+            ).fetchall()
+        return tuple(map(Listed._make, rows))
+
+    def has(self, name: str) -> bool:
+        """Whether a tool of that name is installed."""
+        if not self._index.exists:
+            return False
+        with self._index.reading() as db:
+            return db.execute("SELECT 1 FROM tool WHERE name = ?", (name,)).fetchone() is not None
+
+    def get(self, name: str, number: int | None = None) -> ToolVersion:
+        """Return one version, the active one unless `number` says otherwise.
+
+        Raises:
+            NotInstalledError: there is no such tool or version.
+        """
+        versions = self.versions(name)
+        for version in versions:
+            if version.active if number is None else version.number == number:
+                return version
+        known = ", ".join(str(v.number) for v in versions)
+        raise NotInstalledError(f"{name} has no version {number}", hint=f"its versions are {known}")
+
+    def waiting(self, name: str) -> ToolVersion | None:
+        """The update of `name` that waits for a grant."""
+        return next((v for v in reversed(self.versions(name)) if v.grant is None), None)
+
+    def versions(self, name: str) -> tuple[ToolVersion, ...]:
+        """Every version of a tool, oldest first.
+
+        Raises:
+            NotInstalledError: there is no such tool.
+        """
+        rows: list[Any] = []
+        if self._index.exists:
+            with self._index.reading() as db:
+                rows = version_rows(db, name)
+        if not rows:
+            raise NotInstalledError(f"no tool named {name!r} is installed", hint=self._nearest(name))
+        return tuple(version_of(row) for row in rows)
+
+    def read(self, version: ToolVersion) -> bytes:
+        """Return a version's component, checked against its digest.
+
+        Raises:
+            IntegrityError: the stored bytes are not what was installed.
+        """
+        return self._components.read(version.digest, version.name, size_bytes=version.size_bytes)
+
+    def add(self, draft: Draft, data: bytes, grant: str | None, *, replaces: int | None = None) -> ToolVersion:
+        """Store a new version: active at once with a grant, else waiting for one while the old one stays.
+
+        Of more than 16 versions the oldest are forgotten. What is already there, byte for byte and grant for grant,
+        is returned as it is. `replaces` is the active version that the decision was made about, 0 for none.
+
+        Raises:
+            GrantRequiredError: the tool's first version comes without a grant.
+            InstallError: the catalog cannot be written, or another version became active meanwhile.
+        """
+        with self._index.writing() as db:
+            self._components.prepare()
+            self._components.clear_incoming()
+            rows = [version_of(row) for row in version_rows(db, draft.name)]
+            if not rows and grant is None:
+                raise GrantRequiredError(
+                    f"{draft.name} is not installed: nobody has granted what it asks for",
+                    hint="answer the question in a terminal, or pass --yes",
+                )
+            for known in rows:
+                if is_same(known, draft) and known.grant == grant and (known.active or grant is None):
+                    self._components.write(data, draft.digest)  # installing it again repairs it
+                    return known
+            waited = next((v.number for v in rows if v.grant is None and is_same(v, draft)), None)
+            if replaces is not None and replaces != next((v.number for v in rows if v.active), 0):
+                raise InstallError(
+                    f"another version of {draft.name} was installed meanwhile", code="changed", hint="look at it again"
+                )
+            self._components.write(data, draft.digest)
+            # What waits and is granted now keeps its number.
+            number = waited or max((v.number for v in rows), default=0) + 1
+            # One update waits at a time: a newer one takes its place.
+            drop_waiting(db, draft.name)
+            insert(db, draft, number, grant)
+            if grant is None:
+                db.execute("UPDATE tool SET waiting = ? WHERE name = ?", (number, draft.name))
+            else:
+                activate(db, draft.name, number)
+            drop_oldest(db, draft.name)
+            kept = [version_of(row) for row in version_rows(db, draft.name)]
+        self._forget({v.digest for v in rows} - {v.digest for v in kept})
+        return kept[-1]
+
+    def grant(self, name: str, number: int, grant: str) -> ToolVersion:
+        """Give a waiting version its grant and make it the active one.
+
+        Raises:
+            NotInstalledError: there is no such version.
+            InstallError: it does not wait for a grant.
+            IntegrityError: its stored bytes are not what was fetched.
+        """
+        self.read(self.get(name, number))
+        with self._index.writing() as db:
+            changed = db.execute(
+                "UPDATE version SET granted = ? WHERE name = ? AND number = ? AND granted IS NULL",
+                (grant, name, number),
+            ).rowcount
+            if changed:
+                activate(db, name, number)
+        if not changed:
+            raise InstallError(f"version {number} of {name} does not wait for a grant")
+        return self.get(name)
+
+    def rollback(self, name: str, number: int | None = None) -> ToolVersion:
+        """Make an older version the active one: the one before the active one unless `number` says which.
+
+        Raises:
+            NotInstalledError: there is no such tool or version.
+            GrantRequiredError: that version was never granted.
+            IntegrityError: its stored bytes are not what was installed.
+        """
+        target = self.get(name, number) if number is not None else self._previous(name)
+        if target.grant is None:
+            raise GrantRequiredError(
+                f"version {target.number} of {name} was never granted", hint=f"wasmrt grant {name}"
+            )
+        self.read(target)
+        with self._index.writing() as db:
+            known = db.execute("SELECT 1 FROM version WHERE name = ? AND number = ?", (name, target.number))
+            if known.fetchone() is None:
+                raise NotInstalledError(f"{name} was removed meanwhile")
+            db.execute("UPDATE tool SET active = ? WHERE name = ?", (target.number, name))
+        return self.get(name)
+
+    def remove(self, name: str) -> tuple[ToolVersion, ...]:
+        """Remove a tool with all its versions, and return them.
+
+        Raises:
+            NotInstalledError: there is no such tool.
+        """
+        versions = self.versions(name)
+        with self._index.writing() as db:
+            db.execute("DELETE FROM tool WHERE name = ?", (name,))
+            db.execute("DELETE FROM version WHERE name = ?", (name,))
+        self._forget(v.digest for v in versions)
+        return versions
+
+    def verify(self, name: str | None = None) -> tuple[Finding, ...]:
+        """Check the stored bytes of one tool's versions, or of every tool's.
+
+        Raises:
+            NotInstalledError: there is no such tool.
+        """
+        if name is not None:
+            return tuple(self._check(v.name, v.number, v.digest, v.size_bytes) for v in self.versions(name))
+        if not self._index.exists:
+            return ()
+        with self._index.reading() as db:
+            rows = db.execute("SELECT name, number, digest, size_bytes FROM version ORDER BY name, number").fetchall()
+        return tuple(self._check(*row) for row in rows)
+
+    def sweep(self) -> int:
+        """Remove components that no version names, left by an install that was cut off; return how many."""
+        if not self._index.exists:
+            return 0
+        with self._index.reading() as db:
+            known = digests(db)
+        if not self._components.strays(known) and not self._components.has_incoming():
+            return 0  # nothing to do, and a folder that cannot be written is no reason to fail
+        with self._index.writing() as db:
+            self._components.prepare()
+            self._components.clear_incoming()
+            # Asked again: what looked stray a moment ago may be what somebody has just installed.
+            strays = self._components.strays(digests(db))
+            for digest in strays:
+                self._components.remove(digest)
+        return len(strays)
+
+    def _check(self, name: str, number: int, digest: str, size_bytes: int) -> Finding:
+        try:
+            self._components.read(digest, name, size_bytes=size_bytes)
+        except (IntegrityError, InstallError) as problem:
+            return Finding(name, number, digest, problem.message)
+        return Finding(name, number, digest)
+
+    def _previous(self, name: str) -> ToolVersion:
+        versions = self.versions(name)
+        active = next(v.number for v in versions if v.active)
+        older = [v for v in versions if v.number < active and v.grant is not None]
+        if not older:
+            raise NotInstalledError(f"{name} has no version before {active}", hint=f"wasmrt inspect {name}")
+        return older[-1]
+
+    def _forget(self, unused: Iterable[str]) -> None:
+        """Remove the components that no row names any more. Its own transaction: the rows are already gone."""
+        candidates = set(unused)
+        if not candidates:
+            return
+        with self._index.writing() as db:
+            for digest in candidates:
+                if db.execute("SELECT 1 FROM version WHERE digest = ?", (digest,)).fetchone() is None:
+                    self._components.remove(digest)
+
+    def _nearest(self, name: str) -> str:
+        from difflib import get_close_matches  # only on the way to an error
+
+        near = get_close_matches(name, [tool.name for tool in self.tools()], n=1)
+        return f"did you mean {near[0]}?" if near else "wasmrt list shows what is installed"

@@ -1,0 +1,52 @@
+"""Where an installation keeps its things: per-user folders, or everything under WASMRT_HOME."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from wasmrt.errors import ConfigurationError
+
+HOME_VARIABLE = "WASMRT_HOME"
+
+
+class Places(NamedTuple):
+    """The data and the cache folder; neither has to exist yet."""
+
+    data: Path
+    """The catalog, the secrets file, the keys and the operator's configuration file."""
+    cache: Path
+    """Compiled code: may be deleted at any time."""
+
+    @property
+    def catalog(self) -> Path:
+        """The catalog's index: where it does not exist, nothing is installed."""
+        return self.data / "catalog.sqlite3"
+
+    @property
+    def config(self) -> Path:
+        """The operator's configuration file, which need not exist: `wasmrt.config_file` reads it."""
+        return self.data / "config.toml"
+
+
+def find_places(environ: Mapping[str, str] | None = None) -> Places:
+    """Find this user's folders; WASMRT_HOME puts both under one folder.
+
+    Raises:
+        ConfigurationError: WASMRT_HOME is set to a relative path.
+    """
+    home = (os.environ if environ is None else environ).get(HOME_VARIABLE)
+    if home:
+        root = Path(home)
+        if not root.is_absolute():
+            raise ConfigurationError(
+                f"{HOME_VARIABLE} must be an absolute path", hint=f"export {HOME_VARIABLE}=$PWD/the-folder"
+            )
+        return Places(root / "data", root / "cache")
+    import platformdirs  # costs more than the rest of this room, and WASMRT_HOME does without
+
+    return Places(
+        platformdirs.user_data_path("wasmrt", appauthor=False), platformdirs.user_cache_path("wasmrt", appauthor=False)
+    )
