@@ -14,7 +14,7 @@ import wasmtime
 
 from tests.border.conftest import Start
 from wasmrt import Capabilities, CredentialLocation, CredentialMapping, EndpointPattern, HttpCapability, ToolError
-from wasmrt.net import NetworkConfig
+from wasmrt.egress import NetworkConfig
 from wasmrt.secrets import Secret
 from wasmrt.testing import FakeResolver, MemorySecrets, ScriptedServer, http_response
 from wasmrt.testing.attacks import Body, tool
