@@ -95,7 +95,7 @@ def test_sixty_four_sleepers_of_one_user_all_end_at_their_deadlines() -> None:
         for thread in threads:
             thread.join()
         assert [type(end) for end in ends] == [DeadlineExceededError] * 64
-        assert runtime.path.admission.running == 0
+        until(lambda: runtime.path.admission.running == 0)  # the last guests are put away behind their callers
 
 
 def test_a_user_at_the_cap_waits_and_is_served_when_a_permit_comes_free() -> None:
