@@ -1,4 +1,4 @@
-"""The values that pass between rooms: frozen, plain, without behaviour beyond their own rendering.
+"""The values that pass between packages: frozen, plain, without behaviour beyond their own rendering.
 
 Named tuples: every call makes some, and a dataclass takes seven times as long to define at every start.
 """

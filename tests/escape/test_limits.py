@@ -110,7 +110,7 @@ def test_sixty_four_sleepers_hold_up_nobody_else() -> None:
         ]
         for thread in threads:
             thread.start()
-        until(lambda: runtime.path.admission.running == 64)
+        until(lambda: runtime.pipeline.admission.running == 64)
         assert honest.execute({}, user="awake").result == {"ok": True}
         assert errors == []
     for thread in threads:
@@ -146,7 +146,7 @@ def test_closing_the_runtime_ends_every_call_with_a_typed_error() -> None:
     ]
     for thread in threads:
         thread.start()
-    until(lambda: runtime.path.admission.running == 2)
+    until(lambda: runtime.pipeline.admission.running == 2)
     runtime.close()
     for thread in threads:
         thread.join(5)
