@@ -10,13 +10,11 @@ from wasmrt.capabilities import (
     EndpointPattern,
     HttpCapability,
     ToolLimits,
-    diff,
-    explain,
     merge,
     propose,
-    review,
 )
 from wasmrt.capabilities.file import CapabilityFile, format_file, parse
+from wasmrt.capabilities.sentences import diff, explain, review
 from wasmrt.errors import WasmrtError
 from wasmrt.limits import ResourceLimits
 from wasmrt.model import Reason
@@ -175,7 +173,7 @@ def test_every_refusal_has_a_rule_and_a_next_step(given_capabilities, text, answ
 def test_every_capability_can_be_said_and_reviewed(given_capabilities):
     said = explain(given_capabilities)
     assert said[-1].startswith("may not do anything")
-    assert all(remark.sentence for remark in review(CapabilityFile(capabilities=given_capabilities)))
+    assert all(warning.message for warning in review(CapabilityFile(capabilities=given_capabilities)))
 
 
 def test_overlapping_entries_merge_to_what_they_share():

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from wasmrt.capabilities import Capabilities, explain, powers_of, review
+from wasmrt.capabilities import Capabilities, capabilities_of
 from wasmrt.capabilities.file import parse
+from wasmrt.capabilities.sentences import explain, review
 from wasmrt.install import ANY_WORLD, WasmValidator
 from wasmrt.runtime import WasmToolRuntime
 from wasmrt.schema import exported_functions, unsupported
@@ -51,7 +52,7 @@ def judge(runtime: WasmToolRuntime, name: str, data: bytes, sidecar: bytes | Non
     tool = runtime.prepare(name, data, asked)
     imports = _functions(tool, of="imports")
     denied = _denied(imports, asked)
-    remarks = [] if file is None else [f"{remark.path}: {remark.sentence}" for remark in review(file)]
+    remarks = [] if file is None else [f"{remark.path}: {remark.message}" for remark in review(file)]
     unused = [] if file is None else _unused(imports, asked)
     return Verdict(
         size_bytes=len(data),
@@ -84,7 +85,7 @@ def _uncallable(tool: PreparedTool) -> list[str]:
 
 def _denied(imports: tuple[str, ...], asked: Capabilities) -> tuple[str, ...]:
     said = []
-    for power, name in powers_of(imports).items():
+    for power, name in capabilities_of(imports).items():
         section = _ASKED.get(power)
         if section is None:
             said.append(f"{name}: no capability file can allow {power}")
@@ -94,7 +95,7 @@ def _denied(imports: tuple[str, ...], asked: Capabilities) -> tuple[str, ...]:
 
 
 def _unused(imports: tuple[str, ...], asked: Capabilities) -> list[str]:
-    needed = powers_of(imports)
+    needed = capabilities_of(imports)
     return [
         f"{power}: it is asked for, and the component imports nothing that uses it"
         for power, section in _ASKED.items()

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from wasmrt.capabilities._cover import endpoint_within, name_within, prefix_within
-from wasmrt.capabilities._endpoint import EndpointPattern
-from wasmrt.capabilities._merge import widest
-from wasmrt.capabilities._model import Capabilities
-from wasmrt.capabilities.file._model import CapabilityFile
-from wasmrt.capabilities.file._parse import parse
+from wasmrt.capabilities._capabilities import Capabilities
+from wasmrt.capabilities.lattice import endpoint_within, name_within, prefix_within, widest
+from wasmrt.capabilities.model import EndpointPattern
 from wasmrt.errors import CapabilityFileError
 from wasmrt.model import Decision
 
@@ -21,7 +18,7 @@ def propose(decisions: Iterable[Decision]) -> Capabilities:
 
     What no capability file can allow, such as a private address or a broken URL, is left out.
     """
-    asked = [file.capabilities for d in decisions if not d.allowed and (file := _read(d.hint)) is not None]
+    asked = [added for d in decisions if not d.allowed and (added := _read(d.hint)) is not None]
     entries = [entry for one in asked if one.http for entry in one.http.allowlist]
     prefixes = [prefix for one in asked if one.workspace_read for prefix in one.workspace_read.allowed_prefixes]
     names = [name for one in asked if one.secrets for name in one.secrets.allowed_names]
@@ -44,7 +41,7 @@ def _with_shared_methods(entries: Iterable[EndpointPattern]) -> list[EndpointPat
     return widest((place.with_methods(*used) for place, used in methods.items()), endpoint_within)
 
 
-def _read(hint: str | None) -> CapabilityFile | None:
+def _read(hint: str | None) -> Capabilities | None:
     """The capability file that holds nothing but a hint's line; None where the hint is a step of another kind."""
     if hint is None:
         return None
@@ -61,6 +58,6 @@ def _read(hint: str | None) -> CapabilityFile | None:
     else:
         return None
     try:
-        return parse(text)
+        return Capabilities.parse(text)
     except CapabilityFileError:
         return None

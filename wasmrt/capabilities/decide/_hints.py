@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 
@@ -15,6 +16,4 @@ def line_hint(section: str, value: str) -> str:
 
 def section_hint(section: str, value: Any) -> str:
     """The hint that names a whole section."""
-    import json
-
     return f'add "{section}": {json.dumps(value)}'

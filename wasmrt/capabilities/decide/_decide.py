@@ -1,37 +1,35 @@
-"""Decides one use of one power: the same answer in `explain` and before a running guest's import."""
+"""Decides one use of one capability: the same answer in `explain` and before a running guest's import."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
-from wasmrt.capabilities._allowlist import (
-    AllowlistValidator,
-    describe_request,
-    describe_unread,
-    entry_for,
-    judge_addresses,
-    judge_host,
+from wasmrt.capabilities.decide._allowlist import AllowlistValidator, entry_for
+from wasmrt.capabilities.decide._hints import line_hint, section_hint
+from wasmrt.capabilities.decide._hosts import check_addresses, check_host
+from wasmrt.capabilities.decide._subjects import describe_request, describe_unread
+from wasmrt.capabilities.model import (
+    HttpCapability,
+    SecretsCapability,
+    ToolInvokeCapability,
+    WorkspaceCapability,
+    is_under_prefixes,
+    path_problem,
+    plain_path,
+    read_alias,
+    read_secret_name,
 )
-from wasmrt.capabilities._credential import read_secret_name
-from wasmrt.capabilities._hints import line_hint, section_hint
-from wasmrt.capabilities._powers import read_alias
-from wasmrt.capabilities._workspace_path import is_under_prefixes, path_problem, plain_path
 from wasmrt.errors import ConfigurationError, WasmrtError
 from wasmrt.model import Decision, Reason
-from wasmrt.url._addresses import Network, parse_networks
-from wasmrt.url._url import InvalidUrlError, ParsedUrl, parse_url
+from wasmrt.url import InvalidUrlError, Network, ParsedUrl, parse_networks, parse_url
 
-if TYPE_CHECKING:
-    from wasmrt.capabilities._model import Capabilities
-
-_SHOWN = 200
+_SUBJECT_LENGTH = 200
 _SOME_TOOL = "NAME-OF-THE-TOOL"
 
 
 def decide_http(
-    capabilities: Capabilities,
+    granted: HttpCapability | None,
     method: str,
     url: str,
     resolves_to: Iterable[str] | None,
@@ -45,23 +43,23 @@ def decide_http(
         shown = describe_unread(url, method)
         return Decision(False, Reason.INVALID_URL, problem.message, problem.hint, "http", shown)
     subject = describe_request(parsed, method)
-    if capabilities.http is None:
+    if granted is None:
         return Decision(
             False, Reason.NOT_GRANTED, "no http section", _http_hint(parsed, method, networks), "http", subject
         )
-    decision = AllowlistValidator(capabilities.http.allowlist, networks).check(parsed, method)
+    decision = AllowlistValidator(granted.allowlist, networks).check(parsed, method)
     if not decision.allowed:
         return decision
-    refused = judge_host(parsed, networks)
+    refused = check_host(parsed, networks)
     if refused is not None:
         return refused
-    if resolves_to is not None and not (answers := judge_addresses(resolves_to, networks, subject)).allowed:
+    if resolves_to is not None and not (answers := check_addresses(resolves_to, networks, subject)).allowed:
         return answers
     return decision
 
 
 def _http_hint(url: ParsedUrl, method: str, networks: tuple[Network, ...]) -> str | None:
-    if (refused := judge_host(url, networks)) is not None:
+    if (refused := check_host(url, networks)) is not None:
         return refused.hint
     try:
         return section_hint("http", {"allowlist": [entry_for(url, method).as_dict()]})
@@ -69,20 +67,19 @@ def _http_hint(url: ParsedUrl, method: str, networks: tuple[Network, ...]) -> st
         return problem.message
 
 
-def decide_workspace(capabilities: Capabilities, path: str) -> Decision:
+def decide_workspace(granted: WorkspaceCapability | None, path: str) -> Decision:
     """Decide a workspace path by its text alone."""
 
     def deny(reason: Reason, rule: str, hint: str) -> Decision:
         return Decision(False, reason, rule, hint, "workspace", subject)
 
-    subject = path[:_SHOWN].encode("unicode_escape").decode("ascii") if isinstance(path, str) else ""
+    subject = path[:_SUBJECT_LENGTH].encode("unicode_escape").decode("ascii") if isinstance(path, str) else ""
     problem = path_problem(path)
     if problem:
         return deny(Reason.INVALID_PATH, problem, "write it relative to the workspace, like context/notes.md")
     plain = plain_path(path)
     folder = plain.rpartition("/")[0]
     prefix = f"{folder}/" if folder else plain
-    granted = capabilities.workspace_read
     if granted is None:
         hint = section_hint("workspace", {"allowed_prefixes": [prefix]} if prefix else True)
         return deny(Reason.NOT_GRANTED, "no workspace section", hint)
@@ -97,37 +94,35 @@ def decide_workspace(capabilities: Capabilities, path: str) -> Decision:
     return deny(Reason.PREFIX_NOT_ALLOWED, rule, line_hint("workspace.allowed_prefixes", json.dumps(prefix)))
 
 
-def decide_secret(capabilities: Capabilities, name: str) -> Decision:
+def decide_secret(granted: SecretsCapability | None, name: str) -> Decision:
     """Decide whether a guest may learn that a secret exists."""
     try:
-        sound = read_secret_name(name)
+        spelled = read_secret_name(name)
     except ConfigurationError as problem:
         rule = "the name is not one that a secret can have"
         return Decision(False, Reason.SECRET_NOT_ALLOWED, rule, problem.message, "secrets")
-    granted = capabilities.secrets
     if granted is None:
-        hint = section_hint("secrets", {"allowed_names": [sound]})
-        return Decision(False, Reason.NOT_GRANTED, "no secrets section", hint, "secrets", sound)
-    if not granted.allows(sound):
+        hint = section_hint("secrets", {"allowed_names": [spelled]})
+        return Decision(False, Reason.NOT_GRANTED, "no secrets section", hint, "secrets", spelled)
+    if not granted.allows(spelled):
         rule = "no entry of secrets.allowed_names covers this name"
-        hint = line_hint("secrets.allowed_names", json.dumps(sound))
-        return Decision(False, Reason.SECRET_NOT_ALLOWED, rule, hint, "secrets", sound)
-    return Decision(True, Reason.ALLOWED, "secrets.allowed_names", capability="secrets", subject=sound)
+        hint = line_hint("secrets.allowed_names", json.dumps(spelled))
+        return Decision(False, Reason.SECRET_NOT_ALLOWED, rule, hint, "secrets", spelled)
+    return Decision(True, Reason.ALLOWED, "secrets.allowed_names", capability="secrets", subject=spelled)
 
 
-def decide_tool(capabilities: Capabilities, alias: str) -> Decision:
+def decide_tool(granted: ToolInvokeCapability | None, alias: str) -> Decision:
     """Decide whether a guest may call the tool behind an alias."""
     try:
-        sound = read_alias(alias)
+        spelled = read_alias(alias)
     except ConfigurationError as problem:
         rule = "the alias is not one that a tool can have"
         return Decision(False, Reason.ALIAS_NOT_ALLOWED, rule, problem.message, "tool_invoke")
-    granted = capabilities.tool_invoke
     if granted is None:
-        hint = section_hint("tool_invoke", {"aliases": {sound: _SOME_TOOL}})
-        return Decision(False, Reason.NOT_GRANTED, "no tool_invoke section", hint, "tool_invoke", sound)
-    if granted.resolve(sound) is None:
+        hint = section_hint("tool_invoke", {"aliases": {spelled: _SOME_TOOL}})
+        return Decision(False, Reason.NOT_GRANTED, "no tool_invoke section", hint, "tool_invoke", spelled)
+    if granted.resolve(spelled) is None:
         rule = "tool_invoke.aliases has no such alias"
-        hint = line_hint("tool_invoke.aliases", f"{json.dumps(sound)}: {json.dumps(_SOME_TOOL)}")
-        return Decision(False, Reason.ALIAS_NOT_ALLOWED, rule, hint, "tool_invoke", sound)
-    return Decision(True, Reason.ALLOWED, f"tool_invoke.aliases.{sound}", capability="tool_invoke", subject=sound)
+        hint = line_hint("tool_invoke.aliases", f"{json.dumps(spelled)}: {json.dumps(_SOME_TOOL)}")
+        return Decision(False, Reason.ALIAS_NOT_ALLOWED, rule, hint, "tool_invoke", spelled)
+    return Decision(True, Reason.ALLOWED, f"tool_invoke.aliases.{spelled}", capability="tool_invoke", subject=spelled)
