@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -16,8 +17,8 @@ from wasmrt.capabilities.model import (
     WorkspaceCapability,
 )
 from wasmrt.capabilities.sections import read_sections
-from wasmrt.errors import ConfigurationError
-from wasmrt.model import Decision
+from wasmrt.errors import CapabilityFileError, ConfigurationError
+from wasmrt.model import Addition, Decision, GrantList
 from wasmrt.url import Network
 
 T = TypeVar("T")
@@ -74,6 +75,32 @@ class Capabilities:
         """Set the limits that differ from the runtime's."""
         return replace(self, limits=limits)
 
+    def with_addition(self, addition: Addition) -> Capabilities:
+        """Add the entry that a denial suggested; everything else stays as it is.
+
+        Raises:
+            CapabilityFileError: it is not one entry that a capability file can have.
+            ConfigurationError: the list is full.
+        """
+        added = Capabilities.parse(_file_of(addition))
+        http, workspace, secrets, tools = self.http, self.workspace_read, self.secrets, self.tool_invoke
+        if http is not None and added.http is not None:
+            http = replace(http, allowlist=(*http.allowlist, *added.http.allowlist))
+        if workspace is not None and added.workspace_read is not None:
+            prefixes = (*workspace.allowed_prefixes, *added.workspace_read.allowed_prefixes)
+            workspace = WorkspaceCapability(prefixes)
+        if secrets is not None and added.secrets is not None:
+            secrets = SecretsCapability((*secrets.allowed_names, *added.secrets.allowed_names))
+        if tools is not None and added.tool_invoke is not None:
+            tools = replace(tools, aliases=(*tools.aliases, *added.tool_invoke.aliases))
+        return Capabilities(
+            http or added.http,
+            workspace or added.workspace_read,
+            secrets or added.secrets,
+            tools or added.tool_invoke,
+            self.limits,
+        )
+
     def explain_http(
         self,
         method: str,
@@ -96,6 +123,19 @@ class Capabilities:
     def explain_tool(self, alias: str) -> Decision:
         """Decide whether a guest may call a tool by this alias."""
         return decide_tool(self.tool_invoke, alias)
+
+
+def _file_of(addition: Addition) -> str:
+    """Return a capability file that asks for this entry and nothing else."""
+    try:
+        # SECURITY: read as one value and written anew, so that an entry cannot close its list and open another section.
+        entry, to = json.loads(addition.entry), GrantList(addition.to)
+    except (ValueError, RecursionError):
+        raise CapabilityFileError("the suggested entry is not JSON, or for no list of a capability file") from None
+    section, _, name = to.partition(".")
+    if to is GrantList.WORKSPACE and entry == "":
+        return json.dumps({section: True})
+    return json.dumps({section: {name: entry if to is GrantList.TOOLS else [entry]}})
 
 
 def _listed(items: Iterable[T]) -> tuple[T, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wasmrt.capabilities.decide._allowlist import AllowlistValidator, entry_for
+from wasmrt.capabilities.decide._allowlist import AllowlistValidator
 from wasmrt.capabilities.decide._decide import decide_http, decide_secret, decide_tool, decide_workspace
 from wasmrt.capabilities.decide._hosts import check_addresses, check_host, internal_host
 from wasmrt.capabilities.decide._subjects import describe_request, describe_unread
@@ -17,6 +17,5 @@ __all__ = [
     "decide_workspace",
     "describe_request",
     "describe_unread",
-    "entry_for",
     "internal_host",
 ]

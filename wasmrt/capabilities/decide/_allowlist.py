@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from wasmrt.capabilities.decide._hints import line_hint
 from wasmrt.capabilities.decide._hosts import check_host
 from wasmrt.capabilities.decide._subjects import describe_request, describe_unread
 from wasmrt.capabilities.model import METHODS, EndpointPattern, host_matches
 from wasmrt.errors import ConfigurationError
-from wasmrt.model import Decision, Reason
+from wasmrt.model import Addition, Decision, GrantList, Reason, Step, Suggestion
 from wasmrt.url import DEFAULT_PORTS, InvalidUrlError, Network, ParsedUrl, is_under, parse_url
 
-_RULE = "http.allowlist"
 _PATH_LENGTH = 512
 # Later means closer to a match; the closest entry tells the reason.
 _STAGES = (
@@ -36,7 +34,7 @@ _RULES = {
 class AllowlistValidator:
     """Checks URLs against an allowlist. Holds no state beyond it and touches no network.
 
-    `networks` are those that an operator exempts. They decide nothing here: a hint names no line that the check of
+    `networks` are those that an operator exempts. They decide nothing here: no entry is suggested that the check of
     addresses would make useless.
     """
 
@@ -49,7 +47,8 @@ class AllowlistValidator:
     def validate(self, url: str, method: str = "GET") -> Decision:
         """Decide a URL as a guest wrote it."""
         if not self._patterns:
-            return _denied(Reason.EMPTY_ALLOWLIST, "http.allowlist is empty", "", self._line_for_text(url, method))
+            suggestion = self._suggest_for_text(url, method)
+            return _denied(Reason.EMPTY_ALLOWLIST, "http.allowlist is empty", "", suggestion)
         try:
             return self.check(parse_url(url), method)
         except InvalidUrlError as problem:
@@ -63,30 +62,25 @@ class AllowlistValidator:
             rule = f"the method is not one of {', '.join(METHODS)}"
             return _denied(Reason.METHOD_NOT_ALLOWED, rule, subject, "use one of them")
         if not self._patterns:
-            return _denied(Reason.EMPTY_ALLOWLIST, "http.allowlist is empty", subject, self._line_hint(url, verb))
+            return _denied(Reason.EMPTY_ALLOWLIST, "http.allowlist is empty", subject, self._suggest(url, verb))
         closest = -1
         for index, pattern in enumerate(self._patterns):
             failed = _first_mismatch(pattern, url, verb)
             if failed is None:
-                rule = f"{_RULE}[{index}]"
+                rule = f"http.allowlist[{index}]"
                 return Decision(True, Reason.ALLOWED, rule, capability="http", subject=subject)
             closest = max(closest, _STAGES.index(failed))
         if url.scheme == "http" and not any("http" in pattern.schemes for pattern in self._patterns):
             closest = _STAGES.index(Reason.INSECURE_SCHEME)
         reason = _STAGES[closest]
-        return _denied(reason, _RULES[reason], subject, self._line_hint(url, verb))
+        return _denied(reason, _RULES[reason], subject, self._suggest(url, verb))
 
-    def _line_hint(self, url: ParsedUrl, method: str) -> str | None:
-        if (refused := check_host(url, self._networks)) is not None:
-            return refused.hint
-        try:
-            return line_hint(_RULE, entry_for(url, method).as_line())
-        except (ConfigurationError, ValueError):
-            return "no entry can cover this path; write it without broken escapes"
+    def _suggest(self, url: ParsedUrl, method: str) -> Suggestion | None:
+        return suggest_entry(url, method, self._networks)
 
-    def _line_for_text(self, url: str, method: str) -> str | None:
+    def _suggest_for_text(self, url: str, method: str) -> str | Suggestion | None:
         try:
-            return self._line_hint(parse_url(url), method)
+            return self._suggest(parse_url(url), method)
         except InvalidUrlError as problem:
             return problem.hint
 
@@ -106,13 +100,30 @@ def _first_mismatch(pattern: EndpointPattern, url: ParsedUrl, method: str) -> Re
     return None
 
 
-def entry_for(url: ParsedUrl, method: str) -> EndpointPattern:
+def suggest_entry(
+    url: ParsedUrl, method: str, networks: Sequence[Network], *, new_section: bool = False
+) -> Suggestion | None:
+    """Suggest the entry that would allow a request; a step where no entry can, because of its address or its form."""
+    if (refused := check_host(url, networks)) is not None:
+        return refused.suggestion
+    try:
+        entry = _entry_for(url, method)
+    except ConfigurationError as problem:
+        return Step(f"no entry can cover it: {problem.message}")
+    return Addition(GrantList.HTTP, entry.as_line(), new_section)
+
+
+def _entry_for(url: ParsedUrl, method: str) -> EndpointPattern:
     """Return the narrowest entry that covers a request.
 
     Raises:
-        ConfigurationError: no entry can: the method is unknown or the path cannot be a prefix.
+        ConfigurationError: no entry can: the method is unknown, or the path cannot be a prefix or has too long a name.
     """
-    path = url.path if len(url.path) <= _PATH_LENGTH else url.path[: url.path.index("/", 1) + 1]
+    path = url.path
+    if len(path) > _PATH_LENGTH:
+        path = path[: path.rindex("/", 0, _PATH_LENGTH) + 1]
+        if path == "/":  # an entry for every path of the host is more than what was asked for
+            raise ConfigurationError(f"the path begins with a name of more than {_PATH_LENGTH} characters")
     return EndpointPattern(
         url.host,
         path_prefix=path,
@@ -122,5 +133,5 @@ def entry_for(url: ParsedUrl, method: str) -> EndpointPattern:
     )
 
 
-def _denied(reason: Reason, rule: str, subject: str, hint: str | None) -> Decision:
-    return Decision(False, reason, rule, hint=hint, capability="http", subject=subject)
+def _denied(reason: Reason, rule: str, subject: str, hint: str | Suggestion | None) -> Decision:
+    return Decision(False, reason, rule, hint, "http", subject)

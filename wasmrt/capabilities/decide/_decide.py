@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from wasmrt.capabilities.decide._allowlist import AllowlistValidator, entry_for
-from wasmrt.capabilities.decide._hints import line_hint, section_hint
+from wasmrt.capabilities.decide._allowlist import AllowlistValidator, suggest_entry
 from wasmrt.capabilities.decide._hosts import check_addresses, check_host
 from wasmrt.capabilities.decide._subjects import describe_request, describe_unread
 from wasmrt.capabilities.model import (
@@ -20,9 +19,9 @@ from wasmrt.capabilities.model import (
     read_alias,
     read_secret_name,
 )
-from wasmrt.errors import ConfigurationError, WasmrtError
-from wasmrt.model import Decision, Reason
-from wasmrt.url import InvalidUrlError, Network, ParsedUrl, parse_networks, parse_url
+from wasmrt.errors import ConfigurationError
+from wasmrt.model import Addition, Decision, GrantList, Reason, Suggestion
+from wasmrt.url import InvalidUrlError, Network, parse_networks, parse_url
 
 _SUBJECT_LENGTH = 200
 _SOME_TOOL = "NAME-OF-THE-TOOL"
@@ -44,9 +43,8 @@ def decide_http(
         return Decision(False, Reason.INVALID_URL, problem.message, problem.hint, "http", shown)
     subject = describe_request(parsed, method)
     if granted is None:
-        return Decision(
-            False, Reason.NOT_GRANTED, "no http section", _http_hint(parsed, method, networks), "http", subject
-        )
+        suggestion = suggest_entry(parsed, method, networks, new_section=True)
+        return Decision(False, Reason.NOT_GRANTED, "no http section", suggestion, "http", subject)
     decision = AllowlistValidator(granted.allowlist, networks).check(parsed, method)
     if not decision.allowed:
         return decision
@@ -58,20 +56,11 @@ def decide_http(
     return decision
 
 
-def _http_hint(url: ParsedUrl, method: str, networks: tuple[Network, ...]) -> str | None:
-    if (refused := check_host(url, networks)) is not None:
-        return refused.hint
-    try:
-        return section_hint("http", {"allowlist": [entry_for(url, method).as_dict()]})
-    except WasmrtError as problem:
-        return problem.message
-
-
 def decide_workspace(granted: WorkspaceCapability | None, path: str) -> Decision:
     """Decide a workspace path by its text alone."""
 
-    def deny(reason: Reason, rule: str, hint: str) -> Decision:
-        return Decision(False, reason, rule, hint, "workspace", subject)
+    def deny(reason: Reason, rule: str, suggestion: str | Suggestion) -> Decision:
+        return Decision(False, reason, rule, suggestion, "workspace", subject)
 
     subject = path[:_SUBJECT_LENGTH].encode("unicode_escape").decode("ascii") if isinstance(path, str) else ""
     problem = path_problem(path)
@@ -79,19 +68,17 @@ def decide_workspace(granted: WorkspaceCapability | None, path: str) -> Decision
         return deny(Reason.INVALID_PATH, problem, "write it relative to the workspace, like context/notes.md")
     plain = plain_path(path)
     folder = plain.rpartition("/")[0]
-    prefix = f"{folder}/" if folder else plain
+    prefix = json.dumps(f"{folder}/" if folder else plain)
     if granted is None:
-        hint = section_hint("workspace", {"allowed_prefixes": [prefix]} if prefix else True)
-        return deny(Reason.NOT_GRANTED, "no workspace section", hint)
+        addition = Addition(GrantList.WORKSPACE, prefix, new_section=True)
+        return deny(Reason.NOT_GRANTED, "no workspace section", addition)
     for index, allowed in enumerate(granted.allowed_prefixes):
         if is_under_prefixes(path, (allowed,)):
             return Decision(
                 True, Reason.ALLOWED, f"workspace.allowed_prefixes[{index}]", capability="workspace", subject=subject
             )
     rule = "no entry of workspace.allowed_prefixes covers this path"
-    if not prefix:
-        return deny(Reason.PREFIX_NOT_ALLOWED, rule, section_hint("workspace", True))
-    return deny(Reason.PREFIX_NOT_ALLOWED, rule, line_hint("workspace.allowed_prefixes", json.dumps(prefix)))
+    return deny(Reason.PREFIX_NOT_ALLOWED, rule, Addition(GrantList.WORKSPACE, prefix))
 
 
 def decide_secret(granted: SecretsCapability | None, name: str) -> Decision:
@@ -102,12 +89,12 @@ def decide_secret(granted: SecretsCapability | None, name: str) -> Decision:
         rule = "the name is not one that a secret can have"
         return Decision(False, Reason.SECRET_NOT_ALLOWED, rule, problem.message, "secrets")
     if granted is None:
-        hint = section_hint("secrets", {"allowed_names": [spelled]})
-        return Decision(False, Reason.NOT_GRANTED, "no secrets section", hint, "secrets", spelled)
+        addition = Addition(GrantList.SECRETS, json.dumps(spelled), new_section=True)
+        return Decision(False, Reason.NOT_GRANTED, "no secrets section", addition, "secrets", spelled)
     if not granted.allows(spelled):
         rule = "no entry of secrets.allowed_names covers this name"
-        hint = line_hint("secrets.allowed_names", json.dumps(spelled))
-        return Decision(False, Reason.SECRET_NOT_ALLOWED, rule, hint, "secrets", spelled)
+        addition = Addition(GrantList.SECRETS, json.dumps(spelled))
+        return Decision(False, Reason.SECRET_NOT_ALLOWED, rule, addition, "secrets", spelled)
     return Decision(True, Reason.ALLOWED, "secrets.allowed_names", capability="secrets", subject=spelled)
 
 
@@ -119,10 +106,10 @@ def decide_tool(granted: ToolInvokeCapability | None, alias: str) -> Decision:
         rule = "the alias is not one that a tool can have"
         return Decision(False, Reason.ALIAS_NOT_ALLOWED, rule, problem.message, "tool_invoke")
     if granted is None:
-        hint = section_hint("tool_invoke", {"aliases": {spelled: _SOME_TOOL}})
-        return Decision(False, Reason.NOT_GRANTED, "no tool_invoke section", hint, "tool_invoke", spelled)
+        addition = Addition(GrantList.TOOLS, json.dumps({spelled: _SOME_TOOL}), new_section=True)
+        return Decision(False, Reason.NOT_GRANTED, "no tool_invoke section", addition, "tool_invoke", spelled)
     if granted.resolve(spelled) is None:
         rule = "tool_invoke.aliases has no such alias"
-        hint = line_hint("tool_invoke.aliases", f"{json.dumps(spelled)}: {json.dumps(_SOME_TOOL)}")
-        return Decision(False, Reason.ALIAS_NOT_ALLOWED, rule, hint, "tool_invoke", spelled)
+        addition = Addition(GrantList.TOOLS, json.dumps({spelled: _SOME_TOOL}))
+        return Decision(False, Reason.ALIAS_NOT_ALLOWED, rule, addition, "tool_invoke", spelled)
     return Decision(True, Reason.ALLOWED, f"tool_invoke.aliases.{spelled}", capability="tool_invoke", subject=spelled)

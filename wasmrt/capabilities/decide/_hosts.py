@@ -64,5 +64,5 @@ def _network_hint() -> str:
     )
 
 
-def _denied(reason: Reason, rule: str, subject: str, hint: str | None) -> Decision:
-    return Decision(False, reason, rule, hint=hint, capability="http", subject=subject)
+def _denied(reason: Reason, rule: str, subject: str, hint: str) -> Decision:
+    return Decision(False, reason, rule, hint, "http", subject)
