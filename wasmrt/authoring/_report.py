@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from wasmrt.capabilities import Capabilities, explain, powers_of, review
+from wasmrt.capabilities import Capabilities, capabilities_of
 from wasmrt.capabilities.file import parse
+from wasmrt.capabilities.sentences import explain, review
 from wasmrt.component import worlds
 from wasmrt.install import WasmValidator
 from wasmrt.runtime import WasmToolRuntime
@@ -53,7 +54,7 @@ def check_build(runtime: WasmToolRuntime, name: str, data: bytes, sidecar: bytes
     tool = runtime.prepare(name, data, request)
     imports = _functions(tool, of="imports")
     denied = _denied(imports, request)
-    of_file = [] if file is None else [f"{each.path}: {each.sentence}" for each in review(file)]
+    of_file = [] if file is None else [f"{each.path}: {each.message}" for each in review(file)]
     unused = [] if file is None else _unused(imports, request)
     return BuildReport(
         size_bytes=len(data),
@@ -86,7 +87,7 @@ def _uncallable(tool: PreparedTool) -> list[str]:
 
 def _denied(imports: tuple[str, ...], request: Capabilities) -> tuple[str, ...]:
     denied = []
-    for capability, name in powers_of(imports).items():
+    for capability, name in capabilities_of(imports).items():
         section = _SECTIONS.get(capability)
         if section is None:
             denied.append(f"{name}: no capability file can allow {capability}")
@@ -96,7 +97,7 @@ def _denied(imports: tuple[str, ...], request: Capabilities) -> tuple[str, ...]:
 
 
 def _unused(imports: tuple[str, ...], request: Capabilities) -> list[str]:
-    needed = powers_of(imports)
+    needed = capabilities_of(imports)
     return [
         f"{capability}: it is asked for, and the component imports nothing that uses it"
         for capability, section in _SECTIONS.items()

@@ -8,7 +8,8 @@ from wasmrt.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from wasmrt.call import Call
-    from wasmrt.capabilities import AuthSection, Capabilities
+    from wasmrt.capabilities import Capabilities
+    from wasmrt.capabilities.file import AuthSection
     from wasmrt.cli._tools import FoundTool
     from wasmrt.egress import HttpDoor
     from wasmrt.secrets import SecretsStore

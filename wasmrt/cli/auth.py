@@ -17,7 +17,7 @@ from wasmrt.errors import ConfigurationError
 from wasmrt.limits import OAUTH_LOGIN_SECONDS
 
 if TYPE_CHECKING:
-    from wasmrt.capabilities import AuthSection, OAuthConfig
+    from wasmrt.capabilities.file import AuthSection, OAuthConfig
     from wasmrt.cli._tools import FoundTool
     from wasmrt.egress import HttpDoor
     from wasmrt.oauth import Tokens

@@ -88,8 +88,8 @@ def _prepared(found: FoundTool, runtime: WasmToolRuntime, measuring: bool) -> Pr
 
 
 def _report(found: FoundTool, prepared: PreparedTool) -> dict[str, Any]:
-    from wasmrt.capabilities import explain
     from wasmrt.capabilities.file import parse
+    from wasmrt.capabilities.sentences import explain
     from wasmrt.component import producers
 
     imports = imports_of(prepared)

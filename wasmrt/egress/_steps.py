@@ -151,10 +151,6 @@ def denied(call: DoorCall, decision: Decision, kind: FailureKind = FailureKind.N
     """Record a refusal and make the failure that tells it."""
     # SECURITY: rule, hint and subject may quote the guest's URL, and a URL may hold a secret.
     clean = call.scanner.strict.redact  # they are cut short, and so may be the secret
-    decision = decision._replace(
-        rule=clean(decision.rule),
-        hint=None if decision.hint is None else clean(decision.hint),
-        subject=clean(decision.subject),
-    )
+    decision = decision.redacted(clean)
     call.decide(decision)
     return HttpFailure(kind, str(decision.reason), decision.rule, decision=decision)

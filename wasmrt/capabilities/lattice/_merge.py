@@ -1,4 +1,4 @@
-"""The power a tool really has: what it asks for and what it was granted, together. Never wider than either."""
+"""Merges what a tool asks for with what it was granted: the capabilities that it has, never wider than either."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import fields, replace
 from itertools import product
 from typing import TypeVar
 
-from wasmrt.capabilities._cover import (
+from wasmrt.capabilities._capabilities import Capabilities
+from wasmrt.capabilities.lattice._cover import (
     common_endpoints,
     common_hosts,
     common_paths,
@@ -15,14 +16,14 @@ from wasmrt.capabilities._cover import (
     name_within,
     prefix_within,
 )
-from wasmrt.capabilities._credential import CredentialMapping
-from wasmrt.capabilities._endpoint import EndpointPattern
-from wasmrt.capabilities._model import Capabilities, ToolLimits
-from wasmrt.capabilities._powers import (
+from wasmrt.capabilities.model import (
+    CredentialMapping,
+    EndpointPattern,
     HttpCapability,
     RateLimitConfig,
     SecretsCapability,
     ToolInvokeCapability,
+    ToolLimits,
     WorkspaceCapability,
 )
 from wasmrt.errors import ConfigurationError

@@ -1,16 +1,15 @@
-"""The powers one by one: what each may hold, checked when it is made. Loaded when a tool has one."""
+"""The capabilities one by one, checked when they are made."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from wasmrt.capabilities._credential import CredentialMapping, matching_credentials, read_secret_name
-from wasmrt.capabilities._endpoint import EndpointPattern
-from wasmrt.capabilities._model import check_numbers
-from wasmrt.capabilities._workspace_path import is_under_prefixes, read_prefix
+from wasmrt.capabilities.model._checks import check_numbers, set_tuple, unique
+from wasmrt.capabilities.model._credential import CredentialMapping, matching_credentials, read_secret_name
+from wasmrt.capabilities.model._endpoint import EndpointPattern
+from wasmrt.capabilities.model._workspace_path import is_under_prefixes, read_prefix
 from wasmrt.errors import ConfigurationError
 from wasmrt.limits import (
     DEFAULT_HTTP_TIMEOUT_SECONDS,
@@ -20,9 +19,7 @@ from wasmrt.limits import (
     DEFAULT_REQUESTS_PER_MINUTE,
     MAX_CAPABILITY_ENTRIES,
 )
-
-if TYPE_CHECKING:
-    from wasmrt.url._url import ParsedUrl
+from wasmrt.url import ParsedUrl
 
 _ALIAS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}\Z")
 _TOOL_NAME = re.compile(r"[\x21-\x7e]{1,256}\Z")
@@ -33,7 +30,7 @@ _MAX_CREDENTIAL_PLACES = 4 * MAX_CAPABILITY_ENTRIES
 
 @dataclass(frozen=True, slots=True)
 class RateLimitConfig:
-    """How often, for one user and one tool, in sliding windows."""
+    """Requests in sliding windows, counted for one user and one tool."""
 
     requests_per_minute: int = DEFAULT_REQUESTS_PER_MINUTE
     requests_per_hour: int = DEFAULT_REQUESTS_PER_HOUR
@@ -60,8 +57,8 @@ class HttpCapability:
                 raise ConfigurationError("credentials may hold CredentialMapping only")
             named = tuple(replace(mapping, name=name) for name, mapping in self.credentials.items())
             object.__setattr__(self, "credentials", named)
-        _as_tuple(self, "allowlist", EndpointPattern)
-        _as_tuple(self, "credentials", CredentialMapping)
+        set_tuple(self, "allowlist", EndpointPattern)
+        set_tuple(self, "credentials", CredentialMapping)
         check_numbers(self, "max_request_bytes", "max_response_bytes")
         check_numbers(self, "timeout_seconds", maximum=MAX_HTTP_TIMEOUT_SECONDS)
         places = sum(len(mapping.host_patterns) + len(mapping.path_patterns) for mapping in self.credentials)
@@ -83,13 +80,13 @@ class WorkspaceCapability:
     allowed_prefixes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        _as_tuple(self, "allowed_prefixes", str)
-        object.__setattr__(self, "allowed_prefixes", _unique(read_prefix, self.allowed_prefixes))
+        set_tuple(self, "allowed_prefixes", str)
+        object.__setattr__(self, "allowed_prefixes", unique(read_prefix, self.allowed_prefixes))
         if "" in self.allowed_prefixes:
             object.__setattr__(self, "allowed_prefixes", ("",))
 
     def allows(self, path: str) -> bool:
-        """Whether a path that was already found sound lies under a prefix, by whole segments."""
+        """Tell whether a path that was already found valid lies under a prefix, by whole segments."""
         return is_under_prefixes(path, self.allowed_prefixes)
 
 
@@ -100,10 +97,11 @@ class SecretsCapability:
     allowed_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        _as_tuple(self, "allowed_names", str)
-        object.__setattr__(self, "allowed_names", _unique(read_secret_glob, self.allowed_names))
+        set_tuple(self, "allowed_names", str)
+        object.__setattr__(self, "allowed_names", unique(read_secret_glob, self.allowed_names))
 
     def allows(self, name: str) -> bool:
+        """Tell whether a guest may ask about a name, in any case."""
         return any(glob_covers(pattern, name.lower()) for pattern in self.allowed_names)
 
 
@@ -121,7 +119,7 @@ class ToolInvokeCapability:
             object.__setattr__(self, "aliases", tuple(sorted((str(a), str(t)) for a, t in pairs)))
         except (TypeError, ValueError):
             raise ConfigurationError("aliases must map an alias to a tool's name") from None
-        _as_tuple(self, "aliases", tuple)
+        set_tuple(self, "aliases", tuple)
         if len(dict(self.aliases)) < len(self.aliases):
             raise ConfigurationError("one alias stands for two tools")
         for alias, tool in self.aliases:
@@ -134,26 +132,10 @@ class ToolInvokeCapability:
 
 
 def glob_covers(pattern: str, name: str) -> bool:
-    """Whether a name, or everything a second pattern covers, is covered by `pattern`."""
+    """Tell whether `pattern` covers a name, or everything that a second pattern covers."""
     if pattern.endswith("*"):
         return name.startswith(pattern[:-1])
     return pattern == name
-
-
-def _as_tuple(owner: object, name: str, kind: type) -> None:
-    value = getattr(owner, name)
-    if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable):
-        raise ConfigurationError(f"{name} must be a list")
-    items = tuple(value)
-    if len(items) > MAX_CAPABILITY_ENTRIES:
-        raise ConfigurationError(f"{name} may hold {MAX_CAPABILITY_ENTRIES} entries, not {len(items)}")
-    if not all(isinstance(item, kind) for item in items):
-        raise ConfigurationError(f"{name} may hold {kind.__name__} only")
-    object.__setattr__(owner, name, items)
-
-
-def _unique(read: Callable[[str], str], items: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(map(read, items)))
 
 
 def read_alias(text: object) -> str:

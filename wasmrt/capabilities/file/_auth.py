@@ -1,4 +1,4 @@
-"""How a person gets a tool's credentials: the sections `auth` and `setup`. Loaded for a file that has one."""
+"""The sections `auth` and `setup`: the way a person gets a tool's credentials."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ValidationEndpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OAuthConfig:
-    """Where and how a token is asked for; RFC 6749 and 7636."""
+    """The request for a token (RFC 6749, RFC 7636)."""
 
     authorization_url: str
     token_url: str
@@ -36,7 +36,7 @@ class OAuthConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthSection:
-    """How a person gets the tool's credential."""
+    """The way a person gets the tool's credential."""
 
     secret_name: str
     display_name: str | None = None

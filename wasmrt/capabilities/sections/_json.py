@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from wasmrt.limits import MAX_CAPABILITY_FILE_BYTES, MAX_CAPABILITY_FILE_DEPTH
@@ -31,8 +32,6 @@ def child(path: str, key: str | int) -> str:
     if isinstance(key, int):
         return f"{path}[{key}]"
     if not key.replace("_", "").isalnum() or not key.isascii():
-        import json
-
         return f"{path}[{json.dumps(key[:64])}]"
     return f"{path}.{key}" if path else key
 
@@ -42,8 +41,6 @@ def read_json(data: str | bytes, problems: Problems) -> Any:
     text = _decode(data, problems)
     if text is None or not _is_shallow(text, problems):
         return None
-    import json
-
     try:
         value = json.loads(
             text, object_pairs_hook=_Object, parse_int=_read_int, parse_float=_read_float, parse_constant=_refuse

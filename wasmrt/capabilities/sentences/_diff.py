@@ -1,4 +1,4 @@
-"""Says what changed between two sets of powers: what got wider, and what narrower."""
+"""Compares two sets of capabilities: everything that got wider, and everything that got narrower."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
-from wasmrt.capabilities._cover import credential_within, endpoint_within, name_within, prefix_within
-from wasmrt.capabilities._model import Capabilities
-from wasmrt.capabilities._powers import HttpCapability, RateLimitConfig
-from wasmrt.capabilities._words import say_credential, say_endpoint, say_prefix
+from wasmrt.capabilities._capabilities import Capabilities
+from wasmrt.capabilities.lattice import credential_within, endpoint_within, name_within, prefix_within
+from wasmrt.capabilities.model import HttpCapability, RateLimitConfig
+from wasmrt.capabilities.sentences._phrases import format_credential, format_endpoint, format_prefix
 from wasmrt.limits import ResourceLimits
 
 T = TypeVar("T")
@@ -19,7 +19,7 @@ _NUMBERS = ("max_request_bytes", "max_response_bytes", "timeout_seconds")
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One power that is in one file and not in the other."""
+    """One thing that is allowed on one side only."""
 
     section: str
     """`http.allowlist`, `limits.fuel`, ..."""
@@ -28,7 +28,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class CapabilityDiff:
-    """What `new` allows beyond `old`, and what it no longer allows."""
+    """The things that `new` allows beyond `old`, and those that it no longer allows."""
 
     widened: tuple[Change, ...]
     narrowed: tuple[Change, ...]
@@ -37,6 +37,7 @@ class CapabilityDiff:
         return bool(self.widened or self.narrowed)
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the changes as JSON data."""
         return {
             name: [{"section": change.section, "sentence": change.sentence} for change in getattr(self, name)]
             for name in ("widened", "narrowed")
@@ -44,7 +45,7 @@ class CapabilityDiff:
 
 
 def diff(old: Capabilities, new: Capabilities, *, defaults: ResourceLimits | None = None) -> CapabilityDiff:
-    """Compare two sets of powers. An entry that several others cover only together counts as a change."""
+    """Compare two sets of capabilities. An entry that several others cover only together counts as a change."""
     limits = defaults or ResourceLimits()
     return CapabilityDiff(tuple(_added(old, new, limits)), tuple(_added(new, old, limits)))
 
@@ -56,7 +57,7 @@ def _added(before: Capabilities, after: Capabilities, defaults: ResourceLimits) 
         before.workspace_read.allowed_prefixes if before.workspace_read else (),
         after.workspace_read.allowed_prefixes if after.workspace_read else (),
         prefix_within,
-        lambda prefix: f"may read {say_prefix(prefix)}",
+        lambda prefix: f"may read {format_prefix(prefix)}",
     )
     yield from _listed(
         "secrets.allowed_names",
@@ -84,14 +85,14 @@ def _added_http(before: HttpCapability | None, after: HttpCapability | None) -> 
         before.allowlist if before else (),
         after.allowlist if after else (),
         endpoint_within,
-        lambda entry: f"may {say_endpoint(entry)}",
+        lambda entry: f"may {format_endpoint(entry)}",
     )
     yield from _listed(
         "http.credentials",
         before.credentials if before else (),
         after.credentials if after else (),
         credential_within,
-        lambda mapping: f"sends requests {say_credential(mapping)}",
+        lambda mapping: f"sends requests {format_credential(mapping)}",
     )
     if before and after:
         yield from _added_rate("http", before.rate_limit, after.rate_limit)
@@ -107,12 +108,12 @@ def _listed(
     before: Iterable[T],
     after: Iterable[T],
     within: Callable[[T, T], bool],
-    say: Callable[[T], str],
+    describe: Callable[[T], str],
 ) -> Iterator[Change]:
     covered = list(before)
     for item in after:
         if not any(within(item, other) for other in covered):
-            yield Change(section, say(item))
+            yield Change(section, describe(item))
 
 
 def _larger(section: str, before: object, after: object, names: Iterable[str]) -> Iterator[Change]:

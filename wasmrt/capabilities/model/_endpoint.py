@@ -1,7 +1,8 @@
-"""One line of an allowlist: which host, port, path and method it covers."""
+"""One entry of an allowlist: a host, with the ports, paths and methods it covers."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -9,9 +10,7 @@ from typing import Any
 
 from wasmrt.errors import ConfigurationError
 from wasmrt.limits import MAX_CAPABILITY_ENTRIES
-from wasmrt.url import DEFAULT_PORTS
-from wasmrt.url._host import UnreadableError, parse_address, read_host
-from wasmrt.url._path import ambiguity, is_well_escaped
+from wasmrt.url import DEFAULT_PORTS, UnreadableError, ambiguity, is_well_escaped, parse_address, read_host
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
 MAX_PREFIX_LENGTH = 2048
@@ -34,8 +33,8 @@ def read_host_pattern(text: object) -> str:
     try:
         host = read_host(bare, brackets=False)
     except UnreadableError as problem:
-        said = "it holds a port" if _WITH_PORT.match(text) else problem
-        raise ConfigurationError(f"host {text!r} cannot be used: {said}", hint=_host_hint(text)) from None
+        reason = "it holds a port" if _WITH_PORT.match(text) else problem
+        raise ConfigurationError(f"host {text!r} cannot be used: {reason}", hint=_host_hint(text)) from None
     if not wildcard:
         return host
     if parse_address(host) is not None or "." not in host:
@@ -57,14 +56,14 @@ def _host_hint(text: str) -> str | None:
 
 
 def host_matches(pattern: str, host: str) -> bool:
-    """Whether a pattern covers a host, both canonical: itself, or for `*.` any depth below, never the apex."""
+    """Tell whether a pattern covers a host, both canonical: itself, or for `*.` any depth below, never the apex."""
     if pattern.startswith("*."):
         return host.endswith(pattern[1:]) and len(host) > len(pattern) - 1
     return pattern == host
 
 
 def read_path_prefix(text: object) -> str:
-    """Return `text` when it can be judged segment by segment.
+    """Return `text` when it can be compared segment by segment.
 
     Raises:
         ConfigurationError: the prefix is relative, holds a query, a dot segment or a broken escape.
@@ -114,6 +113,7 @@ class EndpointPattern:
         return cls(host_pattern)
 
     def with_path_prefix(self, prefix: str) -> EndpointPattern:
+        """Allow paths under a prefix only, by whole segments."""
         return replace(self, path_prefix=prefix)
 
     def with_methods(self, *methods: str | Iterable[str]) -> EndpointPattern:
@@ -121,19 +121,21 @@ class EndpointPattern:
         return replace(self, methods=_flat(methods))
 
     def with_ports(self, *ports: int | Iterable[int]) -> EndpointPattern:
+        """Allow these ports instead of the scheme's own."""
         return replace(self, ports=_flat(ports))
 
     def with_schemes(self, *schemes: str | Iterable[str]) -> EndpointPattern:
+        """Allow these schemes, `https` and `http`, instead of https alone."""
         return replace(self, schemes=_flat(schemes))
 
     def ports_for(self, scheme: str) -> tuple[int, ...]:
-        """The ports covered under `scheme`; none where the scheme is not covered."""
+        """Return the ports covered under `scheme`; none where the scheme is not covered."""
         if scheme not in self.schemes:
             return ()
         return self.ports or (DEFAULT_PORTS[scheme],)
 
     def as_dict(self) -> dict[str, Any]:
-        """The line of the capability file that says the same."""
+        """Return the capability file's entry that says the same."""
         line: dict[str, Any] = {"host": self.host_pattern}
         if self.ports:
             line |= {"port": self.ports[0]} if len(self.ports) == 1 else {"ports": list(self.ports)}
@@ -146,9 +148,7 @@ class EndpointPattern:
         return line
 
     def as_line(self) -> str:
-        """The same as one line of JSON."""
-        import json
-
+        """Return the same as one line of JSON."""
         return json.dumps(self.as_dict())
 
 

@@ -13,7 +13,7 @@ _DRIVE = re.compile(r"[A-Za-z]:")
 
 
 def path_problem(path: object) -> str | None:
-    """Say why a path cannot be judged, or None: a clause that never quotes the path.
+    """Return why a path is not valid, or None: a clause that never quotes the path.
 
     Percent signs and odd letters are part of a name, never decoded and never normalised. Only empty and `.` segments
     mean nothing, as everywhere.
@@ -52,7 +52,7 @@ def read_prefix(text: str) -> str:
     """Return a workspace prefix; `""` is the whole workspace.
 
     Raises:
-        ConfigurationError: the prefix is not a sound relative path.
+        ConfigurationError: the prefix is not a valid relative path.
     """
     problem = path_problem(text) if text else None
     if text and not problem and not plain_path(text):
@@ -66,11 +66,11 @@ def read_prefix(text: str) -> str:
 
 
 def plain_path(path: str) -> str:
-    """A sound path without its empty and `.` segments; `""` is the workspace itself."""
+    """Return a valid path without its empty and `.` segments; `""` is the workspace itself."""
     return "/".join(segment for segment in path.split("/") if segment not in ("", "."))
 
 
 def is_under_prefixes(path: str, prefixes: tuple[str, ...]) -> bool:
-    """Whether a sound path lies under a prefix: `notes` and `notes/` cover `notes` and below, not `notes2`."""
+    """Tell whether a valid path lies under a prefix: `notes` and `notes/` cover `notes` and below, not `notes2`."""
     whole = plain_path(path) + "/"
     return any(not prefix or whole.startswith(prefix.removesuffix("/") + "/") for prefix in prefixes)

@@ -1,4 +1,4 @@
-"""Which secret goes where: the place in a request, and the requests it belongs to."""
+"""A credential: a secret, its place in a request, and the requests it belongs to."""
 
 from __future__ import annotations
 
@@ -6,16 +6,13 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from wasmrt.capabilities._endpoint import host_matches, read_host_pattern, read_path_prefix
-from wasmrt.capabilities._host_headers import is_host_header
+from wasmrt.capabilities.model._endpoint import host_matches, read_host_pattern, read_path_prefix
+from wasmrt.capabilities.model._host_headers import is_host_header
 from wasmrt.errors import ConfigurationError
 from wasmrt.limits import MAX_CAPABILITY_ENTRIES
-from wasmrt.url._path import is_under
-
-if TYPE_CHECKING:
-    from wasmrt.url._url import ParsedUrl
+from wasmrt.url import ParsedUrl, is_under
 
 _SECRET_NAME = re.compile(r"[a-z0-9_](?:[a-z0-9_.-]{0,126}[a-z0-9_])?\Z")
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}\Z")
@@ -37,6 +34,8 @@ def read_secret_name(text: object) -> str:
 
 
 class LocationType(StrEnum):
+    """The places of a request that can hold a secret."""
+
     BEARER = "bearer"
     BASIC = "basic"
     HEADER = "header"
@@ -56,29 +55,34 @@ class CredentialLocation:
     name: str = ""
     """The header or query parameter."""
     prefix: str = ""
-    """What stands before the secret in a header."""
+    """Text before the secret in a header."""
     username: str = ""
     placeholder: str = ""
     """The word that a guest writes as `{word}` in the URL's path."""
 
     @classmethod
     def bearer(cls) -> CredentialLocation:
+        """Put it into `Authorization: Bearer` (RFC 6750)."""
         return cls(LocationType.BEARER)
 
     @classmethod
     def basic(cls, username: str) -> CredentialLocation:
+        """Make it the password of `Authorization: Basic` (RFC 7617)."""
         return cls(LocationType.BASIC, username=username)
 
     @classmethod
     def header(cls, name: str, prefix: str = "") -> CredentialLocation:
+        """Put it into a header, after `prefix`."""
         return cls(LocationType.HEADER, name=name, prefix=prefix)
 
     @classmethod
     def query_param(cls, name: str) -> CredentialLocation:
+        """Make it the value of a query parameter."""
         return cls(LocationType.QUERY_PARAM, name=name)
 
     @classmethod
     def url_path(cls, placeholder: str) -> CredentialLocation:
+        """Put it where the guest wrote `{placeholder}` in the URL's path."""
         return cls(LocationType.URL_PATH, placeholder=placeholder)
 
     def __post_init__(self) -> None:
@@ -102,19 +106,20 @@ class CredentialLocation:
 
     @property
     def header_name(self) -> str | None:
-        """The header that a guest may not set itself, in lower case; None for a place in the URL."""
+        """The header that the guest may not set itself, in lower case; None for a place in the URL."""
         if self.type in (LocationType.BEARER, LocationType.BASIC):
             return "authorization"
         return self.name.lower() if self.type is LocationType.HEADER else None
 
     @property
     def slot(self) -> str:
-        """Names the place, so that two credentials never share one."""
+        """A name of the place, so that two credentials never share one."""
         if self.header_name is not None:
             return f"header {self.header_name}"
         return f"query {self.name}" if self.type is LocationType.QUERY_PARAM else f"path {{{self.placeholder}}}"
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the capability file's object that says the same."""
         parts = {"name": self.name, "prefix": self.prefix, "username": self.username, "placeholder": self.placeholder}
         return {"type": str(self.type)} | {key: value for key, value in parts.items() if value}
 
@@ -152,11 +157,11 @@ class CredentialMapping:
         put(self, "path_patterns", _read_each(self.path_patterns, read_path_prefix))
 
     def matches(self, url: ParsedUrl) -> bool:
-        """Whether a request to `url` gets this credential; that it goes over TLS is the caller's to check."""
+        """Tell whether a request to `url` gets this credential; that it goes over TLS is the caller's to check."""
         return self._host_rank(url) is not None and self._path_rank(url) is not None
 
     def precedence(self, url: ParsedUrl) -> tuple[int, int, str, str]:
-        """Sorts matching credentials from general to specific: path prefix, host, then the names."""
+        """Return a key that sorts matching credentials from general to specific: path prefix, host, then the names."""
         return (self._path_rank(url) or 0, self._host_rank(url) or 0, self.secret_name, self.name)
 
     def _host_rank(self, url: ParsedUrl) -> int | None:
@@ -169,6 +174,7 @@ class CredentialMapping:
         return max((len(p) for p in self.path_patterns if is_under(p, url.segments)), default=None)
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the capability file's object that says the same; its name is the key."""
         data: dict[str, Any] = {
             "secret_name": self.secret_name,
             "location": self.location.as_dict(),

@@ -1,30 +1,27 @@
-"""Compares powers: what lies within what, and what two have in common."""
+"""Compares parts of capabilities: whether one lies within another, and the part that two have in common."""
 
 from __future__ import annotations
 
 from itertools import product
 
-from wasmrt.capabilities._credential import CredentialMapping
-from wasmrt.capabilities._endpoint import METHODS, EndpointPattern
-from wasmrt.capabilities._powers import glob_covers
-from wasmrt.capabilities._workspace_path import is_under_prefixes
-from wasmrt.url._path import is_under, split_path
+from wasmrt.capabilities.model import METHODS, CredentialMapping, EndpointPattern, glob_covers, is_under_prefixes
+from wasmrt.url import is_under, split_path
 
 
 def host_within(inner: str, outer: str) -> bool:
-    """Whether every host that `inner` covers is covered by `outer`."""
+    """Tell whether every host that `inner` covers is covered by `outer`."""
     if inner == outer:
         return True
     return outer.startswith("*.") and inner.removeprefix("*").endswith(outer[1:])
 
 
 def path_within(inner: str | None, outer: str | None) -> bool:
-    """Whether every path under prefix `inner` lies under `outer`."""
+    """Tell whether every path under prefix `inner` lies under `outer`."""
     return outer is None or outer == "/" or (inner is not None and is_under(outer, split_path(inner)))
 
 
 def endpoint_within(inner: EndpointPattern, outer: EndpointPattern) -> bool:
-    """Whether every request that `inner` covers is covered by `outer`."""
+    """Tell whether every request that `inner` covers is covered by `outer`."""
     return (
         host_within(inner.host_pattern, outer.host_pattern)
         and path_within(inner.path_prefix, outer.path_prefix)
@@ -34,7 +31,7 @@ def endpoint_within(inner: EndpointPattern, outer: EndpointPattern) -> bool:
 
 
 def credential_within(inner: CredentialMapping, outer: CredentialMapping) -> bool:
-    """Whether every request that gets `inner` gets the same secret, in the same place, by `outer`."""
+    """Tell whether every request that gets `inner` gets the same secret, in the same place, by `outer`."""
     return (
         (inner.secret_name, inner.location) == (outer.secret_name, outer.location)
         and all(any(host_within(i, o) for o in outer.host_patterns) for i in inner.host_patterns)
@@ -50,17 +47,17 @@ def credential_within(inner: CredentialMapping, outer: CredentialMapping) -> boo
 
 
 def prefix_within(inner: str, outer: str) -> bool:
-    """Whether every workspace path under `inner` lies under `outer`."""
+    """Tell whether every workspace path under `inner` lies under `outer`."""
     return inner == outer or not outer or (bool(inner) and is_under_prefixes(inner, (outer,)))
 
 
 def name_within(inner: str, outer: str) -> bool:
-    """Whether every secret that `inner` covers is covered by `outer`."""
+    """Tell whether every secret that `inner` covers is covered by `outer`."""
     return inner == outer or (glob_covers(outer, inner.removesuffix("*")) and outer.endswith("*"))
 
 
 def common_endpoints(one: EndpointPattern, other: EndpointPattern) -> list[EndpointPattern]:
-    """The requests that both cover, as entries."""
+    """Return the requests that both cover, as entries."""
     host = _narrower(one.host_pattern, other.host_pattern)
     if host is None:
         return []
@@ -79,7 +76,7 @@ def common_endpoints(one: EndpointPattern, other: EndpointPattern) -> list[Endpo
 
 
 def common_hosts(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
-    """The hosts that both lists of patterns cover."""
+    """Return the hosts that both lists of patterns cover."""
     first, second = frozenset(one), frozenset(other)
     within = [host for host in one if not second.isdisjoint(_covering(host))]
     within += [host for host in other if not first.isdisjoint(_covering(host))]
@@ -93,7 +90,7 @@ def _covering(host: str) -> list[str]:
 
 
 def common_paths(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...] | None:
-    """The path prefixes that both lists cover, where an empty list covers every path; None where nothing is left."""
+    """Return the path prefixes that both lists cover; an empty list covers every path, None is no path at all."""
     if not one or not other:
         return one or other
     both = [p for a, b in product(one, other) if isinstance(p := _narrower_path(a, b), str)]

@@ -1,4 +1,4 @@
-"""Small shapes that a JSON value can have: each reads a value, and writes itself as JSON Schema.
+"""Kinds of fields that a JSON document can have: each reads a value, and writes itself as JSON Schema.
 
 One declaration serves both, so that the published schema cannot differ from what is accepted.
 """
@@ -6,25 +6,26 @@ One declaration serves both, so that the published schema cannot differ from wha
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from typing import Any, Final, NamedTuple, Protocol
 
-from wasmrt.capabilities._json import Problems, child
+from wasmrt.capabilities.sections._json import Problems, child
 from wasmrt.errors import WasmrtError
 from wasmrt.limits import MAX_CAPABILITY_ENTRIES
 
 INVALID: Final = object()
-"""Stands for a value that was refused; a problem was told."""
+"""Stands for a value that was refused; its problem was added."""
 _KINDS = {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "null"}
 
 
-class Shape(Protocol):
-    """What a value may look like."""
+class Field(Protocol):
+    """The values that a place of the document may hold."""
 
     def read(self, value: Any, path: str, problems: Problems) -> Any:
-        """Return the value in its one spelling, or INVALID with problems told."""
+        """Return the value in its one spelling, or INVALID with the problems added."""
 
     def schema(self) -> dict[str, Any]:
-        """The same as JSON Schema 2020-12."""
+        """Return the same as JSON Schema 2020-12."""
 
 
 def _wrong(value: Any, wanted: str, path: str, problems: Problems) -> Any:
@@ -70,15 +71,15 @@ class Text(NamedTuple):
 
 
 class Number(NamedTuple):
-    """A number over zero; whole unless `fraction`. `such_as` is shown to who wrote something else."""
+    """A positive number, an integer unless `fraction`; `example` appears in the error."""
 
     fraction: bool = False
     maximum: int = 2**53 - 1
-    such_as: str = ""
+    example: str = ""
 
     def read(self, value: Any, path: str, problems: Problems) -> Any:
         wanted = "a positive number" if self.fraction else "a positive whole number"
-        example = f", such as {self.such_as}" if self.such_as else ""
+        example = f", such as {self.example}" if self.example else ""
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             return _wrong(value, wanted + example, path, problems)
         if not 0 < value <= self.maximum or not (self.fraction or isinstance(value, int)):
@@ -116,29 +117,29 @@ class Anything(NamedTuple):
 
 
 class ListOf(NamedTuple):
-    """A list of one shape; a refused item leaves the whole list refused, so that nothing is widened by a gap."""
+    """A list of one kind of field; a refused item refuses the whole list, so that no gap widens anything."""
 
-    item: Shape
-    least: int = 0
+    item: Field
+    min_items: int = 0
 
     def read(self, value: Any, path: str, problems: Problems) -> Any:
         if not isinstance(value, list):
             return _wrong(value, "a list", path, problems)
-        if not self.least <= len(value) <= MAX_CAPABILITY_ENTRIES:
-            problems.add(path, f"must hold {self.least} to {MAX_CAPABILITY_ENTRIES} entries, not {len(value)}")
+        if not self.min_items <= len(value) <= MAX_CAPABILITY_ENTRIES:
+            problems.add(path, f"must hold {self.min_items} to {MAX_CAPABILITY_ENTRIES} entries, not {len(value)}")
             return INVALID
         items = [self.item.read(item, child(path, index), problems) for index, item in enumerate(value)]
         return INVALID if any(item is INVALID for item in items) else items
 
     def schema(self) -> dict[str, Any]:
-        least = {"minItems": self.least} if self.least else {}
-        return {"type": "array", "items": self.item.schema(), "maxItems": MAX_CAPABILITY_ENTRIES} | least
+        at_least = {"minItems": self.min_items} if self.min_items else {}
+        return {"type": "array", "items": self.item.schema(), "maxItems": MAX_CAPABILITY_ENTRIES} | at_least
 
 
 class MapOf(NamedTuple):
-    """An object with free keys and values of one shape."""
+    """An object with free keys and values of one kind of field."""
 
-    item: Shape
+    item: Field
     key: Text = Text(max_length=128)
 
     def read(self, value: Any, path: str, problems: Problems) -> Any:
@@ -162,19 +163,19 @@ class MapOf(NamedTuple):
         } | keys
 
 
-class Member(NamedTuple):
-    """One key of a record; `others` are spellings that are read and never written."""
+class Property(NamedTuple):
+    """One key of an object; `aliases` are spellings that are read and never written."""
 
-    shape: Shape
+    field: Field
     about: str
     required: bool = False
-    others: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
 
 
-class Record(NamedTuple):
+class ObjectSchema(NamedTuple):
     """An object with known keys; another key is a mistake that names the nearest known one."""
 
-    members: Mapping[str, Member]
+    properties: Mapping[str, Property]
     either: tuple[tuple[str, str], ...] = ()
     """Pairs of keys of which only one may be there."""
 
@@ -182,19 +183,19 @@ class Record(NamedTuple):
         if not isinstance(value, dict):
             return _wrong(value, "an object", path, problems)
         before = len(problems)
-        spellings = {s: key for key, member in self.members.items() for s in (key, *member.others)}
+        spellings = {s: key for key, prop in self.properties.items() for s in (key, *prop.aliases)}
         result: dict[str, Any] = {}
         for written, item in value.items():
             at = child(path, written)
             key = spellings.get(written)
             if key is None:
-                problems.add(at, f"unknown key{nearest(written, tuple(spellings)) or known(self.members)}")
+                problems.add(at, f"unknown key{nearest(written, tuple(spellings)) or known(self.properties)}")
             elif key in result:
                 problems.add(at, f"two spellings of one key; keep {key!r} only")
             else:
-                result[key] = self.members[key].shape.read(item, at, problems)
-        for key, member in self.members.items():
-            if member.required and key not in result:
+                result[key] = self.properties[key].field.read(item, at, problems)
+        for key, prop in self.properties.items():
+            if prop.required and key not in result:
                 problems.add(child(path, key), "is missing")
         for one, other in self.either:
             if one in result and other in result:
@@ -203,14 +204,14 @@ class Record(NamedTuple):
 
     def schema(self) -> dict[str, Any]:
         properties: dict[str, Any] = {}
-        for key, member in self.members.items():
-            properties[key] = member.shape.schema() | {"description": member.about}
-            for other in member.others:
-                properties[other] = {"$comment": f"read as {key}", "deprecated": True} | member.shape.schema()
+        for key, prop in self.properties.items():
+            properties[key] = prop.field.schema() | {"description": prop.about}
+            for alias in prop.aliases:
+                properties[alias] = {"$comment": f"read as {key}", "deprecated": True} | prop.field.schema()
         required: list[dict[str, Any]] = [
-            {"required": [key]} if not member.others else {"anyOf": [{"required": [s]} for s in (key, *member.others)]}
-            for key, member in self.members.items()
-            if member.required
+            {"required": [key]} if not prop.aliases else {"anyOf": [{"required": [s]} for s in (key, *prop.aliases)]}
+            for key, prop in self.properties.items()
+            if prop.required
         ]
         required += [{"not": {"required": list(pair)}} for pair in self.either]
         schema: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
@@ -219,8 +220,6 @@ class Record(NamedTuple):
 
 def nearest(word: str, known_words: tuple[str, ...]) -> str:
     """`; did you mean 'x'?` for the closest known word, or nothing."""
-    from difflib import get_close_matches
-
     close = get_close_matches(word.lower()[:64], known_words, n=1, cutoff=0.6)
     return f"; did you mean {str(close[0])!r}?" if close else ""
 

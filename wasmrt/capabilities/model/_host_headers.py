@@ -1,4 +1,4 @@
-"""The headers of a request that are the host's: neither a guest nor a credential may be in one."""
+"""Request headers that belong to the host: neither a guest nor a credential may set one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NAMES = frozenset(
         "x-cluster-client-ip",
         "true-client-ip",
         "client-ip",
-        # Frameworks take them for the request line, and it is the request line that the allowlist judged.
+        # Frameworks take them for the request line, and it is the request line that the allowlist was asked about.
         "x-http-method",
         "x-http-method-override",
         "x-method-override",
@@ -47,6 +47,6 @@ def folded_header(name: str) -> str:
 
 
 def is_host_header(name: str) -> bool:
-    """Whether a header is the host's, under any spelling of its name."""
+    """Tell whether a header is the host's, under any spelling of its name."""
     folded = folded_header(name)
     return folded in _NAMES or folded.startswith(_PREFIXES)
