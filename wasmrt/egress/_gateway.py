@@ -32,7 +32,7 @@ from wasmrt.egress._wire import Transport, WireRequest
 from wasmrt.errors import ExternalServiceError, RateLimitedError
 from wasmrt.limits import MAX_HTTP_REQUESTS, MAX_OWN_RESPONSE_BYTES
 from wasmrt.model import Reason
-from wasmrt.rates._windows import RateLimiter
+from wasmrt.rates import RateLimiter
 from wasmrt.url import InvalidUrlError, ParsedUrl, parse_url
 
 

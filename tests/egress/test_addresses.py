@@ -18,7 +18,7 @@ from wasmrt.model import Reason
 from wasmrt.rates import RateLimiter
 from wasmrt.testing import FakeCall, FakeResolver, ReceivedRequest, ScriptedServer, ServerConnection, http_response
 
-from .conftest import HOST, MakeWorld
+from .world import HOST, MakeWorld
 
 CORPUS = Path(__file__).resolve().parents[2].parent / "shared" / "corpora" / "ssrf_train.jsonl"
 

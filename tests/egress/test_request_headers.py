@@ -7,7 +7,7 @@ import pytest
 from wasmrt.egress import FailureKind, HttpFailure, HttpRequest
 from wasmrt.testing import ReceivedRequest, ServerConnection, http_response
 
-from .conftest import MakeWorld
+from .world import MakeWorld
 
 
 def ok(request: ReceivedRequest, connection: ServerConnection) -> bytes:

@@ -18,7 +18,7 @@ from wasmrt.model import Reason
 from wasmrt.secrets import Secret
 from wasmrt.testing import ReceivedRequest, ServerConnection, http_response
 
-from .conftest import HOST, MakeWorld, World
+from .world import HOST, MakeWorld, World
 
 SECRET = "Zq9/kT+7" + "vX2=mB4_nC6-pD8"
 BASIC = base64.b64encode(b"robot:" + SECRET.encode()).decode()

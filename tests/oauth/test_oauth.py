@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from tests.egress.world import HOST, MakeWorld, World
 from wasmrt.capabilities import CredentialLocation, CredentialMapping
 from wasmrt.egress import HttpRequest
 from wasmrt.errors import SecretExpiredError
@@ -18,7 +19,6 @@ from wasmrt.oauth import Login, LoopbackCallback, OAuthError, TokenEndpoint, Tok
 from wasmrt.secrets import OAuthState, Renewals, RenewingSecrets, Secret, keep_tokens, oauth_state
 from wasmrt.testing import FakeCall, http_response
 
-from .conftest import HOST, MakeWorld, World
 from .oauth_server import OAuthServer
 
 

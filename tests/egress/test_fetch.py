@@ -14,7 +14,7 @@ from wasmrt.model import Reason
 from wasmrt.rates import RateLimiter
 from wasmrt.testing import FakeCall, ReceivedRequest, ServerConnection, http_response
 
-from .conftest import HOST, MakeWorld
+from .world import HOST, MakeWorld
 
 
 def hello(request: ReceivedRequest, connection: ServerConnection) -> bytes:

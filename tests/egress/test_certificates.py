@@ -16,7 +16,7 @@ from wasmrt.capabilities import Capabilities, EndpointPattern
 from wasmrt.egress import HttpDoor, HttpFailure, HttpRequest, NetworkConfig
 from wasmrt.testing import FakeCall, FakeResolver, ScriptedServer, http_response
 
-from .conftest import HOST, MakeWorld
+from .world import HOST, MakeWorld
 
 SAID = "words of the certificate"
 NOW = datetime.now(UTC)

@@ -12,7 +12,7 @@ from wasmrt.model import Decision, Reason
 from wasmrt.rates import RateLimiter
 from wasmrt.testing import FakeCall, FakeResolver, ReceivedRequest, ServerConnection, http_response
 
-from .conftest import HOST, MakeWorld, World
+from .world import HOST, MakeWorld, World
 
 TOKEN = "ghp_" + "wWPw5k4aXcaT4fNP0UcnZwJUVFk6LO0pINUx"
 

@@ -17,7 +17,7 @@ from wasmrt.egress import FailureKind, HttpFailure, HttpRequest
 from wasmrt.model import Reason
 from wasmrt.testing import FakeCall, ReceivedRequest, ServerConnection, http_response
 
-from .conftest import HOST, MakeWorld, World
+from .world import HOST, MakeWorld, World
 
 MIB = 1024 * 1024
 
