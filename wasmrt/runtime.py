@@ -244,10 +244,10 @@ class WasmToolRuntime:
     def _http_door(self) -> Any:
         with self._lock:
             if self._door is None:
-                from wasmrt.egress import HttpDoor, NetworkConfig
+                from wasmrt.egress import EgressGateway, NetworkConfig
 
                 rates = self._new_rates()
-                self._door = HttpDoor(self.config.network or NetworkConfig(), rates=rates)
+                self._door = EgressGateway(self.config.network or NetworkConfig(), rates=rates)
             return self._door
 
     def _rates(self) -> RateLimiter:

@@ -109,7 +109,7 @@ def test_a_server_that_does_not_shake_hands_ends_in_time(world: MakeWorld) -> No
         port = mute.getsockname()[1]
         call = FakeCall(Capabilities.none().with_http([EndpointPattern(HOST, ports=(port,))]), timeout_seconds=0.3)
         with pytest.raises(HttpFailure) as caught:
-            w.door.fetch(call, HttpRequest("GET", f"https://{HOST}:{port}/"))
+            w.gateway.fetch(call, HttpRequest("GET", f"https://{HOST}:{port}/"))
     assert caught.value.code == "deadline-exceeded"
     assert not caught.value.request_sent
 
@@ -264,7 +264,7 @@ def test_a_redirect_is_judged_like_any_request_when_the_guest_follows_it(world: 
     call = w.call(hosts=(HOST, "10.0.0.1"))
     target = dict(w.get(call=call).headers)["Location"]
     with pytest.raises(HttpFailure) as caught:
-        w.door.fetch(call, HttpRequest("GET", target.replace("10.0.0.1", f"10.0.0.1:{w.server.port}")))
+        w.gateway.fetch(call, HttpRequest("GET", target.replace("10.0.0.1", f"10.0.0.1:{w.server.port}")))
     assert caught.value.code == "address-not-allowed"
 
 
@@ -282,7 +282,7 @@ def test_a_plain_server_on_an_https_port_is_a_failed_handshake(world: MakeWorld)
         thread.start()
         call = FakeCall(Capabilities.none().with_http([EndpointPattern(HOST, ports=(port,))]))
         with pytest.raises(HttpFailure) as caught:
-            w.door.fetch(call, HttpRequest("GET", f"https://{HOST}:{port}/"))
+            w.gateway.fetch(call, HttpRequest("GET", f"https://{HOST}:{port}/"))
         thread.join(10)
     assert (caught.value.code, caught.value.request_sent) == ("tls", False)
     assert caught.value.message == f"the TLS handshake with https://{HOST}:{port} failed"

@@ -9,7 +9,7 @@ import sys
 def test_the_rooms_load_their_third_parties_when_they_are_used() -> None:
     program = (
         "import sys, wasmrt.egress, wasmrt.rates, wasmrt.secrets\n"
-        "wasmrt.egress.HttpDoor(); wasmrt.rates.RateLimiter()\n"
+        "wasmrt.egress.EgressGateway(); wasmrt.rates.RateLimiter()\n"
         "heavy = {'h11', 'limits', 'redis', 'brotli', 'http.server', 'keyring', 'cryptography', 'webbrowser'}\n"
         "print(sorted(heavy & sys.modules.keys()))"
     )

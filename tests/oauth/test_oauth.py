@@ -23,14 +23,14 @@ from .oauth_server import OAuthServer
 
 
 def endpoint(w: World, **more: Any) -> TokenEndpoint:
-    return TokenEndpoint(w.door, w.url("/token"), client_id="a-client", **more)
+    return TokenEndpoint(w.gateway, w.url("/token"), client_id="a-client", **more)
 
 
 def authorize(w: World, login: Login, redirect_uri: str) -> str:
     """Be the browser: ask the authorization server, and return the address it sends us back to."""
     url = login.url(w.url("/authorize"), client_id="a-client", redirect_uri=redirect_uri, scopes=("read", "write"))
     target = url.partition(str(w.server.port))[2]
-    answer = w.door.send_own("GET", w.url(target), (), None, timeout_seconds=10)
+    answer = w.gateway.send_own("GET", w.url(target), (), None, timeout_seconds=10)
     assert answer.status == 302, answer.body
     return next(value for name, value in answer.headers if name == "Location")
 
@@ -153,7 +153,7 @@ def test_an_endpoint_over_plain_http_or_inside_is_not_asked(world: MakeWorld) ->
         endpoint(w).refresh("rt-secret")
     for url in ("https://10.0.0.1/token", "https://169.254.169.254/token", "https://user@api.example.com/"):
         with pytest.raises(OAuthError):
-            TokenEndpoint(w.door, url, client_id="c").refresh("rt-secret")
+            TokenEndpoint(w.gateway, url, client_id="c").refresh("rt-secret")
     assert w.server.connections == 0
 
 
@@ -175,7 +175,7 @@ def logged_in(w: World, user: str = "ann", **endpoint_options: Any) -> tuple[Ren
     def renew(kept: OAuthState) -> Tokens:
         nonlocal count
         count += 1
-        return token_renewer(lambda: w.door)(kept)
+        return token_renewer(lambda: w.gateway)(kept)
 
     return RenewingSecrets(w.store, user, renew), lambda: count
 
@@ -239,7 +239,7 @@ def test_a_token_that_cannot_be_renewed_is_a_401_like_any_other(w: World, oauth:
 
 
 def test_the_calls_of_one_user_share_a_view_and_those_of_two_do_not(w: World) -> None:
-    renewals = Renewals(w.store, token_renewer(lambda: w.door))
+    renewals = Renewals(w.store, token_renewer(lambda: w.gateway))
     assert renewals.of("ann") is renewals.of("ann")
     assert renewals.of("ann") is not renewals.of("bob")
 
@@ -296,4 +296,4 @@ def test_a_login_does_not_pass_through_the_guests_door(w: World) -> None:
     from wasmrt.egress import HttpFailure
 
     with pytest.raises(HttpFailure, match="other paths"):
-        w.door.fetch(call, HttpRequest("POST", w.url("/token")))
+        w.gateway.fetch(call, HttpRequest("POST", w.url("/token")))

@@ -19,7 +19,7 @@ from wasmrt.limits import OAUTH_LOGIN_SECONDS
 if TYPE_CHECKING:
     from wasmrt.capabilities import AuthSection, OAuthConfig
     from wasmrt.cli._tools import FoundTool
-    from wasmrt.egress import HttpDoor
+    from wasmrt.egress import EgressGateway
     from wasmrt.oauth import Tokens
     from wasmrt.secrets import OAuthState, SecretsStore
 
@@ -42,7 +42,7 @@ def auth(tool: str, user: str, browser: bool, replace: bool, capabilities: Path 
       wasmrt auth calendar
       wasmrt auth calendar --no-browser --json
     """
-    from wasmrt.cli._door import auth_section, open_door, store
+    from wasmrt.cli._services import auth_section, open_gateway, store
     from wasmrt.secrets import keep_tokens
 
     found = find_with_login(tool, capabilities)
@@ -57,8 +57,8 @@ def auth(tool: str, user: str, browser: bool, replace: bool, capabilities: Path 
     state = _start(section.oauth)
     kept = store()
     _refuse_to_overwrite(kept, user, section, state, replace=replace)
-    with open_door() as door:
-        tokens = _log_in(door, section.oauth, state, browser=browser)
+    with open_gateway() as gateway:
+        tokens = _log_in(gateway, section.oauth, state, browser=browser)
     keep_tokens(kept, user, section.secret_name, state, tokens)
     if as_json:
         show_json({"set": [section.secret_name], "user": user, "renewable": bool(tokens.refresh_token)})
@@ -125,7 +125,7 @@ def _refuse_to_overwrite(
         )
 
 
-def _log_in(door: HttpDoor, oauth: OAuthConfig, state: OAuthState, *, browser: bool) -> Tokens:
+def _log_in(gateway: EgressGateway, oauth: OAuthConfig, state: OAuthState, *, browser: bool) -> Tokens:
     from wasmrt.oauth import Login, LoopbackCallback, TokenEndpoint
 
     if urlsplit(oauth.authorization_url).scheme != "https":
@@ -147,7 +147,7 @@ def _log_in(door: HttpDoor, oauth: OAuthConfig, state: OAuthState, *, browser: b
             webbrowser.open(url)
         code = callback.wait(OAUTH_LOGIN_SECONDS)
         endpoint = TokenEndpoint(
-            door,
+            gateway,
             state.token_url,
             client_id=state.client_id,
             client_secret=state.client_secret,

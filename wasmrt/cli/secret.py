@@ -55,7 +55,7 @@ def set_secret(name: str, user: str, expires_in_days: float | None, as_json: boo
       wasmrt secret set example_token
       pass show example | wasmrt secret set example_token --json
     """
-    from wasmrt.cli._door import store
+    from wasmrt.cli._services import store
     from wasmrt.secrets import Secret, checked_name
 
     name = checked_name(name)
@@ -108,7 +108,7 @@ def list_secrets(user: str, as_json: bool) -> None:
       wasmrt secret list
       wasmrt secret list --user alice --json
     """
-    from wasmrt.cli._door import store
+    from wasmrt.cli._services import store
     from wasmrt.secrets import backend_of
 
     kept = store()
@@ -155,7 +155,7 @@ def remove_secret(name: str, user: str, as_json: bool) -> None:
       wasmrt secret remove example_token
       wasmrt secret remove example_token --user alice --json
     """
-    from wasmrt.cli._door import store
+    from wasmrt.cli._services import store
     from wasmrt.secrets import checked_name
 
     name = checked_name(name)
@@ -179,7 +179,7 @@ def import_secrets(file: click.File, user: str, only: tuple[str, ...], as_json: 
       wasmrt secret import .env --only API_TOKEN
       wasmrt secret import - --json < .env
     """
-    from wasmrt.cli._door import store
+    from wasmrt.cli._services import store
     from wasmrt.secrets import checked_name, parse_env_file
 
     data = file.read(MAX_ENV_FILE_BYTES + 1)  # type: ignore[attr-defined]
@@ -219,7 +219,7 @@ def test_secret(ctx: click.Context, name: str, tool: str, capabilities: Path | N
     Examples:
       wasmrt secret test example_token --tool search
     """
-    from wasmrt.cli._door import auth_section, call_for, open_door, store
+    from wasmrt.cli._services import auth_section, call_for, open_gateway, store
     from wasmrt.egress import HttpFailure, HttpRequest
     from wasmrt.secrets import checked_name
 
@@ -246,10 +246,10 @@ def test_secret(ctx: click.Context, name: str, tool: str, capabilities: Path | N
             tell_words(found.name, words)
         raise
     status, problem = None, None
-    with open_door() as door:
-        call = call_for(found.name, user, found.grant, door, kept)
+    with open_gateway() as gateway:
+        call = call_for(found.name, user, found.grant, gateway, kept)
         try:
-            status = door.fetch(call, HttpRequest(check.method, check.url, check.headers)).status
+            status = gateway.fetch(call, HttpRequest(check.method, check.url, check.headers)).status
         except HttpFailure as failure:
             problem = failure.message + (f"; {failure.hint}" if failure.hint else "")
     works = status == check.success_status

@@ -281,7 +281,7 @@ class CallContext:
         if time.monotonic() >= self._scan_until:
             raise self._late()
 
-    def prime(self, name: str, value: str) -> None:
+    def watch(self, name: str, value: str) -> None:
         """Have `scanner` find `value` from now on; called before a secret is put to use."""
         if self._primed.get(name) != value:
             # A renewed secret keeps the old value watched too, under a name of its own.

@@ -11,7 +11,7 @@ ACCEPT_ENCODING = "gzip, br"
 
 
 class CodingError(ValueError):
-    """The body is not what its Content-Encoding says. Never leaves this room."""
+    """The body is not in the coding that its Content-Encoding names. Never leaves this package."""
 
 
 class Decoder(Protocol):

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.parse import urlencode
 
-from wasmrt.egress._gateway import HttpDoor
-from wasmrt.egress._model import HttpFailure, HttpResponse
+from wasmrt.egress import EgressGateway, HttpFailure, HttpResponse
 from wasmrt.errors import SecretError
 from wasmrt.limits import OAUTH_TIMEOUT_SECONDS
 
@@ -89,11 +88,11 @@ class Login:
 
 
 class TokenEndpoint:
-    """Where tokens are issued; reached through the door, with its addresses judged like any other."""
+    """Where tokens are issued; reached through the gateway, with its addresses checked like any other."""
 
     def __init__(
         self,
-        door: HttpDoor,
+        gateway: EgressGateway,
         token_url: str,
         *,
         client_id: str,
@@ -101,7 +100,7 @@ class TokenEndpoint:
         access_token_field: str = "access_token",  # noqa: S107 - a field's name
         now: Callable[[], float] = time.time,
     ) -> None:
-        self._door = door
+        self._gateway = gateway
         self._token_url = token_url
         self._client = {"client_id": client_id} | ({"client_secret": client_secret} if client_secret else {})
         self._field = access_token_field
@@ -134,7 +133,9 @@ class TokenEndpoint:
         body = urlencode(fields | self._client).encode()
         headers = (("Content-Type", "application/x-www-form-urlencoded"), ("Accept", "application/json"))
         try:
-            answer = self._door.send_own("POST", self._token_url, headers, body, timeout_seconds=OAUTH_TIMEOUT_SECONDS)
+            answer = self._gateway.send_own(
+                "POST", self._token_url, headers, body, timeout_seconds=OAUTH_TIMEOUT_SECONDS
+            )
         except HttpFailure as failure:
             raise OAuthError(
                 f"the token endpoint cannot be used: {failure.message}", code=failure.code, hint=failure.hint
@@ -184,14 +185,14 @@ class RefreshableToken(Protocol):
     def access_token_field(self) -> str: ...
 
 
-def token_renewer(door: Callable[[], HttpDoor]) -> Callable[[RefreshableToken], Tokens]:
-    """Return the function that gets the next access token; `door` is asked for at the first use."""
+def token_renewer(gateway: Callable[[], EgressGateway]) -> Callable[[RefreshableToken], Tokens]:
+    """Return the function that gets the next access token; `gateway` is asked for at the first use."""
 
     def renew(kept: RefreshableToken) -> Tokens:
         if kept.refresh_token is None:
             raise OAuthError("there is no refresh token", hint="log in again: wasmrt auth TOOL")
         endpoint = TokenEndpoint(
-            door(),
+            gateway(),
             kept.token_url,
             client_id=kept.client_id,
             client_secret=kept.client_secret,

@@ -16,7 +16,7 @@ from wasmrt.model import Decision, Reason
 if TYPE_CHECKING:
     from wasmrt.capabilities import HttpCapability
     from wasmrt.context import CallContext
-    from wasmrt.egress import Answer
+    from wasmrt.egress import Response
 
 
 class _Held:
@@ -83,8 +83,8 @@ class Receiving(InputStream):
     Its pollable is always ready, because nothing comes in while nobody reads.
     """
 
-    def __init__(self, answer: Answer, http: HttpCapability) -> None:
-        self._answer: Answer | None = answer
+    def __init__(self, answer: Response, http: HttpCapability) -> None:
+        self._answer: Response | None = answer
         self._http = http
         self._ready = b""
 
@@ -120,7 +120,7 @@ class Receiving(InputStream):
     def is_open(self) -> bool:
         return self._answer is not None
 
-    def _take(self, ctx: CallContext, answer: Answer) -> None:
+    def _take(self, ctx: CallContext, answer: Response) -> None:
         self._ready = answer.read()
         hold(ctx, len(self._ready))
         if not self._ready:

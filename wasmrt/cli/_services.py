@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from wasmrt.capabilities import AuthSection, Capabilities
     from wasmrt.cli._tools import FoundTool
     from wasmrt.context import CallContext
-    from wasmrt.egress import HttpDoor
+    from wasmrt.egress import EgressGateway
     from wasmrt.secrets import SecretsStore
 
 
@@ -22,15 +22,15 @@ def store() -> SecretsStore:
     return open_store(find_places().data)
 
 
-def open_door() -> HttpDoor:
+def open_gateway() -> EgressGateway:
     """A way out, with what the operator's configuration file says about the network."""
     from wasmrt.config_file import read_config_file
-    from wasmrt.egress import HttpDoor
+    from wasmrt.egress import EgressGateway
     from wasmrt.places import find_places
     from wasmrt.rates import RateLimiter
 
     config = read_config_file(find_places().config)
-    return HttpDoor(config.network, rates=RateLimiter(redis_url=config.rate_limit_storage))
+    return EgressGateway(config.network, rates=RateLimiter(redis_url=config.rate_limit_storage))
 
 
 def auth_section(found: FoundTool, *, hint: str) -> AuthSection:
@@ -52,7 +52,7 @@ def auth_section(found: FoundTool, *, hint: str) -> AuthSection:
     return auth
 
 
-def call_for(tool: str, user: str, grant: Capabilities, door: HttpDoor, secrets: SecretsStore) -> CallContext:
+def call_for(tool: str, user: str, grant: Capabilities, gateway: EgressGateway, secrets: SecretsStore) -> CallContext:
     """A call without a guest, under the tool's own grant: what passes here passes for the tool as well."""
     from wasmrt.context import CallContext, Services
     from wasmrt.guest.engine import make_kernel
@@ -62,6 +62,6 @@ def call_for(tool: str, user: str, grant: Capabilities, door: HttpDoor, secrets:
     from wasmrt.secrets import Renewals
 
     detector = LeakDetector(kernel=make_kernel)
-    services = Services(detector, http=door, secrets_of=Renewals(secrets, token_renewer(lambda: door)).of)
+    services = Services(detector, http=gateway, secrets_of=Renewals(secrets, token_renewer(lambda: gateway)).of)
     limits = grant.limits.over(ResourceLimits())
     return CallContext(call_id="cli", tool=tool, user=user, limits=limits, grant=grant, services=services)
