@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import threading
 
-import brotli
 import pytest
 
 from wasmrt.capabilities import Capabilities
@@ -105,10 +104,9 @@ def test_a_write_is_not_repeated_when_the_connection_breaks(world: MakeWorld) ->
     ("coding", "encode"),
     [
         ("gzip", gzip.compress),
-        ("br", brotli.compress),
         ("x-gzip", gzip.compress),
         ("identity", bytes),
-        ("gzip, br", lambda data: brotli.compress(gzip.compress(data))),
+        ("gzip, x-gzip", lambda data: gzip.compress(gzip.compress(data))),
         ("gzip", lambda data: gzip.compress(data[:10]) + gzip.compress(data[10:])),
     ],
 )
@@ -118,7 +116,7 @@ def test_codings_are_undone_and_not_mentioned(world: MakeWorld, coding: str, enc
     answer = w.get()
     assert answer.body == text
     assert answer.headers == ()
-    assert w.server.requests[0].header("Accept-Encoding") == "gzip, br"
+    assert w.server.requests[0].header("Accept-Encoding") == "gzip"
 
 
 def test_nothing_is_fetched_without_a_grant(world: MakeWorld) -> None:

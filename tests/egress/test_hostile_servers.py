@@ -9,7 +9,6 @@ import threading
 import time
 import tracemalloc
 
-import brotli
 import pytest
 
 from wasmrt.capabilities import Capabilities, EndpointPattern
@@ -147,10 +146,10 @@ def test_too_many_headers_are_refused(world: MakeWorld, head: bytes) -> None:
     assert fail(w).kind in (FailureKind.OUTPUT_TOO_LARGE, FailureKind.OPERATION_FAILED)
 
 
-@pytest.mark.parametrize("coding", ["gzip", "br", "gzip, br"])
+@pytest.mark.parametrize("coding", ["gzip", "gzip, gzip"])
 def test_a_compression_bomb_stops_at_the_cap(world: MakeWorld, coding: str) -> None:
-    bomb = bytes(200 * MIB) if coding != "gzip, br" else gzip.compress(bytes(200 * MIB))
-    bomb = brotli.compress(bomb, quality=1) if "br" in coding else gzip.compress(bomb)
+    bomb = gzip.compress(bytes(200 * MIB))
+    bomb = gzip.compress(bomb) if "," in coding else bomb
     w = world(lambda r, c: http_response(bomb, headers=(("Content-Encoding", coding),)))
     call = w.call(max_response_bytes=2 * MIB)
     tracemalloc.start()
@@ -163,7 +162,7 @@ def test_a_compression_bomb_stops_at_the_cap(world: MakeWorld, coding: str) -> N
     assert peak < 16 * MIB
 
 
-@pytest.mark.parametrize("coding", ["deflate", "zstd", "compress", "gzip, gzip, gzip", "aes128gcm", "gzip;q=1"])
+@pytest.mark.parametrize("coding", ["br", "deflate", "zstd", "compress", "gzip, gzip, gzip", "aes128gcm", "gzip;q=1"])
 def test_a_coding_that_cannot_be_searched_is_not_passed_on(world: MakeWorld, coding: str) -> None:
     w = world(lambda r, c: http_response(b"whatever", headers=(("Content-Encoding", coding),)))
     assert fail(w).code == "content-coding"
@@ -175,9 +174,6 @@ def test_a_coding_that_cannot_be_searched_is_not_passed_on(world: MakeWorld, cod
         ("gzip", b"not gzip"),
         ("gzip", gzip.compress(b"x" * 1000)[:-4]),
         ("gzip", gzip.compress(b"x") + b"trailing"),
-        ("br", b"\xff\xff\xff"),
-        ("br", brotli.compress(b"x" * 1000)[:-1]),
-        ("br", brotli.compress(b"x") + b"trailing"),
     ],
 )
 def test_a_broken_coding_is_an_error(world: MakeWorld, coding: str, body: bytes) -> None:

@@ -8,7 +8,7 @@ import h11
 
 from wasmrt.egress._budget import ExchangeBudget
 from wasmrt.egress._connection import Connection, content_length
-from wasmrt.egress._decode import CodingError, Decoder, decoders_for
+from wasmrt.egress._decode import CodingError, GzipDecoder, decoders_for
 from wasmrt.egress._failure import FailureKind, HttpFailure
 from wasmrt.egress._headers import header_bytes
 from wasmrt.egress._pools import Pool, Route
@@ -90,7 +90,7 @@ class StreamedBody:
                 raise _not_decoded(error, self._budget) from None
 
 
-def _decoders(headers: Sequence[tuple[bytes, bytes]], budget: ExchangeBudget) -> list[Decoder]:
+def _decoders(headers: Sequence[tuple[bytes, bytes]], budget: ExchangeBudget) -> list[GzipDecoder]:
     codings = [value.decode("latin-1") for name, value in headers if name.lower() == b"content-encoding"]
     try:
         return decoders_for(codings)
