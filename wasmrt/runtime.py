@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
     from wasmrt.call import AuditFile
     from wasmrt.egress import SecretsView
+    from wasmrt.oauth import Renewals
     from wasmrt.rates import RateLimiter
-    from wasmrt.secrets import Renewals
 
 MAX_NAME_LENGTH = 64
 CLOSE_SECONDS = 5.0
@@ -235,8 +235,7 @@ class WasmToolRuntime:
             return partial(UserSecrets, store)
         with self._lock:
             if self._renewals is None:
-                from wasmrt.oauth import token_renewer
-                from wasmrt.secrets import Renewals
+                from wasmrt.oauth import Renewals, token_renewer
 
                 self._renewals = Renewals(store, token_renewer(self._http_door))
             return self._renewals.of

@@ -58,8 +58,7 @@ def call_for(tool: str, user: str, grant: Capabilities, gateway: EgressGateway, 
     from wasmrt.guest.engine import make_kernel
     from wasmrt.leaks import LeakDetector
     from wasmrt.limits import ResourceLimits
-    from wasmrt.oauth import token_renewer
-    from wasmrt.secrets import Renewals
+    from wasmrt.oauth import Renewals, token_renewer
 
     detector = LeakDetector(kernel=make_kernel)
     services = Services(detector, http=gateway, secrets_of=Renewals(secrets, token_renewer(lambda: gateway)).of)

@@ -11,7 +11,7 @@ import click
 
 from wasmrt.cli._errors import FAILED
 from wasmrt.cli._keeping import check_all, note_on_new_file, warn, where
-from wasmrt.cli._login import find_with_login, login_file_option, tell_words, words_of
+from wasmrt.cli._login import author_instructions, find_with_login, login_file_option, print_instructions
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import is_interactive, say, show_columns, show_json
 from wasmrt.errors import ConfigurationError, SecretError, SecretExpiredError, SecretNotFoundError
@@ -238,12 +238,12 @@ def test_secret(ctx: click.Context, name: str, tool: str, capabilities: Path | N
             hint=f"add one to its auth section: {_VALIDATION}",
         )
     kept = store()
-    words = words_of(auth)
+    words = author_instructions(auth)
     try:
         kept.get(user, name)  # a missing one is told as such, with the command that sets it
     except (SecretNotFoundError, SecretExpiredError):
         if not as_json:
-            tell_words(found.name, words)
+            print_instructions(found.name, words)
         raise
     status, problem = None, None
     with open_gateway() as gateway:
@@ -262,6 +262,6 @@ def test_secret(ctx: click.Context, name: str, tool: str, capabilities: Path | N
         say(f"{name} could not be tested: {problem}")
     else:
         say(f"{name} does not work: {check.method} {check.url} answered {status}, not {check.success_status}")
-        tell_words(found.name, words)
+        print_instructions(found.name, words)
     if not works:
         ctx.exit(FAILED)
