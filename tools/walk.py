@@ -72,7 +72,7 @@ def echo(folder: Path) -> Iterator[Callable[[], Any]]:
 @contextmanager
 def request(_folder: Path) -> Iterator[Callable[[], Any]]:
     from wasmrt.capabilities import Capabilities, CredentialLocation, CredentialMapping, EndpointPattern, HttpCapability
-    from wasmrt.egress import NetworkConfig, RawResponse, WholeBody
+    from wasmrt.egress import NetworkConfig, WholeBody, WireResponse
     from wasmrt.guest.engine import wat2wasm
     from wasmrt.secrets import DEFAULT_USER, Secret
     from wasmrt.testing import FakeResolver, MemorySecrets
@@ -80,8 +80,8 @@ def request(_folder: Path) -> Iterator[Callable[[], Any]]:
     from wasmrt.testing.attacks._build import TEXT_AT
 
     class Wire:
-        def send(self, *_: object) -> RawResponse:
-            return RawResponse(200, [(b"content-type", b"text/plain")], WholeBody(b"hello"))
+        def send(self, *_: object) -> WireResponse:
+            return WireResponse(200, [(b"content-type", b"text/plain")], WholeBody(b"hello"))
 
         def close(self) -> None:
             pass

@@ -21,7 +21,7 @@ from wasmrt.limits import DEFAULT_MAX_REQUEST_BYTES, MAX_LOG_ENTRY_BYTES, MAX_PR
 from wasmrt.model import Decision, Reason
 
 if TYPE_CHECKING:
-    from wasmrt.call.http import GuestAnswer
+    from wasmrt.call.http import GuestResponse
     from wasmrt.workspace import WorkspaceEntry, WorkspaceReader
 
 _OF_TOOL_ERROR = {
@@ -41,7 +41,7 @@ class CallServices:
 
     def __init__(self, call: Call) -> None:
         self._call = call
-        self._open: list[GuestAnswer] = []
+        self._open: list[GuestResponse] = []
         self._refused: set[tuple[str, str]] = set()
         self._progress_reports = 0
 
@@ -69,7 +69,7 @@ class CallServices:
         self.refuse(refused)
         return _failure(refused)
 
-    def http_open(self, request: GuestRequest) -> GuestAnswer:
+    def http_open(self, request: GuestRequest) -> GuestResponse:
         """Send a request through every check and wait for the head of its response.
 
         Raises:

@@ -48,9 +48,9 @@ class Call:
     """
 
     __slots__ = (
-        "_primed",
         "_scan_until",
         "_scanner",
+        "_watched",
         "abandoned",
         "backends",
         "call_id",
@@ -105,7 +105,7 @@ class Call:
         self.http_sent_bytes = 0
         self.http_received_bytes = 0
         self.tool_invocations = 0
-        self._primed: dict[str, str] = {}
+        self._watched: dict[str, str] = {}
         self._scanner: LeakScanner | None = None
         self._scan_until = self.lifetime.deadline
 
@@ -130,7 +130,7 @@ class Call:
     def scanner(self) -> LeakScanner:
         """Knows the rules and every secret that was put to use so far."""
         if self._scanner is None:
-            self._scanner = self.backends.detector.primed(self._primed, check=self._check_scan)
+            self._scanner = self.backends.detector.primed(self._watched, check=self._check_scan)
         return self._scanner
 
     def closing(self) -> None:
@@ -141,12 +141,12 @@ class Call:
         if time.monotonic() >= self._scan_until:
             raise self.lifetime.late()
 
-    def prime(self, name: str, value: str) -> None:
+    def watch(self, name: str, value: str) -> None:
         """Have `scanner` find `value` from now on; called before a secret is put to use."""
-        if self._primed.get(name) != value:
+        if self._watched.get(name) != value:
             # A renewed secret keeps the old value watched too, under a name of its own.
-            key = name if name not in self._primed else f"{name}#{len(self._primed)}"
-            self._primed[key] = value
+            key = name if name not in self._watched else f"{name}#{len(self._watched)}"
+            self._watched[key] = value
             self._scanner = None
 
     # -- budgets ---------------------------------------------------------------------------------------------------

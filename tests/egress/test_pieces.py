@@ -14,7 +14,7 @@ from wasmrt.model import Reason
 from wasmrt.testing import FakeCall, ReceivedRequest, ServerConnection, http_response
 from wasmrt.testing._server import Script
 
-from .conftest import HOST, MakeWorld, World
+from .world import HOST, MakeWorld, World
 
 SECRET = "Zq9kT7ab" + "vX2mB4nC6pD8eF"
 

@@ -19,8 +19,8 @@ from wasmrt.secrets import Secret
 from wasmrt.testing import FakeResolver, MemorySecrets, ReceivedRequest, ScriptedServer, ServerConnection
 from wasmrt.testing.attacks._build import TEXT_AT, Body, tool
 
-from .conftest import HOST
 from .test_credentials import BASIC, ECHOES, LOCATIONS, SECRET, assert_clean, credential_of, forms, mapping
+from .world import HOST
 
 # Sends a request to the URL in its params, then answers with its whole memory as a JSON string, every character moved
 # up by one: the scan of the output cannot recognise what the memory holds, and this test can.

@@ -1,4 +1,4 @@
-"""Which addresses are dialled: the ssrf corpus and rebinding, through the whole door."""
+"""Which addresses are dialled: the ssrf corpus and rebinding, through the whole gateway."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from urllib.parse import urlsplit
 import pytest
 
 from wasmrt.capabilities import Capabilities, EndpointPattern
-from wasmrt.egress import FailureKind, HttpDoor, HttpFailure, HttpRequest, NetworkConfig, SystemResolver
+from wasmrt.egress import EgressGateway, FailureKind, HttpFailure, HttpRequest, NetworkConfig, SystemResolver
 from wasmrt.egress import _pools as pools
 from wasmrt.errors import ConfigurationError
 from wasmrt.model import Reason
 from wasmrt.rates import RateLimiter
 from wasmrt.testing import FakeCall, FakeResolver, ReceivedRequest, ScriptedServer, ServerConnection, http_response
 
-from .conftest import HOST, MakeWorld
+from .world import HOST, MakeWorld
 
 CORPUS = Path(__file__).resolve().parents[2].parent / "shared" / "corpora" / "ssrf_train.jsonl"
 
@@ -81,11 +81,11 @@ def outcome(row: dict[str, object], wire: Wire) -> str:
     answers = row.get("resolves_to") or ()
     with ScriptedServer(script) as server:
         wire.server = server
-        with HttpDoor(NetworkConfig(resolver=AnyName(answers)), rates=RateLimiter()) as door:  # type: ignore[arg-type]
+        with EgressGateway(NetworkConfig(resolver=AnyName(answers)), rates=RateLimiter()) as gateway:  # type: ignore[arg-type]
             call = FakeCall(grant_for(row, hops))
             try:
                 for hop in hops:
-                    door.fetch(call, HttpRequest("GET", hop))
+                    gateway.fetch(call, HttpRequest("GET", hop))
             except HttpFailure as failure:
                 assert failure.kind in (FailureKind.NETWORK_DENIED, FailureKind.OPERATION_FAILED)
                 assert failure.decision is not None and not failure.decision.allowed
@@ -93,7 +93,7 @@ def outcome(row: dict[str, object], wire: Wire) -> str:
     return "allow"
 
 
-def test_every_row_of_the_ssrf_corpus_comes_out_as_expected_through_the_door(wire: Wire) -> None:
+def test_every_row_of_the_ssrf_corpus_comes_out_as_expected_through_the_gateway(wire: Wire) -> None:
     if not CORPUS.exists():
         pytest.skip("NO CORPUS: ../shared/corpora/ssrf_train.jsonl is absent, so the ssrf rows stay untested")
     rows = [json.loads(line) for line in CORPUS.read_text().splitlines()]
@@ -112,25 +112,25 @@ def test_an_answer_that_changes_after_the_check_changes_nothing(wire: Wire) -> N
     resolver = FakeResolver({HOST: [["93.184.216.34"], ["127.0.0.1"], ["10.0.0.1"]]})
     with ScriptedServer(lambda r, c: http_response(b"x")) as server:
         wire.server = server
-        with HttpDoor(NetworkConfig(resolver=resolver)) as door:
+        with EgressGateway(NetworkConfig(resolver=resolver)) as gateway:
             call = FakeCall(Capabilities.none().with_http([EndpointPattern(HOST)]))
-            door.fetch(call, HttpRequest("GET", f"https://{HOST}/"))
+            gateway.fetch(call, HttpRequest("GET", f"https://{HOST}/"))
             assert resolver.asked == [HOST]
             assert wire.dialled == ["93.184.216.34"]
             # The kept connection still leads to the public address; the new answer is judged all the same.
             for _ in range(2):
                 with pytest.raises(HttpFailure) as caught:
-                    door.fetch(call, HttpRequest("GET", f"https://{HOST}/"))
+                    gateway.fetch(call, HttpRequest("GET", f"https://{HOST}/"))
                 assert caught.value.code == "address-not-allowed"
     assert wire.dialled == ["93.184.216.34"]
 
 
 def test_one_bad_address_among_good_ones_refuses_them_all(wire: Wire) -> None:
     for answers in (["93.184.216.34", "169.254.169.254"], ["::ffff:10.0.0.1", "93.184.216.34"], [], ["nonsense"]):
-        with HttpDoor(NetworkConfig(resolver=AnyName(answers))) as door:
+        with EgressGateway(NetworkConfig(resolver=AnyName(answers))) as gateway:
             call = FakeCall(Capabilities.none().with_http([EndpointPattern(HOST)]))
             with pytest.raises(HttpFailure) as caught:
-                door.fetch(call, HttpRequest("GET", f"https://{HOST}/"))
+                gateway.fetch(call, HttpRequest("GET", f"https://{HOST}/"))
         assert caught.value.decision is not None
         assert caught.value.decision.reason in (Reason.ADDRESS_NOT_ALLOWED, Reason.NO_ADDRESS)
     assert wire.dialled == []
@@ -149,7 +149,7 @@ def test_loopback_is_out_of_reach_until_an_operator_names_it(world: MakeWorld) -
     w = world(lambda r, c: http_response(b"x"), networks=())
     for host in ("127.0.0.1", HOST):
         with pytest.raises(HttpFailure) as caught:
-            w.door.fetch(w.call(), HttpRequest("GET", w.url(host=host)))
+            w.gateway.fetch(w.call(), HttpRequest("GET", w.url(host=host)))
         assert caught.value.code == "address-not-allowed"
         assert "unsafe_allowed_networks" in str(caught.value.hint)
     assert w.server.connections == 0
@@ -192,10 +192,10 @@ def stuck(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
 
 
 def test_a_name_server_that_does_not_answer_holds_nobody_past_the_deadline(stuck: threading.Event) -> None:
-    with HttpDoor(NetworkConfig(resolver=SystemResolver())) as door:
+    with EgressGateway(NetworkConfig(resolver=SystemResolver())) as gateway:
         call = FakeCall(Capabilities.none().with_http([EndpointPattern(HOST)]), timeout_seconds=0.2)
         with pytest.raises(HttpFailure) as caught:
-            door.fetch(call, HttpRequest("GET", f"https://{HOST}/"))
+            gateway.fetch(call, HttpRequest("GET", f"https://{HOST}/"))
     assert caught.value.code == "deadline-exceeded"
 
 

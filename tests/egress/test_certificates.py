@@ -13,10 +13,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from wasmrt.capabilities import Capabilities, EndpointPattern
-from wasmrt.egress import HttpDoor, HttpFailure, HttpRequest, NetworkConfig
+from wasmrt.egress import EgressGateway, HttpFailure, HttpRequest, NetworkConfig
 from wasmrt.testing import FakeCall, FakeResolver, ScriptedServer, http_response
 
-from .conftest import HOST, MakeWorld
+from .world import HOST, MakeWorld
 
 SAID = "words of the certificate"
 NOW = datetime.now(UTC)
@@ -27,11 +27,11 @@ def refusal(context: ssl.SSLContext, ca_file: Path | None) -> HttpFailure:
     config = NetworkConfig(
         unsafe_allowed_networks=("127.0.0.0/8",), resolver=FakeResolver({HOST: ["127.0.0.1"]}), ca_file=ca_file
     )
-    with ScriptedServer(lambda r, c: http_response(b"x"), tls=context) as server, HttpDoor(config) as door:
+    with ScriptedServer(lambda r, c: http_response(b"x"), tls=context) as server, EgressGateway(config) as gateway:
         origin = f"https://{HOST}:{server.port}"
         call = FakeCall(Capabilities.none().with_http([EndpointPattern(HOST, ports=(server.port,))]))
         with pytest.raises(HttpFailure) as caught:
-            door.fetch(call, HttpRequest("GET", f"{origin}/path?query"))
+            gateway.fetch(call, HttpRequest("GET", f"{origin}/path?query"))
         assert not server.requests
     failure = caught.value
     assert (failure.code, failure.request_sent) == ("tls-certificate", False)
@@ -102,7 +102,7 @@ def test_a_certificate_for_another_host_is_told_as_such(authority: trustme.CA, c
 def test_a_certificate_for_a_name_is_not_for_its_address(world: MakeWorld) -> None:
     w = world(lambda r, c: http_response(b"x"), names=(HOST,))
     with pytest.raises(HttpFailure) as caught:
-        w.door.fetch(w.call(), HttpRequest("GET", w.url(host="127.0.0.1")))
+        w.gateway.fetch(w.call(), HttpRequest("GET", w.url(host="127.0.0.1")))
     assert caught.value.message.endswith("is for another host name")
 
 

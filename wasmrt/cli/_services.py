@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from wasmrt.capabilities import Capabilities
     from wasmrt.capabilities.file import AuthSection
     from wasmrt.cli._tools import FoundTool
-    from wasmrt.egress import HttpDoor
+    from wasmrt.egress import EgressGateway
     from wasmrt.secrets import SecretsStore
 
 
@@ -23,15 +23,15 @@ def store() -> SecretsStore:
     return open_store(find_places().data)
 
 
-def open_door() -> HttpDoor:
+def open_gateway() -> EgressGateway:
     """A way out, with what the operator's configuration file says about the network."""
     from wasmrt.config_file import read_config_file
-    from wasmrt.egress import HttpDoor
+    from wasmrt.egress import EgressGateway
     from wasmrt.places import find_places
     from wasmrt.rates import RateLimiter
 
     config = read_config_file(find_places().config)
-    return HttpDoor(config.network, rates=RateLimiter(redis_url=config.rate_limit_storage))
+    return EgressGateway(config.network, rates=RateLimiter(redis_url=config.rate_limit_storage))
 
 
 def auth_section(found: FoundTool, *, hint: str) -> AuthSection:
@@ -53,17 +53,18 @@ def auth_section(found: FoundTool, *, hint: str) -> AuthSection:
     return auth
 
 
-def call_for(tool: str, user: str, grant: Capabilities, door: HttpDoor, secrets: SecretsStore) -> Call:
+def call_for(tool: str, user: str, grant: Capabilities, gateway: EgressGateway, secrets: SecretsStore) -> Call:
     """A call without a guest, under the tool's own grant: what passes here passes for the tool as well."""
     from wasmrt.call import Backends, Call
     from wasmrt.call.http import GuestHttp
     from wasmrt.guest.engine import make_kernel
     from wasmrt.leaks import LeakDetector
     from wasmrt.limits import ResourceLimits
-    from wasmrt.oauth import token_renewer
-    from wasmrt.secrets import Renewals
+    from wasmrt.oauth import Renewals, token_renewer
 
     detector = LeakDetector(kernel=make_kernel)
-    backends = Backends(detector, http=GuestHttp(door), secrets_of=Renewals(secrets, token_renewer(lambda: door)).of)
+    backends = Backends(
+        detector, http=GuestHttp(gateway), secrets_of=Renewals(secrets, token_renewer(lambda: gateway)).of
+    )
     limits = grant.limits.over(ResourceLimits())
     return Call(call_id="cli", tool=tool, user=user, limits=limits, grant=grant, backends=backends)

@@ -18,7 +18,7 @@ from wasmrt.model import Reason
 from wasmrt.secrets import Secret
 from wasmrt.testing import ReceivedRequest, ServerConnection, http_response
 
-from .conftest import HOST, MakeWorld, World
+from .world import HOST, MakeWorld, World
 
 SECRET = "Zq9/kT+7" + "vX2=mB4_nC6-pD8"
 BASIC = base64.b64encode(b"robot:" + SECRET.encode()).decode()
@@ -75,7 +75,7 @@ def test_a_secret_goes_to_its_hosts_and_paths_only(world: MakeWorld) -> None:
     for path, expected in (("/v1/pay", True), ("/v1/pay/x", True), ("/v1/payments", False), ("/", False)):
         w.get(path, call)
         assert (w.server.requests[-1].header("Authorization") is not None) is expected, path
-    w.door.fetch(call, HttpRequest("GET", w.url("/v1/pay", host="other.example.com")))
+    w.gateway.fetch(call, HttpRequest("GET", w.url("/v1/pay", host="other.example.com")))
     assert w.server.requests[-1].header("Authorization") is None
 
 
@@ -232,7 +232,7 @@ def test_a_secret_the_guest_somehow_knows_cannot_be_sent_elsewhere(world: MakeWo
     ]
     for request in attempts:
         with pytest.raises(HttpFailure) as caught:
-            w.door.fetch(call, request)
+            w.gateway.fetch(call, request)
         assert (caught.value.kind, caught.value.code) == (FailureKind.NETWORK_DENIED, "leak")
     assert len(w.server.requests) == 1
     assert_clean(SECRET, call.decisions, caught.value)
@@ -247,7 +247,7 @@ def test_a_secret_that_is_cut_where_a_record_is_cut_is_not_on_record(world: Make
     for path_prefix in (None, "/elsewhere/"):
         for padding in range(120, 200):
             call = w.call(path_prefix=path_prefix)
-            call.prime("api_token", secret)
+            call.watch("api_token", secret)
             with pytest.raises(HttpFailure) as caught:
                 w.get("/" + "p-" * (padding // 2) + "p" * (padding % 2) + secret, call)
             told = f"{call.decisions} {caught.value} {caught.value.decision}"
@@ -364,7 +364,7 @@ def test_no_echo_brings_a_secret_back(world: MakeWorld, echo: str, kind: str, ca
         result = (failure, failure.args, failure.hint, failure.__cause__, failure.__context__)
         assert echo in ("broken off", "not http")
     assert SECRET in credential_of(w.server.requests[0])  # it did arrive, so the echo had it
-    assert_clean(SECRET, result, call.decisions, call, caplog.text, w.door, [r.getMessage() for r in caplog.records])
+    assert_clean(SECRET, result, call.decisions, call, caplog.text, w.gateway, [r.getMessage() for r in caplog.records])
     assert BASIC not in repr(result)
 
 

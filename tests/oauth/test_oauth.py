@@ -11,26 +11,38 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from tests.egress.world import HOST, MakeWorld, World
 from wasmrt.capabilities import CredentialLocation, CredentialMapping
 from wasmrt.egress import HttpRequest
 from wasmrt.errors import SecretExpiredError
-from wasmrt.oauth import Login, LoopbackCallback, OAuthError, TokenEndpoint, Tokens, token_renewer
-from wasmrt.secrets import OAuthState, Renewals, RenewingSecrets, Secret, keep_tokens, oauth_state
+from wasmrt.oauth import (
+    AuthorizationRequest,
+    LoopbackCallback,
+    OAuthError,
+    OAuthState,
+    Renewals,
+    RenewingSecrets,
+    TokenEndpoint,
+    Tokens,
+    load_state,
+    store_tokens,
+    token_renewer,
+)
+from wasmrt.secrets import Secret
 from wasmrt.testing import FakeCall, http_response
 
-from .conftest import HOST, MakeWorld, World
 from .oauth_server import OAuthServer
 
 
 def endpoint(w: World, **more: Any) -> TokenEndpoint:
-    return TokenEndpoint(w.door, w.url("/token"), client_id="a-client", **more)
+    return TokenEndpoint(w.gateway, w.url("/token"), client_id="a-client", **more)
 
 
-def authorize(w: World, login: Login, redirect_uri: str) -> str:
+def authorize(w: World, login: AuthorizationRequest, redirect_uri: str) -> str:
     """Be the browser: ask the authorization server, and return the address it sends us back to."""
     url = login.url(w.url("/authorize"), client_id="a-client", redirect_uri=redirect_uri, scopes=("read", "write"))
     target = url.partition(str(w.server.port))[2]
-    answer = w.door.send_own("GET", w.url(target), (), None, timeout_seconds=10)
+    answer = w.gateway.send_own("GET", w.url(target), (), None, timeout_seconds=10)
     assert answer.status == 302, answer.body
     return next(value for name, value in answer.headers if name == "Location")
 
@@ -46,7 +58,7 @@ def come_back(location: str) -> int:
 
 
 def log_in(w: World) -> Tokens:
-    login = Login.new()
+    login = AuthorizationRequest.new()
     with LoopbackCallback(login.state) as callback:
         assert come_back(authorize(w, login, callback.redirect_uri)) == 200
         code = callback.wait(10)
@@ -73,18 +85,18 @@ def test_a_login_ends_with_tokens(w: World, oauth: OAuthServer) -> None:
 
 
 def test_a_stolen_code_is_worth_nothing_without_the_verifier(w: World) -> None:
-    login = Login.new()
+    login = AuthorizationRequest.new()
     with LoopbackCallback(login.state) as callback:
         come_back(authorize(w, login, callback.redirect_uri))
         code = callback.wait(10)
         with pytest.raises(OAuthError) as caught:
-            endpoint(w).exchange(code, verifier=Login.new().verifier, redirect_uri=callback.redirect_uri)
+            endpoint(w).exchange(code, verifier=AuthorizationRequest.new().verifier, redirect_uri=callback.redirect_uri)
         assert caught.value.code == "invalid_grant"
         assert code not in str(caught.value)
 
 
 def test_a_code_with_another_state_is_turned_away_and_does_not_end_the_login(w: World) -> None:
-    login = Login.new()
+    login = AuthorizationRequest.new()
     with LoopbackCallback(login.state) as callback:
         base = callback.redirect_uri
         for query in ("code=evil&state=wrong", "code=evil", f"code=evil&state={login.state}&state=x", ""):
@@ -96,7 +108,7 @@ def test_a_code_with_another_state_is_turned_away_and_does_not_end_the_login(w: 
 
 
 def test_a_person_who_says_no_ends_the_login(w: World) -> None:
-    login = Login.new()
+    login = AuthorizationRequest.new()
     with LoopbackCallback(login.state) as callback:
         assert come_back(f"{callback.redirect_uri}?error=access_denied&state={login.state}") == 200
         with pytest.raises(OAuthError, match="refused"):
@@ -109,7 +121,7 @@ def test_nobody_coming_back_ends_the_login(w: World) -> None:
 
 
 def test_pkce_and_state_are_always_part_of_the_address() -> None:
-    login = Login.new()
+    login = AuthorizationRequest.new()
     url = login.url(
         "https://id.example.com/auth?tenant=1",
         client_id="c d",
@@ -121,7 +133,7 @@ def test_pkce_and_state_are_always_part_of_the_address() -> None:
     assert query["tenant"] == ["1"] and query["prompt"] == ["consent"] and query["client_id"] == ["c d"]
     assert 43 <= len(login.verifier) <= 128  # RFC 7636 4.1
     assert login.verifier not in url and login.state not in repr(login)
-    assert Login.new().state != login.state
+    assert AuthorizationRequest.new().state != login.state
 
 
 @pytest.mark.parametrize(
@@ -147,13 +159,32 @@ def test_an_endpoint_that_answers_otherwise_is_an_error_without_its_words(
     assert "rt-secret" not in repr(caught.value) + str(caught.value.hint)
 
 
+@pytest.mark.parametrize(
+    ("lifetime", "known"),
+    [
+        (b"3600", True),
+        (b'"3600"', True),
+        (b"true", False),
+        (b"-1", False),
+        (b"1e300", False),
+        (b'"' + b"9" * 5000 + b'"', False),
+        ('"\u00b2"'.encode(), False),
+        (b"null", False),
+    ],
+)
+def test_a_lifetime_that_is_no_number_of_seconds_is_ignored(world: MakeWorld, lifetime: bytes, known: bool) -> None:
+    w = world(lambda r, c: http_response(b'{"access_token": "at-1", "expires_in": ' + lifetime + b"}"))
+    tokens = endpoint(w, now=lambda: 1000.0).refresh("rt-secret")
+    assert (tokens.access_token, tokens.expires_at) == ("at-1", 4600.0 if known else None)
+
+
 def test_an_endpoint_over_plain_http_or_inside_is_not_asked(world: MakeWorld) -> None:
     w = world(lambda r, c: http_response(b"{}"), tls=False)
     with pytest.raises(OAuthError):
         endpoint(w).refresh("rt-secret")
     for url in ("https://10.0.0.1/token", "https://169.254.169.254/token", "https://user@api.example.com/"):
         with pytest.raises(OAuthError):
-            TokenEndpoint(w.door, url, client_id="c").refresh("rt-secret")
+            TokenEndpoint(w.gateway, url, client_id="c").refresh("rt-secret")
     assert w.server.connections == 0
 
 
@@ -169,13 +200,13 @@ def logged_in(w: World, user: str = "ann", **endpoint_options: Any) -> tuple[Ren
         access_token_field="access_token",
         expires_at=None,
     )
-    keep_tokens(w.store, user, "api_token", state, log_in(w))
+    store_tokens(w.store, user, "api_token", state, log_in(w))
     count = 0
 
     def renew(kept: OAuthState) -> Tokens:
         nonlocal count
         count += 1
-        return token_renewer(lambda: w.door)(kept)
+        return token_renewer(lambda: w.gateway)(kept)
 
     return RenewingSecrets(w.store, user, renew), lambda: count
 
@@ -239,7 +270,7 @@ def test_a_token_that_cannot_be_renewed_is_a_401_like_any_other(w: World, oauth:
 
 
 def test_the_calls_of_one_user_share_a_view_and_those_of_two_do_not(w: World) -> None:
-    renewals = Renewals(w.store, token_renewer(lambda: w.door))
+    renewals = Renewals(w.store, token_renewer(lambda: w.gateway))
     assert renewals.of("ann") is renewals.of("ann")
     assert renewals.of("ann") is not renewals.of("bob")
 
@@ -282,7 +313,7 @@ def test_neither_old_nor_new_token_comes_back_from_an_echo(world: MakeWorld, oau
 
 def test_what_renews_a_token_is_not_within_a_grants_reach(w: World) -> None:
     logged_in(w)
-    state = oauth_state(w.store, "ann", "api_token")
+    state = load_state(w.store, "ann", "api_token")
     assert state is not None and state.refresh_token not in repr(state)
     from wasmrt.errors import ConfigurationError
 
@@ -296,4 +327,4 @@ def test_a_login_does_not_pass_through_the_guests_door(w: World) -> None:
     from wasmrt.egress import HttpFailure
 
     with pytest.raises(HttpFailure, match="other paths"):
-        w.door.fetch(call, HttpRequest("POST", w.url("/token")))
+        w.gateway.fetch(call, HttpRequest("POST", w.url("/token")))

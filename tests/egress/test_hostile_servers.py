@@ -8,7 +8,6 @@ import socket
 import threading
 import tracemalloc
 
-import brotli
 import pytest
 
 from wasmrt.capabilities import Capabilities, EndpointPattern
@@ -16,7 +15,7 @@ from wasmrt.egress import FailureKind, HttpFailure, HttpRequest
 from wasmrt.model import Reason
 from wasmrt.testing import FakeCall, ReceivedRequest, ServerConnection, http_response
 
-from .conftest import HOST, MakeWorld, World
+from .world import HOST, MakeWorld, World
 
 MIB = 1024 * 1024
 
@@ -102,7 +101,7 @@ def test_a_server_that_does_not_shake_hands_ends_in_time(world: MakeWorld) -> No
         port = mute.getsockname()[1]
         call = FakeCall(Capabilities.none().with_http([EndpointPattern(HOST, ports=(port,))]), timeout_seconds=0.3)
         with pytest.raises(HttpFailure) as caught:
-            w.door.fetch(call, HttpRequest("GET", f"https://{HOST}:{port}/"))
+            w.gateway.fetch(call, HttpRequest("GET", f"https://{HOST}:{port}/"))
     assert caught.value.code == "deadline-exceeded"
     assert not caught.value.request_sent
 
@@ -140,10 +139,10 @@ def test_too_many_headers_are_refused(world: MakeWorld, head: bytes) -> None:
     assert fail(w).kind in (FailureKind.OUTPUT_TOO_LARGE, FailureKind.OPERATION_FAILED)
 
 
-@pytest.mark.parametrize("coding", ["gzip", "br", "gzip, br"])
+@pytest.mark.parametrize("coding", ["gzip", "gzip, gzip"])
 def test_a_compression_bomb_stops_at_the_cap(world: MakeWorld, coding: str) -> None:
-    bomb = bytes(200 * MIB) if coding != "gzip, br" else gzip.compress(bytes(200 * MIB))
-    bomb = brotli.compress(bomb, quality=1) if "br" in coding else gzip.compress(bomb)
+    bomb = gzip.compress(bytes(200 * MIB))
+    bomb = gzip.compress(bomb) if "," in coding else bomb
     w = world(lambda r, c: http_response(bomb, headers=(("Content-Encoding", coding),)))
     call = w.call(max_response_bytes=2 * MIB)
     tracemalloc.start()
@@ -156,7 +155,7 @@ def test_a_compression_bomb_stops_at_the_cap(world: MakeWorld, coding: str) -> N
     assert peak < 16 * MIB
 
 
-@pytest.mark.parametrize("coding", ["deflate", "zstd", "compress", "gzip, gzip, gzip", "aes128gcm", "gzip;q=1"])
+@pytest.mark.parametrize("coding", ["br", "deflate", "zstd", "compress", "gzip, gzip, gzip", "aes128gcm", "gzip;q=1"])
 def test_a_coding_that_cannot_be_searched_is_not_passed_on(world: MakeWorld, coding: str) -> None:
     w = world(lambda r, c: http_response(b"whatever", headers=(("Content-Encoding", coding),)))
     assert fail(w).code == "content-coding"
@@ -168,9 +167,6 @@ def test_a_coding_that_cannot_be_searched_is_not_passed_on(world: MakeWorld, cod
         ("gzip", b"not gzip"),
         ("gzip", gzip.compress(b"x" * 1000)[:-4]),
         ("gzip", gzip.compress(b"x") + b"trailing"),
-        ("br", b"\xff\xff\xff"),
-        ("br", brotli.compress(b"x" * 1000)[:-1]),
-        ("br", brotli.compress(b"x") + b"trailing"),
     ],
 )
 def test_a_broken_coding_is_an_error(world: MakeWorld, coding: str, body: bytes) -> None:
@@ -257,7 +253,7 @@ def test_a_redirect_is_judged_like_any_request_when_the_guest_follows_it(world: 
     call = w.call(hosts=(HOST, "10.0.0.1"))
     target = dict(w.get(call=call).headers)["Location"]
     with pytest.raises(HttpFailure) as caught:
-        w.door.fetch(call, HttpRequest("GET", target.replace("10.0.0.1", f"10.0.0.1:{w.server.port}")))
+        w.gateway.fetch(call, HttpRequest("GET", target.replace("10.0.0.1", f"10.0.0.1:{w.server.port}")))
     assert caught.value.code == "address-not-allowed"
 
 
@@ -275,7 +271,7 @@ def test_a_plain_server_on_an_https_port_is_a_failed_handshake(world: MakeWorld)
         thread.start()
         call = FakeCall(Capabilities.none().with_http([EndpointPattern(HOST, ports=(port,))]))
         with pytest.raises(HttpFailure) as caught:
-            w.door.fetch(call, HttpRequest("GET", f"https://{HOST}:{port}/"))
+            w.gateway.fetch(call, HttpRequest("GET", f"https://{HOST}:{port}/"))
         thread.join(10)
     assert (caught.value.code, caught.value.request_sent) == ("tls", False)
     assert caught.value.message == f"the TLS handshake with https://{HOST}:{port} failed"

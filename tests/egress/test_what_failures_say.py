@@ -7,12 +7,12 @@ import dataclasses
 import pytest
 
 from wasmrt.capabilities import Capabilities, EndpointPattern
-from wasmrt.egress import HttpDoor, HttpFailure, HttpRequest, NetworkConfig
+from wasmrt.egress import EgressGateway, HttpFailure, HttpRequest, NetworkConfig
 from wasmrt.model import Decision, Reason
 from wasmrt.rates import RateLimiter
 from wasmrt.testing import FakeCall, FakeResolver, ReceivedRequest, ServerConnection, http_response
 
-from .conftest import HOST, MakeWorld, World
+from .world import HOST, MakeWorld, World
 
 TOKEN = "ghp_" + "wWPw5k4aXcaT4fNP0UcnZwJUVFk6LO0pINUx"
 
@@ -79,7 +79,7 @@ def test_a_timeout_says_whose_it_was_and_what_it_is(world: MakeWorld) -> None:
 def test_a_request_of_the_hosts_own_that_takes_too_long_names_the_origin_and_no_grant(world: MakeWorld) -> None:
     w = world(silent)
     with pytest.raises(HttpFailure) as caught:
-        w.door.send_own("POST", w.url("/token?x"), (), b"body", timeout_seconds=0.05)
+        w.gateway.send_own("POST", w.url("/token?x"), (), b"body", timeout_seconds=0.05)
     assert (caught.value.code, caught.value.hint) == ("timeout", None)
     assert caught.value.message == f"{origin(w)} did not answer in time (0.05 s)"
 
@@ -105,8 +105,8 @@ def test_a_request_that_is_too_large_names_the_key_and_its_value(world: MakeWorl
 def denied(url: str, networks: tuple[str, ...] = (), grant: Capabilities | None = None) -> Decision:
     call = FakeCall(grant or Capabilities.none().with_http([EndpointPattern(HOST)]))
     config = NetworkConfig(unsafe_allowed_networks=networks, resolver=FakeResolver({}))
-    with HttpDoor(config, rates=RateLimiter()) as door, pytest.raises(HttpFailure) as caught:
-        door.fetch(call, HttpRequest("GET", url))
+    with EgressGateway(config, rates=RateLimiter()) as gateway, pytest.raises(HttpFailure) as caught:
+        gateway.fetch(call, HttpRequest("GET", url))
     assert caught.value.decision is not None and caught.value.hint == caught.value.decision.hint
     assert call.decisions == [caught.value.decision]
     return caught.value.decision

@@ -1,4 +1,4 @@
-"""A certificate authority, servers with its certificates, and a door that may reach loopback."""
+"""A certificate authority, servers with its certificates, and a gateway that may reach loopback."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 import trustme
 
 from wasmrt.capabilities import Capabilities, CredentialMapping, EndpointPattern, HttpCapability
-from wasmrt.egress import HttpDoor, HttpRequest, HttpResponse, NetworkConfig
+from wasmrt.egress import EgressGateway, HttpRequest, HttpResponse, NetworkConfig
 from wasmrt.rates import RateLimiter
 from wasmrt.secrets import Secret, UserSecrets
 from wasmrt.testing import FakeCall, FakeResolver, MemorySecrets, ScriptedServer
@@ -45,10 +45,10 @@ def server_tls(authority: trustme.CA) -> Callable[..., ssl.SSLContext]:
 
 @dataclass
 class World:
-    """A server, a door to it, and calls through the door."""
+    """A server, a gateway to it, and calls through the gateway."""
 
     server: ScriptedServer
-    door: HttpDoor
+    gateway: EgressGateway
     resolver: FakeResolver
     store: MemorySecrets = field(default_factory=MemorySecrets)
     scheme: str = "https"
@@ -80,7 +80,7 @@ class World:
 
     def get(self, path: str = "/", call: FakeCall | None = None, **request: object) -> HttpResponse:
         asked = HttpRequest("GET", self.url(path), **request)  # type: ignore[arg-type]
-        return self.door.fetch(call or self.call(), asked)
+        return self.gateway.fetch(call or self.call(), asked)
 
 
 MakeWorld = Callable[..., World]
@@ -104,7 +104,7 @@ def world(ca_file: Path, server_tls: Callable[..., ssl.SSLContext]) -> Iterator[
             stack.enter_context(server)
             local = {HOST: ["127.0.0.1"], "other.example.com": ["127.0.0.1"]}
             resolver = FakeResolver(local if answers is None else answers)
-            door = HttpDoor(
+            gateway = EgressGateway(
                 NetworkConfig(
                     unsafe_allowed_networks=networks,
                     resolver=resolver,
@@ -113,7 +113,7 @@ def world(ca_file: Path, server_tls: Callable[..., ssl.SSLContext]) -> Iterator[
                 ),
                 rates=rates,
             )
-            stack.enter_context(door)
-            return World(server, door, resolver, scheme="https" if tls else "http")
+            stack.enter_context(gateway)
+            return World(server, gateway, resolver, scheme="https" if tls else "http")
 
         yield make

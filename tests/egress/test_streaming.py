@@ -1,4 +1,4 @@
-"""An answer that is read while it still comes: at once, under the same bounds, and scanned before it is seen."""
+"""A response that is read while it still comes: at once, under the same bounds, and scanned before it is seen."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import zlib
 import pytest
 
 from wasmrt.capabilities import CredentialLocation, CredentialMapping
-from wasmrt.egress import Answer, FailureKind, HttpFailure, HttpRequest
+from wasmrt.egress import FailureKind, HttpFailure, HttpRequest, Response
 from wasmrt.leaks import Action, LeakDetector
 from wasmrt.model import Reason
 from wasmrt.testing import FakeCall, ReceivedRequest, ServerConnection, http_response
 
-from .conftest import HOST, MakeWorld, World
+from .world import HOST, MakeWorld, World
 
 SECRET = "Zq9kT7ab" + "vX2mB4nC6pD8eF"
 EVENTS = tuple(f'data: {{"event": {number}}}\n\n'.encode() for number in range(3))
@@ -43,8 +43,8 @@ class Turns:
         return b"0\r\n\r\n" if b"chunked" in self.head else b""
 
 
-def opened(w: World, call: FakeCall | None = None, path: str = "/") -> Answer:
-    return w.door.open(call or w.call(), HttpRequest("GET", w.url(path)))
+def opened(w: World, call: FakeCall | None = None, path: str = "/") -> Response:
+    return w.gateway.open(call or w.call(), HttpRequest("GET", w.url(path)))
 
 
 def credentialed(w: World, **http: object) -> FakeCall:
@@ -58,12 +58,12 @@ def credentialed(w: World, **http: object) -> FakeCall:
 def test_an_event_is_read_before_the_server_sends_the_next(world: MakeWorld, credential: bool) -> None:
     script = Turns(*EVENTS)
     w = world(script)
-    with opened(w, credentialed(w) if credential else None) as answer:
-        assert (answer.status, answer.headers) == (200, (("Content-Type", "text/event-stream"),))
+    with opened(w, credentialed(w) if credential else None) as response:
+        assert (response.status, response.headers) == (200, (("Content-Type", "text/event-stream"),))
         for event in EVENTS:
-            assert answer.read() == event
+            assert response.read() == event
             script.was_read.release()
-        assert answer.read() == answer.read() == b""
+        assert response.read() == response.read() == b""
 
 
 def test_a_compressed_event_is_read_before_the_next(world: MakeWorld) -> None:
@@ -71,12 +71,12 @@ def test_a_compressed_event_is_read_before_the_next(world: MakeWorld) -> None:
     packed = [packer.compress(event) + packer.flush(zlib.Z_SYNC_FLUSH) for event in EVENTS]
     script = Turns(*packed, packer.flush(), head=HEAD + b"Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n")
     w = world(script)
-    with opened(w) as answer:
+    with opened(w) as response:
         for event in EVENTS:
-            assert answer.read() == event
+            assert response.read() == event
             script.was_read.release()
         script.was_read.release()
-        assert answer.read() == b""
+        assert response.read() == b""
 
 
 def test_an_echoed_secret_is_replaced_in_whatever_pieces_it_comes(world: MakeWorld) -> None:
@@ -89,8 +89,8 @@ def test_an_echoed_secret_is_replaced_in_whatever_pieces_it_comes(world: MakeWor
         return b"0\r\n\r\n"
 
     w = world(script)
-    with opened(w, credentialed(w)) as answer:
-        body = b"".join(iter(answer.read, b""))
+    with opened(w, credentialed(w)) as response:
+        body = b"".join(iter(response.read, b""))
     assert body.count(b"[REDACTED:secret:token]") == 2 and body.endswith(b"\nend")
     assert SECRET.encode()[:8] not in body and SECRET.encode().hex()[:16].encode() not in body
 
@@ -99,11 +99,11 @@ def test_a_secret_that_was_put_to_use_after_an_answer_began_is_replaced_in_it(wo
     script = Turns(b"nothing yet\n", f"you sent {SECRET}\n".encode())
     w = world(script)
     call = w.call()
-    with opened(w, call) as answer:
-        assert answer.read() == b"nothing yet\n"
-        call.prime("token", SECRET)  # as a second request does
+    with opened(w, call) as response:
+        assert response.read() == b"nothing yet\n"
+        call.watch("token", SECRET)  # as a second request does
         script.was_read.release()
-        assert answer.read() == b"you sent [REDACTED:secret:token]\n"
+        assert response.read() == b"you sent [REDACTED:secret:token]\n"
         script.was_read.release()
 
 
@@ -115,32 +115,32 @@ def test_an_answer_that_was_closed_gives_nothing_of_the_next_on_its_connection(w
     first.close()
     with opened(w) as second:
         assert w.server.connections == 1
-        assert first.read() == first.whole().body == b""
+        assert first.read() == first.read_all() == b""
         assert b"".join(iter(second.read, b"")) == b"number 2\nend\n"
 
 
 def test_a_connection_is_kept_once_its_answer_is_read_to_the_end(world: MakeWorld) -> None:
     w = world(lambda r, c: http_response(b"one line\n" * 9000))
     for _ in range(3):
-        with opened(w) as answer:
-            assert b"".join(iter(answer.read, b"")) == b"one line\n" * 9000
+        with opened(w) as response:
+            assert b"".join(iter(response.read, b"")) == b"one line\n" * 9000
     assert w.server.connections == 1
 
 
 def test_a_connection_with_an_answer_half_read_is_not_used_again(world: MakeWorld) -> None:
     w = world(lambda r, c: http_response(b"one line\n" * 9000))
     for _ in range(2):
-        with opened(w) as answer:
-            assert answer.read().startswith(b"one line\n")
-        answer.close()
+        with opened(w) as response:
+            assert response.read().startswith(b"one line\n")
+        response.close()
     assert w.server.connections == 2
 
 
 def test_a_connection_whose_short_answer_nobody_reads_is_used_again(world: MakeWorld) -> None:
     w = world(lambda r, c: http_response(f"number {len(w.server.requests)}".encode()))
     for _ in range(3):
-        with opened(w) as answer:
-            assert answer.status == 200
+        with opened(w) as response:
+            assert response.status == 200
     assert w.get().body == b"number 4"
     assert w.server.connections == 1
 
@@ -149,11 +149,11 @@ def test_what_was_received_is_charged_as_it_comes(world: MakeWorld) -> None:
     script = Turns(*EVENTS)
     w = world(script)
     call = w.call()
-    with opened(w, call) as answer:
-        answer.read()
+    with opened(w, call) as response:
+        response.read()
         first = call.received_bytes
         script.was_read.release()
-        answer.read()
+        response.read()
         assert 0 < first < call.received_bytes
 
 
@@ -164,7 +164,7 @@ def test_a_body_that_says_it_is_over_the_cap_is_not_read(world: MakeWorld) -> No
         opened(w, call)
     assert (caught.value.kind, caught.value.code) == (FailureKind.OUTPUT_TOO_LARGE, "response-too-large")
     assert call.decisions[-1].reason is Reason.RESPONSE_TOO_LARGE
-    assert w.door.fetch(call, HttpRequest("HEAD", w.url())).status == 200
+    assert w.gateway.fetch(call, HttpRequest("HEAD", w.url())).status == 200
 
 
 def test_a_body_over_the_cap_ends_the_reading_and_is_on_record(world: MakeWorld) -> None:
@@ -174,8 +174,8 @@ def test_a_body_over_the_cap_ends_the_reading_and_is_on_record(world: MakeWorld)
 
     w = world(script)
     call = w.call(max_response_bytes=30_000)
-    with opened(w, call) as answer, pytest.raises(HttpFailure) as caught:
-        while answer.read():
+    with opened(w, call) as response, pytest.raises(HttpFailure) as caught:
+        while response.read():
             pass
     assert caught.value.code == "response-too-large"
     assert call.decisions[-1].reason is Reason.RESPONSE_TOO_LARGE
@@ -184,8 +184,8 @@ def test_a_body_over_the_cap_ends_the_reading_and_is_on_record(world: MakeWorld)
 def test_a_bomb_ends_the_reading_at_the_cap(world: MakeWorld) -> None:
     bomb = gzip.compress(b"\n" * 50_000_000)
     w = world(lambda r, c: http_response(bomb, headers=(("Content-Encoding", "gzip"),)))
-    with opened(w, w.call(max_response_bytes=1_000_000)) as answer, pytest.raises(HttpFailure) as caught:
-        while answer.read():
+    with opened(w, w.call(max_response_bytes=1_000_000)) as response, pytest.raises(HttpFailure) as caught:
+        while response.read():
             pass
     assert caught.value.code == "response-too-large"
 
@@ -194,12 +194,12 @@ def test_a_wait_for_the_next_piece_ends_with_the_call(world: MakeWorld) -> None:
     script = Turns(*EVENTS)
     w = world(script)
     call = w.call()
-    with opened(w, call) as answer:
-        answer.read()
+    with opened(w, call) as response:
+        response.read()
         canceller = threading.Timer(0.05, call.cancelled.set)
         canceller.start()
         with pytest.raises(HttpFailure) as caught:
-            answer.read()
+            response.read()
     canceller.join()
     assert caught.value.code == "cancelled"
 
@@ -211,8 +211,8 @@ def test_a_wait_for_the_next_piece_ends_when_the_time_is_over(
     script = Turns(*EVENTS)
     w = world(script)
     request = HttpRequest("GET", w.url(), timeout_seconds=asked)
-    with w.door.open(w.call(timeout_seconds=of_call), request) as answer, pytest.raises(HttpFailure) as caught:
-        while answer.read():
+    with w.gateway.open(w.call(timeout_seconds=of_call), request) as response, pytest.raises(HttpFailure) as caught:
+        while response.read():
             pass
     assert caught.value.code == code
 
@@ -223,10 +223,10 @@ def test_a_body_that_breaks_off_is_told(world: MakeWorld) -> None:
         return http_response(b"one line\nhalf a l", length=100)
 
     w = world(script)
-    with opened(w) as answer:
-        assert answer.read() == b"one line\n"
+    with opened(w) as response:
+        assert response.read() == b"one line\n"
         with pytest.raises(HttpFailure) as caught:
-            answer.read()
+            response.read()
     assert (caught.value.code, caught.value.request_sent) == ("connection", True)
 
 
@@ -235,7 +235,7 @@ def test_a_finding_that_blocks_ends_the_reading(world: MakeWorld) -> None:
     w = world(lambda r, c: http_response(f"one\n{token}\ntwo\n".encode()))
     call = w.call()
     call.scanner = LeakDetector(overrides={"github-pat": Action.BLOCK}).primed({})
-    with opened(w, call) as answer, pytest.raises(HttpFailure) as caught:
-        while answer.read():
+    with opened(w, call) as response, pytest.raises(HttpFailure) as caught:
+        while response.read():
             pass
     assert caught.value.code == "response-leak" and call.decisions[-1].reason is Reason.LEAK
