@@ -26,9 +26,6 @@ from wasmrt.guest.engine._ffi import (
     VERSION,
     give_memory_back,
 )
-from wasmrt.guest.engine._inflight import (
-    GuestCall,
-)
 from wasmrt.guest.engine._linker import (
     HostInterface,
     Linker,
@@ -65,7 +62,6 @@ __all__ = [
     "EngineConfig",
     "EngineFault",
     "Export",
-    "GuestCall",
     "HostInterface",
     "Linker",
     "LowerError",
