@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.border.conftest import Start, only_tool, reporter, secret_asker
+from tests.border.conftest import Start, only_tool
+from tests.border.relays import reporter, secret_asker
 from wasmrt import Capabilities, ToolError, ToolErrorKind
 from wasmrt.testing import MemorySecrets
 
@@ -29,7 +30,9 @@ class _BrokenStore(MemorySecrets):
 def _break_store(start: Start, audit: Callable[[dict[str, Any]], None]) -> None:
     grant = Capabilities.none().with_secrets(["*"])
     runtime = start(secrets=_BrokenStore(), audit=audit)
-    only_tool(runtime, secret_asker("wasmrt:tool/secrets@0.1.0", "exists"), grant).execute({"name": "token"})
+    only_tool(runtime, secret_asker("wasmrt:tool/secrets@0.1.0", "exists").component(), grant).execute(
+        {"name": "token"}
+    )
 
 
 def _break_progress(start: Start, audit: Callable[[dict[str, Any]], None]) -> None:
