@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +18,13 @@ from wasmrt import (
     EndpointPattern,
     HttpCapability,
     PreparedTool,
+    ResourceLimits,
     WasmRuntimeConfig,
     WasmToolRuntime,
 )
+from wasmrt.call import Backends, Call
 from wasmrt.egress import NetworkConfig
+from wasmrt.leaks import LeakDetector
 from wasmrt.testing import FakeResolver, ReceivedRequest, ScriptedServer, ServerConnection
 
 HOST = "api.example.com"
@@ -47,6 +50,26 @@ def only_tool(
     """The one tool of a component."""
     prepared = runtime.prepare("tool", component, grant, **more)
     return prepared.tool(prepared.tools[0].name)
+
+
+def a_call(
+    grant: Capabilities | None = None,
+    *,
+    user: str = "ann",
+    parent: Call | None = None,
+    backends: Mapping[str, Any] | None = None,
+    timeout_seconds: float = 60.0,
+) -> Call:
+    """The host's side of a call that no guest belongs to."""
+    return Call(
+        call_id="1",
+        tool="tool",
+        user=user,
+        limits=ResourceLimits(timeout_seconds=timeout_seconds),
+        grant=grant or Capabilities.none(),
+        backends=Backends(LeakDetector(), **(backends or {})),
+        parent=parent,
+    )
 
 
 Script = Callable[[ReceivedRequest, ServerConnection], bytes | None]
