@@ -155,10 +155,10 @@ def _bare(runtime: WasmToolRuntime, component: bytes) -> Callable[[str], str]:
 class _Canned:
     """A wire that answers with what it was sent."""
 
-    def send(self, request: Any, addresses: Sequence[str], exchange: Any, max_response_bytes: int) -> Any:
-        from wasmrt.egress import RawResponse, WholeBody
+    def send(self, request: Any, addresses: Sequence[str], budget: Any) -> Any:
+        from wasmrt.egress import WholeBody, WireResponse
 
-        return RawResponse(200, ((b"content-type", b"text/plain"),), WholeBody(request.body or b""))
+        return WireResponse(200, ((b"content-type", b"text/plain"),), WholeBody(request.body or b""))
 
     def close(self) -> None: ...
 

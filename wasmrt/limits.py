@@ -145,6 +145,8 @@ OAUTH_LOGIN_SECONDS = 300.0
 
 # The operator's configuration file.
 MAX_CONFIG_FILE_BYTES = 256 * KIB
+MAX_CA_FILE_BYTES = 16 * MIB
+"""The authorities of a system take 0.2 MiB."""
 
 # Making tools: what a template, a project and its test cases may hold, and how long a build step may take.
 MAX_TEMPLATE_FILES = 64

@@ -17,9 +17,10 @@ from wasmrt.authoring._report import BuildReport, check_build
 from wasmrt.authoring._template import Step, Template, load_template
 from wasmrt.authoring._toolchain import Confirm, Progress, Toolchain, exclusive, find_toolchain, no_progress
 from wasmrt.authoring._wasm_tools import COMMAND, find_wasm_tools
-from wasmrt.component import doc_comments
+from wasmrt.component import doc_comments, worlds
 from wasmrt.errors import BuildError
-from wasmrt.install import ANY_WORLD, SIDECAR_SUFFIX, WasmValidator, read_capability_file, read_file
+from wasmrt.files import replace_file
+from wasmrt.install import SIDECAR_SUFFIX, WasmValidator, read_capability_file, read_source
 from wasmrt.limits import COMPONENT_MAX_BYTES, MIB
 from wasmrt.runtime import WasmToolRuntime
 
@@ -89,7 +90,7 @@ def read_component(project: Project) -> bytes:
     """
     if not project.component.is_file():
         raise BuildError(f"{project.name} has not been built", code="not-built", hint="run: wasmrt build")
-    return read_file(project.component, "component", max_bytes=COMPONENT_MAX_BYTES)
+    return read_source(project.component, "component", max_bytes=COMPONENT_MAX_BYTES)
 
 
 def _prepare_folder(project: Project) -> None:
@@ -151,23 +152,20 @@ def _component(template: Template, project: Project, values: dict[str, str]) -> 
     made = project.folder / fill(template.component, values)
     if not made.is_file():
         raise BuildError(f"the build left no {made.name}", hint="compare the source with a new project's")
-    return read_file(made, "component", max_bytes=COMPONENT_MAX_BYTES)
+    return read_source(made, "component", max_bytes=COMPONENT_MAX_BYTES)
 
 
 def _documented(data: bytes, project: Project, toolchain: Toolchain) -> bytes:
     """Return the component with its WIT's doc comments, where they are what describes its functions."""
     found = WasmValidator().validate(data)
-    if found.world != ANY_WORLD or doc_comments(data):
+    if found.world != worlds.GENERIC_WORLD or doc_comments(data):
         return data
     wasm_tools = toolchain.wasm_tools or find_wasm_tools()
     return with_docs(data, wasm_tools.resolve_wit(project.wit.parent), found.exports)
 
 
 def _replace(path: Path, data: bytes) -> None:
-    """Leave the old file or the new one, whatever happens."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        draft.write_bytes(data)
-        draft.replace(path)
+        replace_file(path, data, mode=0o666, durable=False)  # as a compiler writes its output
     except OSError as error:
         raise BuildError(f"{path.name} cannot be written ({error.strerror})") from error

@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from wasmrt.component import DOCS_SECTION, OWN_DOCS_SECTION
+from wasmrt.component import DOCS_SECTION, OWN_DOCS_SECTION, encode_custom_section
 from wasmrt.limits import MAX_SCHEMA_BYTES
 
 Docs = dict[str, str]
@@ -75,17 +75,6 @@ def _docs_of(functions: Mapping[str, Any]) -> Docs:
     }
 
 
-def _section(name: bytes, version: int, docs: Mapping[str, object]) -> bytes:
+def _section(name: str, version: int, docs: Mapping[str, object]) -> bytes:
     content = bytes([version]) + json.dumps(docs, ensure_ascii=False, separators=(",", ":")).encode()
-    if len(content) > MAX_SCHEMA_BYTES:
-        return b""
-    body = _leb128(len(name)) + name + content
-    return b"\0" + _leb128(len(body)) + body
-
-
-def _leb128(number: int) -> bytes:
-    out = bytearray()
-    while number >= 0x80:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*out, number])
+    return encode_custom_section(name, content) if len(content) <= MAX_SCHEMA_BYTES else b""

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from wasmrt.authoring._cases import RecordedExchange
-from wasmrt.egress import FailureKind, HttpFailure, RawResponse, WholeBody, WireRequest
+from wasmrt.egress import ExchangeBudget, FailureKind, HttpFailure, WholeBody, WireRequest, WireResponse
 from wasmrt.errors import SecretNotFoundError
 from wasmrt.secrets import Entry, EntryStore, Secret
 
@@ -39,13 +39,11 @@ class RecordedNetwork:
         """The recorded requests that never came."""
         return tuple(f"{exchange.method} {_shown(exchange)}" for exchange in self._waiting)
 
-    def send(
-        self, request: WireRequest, addresses: Sequence[str], exchange: Any, max_response_bytes: int
-    ) -> RawResponse:
+    def send(self, request: WireRequest, addresses: Sequence[str], budget: ExchangeBudget) -> WireResponse:
         for recorded in self._waiting:
             if _difference(recorded, request) is None:
                 self._waiting.remove(recorded)
-                return _answer(recorded, exchange, max_response_bytes)
+                return _answer(recorded, budget)
         shown = f"{request.method} {request.scheme}://{request.host}{request.target.partition('?')[0]}"
         near = [recorded for recorded in self._waiting if recorded.url.host == request.host]
         why = f"; the recorded one differs in {_difference(near[0], request)}" if near else ""
@@ -78,12 +76,12 @@ class MadeUpSecrets(EntryStore):
         return self._held
 
 
-def _answer(recorded: RecordedExchange, exchange: Any, max_response_bytes: int) -> RawResponse:
-    if len(recorded.answer) > max_response_bytes:
-        raise exchange.too_large()
-    exchange.charge_received(len(recorded.answer))
+def _answer(recorded: RecordedExchange, budget: ExchangeBudget) -> WireResponse:
+    if len(recorded.answer) > budget.max_response_bytes:
+        raise budget.too_large()
+    budget.charge_received(len(recorded.answer))
     headers = tuple((name.encode("latin-1", "replace"), value.encode()) for name, value in recorded.answer_headers)
-    return RawResponse(recorded.status, headers, WholeBody(recorded.answer))
+    return WireResponse(recorded.status, headers, WholeBody(recorded.answer))
 
 
 def _difference(recorded: RecordedExchange, request: WireRequest) -> str | None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from wasmrt.capabilities import Capabilities, explain, powers_of, review
+from wasmrt.capabilities import Capabilities, capabilities_of
 from wasmrt.capabilities.file import parse
-from wasmrt.install import ANY_WORLD, WasmValidator
+from wasmrt.capabilities.sentences import explain, review
+from wasmrt.component import worlds
+from wasmrt.install import WasmValidator
 from wasmrt.runtime import WasmToolRuntime
 from wasmrt.schema import exported_functions, unsupported
 from wasmrt.tool import PreparedTool
@@ -52,7 +54,7 @@ def check_build(runtime: WasmToolRuntime, name: str, data: bytes, sidecar: bytes
     tool = runtime.prepare(name, data, request)
     imports = _functions(tool, of="imports")
     denied = _denied(imports, request)
-    of_file = [] if file is None else [f"{each.path}: {each.sentence}" for each in review(file)]
+    of_file = [] if file is None else [f"{each.path}: {each.message}" for each in review(file)]
     unused = [] if file is None else _unused(imports, request)
     return BuildReport(
         size_bytes=len(data),
@@ -74,7 +76,7 @@ def _functions(tool: PreparedTool, *, of: str) -> tuple[str, ...]:
 
 
 def _uncallable(tool: PreparedTool) -> list[str]:
-    if tool.world != ANY_WORLD:
+    if tool.world != worlds.GENERIC_WORLD:
         return []
     return [
         f"{each.signature.partition(': ')[0]} is no tool: {problem}"
@@ -85,7 +87,7 @@ def _uncallable(tool: PreparedTool) -> list[str]:
 
 def _denied(imports: tuple[str, ...], request: Capabilities) -> tuple[str, ...]:
     denied = []
-    for capability, name in powers_of(imports).items():
+    for capability, name in capabilities_of(imports).items():
         section = _SECTIONS.get(capability)
         if section is None:
             denied.append(f"{name}: no capability file can allow {capability}")
@@ -95,7 +97,7 @@ def _denied(imports: tuple[str, ...], request: Capabilities) -> tuple[str, ...]:
 
 
 def _unused(imports: tuple[str, ...], request: Capabilities) -> list[str]:
-    needed = powers_of(imports)
+    needed = capabilities_of(imports)
     return [
         f"{capability}: it is asked for, and the component imports nothing that uses it"
         for capability, section in _SECTIONS.items()

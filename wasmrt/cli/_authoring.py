@@ -13,6 +13,7 @@ import click
 
 from wasmrt.cli._output import is_interactive, printable, say, say_lines, size_in_words
 from wasmrt.errors import BuildError
+from wasmrt.model import Addition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -129,5 +130,5 @@ def _why(result: TestResult) -> Iterator[str]:
     for decision in dict.fromkeys(decision for decision in result.decisions if not decision.allowed):
         yield f"denied: {decision.subject or decision.capability} ({decision.reason}: {decision.rule})"
         if decision.hint:
-            step = "to allow it, " if decision.hint.startswith("add ") else ""
+            step = "to allow it, " if isinstance(decision.suggestion, Addition) else ""
             yield f"  {step}{decision.hint}"

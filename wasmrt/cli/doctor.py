@@ -153,14 +153,14 @@ def _configuration(places: Places) -> tuple[str, str]:
 def _network(places: Places) -> tuple[str, str]:
     from wasmrt.capabilities import RateLimitConfig
     from wasmrt.config_file import read_config_file
-    from wasmrt.egress import HttpDoor
+    from wasmrt.egress import EgressGateway
     from wasmrt.rates import RateLimiter
 
     try:
         network, storage = read_config_file(places.config)
     except ConfigurationError:
         return "warning", "unknown while the configuration file cannot be used"
-    HttpDoor(network).close()  # reads the CA file
+    EgressGateway(network).close()  # reads the CA file
     RateLimiter(redis_url=storage).remaining("nobody", "doctor", RateLimitConfig())  # asks Redis, where it is one
     found = [
         f"certificates: {f'only {network.ca_file}' if network.ca_file else 'as this system trusts them'}",

@@ -88,8 +88,8 @@ def _prepared(found: FoundTool, runtime: WasmToolRuntime, measuring: bool) -> Pr
 
 
 def _report(found: FoundTool, prepared: PreparedTool) -> dict[str, Any]:
-    from wasmrt.capabilities import explain
     from wasmrt.capabilities.file import parse
+    from wasmrt.capabilities.sentences import explain
     from wasmrt.component import producers
 
     imports = imports_of(prepared)
@@ -123,10 +123,10 @@ def _report(found: FoundTool, prepared: PreparedTool) -> dict[str, Any]:
 
 def _not_callable(prepared: PreparedTool) -> list[dict[str, str | None]]:
     """Of a world that is not ours: the functions that are no tools, each with the reason."""
-    from wasmrt.install import ANY_WORLD
+    from wasmrt.component import worlds
     from wasmrt.schema import exported_functions
 
-    if prepared.world != ANY_WORLD:
+    if prepared.world != worlds.GENERIC_WORLD:
         return []
     called = {spec.name for spec in prepared.tools}
     return [
