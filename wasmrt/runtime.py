@@ -28,11 +28,12 @@ from wasmrt.capabilities import Capabilities
 from wasmrt.component import ComponentType, check_header
 from wasmrt.config import WasmRuntimeConfig
 from wasmrt.context import LogicalClock, Services
-from wasmrt.errors import InvalidNameError, NotInstalledError, RuntimeClosedError, SourceError
+from wasmrt.errors import NotInstalledError, RuntimeClosedError, SourceError
 from wasmrt.guest.engine import Compiler, DiskCache, EngineConfig, HostInterface, best_allocator, make_kernel
 from wasmrt.leaks import LeakDetector
 from wasmrt.limits import COMPONENT_MAX_BYTES, ResourceLimits
 from wasmrt.model import ToolOutput
+from wasmrt.names import check_prepared_name
 from wasmrt.places import find_places
 from wasmrt.tool import PreparedTool
 
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from wasmrt.rates import RateLimiter
     from wasmrt.secrets import Renewals
 
-MAX_NAME_LENGTH = 64
 CLOSE_SECONDS = 5.0
 """How long `close` waits for calls that it has ended; guests stop within a tick, a name lookup may take longer."""
 
@@ -100,7 +100,7 @@ class WasmToolRuntime:
             InvalidNameError, SourceError, RuntimeClosedError: as their names say.
         """
         self.check_open()
-        _check_name(name)
+        check_prepared_name(name)
         data = component if isinstance(component, bytes) else _read(Path(component))
         check_header(data)
         grant = capabilities or Capabilities.none()
@@ -309,15 +309,6 @@ def _host_interfaces(component: ComponentType) -> tuple[HostInterface, ...]:
 
         offered += wasi.interfaces()
     return offered
-
-
-def _check_name(name: str) -> None:
-    if not isinstance(name, str) or not name or len(name) > MAX_NAME_LENGTH or not name.isprintable():
-        raise InvalidNameError(f"a tool's name is 1 to {MAX_NAME_LENGTH} printable characters, not {name!r:.80}")
-    if any(mark in name for mark in "/\\") or name.startswith("."):
-        raise InvalidNameError(
-            f"the name {name!r} holds a separator or starts with a dot", hint="use letters, digits, - and _"
-        )
 
 
 def _read(path: Path) -> bytes:

@@ -14,6 +14,7 @@ from wasmrt.errors import NotInstalledError
 from wasmrt.guest.worlds import ToolSpec
 from wasmrt.limits import ResourceLimits
 from wasmrt.model import ToolOutput
+from wasmrt.names import offered_name
 
 if TYPE_CHECKING:
     from wasmrt.runtime import WasmToolRuntime
@@ -73,9 +74,9 @@ class PreparedTool:
         Raises:
             ConfigurationError: the provider is not known.
         """
-        from wasmrt.schema import declared_name, render
+        from wasmrt.schema import render
 
-        return render(declared_name(self.name), self.description, self.schema, provider)
+        return render(offered_name(self.name), self.description, self.schema, provider)
 
     @property
     def problems(self) -> tuple[str, ...]:
