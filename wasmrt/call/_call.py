@@ -13,7 +13,7 @@ from wasmrt.call._admission import Admission
 from wasmrt.call._apart import Apart
 from wasmrt.call._audit import AuditRecord
 from wasmrt.call._outcome import from_exception
-from wasmrt.call._params import check_depth, check_unicode, decode, encoded, parsed
+from wasmrt.call._params import encoded, parsed
 from wasmrt.call._program import Program
 from wasmrt.call._spares import Spares
 from wasmrt.context import CallContext, Clock, Services, SystemClock, cut_log
@@ -28,8 +28,9 @@ from wasmrt.errors import (
 from wasmrt.guest.engine import Sandbox
 from wasmrt.guest.worlds._spec import ToolSpec
 from wasmrt.leaks import Action, LeakScanner
-from wasmrt.limits import MAX_USER_BYTES
+from wasmrt.limits import MAX_JSON_DEPTH, MAX_JSON_PARTS, MAX_USER_BYTES
 from wasmrt.model import LogEntry, ToolOutput, Usage
+from wasmrt.strict_json import JsonError, check_nesting, check_text, parse_json, utf8_size
 
 if TYPE_CHECKING:
     from wasmrt.capabilities import Capabilities, RateLimitConfig
@@ -180,15 +181,14 @@ def _leave(path: CallPath, context: CallContext) -> None:
 
 
 def _lift(context: CallContext, text: str) -> tuple[Any, str]:
-    size = len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
-    context.charge_text(size)
+    context.charge_text(utf8_size(text))
     try:
-        check_depth(text)
-        result = decode(text)
+        check_nesting(text, max_depth=MAX_JSON_DEPTH, max_parts=MAX_JSON_PARTS)
+        result = parse_json(text)
         if "\\u" in text:
-            check_unicode(result)
+            check_text(result)
         return result, text
-    except (ValueError, RecursionError, InvalidParametersError) as error:
+    except JsonError as error:
         raise GuestOutputError(
             "the tool answered with something that is not JSON", hint="have the tool serialize its result"
         ) from error
