@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wasmrt.egress._model import NetworkConfig
-from wasmrt.egress._resolver import Resolver, SystemResolver
+from wasmrt.egress import NetworkConfig, Resolver, SystemResolver
 from wasmrt.errors import ConfigFileError, ConfigurationError
 from wasmrt.files import Unfit, UnfitFileError, read_file
 from wasmrt.limits import MAX_CONFIG_FILE_BYTES

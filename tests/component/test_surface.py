@@ -84,6 +84,7 @@ def test_imports_of_several_sections_are_one_list() -> None:
         (PREAMBLE + b"\x0a\x07\x01\x00\x01a\x05\x00\x00", "belong to no import"),
         (PREAMBLE + b"\x0a\x06\xff\xff\xff\xff\x1f\x00", "malformed number"),
         (PREAMBLE + b"\x0a\x05\x01\x00\x7fab", "cut off"),
+        (PREAMBLE + b"\x0a\x05\x01\x00\x01a\x05" + b"\x00\x02\x01x", "cut off"),  # into the next section
     ],
 )
 def test_what_the_format_does_not_allow_is_refused_in_words(data: bytes, said: str) -> None:

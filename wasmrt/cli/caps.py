@@ -43,7 +43,7 @@ def schema(as_json: bool) -> None:
     Example:
       wasmrt caps schema > capabilities.schema.json
     """
-    from wasmrt.capabilities.file import capability_schema
+    from wasmrt.capabilities.sections import capability_schema
 
     show_json(capability_schema())
 
@@ -62,7 +62,7 @@ def check(file: Path, tool: str | None, as_json: bool) -> None:
       wasmrt caps check search.capabilities.json
       wasmrt caps check search.capabilities.json ./search.wasm --json
     """
-    from wasmrt.capabilities import review
+    from wasmrt.capabilities.sentences import review
     from wasmrt.cli._missing import missing_secrets, tell_missing
 
     asked = _read(file)
@@ -73,7 +73,7 @@ def check(file: Path, tool: str | None, as_json: bool) -> None:
         show_json(told | {"missing_secrets": [secret._asdict() for secret in missing]})
         return
     for remark in remarks:
-        show(in_one_line(f"{remark.path}: {remark.sentence}"))
+        show(in_one_line(f"{remark.path}: {remark.message}"))
     say(f"{file.name} is sound" + (f"; {len(remarks)} to look at" if remarks else ""))
     tell_missing(missing)
 
@@ -115,7 +115,7 @@ def explain(
     _check_addresses(resolves_to)
     granted = _read(file).capabilities
     if not asked:
-        from wasmrt.capabilities import explain as sentences
+        from wasmrt.capabilities.sentences import explain as sentences
 
         said = sentences(granted)
         if as_json:
@@ -194,7 +194,7 @@ def diff(old: Path, new: Path, as_json: bool) -> int:
     Example:
       wasmrt caps diff search-1.capabilities.json search-2.capabilities.json
     """
-    from wasmrt.capabilities import diff as compare
+    from wasmrt.capabilities.sentences import diff as compare
 
     changes = compare(_read(old).capabilities, _read(new).capabilities)
     if as_json:
@@ -249,11 +249,11 @@ def init(tool: str, as_json: bool) -> None:
     Example:
       wasmrt caps init ./search.wasm > search.capabilities.json
     """
-    from wasmrt.capabilities import Capabilities, powers_of
+    from wasmrt.capabilities import Capabilities, capabilities_of
     from wasmrt.capabilities.file import as_tree, format_file
 
     draft = Capabilities.none()
-    needs = powers_of(_imports_of(tool))
+    needs = capabilities_of(_imports_of(tool))
     for power, name in needs.items():
         match power:
             case "http":

@@ -9,6 +9,7 @@ from wasmrt.component._binary import COMPONENT, Reader, encode_custom_section, e
 from wasmrt.component._docs import DOCS_SECTION, OWN_DOCS_SECTION, Docs, doc_comments, doc_of
 from wasmrt.component._header import CORE_MODULE_HINT, HEADER, TEXT_HINT, check_header
 from wasmrt.component._producers import producers
+from wasmrt.component._spec import ANY_OBJECT, ToolSpec
 from wasmrt.component._surface import Surface, SurfaceItem, read_surface
 from wasmrt.component._text import plain
 from wasmrt.component._types import (
@@ -33,6 +34,7 @@ from wasmrt.component._types import (
 from wasmrt.component._values import Case, Err, Ok, Some, is_nested_option
 
 __all__ = [
+    "ANY_OBJECT",
     "COMPONENT",
     "CORE_MODULE_HINT",
     "DOCS_SECTION",
@@ -59,6 +61,7 @@ __all__ = [
     "Some",
     "Surface",
     "SurfaceItem",
+    "ToolSpec",
     "TupleType",
     "VariantType",
     "WitType",

@@ -131,7 +131,7 @@ def _read_key(path: Path) -> bytes:
 
 
 def cache_key(digest: str, config: EngineConfig) -> str:
-    """What an artifact is good for: these bytes, this engine, this configuration, this processor."""
+    """The key of an artifact: these bytes, this engine, this configuration, this processor."""
     return "|".join((digest, _ffi.VERSION, config.key, _processor()))
 
 
