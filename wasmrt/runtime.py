@@ -26,7 +26,7 @@ from wasmrt.call import (
 from wasmrt.capabilities import Capabilities
 from wasmrt.component import check_header
 from wasmrt.config import WasmRuntimeConfig
-from wasmrt.errors import InvalidNameError, NotInstalledError, RuntimeClosedError, SourceError
+from wasmrt.errors import NotInstalledError, RuntimeClosedError, SourceError
 from wasmrt.guest.clock import LogicalClock, SystemClock
 from wasmrt.guest.component import LinkedComponent, fits_the_pool
 from wasmrt.guest.engine import (
@@ -39,6 +39,7 @@ from wasmrt.install import Catalog, granted_to
 from wasmrt.leaks import LeakDetector
 from wasmrt.limits import COMPONENT_MAX_BYTES, ResourceLimits
 from wasmrt.model import ToolOutput
+from wasmrt.names import check_prepared_name
 from wasmrt.places import find_places
 from wasmrt.rates import RateLimiter
 from wasmrt.tool import PreparedTool
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
 
     from wasmrt.backends import BackendFactory
 
-MAX_NAME_LENGTH = 64
 CLOSE_SECONDS = 5.0
 """Seconds that `close` waits for calls it has ended; guests stop within a tick, a name lookup may take longer."""
 
@@ -102,7 +102,7 @@ class WasmToolRuntime:
             InvalidNameError, SourceError, RuntimeClosedError: as their names say.
         """
         self.check_open()
-        _check_name(name)
+        check_prepared_name(name)
         data = component if isinstance(component, bytes) else _read(Path(component))
         check_header(data)
         grant = capabilities or Capabilities.none()
@@ -233,15 +233,6 @@ def _compiler(config: WasmRuntimeConfig) -> Compiler:
         places = find_places()
         disk = DiskCache(config.cache_dir or places.cache / "compiled", places.data / "cache.key")
     return Compiler(engine, keep=config.cache_compiled, disk=disk)
-
-
-def _check_name(name: str) -> None:
-    if not isinstance(name, str) or not name or len(name) > MAX_NAME_LENGTH or not name.isprintable():
-        raise InvalidNameError(f"a tool's name is 1 to {MAX_NAME_LENGTH} printable characters, not {name!r:.80}")
-    if any(mark in name for mark in "/\\") or name.startswith("."):
-        raise InvalidNameError(
-            f"the name {name!r} holds a separator or starts with a dot", hint="use letters, digits, - and _"
-        )
 
 
 def _read(path: Path) -> bytes:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from wasmrt.errors import ConfigurationError, InternalError
+from wasmrt.names import did_you_mean
 
 _PACKAGE = Path(__file__).parents[1]
 _REGISTRIES = ("pypi", "npm")
@@ -96,8 +96,8 @@ def load_template(language: str) -> Template:
     for name in names:
         if language in (template := _load(name)).aliases:
             return template
-    near = get_close_matches(language, names, n=1)
-    hint = f"did you mean {near[0]}? " if near else ""
+    near = did_you_mean(language, names)
+    hint = f"did you mean {near}? " if near else ""
     raise ConfigurationError(f"there is no template for {language!r:.60}", hint=f"{hint}there are: {', '.join(names)}")
 
 

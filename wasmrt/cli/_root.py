@@ -12,6 +12,7 @@ import click
 
 from wasmrt.cli._errors import BAD_INPUT, ended_by, interrupted, usage
 from wasmrt.cli._output import say_lines
+from wasmrt.names import did_you_mean
 
 _HERE = Path(__file__).parent
 
@@ -32,10 +33,8 @@ class Root(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            from difflib import get_close_matches  # only on the way to an error
-
-            near = get_close_matches(args[0], self.list_commands(ctx), n=1)
-            did_you = f" Did you mean {near[0]}?" if near else ""
+            near = did_you_mean(args[0], self.list_commands(ctx))
+            did_you = f" Did you mean {near}?" if near else ""
             ctx.fail(f"there is no command {args[0]!r}.{did_you}")
         return super().resolve_command(ctx, args)
 

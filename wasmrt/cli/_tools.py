@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from wasmrt.errors import ConfigurationError, NotInstalledError
 from wasmrt.limits import COMPONENT_MAX_BYTES, MAX_INVOKE_DEPTH, MIB
+from wasmrt.names import did_you_mean, installed_name
 
 if TYPE_CHECKING:
     from wasmrt import Capabilities, PreparedTool, WasmToolRuntime
@@ -71,18 +71,13 @@ def _from_file(path: Path, capabilities: Path | None) -> FoundTool:
     fetched = FileSource(path).fetch(max_bytes=COMPONENT_MAX_BYTES)
     grant = Capabilities.none() if capabilities is None else parse(read_capability_file(capabilities)).capabilities
     return FoundTool(
-        name=_fitted(fetched.name),
+        name=installed_name(fetched.name),
         data=fetched.data,
         origin="file",
         grant=grant,
         sidecar=None if fetched.sidecar is None else fetched.sidecar.decode("utf-8", "replace"),
         warnings=fetched.warnings,
     )
-
-
-def _fitted(text: str) -> str:
-    """A tool's name out of a file's."""
-    return re.sub("[^a-z0-9_-]", "-", text.lower())[:64].strip("-_") or "tool"
 
 
 def _installed(name: str, number: int | None) -> FoundTool | None:
@@ -126,14 +121,12 @@ def find_bundled(name: str) -> FoundTool:
 def _what_instead(name: str) -> str:
     if os.path.isfile(name):  # noqa: PTH113 - no error for what can name no file
         return f"for the file write ./{name}"
-    from difflib import get_close_matches  # only on the way to an error
-
     from wasmrt.install import Catalog
     from wasmrt.places import find_places
 
     known = [*bundled_names(), *(tool.name for tool in Catalog(find_places().data).tools())]
-    near = get_close_matches(name, known, n=1)
-    return f"did you mean {near[0]}?" if near else "wasmrt list shows what is installed"
+    near = did_you_mean(name, known)
+    return f"did you mean {near}?" if near else "wasmrt list shows what is installed"
 
 
 def bundled_names() -> list[str]:
