@@ -145,7 +145,7 @@ def test_closing_the_runtime_ends_every_call_with_a_typed_error() -> None:
     ]
     for thread in threads:
         thread.start()
-    while runtime.path.admission.running < 2:
+    while runtime.pipeline.admission.running < 2:
         threading.Event().wait(0.01)
     runtime.close()
     for thread in threads:

@@ -23,7 +23,7 @@ _LINE = '{"time_ms":%d,"call_id":"%s",%s,"outcome":%s,"usage":%s,"decisions":%s,
 
 @lru_cache(maxsize=1024)
 def _who(tool: str, digest: str, user: str, chain: tuple[str, ...]) -> str:
-    """What is the same in every record of one user's calls of one tool."""
+    """The part of a record that is the same for all calls of one tool by one user."""
     called = ",".join(map(_quoted, chain))
     return f'"tool":{_quoted(tool)},"digest":"{digest}","user":{_quoted(user)},"chain":[{called}]'
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from wasmrt.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from wasmrt.call import Call
     from wasmrt.capabilities import Capabilities
     from wasmrt.capabilities.file import AuthSection
     from wasmrt.cli._tools import FoundTool
-    from wasmrt.context import CallContext
     from wasmrt.egress import HttpDoor
     from wasmrt.secrets import SecretsStore
 
@@ -53,9 +53,10 @@ def auth_section(found: FoundTool, *, hint: str) -> AuthSection:
     return auth
 
 
-def call_for(tool: str, user: str, grant: Capabilities, door: HttpDoor, secrets: SecretsStore) -> CallContext:
+def call_for(tool: str, user: str, grant: Capabilities, door: HttpDoor, secrets: SecretsStore) -> Call:
     """A call without a guest, under the tool's own grant: what passes here passes for the tool as well."""
-    from wasmrt.context import CallContext, Services
+    from wasmrt.call import Backends, Call
+    from wasmrt.call.http import GuestHttp
     from wasmrt.guest.engine import make_kernel
     from wasmrt.leaks import LeakDetector
     from wasmrt.limits import ResourceLimits
@@ -63,6 +64,6 @@ def call_for(tool: str, user: str, grant: Capabilities, door: HttpDoor, secrets:
     from wasmrt.secrets import Renewals
 
     detector = LeakDetector(kernel=make_kernel)
-    services = Services(detector, http=door, secrets_of=Renewals(secrets, token_renewer(lambda: door)).of)
+    backends = Backends(detector, http=GuestHttp(door), secrets_of=Renewals(secrets, token_renewer(lambda: door)).of)
     limits = grant.limits.over(ResourceLimits())
-    return CallContext(call_id="cli", tool=tool, user=user, limits=limits, grant=grant, services=services)
+    return Call(call_id="cli", tool=tool, user=user, limits=limits, grant=grant, backends=backends)

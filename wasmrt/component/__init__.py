@@ -13,6 +13,7 @@ from wasmrt.component._header import (
 from wasmrt.component._producers import (
     producers,
 )
+from wasmrt.component._spec import ANY_OBJECT, ToolSpec
 from wasmrt.component._text import (
     plain,
 )
@@ -41,6 +42,7 @@ from wasmrt.component._values import (
 )
 
 __all__ = [
+    "ANY_OBJECT",
     "DOCS_SECTION",
     "OWN_DOCS_SECTION",
     "Case",
@@ -58,6 +60,7 @@ __all__ = [
     "ResourceRef",
     "ResultType",
     "Some",
+    "ToolSpec",
     "TupleType",
     "VariantType",
     "WitType",

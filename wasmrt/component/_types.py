@@ -212,7 +212,7 @@ def walk(kind: WitType) -> Iterator[WitType]:
         yield from walk(inner)
 
 
-def converts_slowly(kind: WitType) -> bool:
+def unbounded_lift(kind: WitType) -> bool:
     """Whether the engine makes a value of its own, with memory of its own, for each of many elements."""
     elements = [inner.element for inner in walk(kind) if isinstance(inner, ListType)]
     return any(not isinstance(element, Primitive) or element.name == "string" for element in elements)

@@ -186,7 +186,7 @@ def _same(ours: bytes, theirs: bytes) -> bool:
 
 
 def cache_key(digest: str, config: EngineConfig) -> str:
-    """What an artifact is good for: these bytes, this engine, this configuration, this processor."""
+    """The key of an artifact: these bytes, this engine, this configuration, this processor."""
     return "|".join((digest, _ffi.VERSION, config.key, _processor()))
 
 

@@ -115,7 +115,7 @@ class Component:
 _engines: weakref.WeakValueDictionary[str, Engine] = weakref.WeakValueDictionary()
 _engines_lock = threading.Lock()
 _process: int | None = None
-"""Which process the engines are of."""
+"""The process that the engines belong to."""
 
 
 def shared_engine(config: EngineConfig) -> Engine:

@@ -1,16 +1,15 @@
-"""How each world is asked what it offers, and how one of its tools is run. Guests' answers are hostile input."""
+"""The worlds' exports: asking a component for its tools, and running one. Guests' answers are hostile input."""
 
 from __future__ import annotations
 
 import json
 from typing import Any, NamedTuple, Protocol
 
-from wasmrt.call._outcome import guest_failure
-from wasmrt.component import ComponentType, Err, FuncType, plain
+from wasmrt.component import ANY_OBJECT, ComponentType, Err, FuncType, ToolSpec, plain
 from wasmrt.errors import GuestError, InvalidComponentError, UnknownWorldError
 from wasmrt.guest.engine import Export, Linker, Sandbox
+from wasmrt.guest.outcome import guest_failure
 from wasmrt.guest.worlds._imports import AGENT_VERSIONS
-from wasmrt.guest.worlds._spec import ANY_OBJECT, ToolSpec
 from wasmrt.limits import MAX_DESCRIPTION_BYTES, MAX_TOOLS_PER_COMPONENT
 from wasmrt.schema import schema_problem
 
@@ -42,8 +41,8 @@ class World(Protocol):
     def name(self) -> str: ...
 
     @property
-    def converts_slowly(self) -> bool:
-        """Whether the engine may take long over an answer, which nothing interrupts."""
+    def unbounded_lift(self) -> bool:
+        """True where the engine may take long over an answer; nothing interrupts that."""
 
     def describe(self, sandbox: Sandbox, name: str) -> list[ToolSpec]:
         """Ask the component for its tools; what it says wrongly becomes a problem of the spec."""
@@ -73,9 +72,9 @@ def detect(linker: Linker, data: bytes) -> World:
             typed = version == "@0.4.1"
             execute, schema, description = _exports(linker, name, _AGENT_TYPED if typed else _AGENT)
             return _AgentWorld(name, execute, schema, description, typed)
-    from wasmrt.guest.worlds._generic import plain_world  # everything JSON knows of WIT, for worlds that are not ours
+    from wasmrt.guest.worlds._generic import generic_world  # everything JSON knows of WIT, for worlds that are not ours
 
-    others = plain_world(linker, data)
+    others = generic_world(linker, data)
     if others is not None:
         return others
     raise UnknownWorldError(
@@ -122,8 +121,8 @@ class _AgentWorld(NamedTuple):
     typed: bool
 
     @property
-    def converts_slowly(self) -> bool:
-        return self.execute.converts_slowly
+    def unbounded_lift(self) -> bool:
+        return self.execute.unbounded_lift
 
     def describe(self, sandbox: Sandbox, name: str) -> list[ToolSpec]:
         problems: list[str] = []
@@ -151,8 +150,8 @@ class _ProviderWorld(NamedTuple):
     invoke: Export
 
     @property
-    def converts_slowly(self) -> bool:
-        return self.invoke.converts_slowly
+    def unbounded_lift(self) -> bool:
+        return self.invoke.unbounded_lift
 
     def describe(self, sandbox: Sandbox, name: str) -> list[ToolSpec]:
         specs: dict[str, ToolSpec] = {}

@@ -42,7 +42,7 @@ def test_a_caller_is_answered_though_the_engine_has_not_let_go_of_the_guest(runt
         with pytest.raises(DeadlineExceededError) as caught:
             slow.execute({})
         assert caught.value.usage is not None
-    until(lambda: runtime.path.admission.running == 0)  # every guest was put away, and its permit given back
+    until(lambda: runtime.pipeline.admission.running == 0)  # every guest was put away, and its permit given back
     honest = runtime.prepare("honest", wat2wasm(tool(Body(imports=("fetch",)))))
     assert honest.execute({}).result == {"ok": True}
 
@@ -51,7 +51,7 @@ def test_a_runtime_that_closes_waits_for_a_guest_that_nobody_waits_for() -> None
     limits = ResourceLimits(timeout_seconds=0.005, memory_bytes=64 * MIB)
     with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False)) as runtime, pytest.raises(DeadlineExceededError):
         runtime.prepare("slow", wat2wasm(tool(RECORDS)), limits=limits).execute({})
-    assert runtime.path.admission.running == 0
+    assert runtime.pipeline.admission.running == 0
 
 
 def test_a_tool_behind_an_alias_holds_a_permit_for_as_long_as_the_engine_has_its_guest(
@@ -64,9 +64,9 @@ def test_a_tool_behind_an_alias_holds_a_permit_for_as_long_as_the_engine_has_its
     for _ in range(5):
         with pytest.raises(GuestError, match="deadline"):
             asker.execute({})
-        left.append(runtime.path.admission.running)
+        left.append(runtime.pipeline.admission.running)
     assert max(left) > 0
-    until(lambda: runtime.path.admission.running == 0)
+    until(lambda: runtime.pipeline.admission.running == 0)
 
 
 def test_a_runtime_that_closes_answers_a_caller_whose_guest_cannot_be_stopped() -> None:
@@ -100,7 +100,7 @@ def test_a_runtime_that_closes_answers_a_caller_whose_guest_cannot_be_stopped() 
     finally:
         found.set()
         closer.join(20)
-    assert runtime.path.admission.running == 0
+    assert runtime.pipeline.admission.running == 0
 
 
 def test_a_time_beyond_what_threads_can_wait_is_as_good_as_any(prepare: Prepare) -> None:

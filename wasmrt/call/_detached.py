@@ -13,28 +13,26 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from wasmrt.context import CallContext
+from wasmrt.call._state import Call
 from wasmrt.errors import BudgetExceededError, DeadlineExceededError, InternalError
 from wasmrt.guest.engine import give_memory_back
 
 _GRACE_SECONDS = 0.05
 """A guest that stops at its deadline by itself, as nearly all do, gets this long to say so."""
 _LOOK_SECONDS = 0.2
-"""How often a caller looks whether it was cancelled meanwhile: at worst it is answered so much later."""
+"""The interval at which a caller looks whether it was cancelled; at worst it is answered that much later."""
 _IDLE_SECONDS = 10.0
 _MAX_IDLE = 16
 
 
-class Apart:
+class DetachedRunner:
     """Threads that run one guest each and are kept a while for the next; as many as there are calls at once."""
 
     def __init__(self) -> None:
         self._idle: deque[_Worker] = deque()
         self._closed = False
 
-    def run(
-        self, context: CallContext, guest: Callable[[], str], keep: Callable[[], None], after: Callable[[], None]
-    ) -> str:
+    def run(self, call: Call, guest: Callable[[], str], keep: Callable[[], None], after: Callable[[], None]) -> str:
         """Run `guest` on another thread and return what it returns.
 
         Where nobody waits any more when it ends, the call is marked as abandoned: `keep` is called before, and `after`
@@ -45,26 +43,26 @@ class Apart:
             CancelledError, RuntimeClosedError: it has not ended a moment after the call was.
             BaseException: what `guest` raises, or what interrupted the wait.
         """
-        task = _Task(context, guest, after)
+        task = _Task(call, guest, after)
         worker: _Worker | None = None
         try:
             worker = self._worker()
             while not worker.give(task):
                 worker = self._worker()
-            ended = _wait(task, context)
+            ended = _wait(task, call)
         except BaseException:  # a signal's handler raised
-            context.cancel()
+            call.lifetime.cancel()
             keep()
-            if worker is not None and task.claim():
-                context.abandoned = True
+            if worker is not None and task.try_finish():
+                call.abandoned = True
                 if not task.begun:
                     worker.give(task)  # it may not have come to that
             raise
         if not ended:
             keep()
-            if task.claim():
-                context.abandoned = True
-                raise context.interruption() or InternalError("a wait ended before its time")
+            if task.try_finish():
+                call.abandoned = True
+                raise call.lifetime.interruption() or InternalError("waiting for the guest ended early")
             task.ended.acquire()  # it has ended just now
         if task.error is not None:
             raise task.error
@@ -89,8 +87,8 @@ class Apart:
         self._idle.append(worker)
         return True
 
-    def let_go(self, worker: _Worker) -> bool:
-        """Whether a thread that has waited long may end: False where a task is on its way to it."""
+    def release(self, worker: _Worker) -> bool:
+        """Let a thread end that has waited long; False where a task is on its way to it."""
         try:
             self._idle.remove(worker)
         except ValueError:
@@ -98,19 +96,19 @@ class Apart:
         return True
 
 
-def _wait(task: _Task, context: CallContext) -> bool:
-    """Whether the task has ended, before or a moment after the call was over."""
-    while not task.ended.acquire(timeout=min(context.remaining(), _LOOK_SECONDS) + _GRACE_SECONDS):
-        if context.is_over:
+def _wait(task: _Task, call: Call) -> bool:
+    """Return True when the task has ended, False when the call was over a moment ago and it still runs."""
+    while not task.ended.acquire(timeout=min(call.lifetime.remaining(), _LOOK_SECONDS) + _GRACE_SECONDS):
+        if call.lifetime.is_over:
             return False
     return True
 
 
 class _Task:
-    __slots__ = ("_claimed", "_context", "_variables", "after", "answer", "begun", "ended", "error", "guest")
+    __slots__ = ("_call", "_finished", "_variables", "after", "answer", "begun", "ended", "error", "guest")
 
-    def __init__(self, context: CallContext, guest: Callable[[], str], after: Callable[[], None]) -> None:
-        self._context = context
+    def __init__(self, call: Call, guest: Callable[[], str], after: Callable[[], None]) -> None:
+        self._call = call
         self.guest = guest
         self.after = after
         self.answer = ""
@@ -118,22 +116,25 @@ class _Task:
         self.ended = threading.Lock()
         self.ended.acquire()
         self.begun = False
-        self._claimed = threading.Lock()
+        self._finished = threading.Lock()
         self._variables = contextvars.copy_context()
 
-    def claim(self) -> bool:
-        """Whoever is first has the last word: the thread that ends, or the caller that no longer waits."""
-        return self._claimed.acquire(blocking=False)
+    def try_finish(self) -> bool:
+        """True for the first to ask: the thread that ends, or the caller that no longer waits."""
+        return self._finished.acquire(blocking=False)
 
     def work(self) -> None:
-        """Run the guest. Where it may have made the engine hold very many values, their memory is given back: before
-        the permit is, where nobody waits any more, and otherwise behind the caller's back."""
+        """Run the guest, then trim the C heap if it converted many values.
+
+        An abandoned call is trimmed before its permit is released; otherwise the caller has its answer first.
+        """
         try:
             self.answer = self._variables.run(self.guest)
         except BaseException as error:
             self.error = error
-        flooded = isinstance(self._context.failure, (BudgetExceededError, DeadlineExceededError))
-        if self.claim():
+        guest = self._call.guest
+        flooded = guest is not None and isinstance(guest.failure, (BudgetExceededError, DeadlineExceededError))
+        if self.try_finish():
             self.ended.release()
             if flooded:
                 give_memory_back()
@@ -143,7 +144,7 @@ class _Task:
 
 
 class _Worker(threading.Thread):
-    def __init__(self, home: Apart) -> None:
+    def __init__(self, home: DetachedRunner) -> None:
         super().__init__(name="wasmrt-guest", daemon=True)
         self._home = home
         self._task: _Task | None = None
@@ -167,7 +168,7 @@ class _Worker(threading.Thread):
         wanted, taken = True, False
         while wanted:
             if not self._called.acquire(timeout=_IDLE_SECONDS):
-                if (taken or self._home.let_go(self)) and self._ends():
+                if (taken or self._home.release(self)) and self._ends():
                     return
                 taken = (
                     True  # by somebody who may have been interrupted before there was a task: once more, and it ends

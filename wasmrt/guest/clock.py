@@ -1,19 +1,19 @@
-"""Where a guest's time and randomness come from: the system's, or a replay's."""
+"""A guest's time and randomness: the system's, or a replay's."""
 
 from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from blake3 import blake3
+
+from wasmrt.lifetime import Lifetime
 from wasmrt.limits import CLOCK_RESOLUTION_NS
-
-if TYPE_CHECKING:
-    from wasmrt.context._context import CallContext
 
 
 class Clock(Protocol):
-    """Where a guest's time and randomness come from."""
+    """The source of a guest's time and randomness."""
 
     def now_ns(self) -> int:
         """Unix time in nanoseconds."""
@@ -23,7 +23,7 @@ class Clock(Protocol):
 
     def random_bytes(self, count: int) -> bytes: ...
 
-    def sleep(self, context: CallContext, seconds: float) -> None:
+    def sleep(self, lifetime: Lifetime, seconds: float) -> None:
         """Let `seconds` pass for the guest, within the call's deadline."""
 
 
@@ -43,8 +43,8 @@ class SystemClock:
     def random_bytes(self, count: int) -> bytes:
         return os.urandom(count)
 
-    def sleep(self, context: CallContext, seconds: float) -> None:
-        context.wait(seconds)
+    def sleep(self, lifetime: Lifetime, seconds: float) -> None:
+        lifetime.wait(seconds)
 
 
 class LogicalClock:
@@ -55,9 +55,8 @@ class LogicalClock:
     def __init__(self, *, seed: int = 0, start_ns: int = 1_767_225_600_000_000_000) -> None:
         self._elapsed_ns = 0
         self._start_ns = start_ns
-        from random import Random  # only for calls that are to be replayed
-
-        self._random = Random(seed)  # noqa: S311 - repeatable on purpose; never used for secrets
+        self._seed = seed
+        self._drawn = 0
 
     def now_ns(self) -> int:
         return self._start_ns + self._tick()
@@ -66,10 +65,11 @@ class LogicalClock:
         return self._tick()
 
     def random_bytes(self, count: int) -> bytes:
-        return self._random.randbytes(count)
+        self._drawn += 1
+        return blake3(f"{self._seed}:{self._drawn}".encode()).digest(length=count)
 
-    def sleep(self, context: CallContext, seconds: float) -> None:
-        context.check()
+    def sleep(self, lifetime: Lifetime, seconds: float) -> None:
+        lifetime.check()
         self._elapsed_ns += int(seconds * 1e9)
 
     def _tick(self) -> int:
