@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from wasmrt.capabilities import Capabilities, capabilities_of
+from wasmrt.capabilities import CAPABILITY_SECTIONS, Capabilities, capabilities_of
 from wasmrt.capabilities.file import parse
 from wasmrt.capabilities.sentences import explain, review
+from wasmrt.component import functions_by_interface, qualified_names
 from wasmrt.install import ANY_WORLD, WasmValidator
 from wasmrt.runtime import WasmToolRuntime
 from wasmrt.schema import exported_functions, unsupported
 from wasmrt.tool import PreparedTool
-
-_ASKED = {"http": "http", "workspace": "workspace_read", "secrets": "secrets", "tool_invoke": "tool_invoke"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,8 +68,8 @@ def judge(runtime: WasmToolRuntime, name: str, data: bytes, sidecar: bytes | Non
 def _functions(tool: PreparedTool, *, of: str) -> tuple[str, ...]:
     kind = tool.type
     interfaces, loose = (kind.imports, kind.import_functions) if of == "imports" else (kind.exports, kind.functions)
-    names = [f"{interface.name}#{name}" for interface in interfaces for name, _ in interface.functions]
-    return (*names, *(name for name, _ in loose))
+    found = functions_by_interface(interfaces, loose)
+    return tuple(qualified_names({name: functions for name, functions in found.items() if functions}))
 
 
 def _uncallable(tool: PreparedTool) -> list[str]:
@@ -84,20 +83,19 @@ def _uncallable(tool: PreparedTool) -> list[str]:
 
 
 def _denied(imports: tuple[str, ...], asked: Capabilities) -> tuple[str, ...]:
-    said = []
-    for power, name in capabilities_of(imports).items():
-        section = _ASKED.get(power)
-        if section is None:
-            said.append(f"{name}: no capability file can allow {power}")
-        elif getattr(asked, section) is None:
-            said.append(f"{name}: the capability file has no section {power}")
-    return tuple(said)
+    denied = []
+    for capability, name in capabilities_of(imports).items():
+        if capability not in CAPABILITY_SECTIONS:
+            denied.append(f"{name}: no capability file can allow {capability}")
+        elif asked.section(capability) is None:
+            denied.append(f"{name}: the capability file has no section {capability}")
+    return tuple(denied)
 
 
 def _unused(imports: tuple[str, ...], asked: Capabilities) -> list[str]:
     needed = capabilities_of(imports)
     return [
-        f"{power}: it is asked for, and the component imports nothing that uses it"
-        for power, section in _ASKED.items()
-        if getattr(asked, section) is not None and power not in needed
+        f"{capability}: it is asked for, and the component imports nothing that uses it"
+        for capability in CAPABILITY_SECTIONS
+        if asked.section(capability) is not None and capability not in needed
     ]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from wasmrt.cli._output import is_interactive, printable, say, say_lines, size_in_words
+from wasmrt.cli._output import is_interactive, printable, say, say_lines, size_in_words, status
 from wasmrt.errors import BuildError
 from wasmrt.model import Addition
 
@@ -39,7 +39,7 @@ def agreeing(*, yes: bool, as_json: bool) -> Agree:
 def telling(*, quiet: bool) -> Progress:
     """Return how progress is told: a line for each step when it is over, with its time.
 
-    While a step lasts, a terminal shows a spinner; anything else gets one more line once it takes over a second.
+    While a step lasts, a terminal shows it; anything else gets one more line once it takes over a second.
     """
 
     @contextmanager
@@ -48,19 +48,11 @@ def telling(*, quiet: bool) -> Progress:
         if quiet:
             yield
             return
-        with _spinning(doing) if sys.stderr.isatty() else _announced(doing):
+        with status(doing) if sys.stderr.isatty() else _announced(doing):
             yield
         say(f"{doing} ({time.monotonic() - started:.1f} s)")
 
     return tell
-
-
-@contextmanager
-def _spinning(doing: str) -> Iterator[None]:
-    from rich.console import Console
-
-    with Console(stderr=True).status(printable(doing), spinner="dots"):
-        yield
 
 
 @contextmanager

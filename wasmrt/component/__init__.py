@@ -7,6 +7,7 @@ from wasmrt.component._docs import (
     OWN_DOCS_SECTION,
     doc_comments,
 )
+from wasmrt.component._functions import functions_by_interface, qualified_names
 from wasmrt.component._header import (
     check_header,
 )
@@ -66,7 +67,9 @@ __all__ = [
     "WitType",
     "check_header",
     "doc_comments",
+    "functions_by_interface",
     "plain",
     "producers",
+    "qualified_names",
     "walk",
 ]
