@@ -200,8 +200,6 @@ class Usage(NamedTuple):
     fuel: int = 0
     wall_seconds: float = 0.0
     """To the microsecond."""
-    peak_memory_bytes: int | None = None
-    """None where the engine does not tell."""
     params_bytes: int = 0
     output_bytes: int = 0
     host_calls: int = 0

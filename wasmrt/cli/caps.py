@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 import click
@@ -18,6 +17,7 @@ from wasmrt.cli._missing import missing_secrets, print_missing
 from wasmrt.cli._options import capability_file_argument, json_option
 from wasmrt.cli._output import in_one_line, say, show, show_json, show_section
 from wasmrt.errors import SourceError
+from wasmrt.files import replace_file
 from wasmrt.install import read_capability_file
 
 
@@ -122,11 +122,7 @@ def fmt(file: Path, write: bool, as_json: bool) -> None:
 
 def _replace(file: Path, text: str) -> None:
     try:
-        file = file.resolve()  # a link stays one
-        with tempfile.NamedTemporaryFile("w", dir=file.parent, encoding="utf-8", delete=False) as draft:
-            draft.write(text)
-        Path(draft.name).chmod(file.stat().st_mode & 0o777)
-        Path(draft.name).replace(file)
+        replace_file(file.resolve(), text.encode(), mode=None)  # a link stays one
     except OSError as error:
         raise SourceError(f"{file.name!r} cannot be written ({error.strerror})", hint="check who owns it") from error
 

@@ -11,17 +11,17 @@ from wasmrt.model import Decision, Reason
 from wasmrt.url import ParsedUrl
 
 
-def judged_addresses(
+def checked_addresses(
     url: ParsedUrl, networks: tuple[IPv4Network | IPv6Network, ...], resolver: Resolver, ends_at: float
 ) -> tuple[tuple[str, ...], Decision]:
-    """Resolve once and judge every answer; no address where the decision is a refusal.
+    """Resolve once and check every answer; no address where the decision is a refusal.
 
-    SECURITY: what is returned is what will be dialled. Nobody asks for the name a second time.
+    SECURITY: the addresses returned are the addresses dialled. The name is not looked up a second time.
     """
     if (refused := check_host(url, networks)) is not None:
         return (), refused
     if url.address is not None:
-        # `check_host` has judged it.
+        # `check_host` has checked it.
         return (str(url.address),), Decision(True, Reason.ALLOWED, "a literal address", None, "http", url.origin)
     try:
         left = max(0.0, ends_at - time.monotonic())
