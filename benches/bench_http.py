@@ -1,4 +1,4 @@
-"""What the guarded door costs over bare httpx, and how a hundred calls at once fare.
+"""What the guarded gateway costs over bare httpx, and how a hundred calls at once fare.
 
     python benches/bench_http.py            prints the figures
     pytest benches/bench_http.py            fails where a bound is missed
@@ -33,7 +33,7 @@ from wasmrt.capabilities import (
     HttpCapability,
     RateLimitConfig,
 )
-from wasmrt.egress import HttpDoor, HttpRequest, NetworkConfig
+from wasmrt.egress import EgressGateway, HttpRequest, NetworkConfig
 from wasmrt.secrets import DEFAULT_USER, Secret, UserSecrets
 from wasmrt.testing import FakeCall, MemorySecrets
 
@@ -79,7 +79,7 @@ asyncio.run(main())
 class Setting:
     port: int
     ca_file: Path
-    door: HttpDoor
+    gateway: EgressGateway
 
     def call(self, *, credential: bool = True) -> FakeCall:
         mapping = CredentialMapping(
@@ -114,8 +114,8 @@ def setting() -> Iterator[Setting]:
             assert server.stdout is not None
             port = int(server.stdout.readline())
             config = NetworkConfig(unsafe_allowed_networks=("127.0.0.0/8",), ca_file=ca_file)
-            with HttpDoor(config) as door:
-                yield Setting(port, ca_file, door)
+            with EgressGateway(config) as gateway:
+                yield Setting(port, ca_file, gateway)
         finally:
             server.terminate()
             server.wait(timeout=10)
@@ -138,7 +138,7 @@ def percentile(times: list[float], percent: int) -> float:
 
 
 def compare(here: Setting, size: int, rounds: int, *, secret: str = "every", upload: bool = False) -> Taken:
-    """Time requests with and without the door.
+    """Time requests with and without the gateway.
 
     The guarded ones have "no" credential, a call each and so the "first" with one, or all belong to one call and have
     "every" body looked through for the credential, sent or read. The body of `size` bytes is that of the answer, or of
@@ -156,7 +156,7 @@ def compare(here: Setting, size: int, rounds: int, *, secret: str = "every", upl
 
         def guarded() -> bytes:
             call = calls.pop() if len(calls) > 1 else calls[0]
-            return here.door.fetch(call, HttpRequest(method, url, body=body)).body
+            return here.gateway.fetch(call, HttpRequest(method, url, body=body)).body
 
         assert bare() == guarded() and len(bare()) == (0 if upload else size)
         times: dict[Callable[[], bytes], list[float]] = {bare: [], guarded: []}
@@ -178,7 +178,7 @@ def burst(here: Setting, count: int = 100) -> tuple[float, float]:
     def one(call: FakeCall) -> None:
         start.wait()
         started = time.perf_counter()
-        here.door.fetch(call, HttpRequest("GET", f"https://{HOST}:{here.port}/{KIB}"))
+        here.gateway.fetch(call, HttpRequest("GET", f"https://{HOST}:{here.port}/{KIB}"))
         took.append(time.perf_counter() - started)
 
     threads = [threading.Thread(target=one, args=(call,)) for call in calls]

@@ -15,12 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from benches import _ways as ways
-from benches._guests import AGENT
+from benches._guests import AGENT, near_agent_component
 from benches._measure import Line, Report, Table, in_turn, median, ratio, run, shown
 from wasmrt import PreparedTool, WasmToolRuntime
-from wasmrt.componentizer import componentize
 from wasmrt.egress import NetworkConfig
-from wasmrt.guest.engine import wat2wasm
 from wasmrt.testing import FakeResolver
 
 KIB, MIB = 1024, 1024 * 1024
@@ -54,9 +52,7 @@ def measure(quick: bool) -> Report:
 
 def make_component() -> bytes:
     """The guest that moves bytes."""
-    core = wat2wasm(Path(__file__).with_name("sizes.wat").read_text())
-    world = (ROOT / "wit" / "near-agent" / "0.3.0" / "tool.wit").read_text()
-    return componentize(core, world, assemble=wat2wasm)
+    return near_agent_component(Path(__file__).with_name("sizes.wat").read_text())
 
 
 def _compare(
@@ -159,10 +155,10 @@ def _bare(runtime: WasmToolRuntime, component: bytes) -> Callable[[str], str]:
 class _Canned:
     """A wire that answers with what it was sent."""
 
-    def send(self, request: Any, addresses: Sequence[str], exchange: Any, max_response_bytes: int) -> Any:
-        from wasmrt.egress import RawResponse, WholeBody
+    def send(self, request: Any, addresses: Sequence[str], budget: Any) -> Any:
+        from wasmrt.egress import WholeBody, WireResponse
 
-        return RawResponse(200, ((b"content-type", b"text/plain"),), WholeBody(request.body or b""))
+        return WireResponse(200, ((b"content-type", b"text/plain"),), WholeBody(request.body or b""))
 
     def close(self) -> None: ...
 

@@ -1,3 +1,3 @@
-"""What every test may use: real components built by the toolchains of this machine, and a Redis."""
+"""Fixtures of every test: components built by the toolchains of this machine, servers on loopback, and a Redis."""
 
-pytest_plugins = ["tests.guests.fixtures", "tests.net.redis_server"]
+pytest_plugins = ["tests.guests.fixtures", "tests.egress.world", "tests.rates.redis_server"]

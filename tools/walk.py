@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from inspect import CO_GENERATOR
+from itertools import pairwise
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -29,9 +30,8 @@ PACKAGE = ROOT / "wasmrt"
 
 
 def package_of(path: Path) -> str:
-    """The folder below wasmrt/; a module of its own where there is none."""
-    parts = path.relative_to(PACKAGE).with_suffix("").parts
-    return "/".join(parts[:-1]) or parts[0]
+    """The package right below wasmrt/, or the module."""
+    return path.relative_to(PACKAGE).with_suffix("").parts[0]
 
 
 def trace(work: Callable[[], Any]) -> tuple[list[tuple[str, str]], int]:
@@ -56,7 +56,7 @@ def trace(work: Callable[[], Any]) -> tuple[list[tuple[str, str]], int]:
         work()
     finally:
         sys.setprofile(None)
-    return steps, sum(before != after for before, after in zip(places, places[1:], strict=False))
+    return steps, sum(before != after for before, after in pairwise(places))
 
 
 @contextmanager
@@ -71,7 +71,7 @@ def echo(folder: Path) -> Iterator[Callable[[], Any]]:
 @contextmanager
 def request(_folder: Path) -> Iterator[Callable[[], Any]]:
     from wasmrt.capabilities import Capabilities, CredentialLocation, CredentialMapping, EndpointPattern, HttpCapability
-    from wasmrt.egress import NetworkConfig, RawResponse, WholeBody
+    from wasmrt.egress import NetworkConfig, WholeBody, WireResponse
     from wasmrt.guest.engine import wat2wasm
     from wasmrt.secrets import DEFAULT_USER, Secret
     from wasmrt.testing import FakeResolver, MemorySecrets
@@ -79,8 +79,8 @@ def request(_folder: Path) -> Iterator[Callable[[], Any]]:
     from wasmrt.testing.attacks._build import TEXT_AT
 
     class Wire:
-        def send(self, *_: object) -> RawResponse:
-            return RawResponse(200, [(b"content-type", b"text/plain")], WholeBody(b"hello"))
+        def send(self, *_: object) -> WireResponse:
+            return WireResponse(200, [(b"content-type", b"text/plain")], WholeBody(b"hello"))
 
         def close(self) -> None:
             pass
@@ -94,7 +94,7 @@ def request(_folder: Path) -> Iterator[Callable[[], Any]]:
     secrets.set(DEFAULT_USER, "api", Secret("tr0ub4dor&3-" + "correct-horse"))
     credential = CredentialMapping(
         name="api",
-        secret_name="api",  # noqa: S106 - a name
+        secret_name="api",
         location=CredentialLocation.bearer(),
         host_patterns=("api.example.com",),
     )

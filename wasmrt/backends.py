@@ -13,11 +13,11 @@ from wasmrt.call import Backends, ToolInvoker
 from wasmrt.call.http import GuestHttp
 from wasmrt.capabilities import Capabilities
 from wasmrt.config import WasmRuntimeConfig
-from wasmrt.egress import HttpDoor, NetworkConfig, SecretsView
+from wasmrt.egress import EgressGateway, NetworkConfig, SecretsView
 from wasmrt.leaks import LeakDetector
-from wasmrt.oauth import token_renewer
+from wasmrt.oauth import Renewals, token_renewer
 from wasmrt.rates import RateLimiter
-from wasmrt.secrets import Renewals, UserSecrets
+from wasmrt.secrets import UserSecrets
 from wasmrt.workspace import WorkspaceReader
 
 
@@ -31,7 +31,7 @@ class BackendFactory:
     def __init__(self, config: WasmRuntimeConfig, rates: RateLimiter) -> None:
         self._workspace = config.workspace
         self._store = config.secrets
-        self._gateway = HttpDoor(config.network or NetworkConfig(), rates=rates)
+        self._gateway = EgressGateway(config.network or NetworkConfig(), rates=rates)
         self._renewals = None if self._store is None else Renewals(self._store, token_renewer(lambda: self._gateway))
 
     def make(self, grant: Capabilities, detector: LeakDetector, tools: ToolInvoker) -> Backends:

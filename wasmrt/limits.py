@@ -145,6 +145,8 @@ OAUTH_LOGIN_SECONDS = 300.0
 
 # The operator's configuration file.
 MAX_CONFIG_FILE_BYTES = 256 * KIB
+MAX_CA_FILE_BYTES = 16 * MIB
+"""The authorities of a system take 0.2 MiB."""
 
 # Making tools: what a template, a project and its test cases may hold, and how long a build step may take.
 MAX_TEMPLATE_FILES = 64
@@ -157,4 +159,7 @@ MAX_BUILD_OUTPUT_BYTES = 64 * KIB
 MAX_BUILD_LOG_BYTES = 64 * MIB
 BUILD_STEP_SECONDS = 900.0
 PROBE_SECONDS = 30.0
+WASM_TOOLS_SECONDS = 60.0
+WASM_TOOLS_MEMORY_BYTES = 4096 * MIB
+MAX_WASM_TOOLS_OUTPUT_BYTES = 256 * MIB
 WATCH_SECONDS = 0.5

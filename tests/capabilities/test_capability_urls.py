@@ -23,6 +23,8 @@ from wasmrt.url import InvalidUrlError, parse_url
         "https://[2606:4700::1111]/",
         "https://xn--mnchen-3ya.de/",
         "https://xn--fa-hia.example/",
+        "https://xn--ll-0ea.cat/",
+        "https://xn--4dbc.example/",
         "https://a_b.example.com/",
         "https://r3---sn-x.example.com/",
         "https://example.com/%zz?%",
@@ -128,6 +130,13 @@ def test_host_case_default_port_and_fragment_have_one_spelling(text, sent):
         "https://xn--pokxncvks/",
         "https://xn--abc-.com/",
         "https://xn--google-.com/",
+        "https://xn--ab-0ea.com/",  # a middle dot between other letters than l
+        "https://xn--ab-vld.com/",  # both directions of writing
+        "https://xn--ab-hvd.com/",  # a letter that only stretches another
+        "https://xn--ab-m1t.com/",  # an invisible joiner without its context
+        "https://xn--b-yq0i.com/",  # a full-width letter, which some client would fold
+        "https://xn--a-wbb.com/",  # a mark in front
+        "https://xn--a-qib.com/",  # a code point that Unicode has not assigned
         "https://" + "a" * 64 + ".com/",
         "https://" + "a." * 127 + "com/",
         "https://example.com/" + "a" * 9000,

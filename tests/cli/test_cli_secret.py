@@ -10,7 +10,7 @@ import pytest
 import trustme
 from click.testing import CliRunner, Result
 
-from tests.net.oauth_server import OAuthServer
+from tests.oauth.oauth_server import OAuthServer
 from wasmrt.cli import cli
 from wasmrt.testing import ReceivedRequest, ScriptedServer, ServerConnection, http_response
 

@@ -117,15 +117,21 @@ def test_the_environment_is_read_only() -> None:
 
 def test_a_dotenv_file_is_read_without_expanding_anything() -> None:
     text = "\ufeff# comment\nexport A_TOKEN=one\nB='two # $A_TOKEN'\nD = four # note\nE=\n"
-    text += r"""C="a\nb \"q\" \$" # note"""
+    text += r"""C="a\nb \"q\" $B ${B}" # note"""
     parsed = {name: secret.reveal() for name, secret in parse_env_file(text)}
-    assert parsed == {"a_token": "one", "b": "two # $A_TOKEN", "c": 'a\nb "q" $', "d": "four"}
+    assert parsed == {"a_token": "one", "b": "two # $A_TOKEN", "c": 'a\nb "q" $B ${B}', "d": "four"}
+
+
+def test_a_dotenv_value_in_quotes_may_have_several_lines() -> None:
+    ((name, secret),) = parse_env_file('KEY="-----BEGIN\nline\n-----END"\n')
+    assert (name, secret.reveal()) == ("key", "-----BEGIN\nline\n-----END")
 
 
 @pytest.mark.parametrize(
-    "line", ["what is this", "A='open", 'A="open', "=x", "A=1\na=2", "1A=x", "x" * (1024 * 1024 + 1)]
+    "line", ["what is this", "LONELY", "A='open", 'A="open', "=x", "A=1\na=2", "1A=x", "x" * (1024 * 1024 + 1)]
 )
 def test_a_line_that_is_no_assignment_is_named_by_number_and_never_shown(line: str) -> None:
     with pytest.raises(SecretError) as caught:
-        parse_env_file(line)
+        parse_env_file(f"# first\n\n{line}\n")
     assert line not in str(caught.value)
+    assert "line 3 is not" in str(caught.value) or "line 4 sets a again" in str(caught.value) or len(line) > 100

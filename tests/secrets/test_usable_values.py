@@ -35,9 +35,10 @@ class OneSecret:
 
 def takes(location: CredentialLocation, value: str) -> bool:
     mapping = CredentialMapping(secret_name="it", location=location, host_patterns=(HOST,))
-    injector = CredentialInjector(HttpCapability(allowlist=(), credentials=(mapping,)))
+    url = parse_url(f"https://{HOST}/v1/{{token}}")
+    injector = CredentialInjector(HttpCapability(allowlist=(), credentials=(mapping,)), url)
     try:
-        injector.inject(parse_url(f"https://{HOST}/v1/{{token}}"), (), OneSecret(value), lambda name, value: None)
+        injector.place(injector.fetch(OneSecret(value)), ())
     except HttpFailure as failure:
         assert failure.code == "credential-unusable"
         return False

@@ -10,7 +10,7 @@ import pytest
 from tests.wasi.conftest import Guest
 from wasmrt.capabilities import Capabilities, EndpointPattern, HttpCapability
 from wasmrt.component import Case, Err, Ok
-from wasmrt.egress import HttpDoor, NetworkConfig
+from wasmrt.egress import EgressGateway, NetworkConfig
 from wasmrt.testing import ReceivedRequest, ScriptedServer, ServerConnection, http_response
 
 _T = "http/types#"
@@ -47,7 +47,7 @@ def server() -> Iterator[ScriptedServer]:
 def asking(server: ScriptedServer) -> Iterator[Guest]:
     pattern = EndpointPattern(HOST, ports=(server.port,), schemes=("http",))
     grant = Capabilities.none().with_http(HttpCapability((pattern,)))
-    with HttpDoor(NetworkConfig(unsafe_allowed_networks=("127.0.0.0/8",))) as door:
+    with EgressGateway(NetworkConfig(unsafe_allowed_networks=("127.0.0.0/8",))) as door:
         guest = Guest(grant=grant, http=door)
         yield guest
         guest.services.close()

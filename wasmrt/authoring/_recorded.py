@@ -1,4 +1,4 @@
-"""What surrounds a tool in a test: a network of recorded answers and secrets that are made up.
+"""A tool's surroundings in a test: a network of recorded responses, and secrets that are made up.
 
 The network stands where the sockets would: allowlist, addresses, headers, credentials, scanning and bounds come
 before it, as in a real call.
@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from wasmrt.egress import FailureKind, HttpFailure, RawResponse, WholeBody, WireRequest
+from wasmrt.egress import ExchangeBudget, FailureKind, HttpFailure, WholeBody, WireRequest, WireResponse
 from wasmrt.errors import SecretNotFoundError
 from wasmrt.secrets import Entry, EntryStore, Secret
 
@@ -24,14 +24,14 @@ _PUBLIC_ADDRESS = "93.184.215.14"
 
 
 class AnyHost:
-    """Every name has one public address; nothing is ever dialled."""
+    """A resolver that has one public address for every name; nothing is ever dialled."""
 
     def resolve(self, host: str, port: int, *, timeout_seconds: float) -> tuple[str, ...]:
         return (_PUBLIC_ADDRESS,)
 
 
 class RecordedNetwork:
-    """Answers each recorded request once. For one call at a time."""
+    """A transport that answers each recorded request once. For one call at a time."""
 
     def __init__(self, exchanges: Iterable[RecordedExchange]) -> None:
         self._waiting = list(exchanges)
@@ -43,25 +43,23 @@ class RecordedNetwork:
         """The recorded requests that never came."""
         return tuple(f"{exchange.method} {_shown(exchange)}" for exchange in self._waiting)
 
-    def send(
-        self, request: WireRequest, addresses: Sequence[str], exchange: Any, max_response_bytes: int
-    ) -> RawResponse:
+    def send(self, request: WireRequest, addresses: Sequence[str], budget: ExchangeBudget) -> WireResponse:
         for recorded in self._waiting:
             if _difference(recorded, request) is None:
                 self._waiting.remove(recorded)
-                return _answer(recorded, exchange, max_response_bytes)
-        asked = f"{request.method} {request.scheme}://{request.host}{request.target.partition('?')[0]}"
+                return _answer(recorded, budget)
+        shown = f"{request.method} {request.scheme}://{request.host}{request.target.partition('?')[0]}"
         near = [recorded for recorded in self._waiting if recorded.url.host == request.host]
         why = f"; the recorded one differs in {_difference(near[0], request)}" if near else ""
-        self.problems.append(f"no exchange is recorded for {asked}{why}")
-        raise HttpFailure(FailureKind.OPERATION_FAILED, "no-exchange", f"no exchange is recorded for {asked}")
+        self.problems.append(f"no exchange is recorded for {shown}{why}")
+        raise HttpFailure(FailureKind.OPERATION_FAILED, "no-exchange", f"no exchange is recorded for {shown}")
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no connection is open."""
 
 
 class MadeUpSecrets(EntryStore):
-    """Holds the given names, for whoever asks, with values that could be nobody's."""
+    """A store that holds the given names, for every user, with values that are made up."""
 
     def __init__(self, names: Iterable[str]) -> None:
         super().__init__()
@@ -82,12 +80,12 @@ class MadeUpSecrets(EntryStore):
         return self._held
 
 
-def _answer(recorded: RecordedExchange, exchange: Any, max_response_bytes: int) -> RawResponse:
-    if len(recorded.answer) > max_response_bytes:
-        raise exchange.too_large()
-    exchange.charge_received(len(recorded.answer))
+def _answer(recorded: RecordedExchange, budget: ExchangeBudget) -> WireResponse:
+    if len(recorded.answer) > budget.max_response_bytes:
+        raise budget.too_large()
+    budget.charge_received(len(recorded.answer))
     headers = tuple((name.encode("latin-1", "replace"), value.encode()) for name, value in recorded.answer_headers)
-    return RawResponse(recorded.status, headers, WholeBody(recorded.answer))
+    return WireResponse(recorded.status, headers, WholeBody(recorded.answer))
 
 
 def _difference(recorded: RecordedExchange, request: WireRequest) -> str | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from wasmrt.call._state import Call
 from wasmrt.component import plain
+from wasmrt.component.worlds import FailureKind
 from wasmrt.errors import (
     BudgetExceededError,
     CapabilityDeniedError,
@@ -20,16 +21,16 @@ from wasmrt.limits import DEFAULT_MAX_REQUEST_BYTES, MAX_LOG_ENTRY_BYTES, MAX_PR
 from wasmrt.model import Decision, Reason
 
 if TYPE_CHECKING:
-    from wasmrt.call.http import GuestAnswer
+    from wasmrt.call.http import GuestResponse
     from wasmrt.workspace import WorkspaceEntry, WorkspaceReader
 
 _OF_TOOL_ERROR = {
-    ToolErrorKind.INVALID_PARAMETERS: "input",
-    ToolErrorKind.NOT_AUTHORIZED: "auth-required",
-    ToolErrorKind.RATE_LIMITED: "executor",
-    ToolErrorKind.TIMEOUT: "executor",
-    ToolErrorKind.SANDBOX: "executor",
-    ToolErrorKind.EXTERNAL_SERVICE: "client",
+    ToolErrorKind.INVALID_PARAMETERS: FailureKind.INPUT,
+    ToolErrorKind.NOT_AUTHORIZED: FailureKind.AUTH_REQUIRED,
+    ToolErrorKind.RATE_LIMITED: FailureKind.EXECUTOR,
+    ToolErrorKind.TIMEOUT: FailureKind.EXECUTOR,
+    ToolErrorKind.SANDBOX: FailureKind.EXECUTOR,
+    ToolErrorKind.EXTERNAL_SERVICE: FailureKind.CLIENT,
 }
 _NO_ATTEMPT = frozenset({str(Reason.NOT_FOUND), str(Reason.NOT_A_FILE)})
 """Refusals of a guest that only looks for a file: it has tried nothing that it may not."""
@@ -40,7 +41,7 @@ class CallServices:
 
     def __init__(self, call: Call) -> None:
         self._call = call
-        self._open: list[GuestAnswer] = []
+        self._open: list[GuestResponse] = []
         self._refused: set[tuple[str, str]] = set()
         self._progress_reports = 0
 
@@ -68,7 +69,7 @@ class CallServices:
         self.refuse(refused)
         return _failure(refused)
 
-    def http_open(self, request: GuestRequest) -> GuestAnswer:
+    def http_open(self, request: GuestRequest) -> GuestResponse:
         """Send a request through every check and wait for the head of its response.
 
         Raises:
@@ -205,7 +206,7 @@ class CallServices:
     def _from_error(self, error: WasmrtError) -> HostFailure:
         if isinstance(error, CapabilityDeniedError) and error.decision is not None:
             return self._denied(error.decision)
-        kind = "operation-failed"
+        kind = FailureKind.OPERATION_FAILED
         if isinstance(error, ToolError):
             kind = _OF_TOOL_ERROR.get(error.kind, kind)
         return HostFailure(kind, error.code, error.message)
@@ -215,4 +216,4 @@ def _failure(decision: Decision) -> HostFailure:
     """A denial, in a sentence that ends with what would allow it."""
     told = decision.rule if not decision.subject else f"{decision.subject}: {decision.rule}"
     message = f"{told}; {decision.hint}" if decision.hint else told
-    return HostFailure("network-denied", str(decision.reason), message, denied=True)
+    return HostFailure(FailureKind.NETWORK_DENIED, str(decision.reason), message, denied=True)

@@ -48,12 +48,12 @@ class Call:
     """
 
     __slots__ = (
-        "_primed",
         "_scan_until",
-        "_scanner",
+        "_watched",
         "abandoned",
         "backends",
         "call_id",
+        "deadline",
         "decisions",
         "decisions_dropped",
         "grant",
@@ -66,6 +66,7 @@ class Call:
         "on_progress",
         "params_bytes",
         "parent",
+        "scanner",
         "tool",
         "tool_chain",
         "tool_invocations",
@@ -94,6 +95,8 @@ class Call:
         self.on_progress = on_progress
         self.tool_chain: tuple[str, ...] = (*(parent.tool_chain if parent else ()), tool)
         self.lifetime: Lifetime = Lifetime(limits.timeout_seconds, within=None if parent is None else parent.lifetime)
+        self.deadline = self.lifetime.deadline
+        """Monotonic seconds when it ends."""
         self.guest: GuestCall | None = None
         """Its guest's side; None for a call of the host's own."""
         self.abandoned = False
@@ -105,14 +108,10 @@ class Call:
         self.http_sent_bytes = 0
         self.http_received_bytes = 0
         self.tool_invocations = 0
-        self._primed: dict[str, str] = {}
-        self._scanner: LeakScanner | None = None
-        self._scan_until = self.lifetime.deadline
-
-    @property
-    def deadline(self) -> float:
-        """Monotonic seconds when it ends."""
-        return self.lifetime.deadline
+        self._watched: dict[str, str] = {}
+        self._scan_until = self.deadline
+        self.scanner: LeakScanner = backends.detector.primed(self._watched, check=self._check_scan)
+        """Knows the rules and every secret that was put to use so far."""
 
     @property
     def cancelled(self) -> threading.Event:
@@ -126,13 +125,6 @@ class Call:
         """The secrets of this call's user."""
         return None if self.backends.secrets_of is None else self.backends.secrets_of(self.user)
 
-    @property
-    def scanner(self) -> LeakScanner:
-        """Knows the rules and every secret that was put to use so far."""
-        if self._scanner is None:
-            self._scanner = self.backends.detector.primed(self._primed, check=self._check_scan)
-        return self._scanner
-
     def closing(self) -> None:
         """Let what the guest left behind be scanned for a moment longer, its deadline or not."""
         self._scan_until = max(self._scan_until, time.monotonic() + CLOSING_SECONDS)
@@ -141,13 +133,13 @@ class Call:
         if time.monotonic() >= self._scan_until:
             raise self.lifetime.late()
 
-    def prime(self, name: str, value: str) -> None:
+    def watch(self, name: str, value: str) -> None:
         """Have `scanner` find `value` from now on; called before a secret is put to use."""
-        if self._primed.get(name) != value:
+        if self._watched.get(name) != value:
             # A renewed secret keeps the old value watched too, under a name of its own.
-            key = name if name not in self._primed else f"{name}#{len(self._primed)}"
-            self._primed[key] = value
-            self._scanner = None
+            key = name if name not in self._watched else f"{name}#{len(self._watched)}"
+            self._watched[key] = value
+            self.scanner = self.backends.detector.primed(self._watched, check=self._check_scan)
 
     # -- budgets ---------------------------------------------------------------------------------------------------
 
@@ -187,16 +179,21 @@ class Call:
     def usage(self, *, output_bytes: int = 0) -> Usage:
         """Return what the call and its guest have used until now."""
         guest = self.guest
-        return Usage(
-            fuel=0 if guest is None else guest.fuel_used,
-            wall_seconds=int((time.monotonic() - self.lifetime.started) * 1e6) / 1e6,
-            params_bytes=self.params_bytes,
-            output_bytes=output_bytes,
-            host_calls=0 if guest is None else guest.host_calls,
-            http_requests=self.http_requests,
-            http_sent_bytes=self.http_sent_bytes,
-            http_received_bytes=self.http_received_bytes,
-            tool_invocations=self.tool_invocations,
-            log_entries=0 if guest is None else len(guest.logs),
-            log_entries_dropped=0 if guest is None else guest.log_entries_dropped,
+        fuel, host_calls, logs, dropped = (
+            (0, 0, 0, 0)
+            if guest is None
+            else (guest.fuel_used, guest.host_calls, len(guest.logs), guest.log_entries_dropped)
+        )
+        return Usage(  # by position: every call makes one
+            fuel,
+            int((time.monotonic() - self.lifetime.started) * 1e6) / 1e6,
+            self.params_bytes,
+            output_bytes,
+            host_calls,
+            self.http_requests,
+            self.http_sent_bytes,
+            self.http_received_bytes,
+            self.tool_invocations,
+            logs,
+            dropped,
         )

@@ -1,4 +1,4 @@
-"""What a tool's capability file says about its credential, for the commands that get one or test it."""
+"""The login of a tool's capability file, for the commands that log in or test a credential."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wasmrt.cli._output import say
 from wasmrt.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from wasmrt.capabilities import AuthSection
+    from wasmrt.capabilities.file import AuthSection
     from wasmrt.cli._tools import FoundTool
 
 _MAX_SHOWN_CHARS = 1000
@@ -48,21 +48,21 @@ def find_with_login(tool: str, capabilities: Path | None) -> FoundTool:
     return found
 
 
-def words_of(auth: AuthSection) -> dict[str, str]:
-    """Return what the tool's author says on how to get the credential: bounded, each in one printable line.
+def author_instructions(auth: AuthSection) -> dict[str, str]:
+    """Return the instructions of the tool's author for getting the credential: bounded, one printable line each.
 
     SECURITY: whoever wrote the tool wrote this. It is shown as the tool's words, and never followed or opened.
     """
-    said = {"setup_url": auth.setup_url, "instructions": auth.instructions, "token_hint": auth.token_hint}
+    written = {"setup_url": auth.setup_url, "instructions": auth.instructions, "token_hint": auth.token_hint}
     return {
-        key: _tamed(text, _MAX_URL_CHARS if key == "setup_url" else _MAX_SHOWN_CHARS)
-        for key, text in said.items()
+        key: _printable_line(text, _MAX_URL_CHARS if key == "setup_url" else _MAX_SHOWN_CHARS)
+        for key, text in written.items()
         if text
     }
 
 
-def tell_words(tool: str, words: dict[str, str]) -> None:
-    """Tell what `words_of` returned, marked as somebody else's."""
+def print_instructions(tool: str, words: dict[str, str]) -> None:
+    """Print `author_instructions`, marked as somebody else's words."""
     if not words:
         return
     say(f"how to get it, in the words of the author of {tool}:")
@@ -70,7 +70,7 @@ def tell_words(tool: str, words: dict[str, str]) -> None:
         say(f"  {key}: {text}")
 
 
-def _tamed(text: str, most: int) -> str:
+def _printable_line(text: str, most: int) -> str:
     visible = "".join(char if char.isprintable() else " " for char in text)
     line = " ".join(visible.split())
     return line if len(line) <= most else line[:most] + " [cut]"

@@ -32,7 +32,7 @@ def missing_secrets(
     names = dict.fromkeys(_needed(file, file.capabilities if granted is None else granted))
     if not names:
         return []
-    from wasmrt.cli._door import store
+    from wasmrt.cli._services import store
     from wasmrt.errors import ConfigurationError, SecretError
     from wasmrt.secrets import DEFAULT_USER
 

@@ -14,7 +14,7 @@ import click
 from wasmrt.cli._errors import FAILED
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import show_columns, show_json, size_in_words
-from wasmrt.errors import ConfigurationError, InstallError, WasmrtError
+from wasmrt.errors import ConfigurationError, InstallError, MissingToolchainError, WasmrtError
 
 if TYPE_CHECKING:
     from wasmrt.places import Places
@@ -82,6 +82,17 @@ def _versions(_: Places) -> tuple[str, str]:
     return "ok", f"wasmrt {version('wasmrt')}, wasmtime {VERSION}, Python {platform.python_version()}"
 
 
+def _wasm_tools(_: Places) -> tuple[str, str]:
+    """Show the wasm-tools that `wasmrt build` and `inspect --wit` would run; nothing else needs one."""
+    from wasmrt.authoring import find_wasm_tools
+
+    try:
+        found = find_wasm_tools()
+    except MissingToolchainError as missing:
+        return "ok", f"{missing.message}, for wasmrt build: {missing.hint}"
+    return "ok", f"{found.version_text}, {found.source}"
+
+
 def _machine(_: Places) -> tuple[str, str]:
     return "ok", f"{platform.system()} {platform.machine()}, {os.cpu_count()} processors"
 
@@ -142,14 +153,14 @@ def _configuration(places: Places) -> tuple[str, str]:
 def _network(places: Places) -> tuple[str, str]:
     from wasmrt.capabilities import RateLimitConfig
     from wasmrt.config_file import read_config_file
-    from wasmrt.egress import HttpDoor
+    from wasmrt.egress import EgressGateway
     from wasmrt.rates import RateLimiter
 
     try:
         network, storage = read_config_file(places.config)
     except ConfigurationError:
         return "warning", "unknown while the configuration file cannot be used"
-    HttpDoor(network).close()  # reads the CA file
+    EgressGateway(network).close()  # reads the CA file
     RateLimiter(redis_url=storage).remaining("nobody", "doctor", RateLimitConfig())  # asks Redis, where it is one
     found = [
         f"certificates: {f'only {network.ca_file}' if network.ca_file else 'as this system trusts them'}",
@@ -225,6 +236,7 @@ def _clock(_: Places) -> tuple[str, str]:
 
 _CHECKS: dict[str, Callable[[Places], tuple[str, str]]] = {
     "versions": _versions,
+    "wasm-tools": _wasm_tools,
     "machine": _machine,
     "allocator": _allocator,
     "engine": _engine,

@@ -11,7 +11,7 @@ import click
 
 from wasmrt.cli._errors import FAILED
 from wasmrt.cli._keeping import check_all, note_on_new_file, warn, where
-from wasmrt.cli._login import find_with_login, login_file_option, tell_words, words_of
+from wasmrt.cli._login import author_instructions, find_with_login, login_file_option, print_instructions
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import is_interactive, say, show_columns, show_json
 from wasmrt.errors import ConfigurationError, SecretError, SecretExpiredError, SecretNotFoundError
@@ -55,7 +55,7 @@ def set_secret(name: str, user: str, expires_in_days: float | None, as_json: boo
       wasmrt secret set example_token
       pass show example | wasmrt secret set example_token --json
     """
-    from wasmrt.cli._door import store
+    from wasmrt.cli._services import store
     from wasmrt.secrets import Secret, checked_name
 
     name = checked_name(name)
@@ -108,7 +108,7 @@ def list_secrets(user: str, as_json: bool) -> None:
       wasmrt secret list
       wasmrt secret list --user alice --json
     """
-    from wasmrt.cli._door import store
+    from wasmrt.cli._services import store
     from wasmrt.secrets import backend_of
 
     kept = store()
@@ -155,7 +155,7 @@ def remove_secret(name: str, user: str, as_json: bool) -> None:
       wasmrt secret remove example_token
       wasmrt secret remove example_token --user alice --json
     """
-    from wasmrt.cli._door import store
+    from wasmrt.cli._services import store
     from wasmrt.secrets import checked_name
 
     name = checked_name(name)
@@ -179,7 +179,7 @@ def import_secrets(file: click.File, user: str, only: tuple[str, ...], as_json: 
       wasmrt secret import .env --only API_TOKEN
       wasmrt secret import - --json < .env
     """
-    from wasmrt.cli._door import store
+    from wasmrt.cli._services import store
     from wasmrt.secrets import checked_name, parse_env_file
 
     data = file.read(MAX_ENV_FILE_BYTES + 1)  # type: ignore[attr-defined]
@@ -219,7 +219,7 @@ def test_secret(ctx: click.Context, name: str, tool: str, capabilities: Path | N
     Examples:
       wasmrt secret test example_token --tool search
     """
-    from wasmrt.cli._door import auth_section, call_for, open_door, store
+    from wasmrt.cli._services import auth_section, call_for, open_gateway, store
     from wasmrt.egress import HttpFailure, HttpRequest
     from wasmrt.secrets import checked_name
 
@@ -238,18 +238,18 @@ def test_secret(ctx: click.Context, name: str, tool: str, capabilities: Path | N
             hint=f"add one to its auth section: {_VALIDATION}",
         )
     kept = store()
-    words = words_of(auth)
+    words = author_instructions(auth)
     try:
         kept.get(user, name)  # a missing one is told as such, with the command that sets it
     except (SecretNotFoundError, SecretExpiredError):
         if not as_json:
-            tell_words(found.name, words)
+            print_instructions(found.name, words)
         raise
     status, problem = None, None
-    with open_door() as door:
-        call = call_for(found.name, user, found.grant, door, kept)
+    with open_gateway() as gateway:
+        call = call_for(found.name, user, found.grant, gateway, kept)
         try:
-            status = door.fetch(call, HttpRequest(check.method, check.url, check.headers)).status
+            status = gateway.fetch(call, HttpRequest(check.method, check.url, check.headers)).status
         except HttpFailure as failure:
             problem = failure.message + (f"; {failure.hint}" if failure.hint else "")
     works = status == check.success_status
@@ -262,6 +262,6 @@ def test_secret(ctx: click.Context, name: str, tool: str, capabilities: Path | N
         say(f"{name} could not be tested: {problem}")
     else:
         say(f"{name} does not work: {check.method} {check.url} answered {status}, not {check.success_status}")
-        tell_words(found.name, words)
+        print_instructions(found.name, words)
     if not works:
         ctx.exit(FAILED)

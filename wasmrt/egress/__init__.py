@@ -1,60 +1,42 @@
-"""The guarded way out to the network, and nothing else of it. The only package that imports h11.
+"""The guarded way out to the network. The only package that opens sockets.
 
-Decides with `wasmrt.capabilities` and `wasmrt.leaks`; what it adds is the order, the sockets and the credentials.
+`wasmrt.capabilities` decides and `wasmrt.leaks` scans; this package adds the order of the checks, the sockets and the
+credentials.
 """
 
 from __future__ import annotations
 
-from wasmrt.egress._answer import (
-    Answer,
-)
-from wasmrt.egress._gateway import (
-    HttpDoor,
-)
-from wasmrt.egress._injector import (
-    CredentialInjector,
-    Injected,
-)
-from wasmrt.egress._model import (
-    DoorCall,
-    FailureKind,
-    HttpFailure,
-    HttpRequest,
-    HttpResponse,
-    NetworkConfig,
-    SecretsView,
-    SecretValue,
-)
-from wasmrt.egress._resolver import (
-    ResolveError,
-    Resolver,
-    SystemResolver,
-)
-from wasmrt.egress._wire import (
-    RawResponse,
-    Transport,
-    WholeBody,
-    WireRequest,
-)
+from wasmrt.egress._budget import ExchangeBudget
+from wasmrt.egress._config import NetworkConfig
+from wasmrt.egress._failure import FailureKind, HttpFailure
+from wasmrt.egress._gateway import EgressGateway
+from wasmrt.egress._injector import Credential, CredentialInjector, Injected
+from wasmrt.egress._model import EgressCall, HttpRequest, HttpResponse, SecretsView, SecretValue
+from wasmrt.egress._resolver import ResolveError, Resolver, SystemResolver
+from wasmrt.egress._response import Response
+from wasmrt.egress._wire import Body, Transport, WholeBody, WireRequest, WireResponse
 
 __all__ = [
-    "Answer",
+    "Body",
+    "Credential",
     "CredentialInjector",
-    "DoorCall",
+    "EgressCall",
+    "EgressGateway",
+    "ExchangeBudget",
     "FailureKind",
-    "HttpDoor",
     "HttpFailure",
     "HttpRequest",
     "HttpResponse",
     "Injected",
     "NetworkConfig",
-    "RawResponse",
     "ResolveError",
     "Resolver",
+    "Response",
     "SecretValue",
     "SecretsView",
     "SystemResolver",
     "Transport",
     "WholeBody",
     "WireRequest",
+    "WireResponse",
 ]

@@ -7,18 +7,18 @@ from collections.abc import Iterator
 
 import h11
 
-from wasmrt.egress._exchange import Exchange
-from wasmrt.egress._model import FailureKind
+from wasmrt.egress._budget import ExchangeBudget
+from wasmrt.egress._failure import FailureKind
 from wasmrt.egress._socket import BoundedSocket
 from wasmrt.egress._wire import WireRequest
 from wasmrt.limits import KEEPALIVE_SECONDS, MAX_HEADER_BYTES
 
 _COPIED_BYTES = 64 * 1024
-"""A smaller body travels with its head; a larger one is not worth the copy."""
+"""A body up to this size is sent in one piece with its head; a larger one is not worth the copy."""
 
 
 class DeadConnectionError(Exception):
-    """An idle connection gave no byte of an answer: its server had closed it. Never leaves this room."""
+    """An idle connection gave no byte of a response: its server had closed it. Never leaves this package."""
 
 
 class Connection:
@@ -31,32 +31,32 @@ class Connection:
         self._http = _new_http()
         self._idle_since = 0.0
 
-    def ask(self, request: WireRequest, exchange: Exchange) -> h11.Response:
-        """Send the request and return the head of the answer.
+    def send(self, request: WireRequest, budget: ExchangeBudget) -> h11.Response:
+        """Send the request and return the head of the response.
 
         Raises:
             DeadConnectionError: not one byte came back.
-            HttpFailure: the answer is not HTTP, or the exchange is over.
+            HttpFailure: the response is not HTTP, or the budget is spent.
         """
-        before = exchange.received
-        self._send(request, exchange)
+        before = budget.received
+        self._write(request, budget)
         failure: Exception
         try:
             while True:
-                event = self._next(exchange)
+                event = self._next(budget)
                 if isinstance(event, h11.Response):
                     return event
                 if not isinstance(event, h11.InformationalResponse) or event.status_code == 101:
                     raise h11.RemoteProtocolError("no response")
         except (OSError, h11.RemoteProtocolError) as error:
-            failure = DeadConnectionError() if exchange.received == before else self._told(error, exchange)
-        raise failure  # SECURITY: out here it has no `__context__`; h11's error quotes the answer
+            failure = DeadConnectionError() if budget.received == before else self._failure(error, budget)
+        raise failure  # SECURITY: out here it has no `__context__`; h11's error quotes the response
 
-    def body(self, head: h11.Response, exchange: Exchange) -> Iterator[bytes | bytearray]:
-        """Yield the body of the answer as it comes, its transfer coding undone.
+    def body(self, head: h11.Response, budget: ExchangeBudget) -> Iterator[bytes | bytearray]:
+        """Yield the body of the response as it comes, its transfer coding undone.
 
         Raises:
-            HttpFailure: it ended too early, or the exchange is over.
+            HttpFailure: it ended too early, or the budget is spent.
         """
         left = content_length(head)
         try:
@@ -72,18 +72,18 @@ class Connection:
                 elif left > 0:
                     break
                 else:
-                    self._http.receive_data(self._socket.receive(exchange))
-            # What is left is so many bytes and nothing else. Read here, they are not copied through h11's buffer,
+                    self._http.receive_data(self._socket.receive(budget))
+            # A known number of bytes is left and nothing else. Read here, they are not copied through h11's buffer,
             # which takes longer than the TLS below.
-            yield from self._plain(left, exchange)
+            yield from self._rest(left, budget)
             self._http = _new_http() if _stays_open(head) else self._http
             return
         except (OSError, h11.RemoteProtocolError) as error:
-            failure = self._told(error, exchange)
+            failure = self._failure(error, budget)
         raise failure
 
     def skip_rest(self) -> bool:
-        """Pass over what is left of an answer, if all of it has come in; False where it would have to be waited for."""
+        """Skip the rest of a response, if all of it has come in; False where it would have to be waited for."""
         try:
             while isinstance(event := self._http.next_event(), h11.Data):
                 pass
@@ -91,10 +91,10 @@ class Connection:
             return False
         return isinstance(event, h11.EndOfMessage)
 
-    def rest(self) -> bool:
+    def become_idle(self) -> bool:
         """Make ready for the next exchange; False where the connection cannot have another.
 
-        SECURITY: bytes that came after the answer would be read as the answer to the next request, which may be
+        SECURITY: bytes that came after the response would be read as the response to the next request, which may be
         another user's. h11 keeps such bytes and so did the pools built on it; here they end the connection, and so
         does anything that has come in by the time it is taken again.
         """
@@ -108,16 +108,17 @@ class Connection:
         return True
 
     def is_fresh(self, now: float) -> bool:
-        """Whether an idle connection may still be used."""
+        """Tell whether an idle connection may still be used."""
         return now - self._idle_since < KEEPALIVE_SECONDS and not self._socket.is_readable()
 
     def is_expired(self, now: float) -> bool:
+        """Tell whether a connection has been idle for too long."""
         return now - self._idle_since >= KEEPALIVE_SECONDS
 
     def close(self) -> None:
         self._socket.close()
 
-    def _send(self, request: WireRequest, exchange: Exchange) -> None:
+    def _write(self, request: WireRequest, budget: ExchangeBudget) -> None:
         try:
             head = h11.Request(method=request.method, target=request.target, headers=list(request.headers))
             parts = [self._http.send(head) or b""]
@@ -125,36 +126,36 @@ class Connection:
                 parts += self._http.send_with_data_passthrough(h11.Data(request.body)) or ()
             parts.append(self._http.send(h11.EndOfMessage()) or b"")
         except h11.LocalProtocolError:
-            raise exchange.failure(FailureKind.INPUT, "invalid-request", "the request is not valid HTTP") from None
+            raise budget.failure(FailureKind.INPUT, "invalid-request", "the request is not valid HTTP") from None
         if len(request.body or b"") < _COPIED_BYTES:
             parts = [b"".join(parts)]
         try:
             for part in parts:
-                self._socket.send(part, exchange)
+                self._socket.send(part, budget)
         except OSError:
-            # A server may refuse a long request before its end, and say why: the answer is still worth reading.
+            # A server may refuse a long request before its end, and say why: its response is still worth reading.
             return
 
-    def _next(self, exchange: Exchange) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+    def _next(self, budget: ExchangeBudget) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
         while True:
             event = self._http.next_event()
             if event is not h11.NEED_DATA:
                 return event
-            self._http.receive_data(self._socket.receive(exchange))
+            self._http.receive_data(self._socket.receive(budget))
 
-    def _plain(self, left: int, exchange: Exchange) -> Iterator[bytes]:
+    def _rest(self, left: int, budget: ExchangeBudget) -> Iterator[bytes]:
         while left:
-            data = self._socket.receive(exchange, left)
+            data = self._socket.receive(budget, left)
             if not data:
                 raise OSError("the body is too short")
             left -= len(data)
             yield data
 
-    def _told(self, error: Exception, exchange: Exchange) -> Exception:
+    def _failure(self, error: Exception, budget: ExchangeBudget) -> Exception:
         if isinstance(error, OSError) or self._http.trailing_data[1]:
-            return exchange.broken()
-        message = f"the answer of {exchange.origin} is not valid HTTP"
-        return exchange.failure(FailureKind.OPERATION_FAILED, "protocol", message)
+            return budget.broken()
+        message = f"the answer of {budget.origin} is not valid HTTP"
+        return budget.failure(FailureKind.OPERATION_FAILED, "protocol", message)
 
 
 def _new_http() -> h11.Connection:
@@ -162,8 +163,8 @@ def _new_http() -> h11.Connection:
 
 
 def content_length(head: h11.Response) -> int:
-    """Return the length that frames the body; 0 where something else does. h11 has checked both headers."""
-    if head.status_code in (204, 304):  # RFC 9112 6.3: these have no body, whatever their length says
+    """Return the length that frames the body, in bytes; 0 where something else does. h11 has checked both headers."""
+    if head.status_code in (204, 304):  # RFC 9112 6.3: these have no body, whatever their Content-Length
         return 0
     named = {name: value for name, value in head.headers if name in (b"content-length", b"transfer-encoding")}
     return int(named.get(b"content-length", 0)) if b"transfer-encoding" not in named else 0

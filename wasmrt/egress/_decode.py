@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 import zlib
-from typing import Protocol
 
 from wasmrt.limits import MAX_CONTENT_CODINGS
 
-ACCEPT_ENCODING = "gzip, br"
+ACCEPT_ENCODING = "gzip"
 
 
 class CodingError(ValueError):
-    """The body is not what its Content-Encoding says. Never leaves this room."""
+    """The body is not in the coding that its Content-Encoding names. Never leaves this package."""
 
 
-class Decoder(Protocol):
-    def feed(self, data: bytes, limit: int) -> bytes:
-        """Return what `data` decodes to, but at most `limit` + 1 bytes: one more says that there are more."""
-
-    def finish(self) -> None:
-        """Raise `CodingError` where the body ended too early."""
-
-
-class _Gzip:
-    """RFC 1952, several members allowed."""
+class GzipDecoder:
+    """Decoder of RFC 1952, several members allowed."""
 
     def __init__(self) -> None:
         self._inner = zlib.decompressobj(16 + zlib.MAX_WBITS)
         self._fresh = True
 
     def feed(self, data: bytes, limit: int) -> bytes:
+        """Return the decoded `data`, but at most `limit` + 1 bytes: one more says that there are more."""
         pieces: list[bytes] = []
         room = limit + 1
         while data and room > 0:
@@ -46,45 +38,16 @@ class _Gzip:
         return b"".join(pieces)
 
     def finish(self) -> None:
+        """Raise `CodingError` where the body ended too early."""
         if not (self._inner.eof or self._fresh):
             raise CodingError("the gzip body ended too early")
 
 
-class _Brotli:
-    """RFC 7932."""
-
-    def __init__(self) -> None:
-        import brotli  # type: ignore[import-untyped]
-
-        self._inner = brotli.Decompressor()
-        self._error = brotli.error
-        self._fresh = True
-
-    def feed(self, data: bytes, limit: int) -> bytes:
-        pieces: list[bytes] = []
-        room = limit + 1
-        while room > 0 and (data or not self._inner.can_accept_more_data()):
-            if self._inner.is_finished():
-                raise CodingError("bytes follow the brotli body")
-            try:
-                piece: bytes = self._inner.process(data, output_buffer_limit=room)
-            except self._error:
-                raise CodingError("the body is not valid brotli") from None
-            self._fresh, data = False, b""
-            pieces.append(piece)
-            room -= len(piece)
-        return b"".join(pieces)
-
-    def finish(self) -> None:
-        if not (self._inner.is_finished() or self._fresh):
-            raise CodingError("the brotli body ended too early")
+_GZIP = ("gzip", "x-gzip")  # RFC 9110 8.4.1.3: two names of one coding
 
 
-_DECODERS: dict[str, type[Decoder]] = {"gzip": _Gzip, "x-gzip": _Gzip, "br": _Brotli}
-
-
-def decoders_for(codings: list[str]) -> list[Decoder]:
-    """Return the decoders for the values of Content-Encoding, in the order they are to be applied.
+def decoders_for(codings: list[str]) -> list[GzipDecoder]:
+    """Return the decoders for the values of Content-Encoding, in the order of their use.
 
     Raises:
         CodingError: a coding that was not asked for. SECURITY: such a body could not be searched for secrets, so it
@@ -92,6 +55,6 @@ def decoders_for(codings: list[str]) -> list[Decoder]:
     """
     names = [name.strip().lower() for value in codings for name in value.split(",")]
     names = [name for name in names if name not in ("", "identity")]
-    if len(names) > MAX_CONTENT_CODINGS or any(name not in _DECODERS for name in names):
-        raise CodingError("the body has a content coding other than gzip and br")
-    return [_DECODERS[name]() for name in reversed(names)]
+    if len(names) > MAX_CONTENT_CODINGS or any(name not in _GZIP for name in names):
+        raise CodingError("the body has a content coding other than gzip")
+    return [GzipDecoder() for _ in names]

@@ -1,24 +1,24 @@
-"""The guarded way out. `HttpDoor.open` is the order of the checks; each step may refuse."""
+"""The guarded way out. `EgressGateway.open` reads as the order of the checks; each step may refuse."""
 
 from __future__ import annotations
 
 import threading
 import time
-from contextlib import closing
 from types import TracebackType
 
-from wasmrt.capabilities import HttpCapability
-from wasmrt.egress._addresses import judged_addresses
-from wasmrt.egress._answer import Answer
-from wasmrt.egress._exchange import Bounds, Exchange
+from wasmrt.egress._addresses import checked_addresses
+from wasmrt.egress._budget import ExchangeBudget
+from wasmrt.egress._config import NetworkConfig
+from wasmrt.egress._failure import FailureKind, HttpFailure
 from wasmrt.egress._headers import Headers, wire_headers
-from wasmrt.egress._incoming import Account, Incoming
-from wasmrt.egress._injector import CredentialInjector, Injected
-from wasmrt.egress._model import DoorCall, FailureKind, HttpFailure, HttpRequest, HttpResponse, NetworkConfig
+from wasmrt.egress._injector import Injected
+from wasmrt.egress._model import EgressCall, HttpRequest, HttpResponse
 from wasmrt.egress._resolver import SystemResolver
+from wasmrt.egress._response import Response
 from wasmrt.egress._steps import (
+    PlannedRequest,
     allow,
-    bounds_of,
+    budget_of,
     check_headers,
     check_parameters,
     denied,
@@ -28,15 +28,15 @@ from wasmrt.egress._steps import (
     renew,
     scan,
 )
-from wasmrt.egress._wire import Transport, WireRequest
+from wasmrt.egress._wire import Transport, WireRequest, WireResponse
 from wasmrt.errors import ExternalServiceError, RateLimitedError
 from wasmrt.limits import MAX_HTTP_REQUESTS, MAX_OWN_RESPONSE_BYTES
 from wasmrt.model import Reason
-from wasmrt.rates._windows import RateLimiter
+from wasmrt.rates import RateLimiter
 from wasmrt.url import InvalidUrlError, ParsedUrl, parse_url
 
 
-class HttpDoor:
+class EgressGateway:
     """One for a runtime, shared by all its calls and threads; `close` it when no call is left.
 
     Raises:
@@ -46,56 +46,56 @@ class HttpDoor:
     def __init__(self, config: NetworkConfig | None = None, *, rates: RateLimiter | None = None) -> None:
         config = config or NetworkConfig()
         self.networks = config.networks
-        """Those that the operator exempts."""
+        """Internal networks that the operator exempts."""
         self._resolver = config.resolver or SystemResolver()
         self._config = config
         self._rates = rates or RateLimiter()
         self._lock = threading.Lock()
-        self._client: Transport | None = config.transport
+        self._transport: Transport | None = config.transport
         if config.ca_file is not None:
-            self._opened()  # a wrong file is the operator's mistake, told at once
+            self._opened()  # a wrong file is the operator's mistake, reported at once
 
-    def fetch(self, call: DoorCall, request: HttpRequest) -> HttpResponse:
-        """Send a guest's request through every check and return what the guest may see of the whole answer.
+    def fetch(self, call: EgressCall, request: HttpRequest) -> HttpResponse:
+        """Send a guest's request through every check and return its whole response, as the guest may see it.
 
         Raises:
-            HttpFailure: why there is no response; nothing else.
+            HttpFailure: the request was refused or failed; nothing else.
         """
-        with self.open(call, request) as answer:
-            return answer.whole()
+        with self.open(call, request) as response:
+            return HttpResponse(response.status, response.headers, response.read_all())
 
-    def open(self, call: DoorCall, request: HttpRequest) -> Answer:
-        """Send a guest's request through every check and return the answer as soon as its head is here.
+    def open(self, call: EgressCall, request: HttpRequest) -> Response:
+        """Send a guest's request through every check and return the response as soon as its head is here.
 
-        A redirect is an answer like any other: no hop is ever taken without passing here again.
+        A redirect is a response like any other: no hop is ever taken without passing here again.
 
         Raises:
-            HttpFailure: why there is no response; nothing else.
+            HttpFailure: the request was refused or failed; nothing else.
         """
         url = parse(call, request)
-        http = allow(call, url, request, self.networks)
-        self._charge(call, http)
-        injector = CredentialInjector(http)
-        check_headers(call, http, injector, url, request)
-        check_parameters(call, http, url, request, self.networks)
-        scan(call, url, request)
-        bounds = bounds_of(call, http, request)
-        addresses = self._judge(call, url, bounds.ends_at)
-        injected = inject(call, injector, url, request)
-        incoming = self._exchange(call, bounds, request, injected, addresses)
-        if incoming.status == 401 and (renewed := renew(call, injected)) and self._may_retry(call, http):
-            incoming.close()
-            injected = inject(call, injector, url, request, renewed)
-            incoming = self._exchange(call, bounds, request, injected, addresses)
-        return Answer(call, incoming, injected.secret_names, bodyless=request.method.upper() == "HEAD")
+        plan = allow(call, url, request, self.networks)
+        self._charge(plan)
+        check_headers(plan)
+        check_parameters(plan)
+        scan(plan)
+        budget = budget_of(plan)
+        addresses = self._check_addresses(plan, budget)
+        injected = inject(plan)
+        response = self._send(plan, injected, addresses, budget)
+        if response.status == 401 and (renewed := renew(call, injected)) and self._may_retry(plan):
+            response.body.close()
+            injected = inject(plan, renewed)
+            budget.reset_bytes()
+            response = self._send(plan, injected, addresses, budget)
+        return Response(call, response, injected.secret_names, bodyless=request.method.upper() == "HEAD")
 
     def close(self) -> None:
         """Close the connections. Those in use are closed when their call gives them back."""
         with self._lock:
-            if self._client is not None:
-                self._client.close()
+            if self._transport is not None:
+                self._transport.close()
 
-    def __enter__(self) -> HttpDoor:
+    def __enter__(self) -> EgressGateway:
         return self
 
     def __exit__(
@@ -106,18 +106,19 @@ class HttpDoor:
     def _opened(self) -> Transport:
         """Return the client, made at its first use: a run without HTTP does not import h11 and ssl."""
         with self._lock:
-            if self._client is None:
+            if self._transport is None:
                 from wasmrt.egress._client import Client
 
-                self._client = Client(self._config)
-            return self._client
+                self._transport = Client(self._config)
+            return self._transport
 
-    def _charge(self, call: DoorCall, http: HttpCapability) -> None:
+    def _charge(self, plan: PlannedRequest) -> None:
+        call = plan.call
         if not call.charge_http_request():
             rule = f"a call may send {MAX_HTTP_REQUESTS} requests"
             raise refuse(call, Reason.REQUEST_BUDGET, rule, "ask for more in one request", FailureKind.EXECUTOR)
         try:
-            self._rates.check_and_record(call.user, call.tool, http.rate_limit)
+            self._rates.check_and_record(call.user, call.tool, plan.http.rate_limit)
         except RateLimitedError as error:
             failure = refuse(call, Reason.RATE_LIMITED, error.message, error.hint, FailureKind.EXECUTOR)
             failure.retry_after_seconds = error.retry_after_seconds
@@ -125,33 +126,39 @@ class HttpDoor:
         except ExternalServiceError as error:
             raise HttpFailure(FailureKind.EXECUTOR, error.code, error.message, hint=error.hint) from error
 
-    def _may_retry(self, call: DoorCall, http: HttpCapability) -> bool:
+    def _may_retry(self, plan: PlannedRequest) -> bool:
         try:
-            self._charge(call, http)
+            self._charge(plan)
         except HttpFailure:
             return False
         return True
 
-    def _judge(self, call: DoorCall, url: ParsedUrl, ends_at: float) -> tuple[str, ...]:
-        addresses, decision = judged_addresses(url, self.networks, self._resolver, ends_at)
+    def _check_addresses(self, plan: PlannedRequest, budget: ExchangeBudget) -> tuple[str, ...]:
+        addresses, decision = checked_addresses(plan.url, self.networks, self._resolver, budget.ends_at)
         if decision.allowed:
             return addresses
         if decision.reason is not Reason.NO_ADDRESS:
-            raise denied(call, decision)
-        if time.monotonic() >= call.deadline:
+            raise denied(plan.call, decision)
+        if time.monotonic() >= plan.call.deadline:
             raise HttpFailure(FailureKind.EXECUTOR, "deadline-exceeded", "the call's time is over")
-        raise denied(call, decision, FailureKind.OPERATION_FAILED)
+        raise denied(plan.call, decision, FailureKind.OPERATION_FAILED)
+
+    def _send(
+        self, plan: PlannedRequest, injected: Injected, addresses: tuple[str, ...], budget: ExchangeBudget
+    ) -> WireResponse:
+        wire = _wire_request(injected.url, plan.request.method.upper(), injected.headers, plan.request.body)
+        return self._opened().send(wire, addresses, budget)
 
     def send_own(
         self, method: str, url: str, headers: Headers, body: bytes | None, *, timeout_seconds: float
     ) -> HttpResponse:
-        """Send a request of the host's own, such as for a token: no guest wrote it and none sees the answer.
+        """Send a request of the host's own, such as for a token: no guest wrote it and none sees the response.
 
-        The same parser, addresses, TLS and bounds apply; https only. Nothing is scanned, because credentials are
-        what such requests are about.
+        The same parser, addresses, TLS and bounds apply; https only. Nothing is scanned, because credentials are the
+        subject of such requests.
 
         Raises:
-            HttpFailure: why there is no answer.
+            HttpFailure: the URL may not be requested, or the request failed.
         """
         try:
             parsed = parse_url(url)
@@ -159,55 +166,22 @@ class HttpDoor:
             raise HttpFailure(FailureKind.INPUT, error.code, error.message, hint=error.hint) from None
         if parsed.scheme != "https":
             raise HttpFailure(FailureKind.INPUT, "insecure-scheme", "a credential travels over https only")
-        ends_at = time.monotonic() + timeout_seconds
-        addresses, decision = judged_addresses(parsed, self.networks, self._resolver, ends_at)
+        budget = ExchangeBudget(parsed.origin, seconds=timeout_seconds, max_response_bytes=MAX_OWN_RESPONSE_BYTES)
+        addresses, decision = checked_addresses(parsed, self.networks, self._resolver, budget.ends_at)
         if not decision.allowed:
             raise HttpFailure(FailureKind.NETWORK_DENIED, str(decision.reason), decision.rule, decision=decision)
-        wire = WireRequest(
-            method,
-            parsed.scheme,
-            parsed.host,
-            parsed.port,
-            parsed.target,
-            wire_headers(headers, authority=parsed.authority, method=method, body=body),
-            body,
-        )
-        exchange = Exchange(
-            Bounds(ends_at, timeout_seconds, MAX_OWN_RESPONSE_BYTES),
-            origin=parsed.origin,
-            redact=str,  # an operator's URL, and its origin holds no secret
-            call_deadline=float("inf"),
-            cancelled=threading.Event(),
-        )
-        raw = self._opened().send(wire, addresses, exchange, MAX_OWN_RESPONSE_BYTES)
-        with closing(raw.body) as pieces:
-            whole = b"".join(pieces)
-        own = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in raw.headers)
-        return HttpResponse(raw.status, own, whole)
-
-    def _exchange(
-        self,
-        call: DoorCall,
-        bounds: Bounds,
-        request: HttpRequest,
-        injected: Injected,
-        addresses: tuple[str, ...],
-    ) -> Incoming:
-        url, method = injected.url, request.method.upper()
-        headers = wire_headers(injected.headers, authority=url.authority, method=method, body=request.body)
-        wire = WireRequest(method, url.scheme, url.host, url.port, url.target, headers, request.body)
-        exchange = Exchange(
-            bounds,
-            origin=url.origin,
-            redact=call.scanner.redact,
-            call_deadline=call.deadline,
-            cancelled=call.cancelled,
-        )
-        account = Account(call, exchange)
+        response = self._opened().send(_wire_request(parsed, method, headers, body), addresses, budget)
         try:
-            return Incoming(account, self._opened().send(wire, addresses, exchange, bounds.max_response_bytes))
-        except HttpFailure as failure:
-            account.note(failure)
-            raise
+            whole = b"".join(response.body)
         finally:
-            account.charge()
+            response.body.close()
+        return HttpResponse(
+            response.status,
+            tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers),
+            whole,
+        )
+
+
+def _wire_request(url: ParsedUrl, method: str, headers: Headers, body: bytes | None) -> WireRequest:
+    lines = wire_headers(headers, authority=url.authority, method=method, body=body)
+    return WireRequest(method, url.scheme, url.host, url.port, url.target, lines, body)

@@ -1,4 +1,4 @@
-"""Which headers a guest may send, and which of a response it may see."""
+"""Headers: the rules for those of a request, and the filter of those a guest sees of a response."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _SENSITIVE_PARTS = (
     "csrf",
     "xsrf",
 )
-# `x-auth-method: token` tells a way, not a credential. No other word that is sensitive may stand beside it.
+# `x-auth-method: token` names a method, not a credential. No other sensitive word may stand beside it.
 _WAYS = frozenset({"method", "methods", "scheme", "schemes", "type", "types"})
-# They speak of the bytes on the wire, which the guest does not get.
+# They describe the bytes on the wire, which the guest does not get.
 _FRAMING = frozenset({"content-encoding", "content-length", "transfer-encoding", "connection", "keep-alive", "trailer"})
 
 
 def request_problem(headers: Headers, body_bytes: int, owned_by_injector: Iterable[str]) -> str | None:
-    """Say why a guest's headers cannot be sent; None where they can. Never quotes a value."""
+    """Return the reason why a guest's headers cannot be sent; None where they can. Never quotes a value."""
     if len(headers) > MAX_HEADERS:
         return f"a request may have {MAX_HEADERS} headers"
     if header_bytes(headers) > MAX_HEADER_BYTES:
@@ -68,7 +68,7 @@ def partial_header(headers: Headers) -> str | None:
 def wire_headers(headers: Headers, *, authority: str, method: str, body: bytes | None) -> list[tuple[bytes, bytes]]:
     """Return the whole header section, in the order it is sent.
 
-    Content-Length is always ours, and so is Accept-Encoding: the codings end here, and a guest gets what they held.
+    Content-Length is always the gateway's, and so is Accept-Encoding: content codings are undone here.
     """
     wire = [(b"Host", authority.encode()), (b"Accept-Encoding", ACCEPT_ENCODING.encode())]
     names = {folded_header(name) for name, _ in headers}
@@ -79,7 +79,7 @@ def wire_headers(headers: Headers, *, authority: str, method: str, body: bytes |
     for name, value in headers:
         if folded_header(name) not in ("content-length", "accept-encoding"):
             wire.append((name.encode(), value.strip(" \t").encode("utf-8", "replace")))
-    # RFC 9110 8.6: methods that define a meaning for content say so when there is none; several APIs answer 411
+    # RFC 9110 8.6: a method that defines a meaning for content says when there is none; several APIs answer 411
     # otherwise.
     if body or method in ("POST", "PUT", "PATCH", "DELETE"):
         wire.append((b"Content-Length", str(len(body or b"")).encode()))
@@ -87,14 +87,14 @@ def wire_headers(headers: Headers, *, authority: str, method: str, body: bytes |
 
 
 def header_bytes(headers: Iterable[tuple[str, str]] | Iterable[tuple[bytes, bytes]]) -> int:
-    """Return the size of a header section on the wire, about: names, values, and four bytes for each line."""
+    """Return the approximate size of a header section in bytes: names, values, and four for each line."""
     return sum(len(name) + len(value) + 4 for name, value in headers)
 
 
 def visible_headers(headers: Iterable[tuple[bytes, bytes]], *, bodyless: bool = False) -> Headers:
-    """Return what a guest may see: no credentials, no cookies, nothing about framing.
+    """Return the headers that a guest may see: no credentials, no cookies, no framing.
 
-    Where there is no body (`HEAD`), its length and coding are what was asked for, and stay.
+    In a response to `HEAD` (`bodyless`) the body's length and coding are what was asked for, and stay.
     """
     hidden = _FRAMING - {"content-length", "content-encoding"} if bodyless else _FRAMING
     kept = []
@@ -106,7 +106,7 @@ def visible_headers(headers: Iterable[tuple[bytes, bytes]], *, bodyless: bool = 
 
 
 def is_sensitive(name: str) -> bool:
-    """Whether a response header is one that carries credentials, by its name: a tool gets it as if it had not come.
+    """Tell by its name whether a header carries credentials: a guest does not see such a header of a response.
 
     Strict where in doubt: `WWW-Authenticate` may carry a part of a handshake (RFC 4559 5), `X-Vendor-Auth` a token.
     """

@@ -4,18 +4,37 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from wasmrt.capabilities import CredentialMapping, HttpCapability, LocationType
+from wasmrt.egress._failure import FailureKind, HttpFailure
 from wasmrt.egress._headers import Headers
-from wasmrt.egress._model import FailureKind, HttpFailure, SecretsView, SecretValue
+from wasmrt.egress._model import SecretsView, SecretValue
 from wasmrt.egress._parameters import may_be_read_as, query_names
 from wasmrt.errors import SecretError, SecretExpiredError, SecretNotFoundError
 from wasmrt.model import Decision, Reason
 from wasmrt.url import InvalidUrlError, ParsedUrl
 
 _FIELD_VALUE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?\Z")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Credential:
+    """A secret's value and its place in a request. Has no repr: it is never to be shown."""
+
+    mapping: CredentialMapping
+    value: str
+
+    def wire_forms(self) -> Iterator[tuple[str, str]]:
+        """Yield every form of the value that goes on the wire, under a name for each: what a response may echo."""
+        yield self.mapping.secret_name, self.value
+        if self.mapping.location.type is LocationType.BASIC:
+            yield f"{self.mapping.secret_name}.basic", self.basic_pair()
+
+    def basic_pair(self) -> str:
+        """Return the credentials of a basic login. RFC 7617 2."""
+        return base64.b64encode(f"{self.mapping.location.username}:{self.value}".encode()).decode()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -28,30 +47,34 @@ class Injected:
 
 
 class CredentialInjector:
-    """Puts secrets where a grant says they belong.
+    """Puts the secrets of a grant into requests to one URL.
 
     For each place the most specific mapping wins (longest path, then longest host, then by name), so that the same
     grant always makes the same request.
     """
 
-    def __init__(self, http: HttpCapability) -> None:
-        self._http = http
+    def __init__(self, http: HttpCapability, url: ParsedUrl) -> None:
+        self._url = url
+        self._mappings = http.credentials_for(url)
+        self._placed = tuple(mapping for mapping in self._mappings if _has_place(mapping, url))
 
-    def owned_headers(self, url: ParsedUrl) -> tuple[str, ...]:
-        """Return the headers of a request to `url` that the guest may not set itself."""
-        names = (mapping.location.header_name for mapping in self._http.credentials_for(url))
+    @property
+    def owned_headers(self) -> tuple[str, ...]:
+        """The headers that the guest may not set itself."""
+        names = (mapping.location.header_name for mapping in self._mappings)
         return tuple(name for name in names if name is not None)
 
-    def applies_to(self, url: ParsedUrl) -> bool:
-        """Whether a request to `url` is one that gets a credential, where the secret is set."""
-        return any(_has_place(mapping, url) for mapping in self._http.credentials_for(url))
+    @property
+    def applies(self) -> bool:
+        """True for a request that gets a credential, where the secret is set."""
+        return bool(self._placed)
 
-    def query_problem(self, url: ParsedUrl) -> str | None:
-        """Say which credential's query parameter the guest has set itself; None where it has set none."""
-        if url.query is None:
+    def query_problem(self) -> str | None:
+        """Name the credential's query parameter that the guest has set itself; None where it has set none."""
+        if self._url.query is None:
             return None
-        written = query_names(url.query)  # servers disagree on which of two parameters counts
-        for mapping in self._http.credentials_for(url):
+        written = query_names(self._url.query)  # servers disagree on which of two parameters counts
+        for mapping in self._mappings:
             location = mapping.location
             if location.type is not LocationType.QUERY_PARAM:
                 continue
@@ -59,38 +82,36 @@ class CredentialInjector:
                 return f"the query parameter {location.name} is set from a secret and cannot be set by the tool"
         return None
 
-    def inject(
-        self,
-        url: ParsedUrl,
-        headers: Headers,
-        secrets: SecretsView | None,
-        prime: Callable[[str, str], None],
-        *,
-        renewed: dict[str, SecretValue] | None = None,
-    ) -> Injected:
-        """Return the request with every credential that belongs to `url`.
-
-        `prime(name, value)` is told every value before the request that holds it exists. `renewed` replaces what the
-        store has.
+    def fetch(
+        self, secrets: SecretsView | None, *, renewed: Mapping[str, SecretValue] | None = None
+    ) -> tuple[Credential, ...]:
+        """Read every secret that the request gets; `renewed` replaces those that the store has.
 
         Raises:
-            HttpFailure: a credential is missing, expired or unusable, or would go over plain http.
+            HttpFailure: a secret is missing, expired or unreadable, or would go over plain http.
         """
-        names = []
-        for mapping in self._http.credentials_for(url):
-            if not _has_place(mapping, url):
-                continue
+        found = []
+        for mapping in self._placed:
             # SECURITY: fail closed. A request without its credential would go out as somebody else's, or nobody's.
-            if url.scheme != "https":
-                raise _refused(
-                    mapping, Reason.CREDENTIAL_INSECURE, "would go over plain http", "ask for the URL over https"
-                )
+            if self._url.scheme != "https":
+                rule = "would go over plain http"
+                raise _refused(mapping, Reason.CREDENTIAL_INSECURE, rule, "ask for the URL over https")
             secret = (renewed or {}).get(mapping.secret_name) or _fetch(mapping, secrets)
-            if secret is None:
-                continue
-            url, headers = _put(mapping, secret.reveal(), url, headers, prime)
-            names.append(mapping.secret_name)
-        return Injected(url, headers, tuple(dict.fromkeys(names)))
+            if secret is not None:
+                found.append(Credential(mapping, secret.reveal()))
+        return tuple(found)
+
+    def place(self, credentials: Sequence[Credential], headers: Headers) -> Injected:
+        """Return the request with `credentials` in it.
+
+        Raises:
+            HttpFailure: a value holds a character that its place cannot have.
+        """
+        url = self._url
+        for credential in credentials:
+            url, headers = _put(credential, url, headers)
+        names = dict.fromkeys(credential.mapping.secret_name for credential in credentials)
+        return Injected(url, headers, tuple(names))
 
 
 def _has_place(mapping: CredentialMapping, url: ParsedUrl) -> bool:
@@ -117,37 +138,32 @@ def _fetch(mapping: CredentialMapping, secrets: SecretsView | None) -> SecretVal
         ) from error
 
 
-def _put(
-    mapping: CredentialMapping, value: str, url: ParsedUrl, headers: Headers, prime: Callable[[str, str], None]
-) -> tuple[ParsedUrl, Headers]:
-    location = mapping.location
-    prime(mapping.secret_name, value)
+def _put(credential: Credential, url: ParsedUrl, headers: Headers) -> tuple[ParsedUrl, Headers]:
+    location = credential.mapping.location
     match location.type:
         case LocationType.BEARER:
-            return url, (*headers, ("Authorization", f"Bearer {_field(mapping, value)}"))
+            return url, (*headers, ("Authorization", f"Bearer {_field(credential)}"))
         case LocationType.BASIC:
-            # RFC 7617: UTF-8, and any character but a control in the password.
-            if any(ord(c) < 32 or ord(c) == 127 for c in value):
-                raise _unusable(mapping)
-            pair = base64.b64encode(f"{location.username}:{value}".encode()).decode()
-            prime(f"{mapping.secret_name}.basic", pair)
-            return url, (*headers, ("Authorization", f"Basic {pair}"))
+            # RFC 7617 2: any character but a control in the password.
+            if any(ord(c) < 32 or ord(c) == 127 for c in credential.value):
+                raise _unusable(credential.mapping)
+            return url, (*headers, ("Authorization", f"Basic {credential.basic_pair()}"))
         case LocationType.HEADER:
-            return url, (*headers, (location.name, location.prefix + _field(mapping, value)))
+            return url, (*headers, (location.name, location.prefix + _field(credential)))
         case LocationType.QUERY_PARAM:
-            return url.with_query_param(location.name, value), headers
+            return url.with_query_param(location.name, credential.value), headers
         case LocationType.URL_PATH:
             try:
-                return url.with_placeholder(location.placeholder, value), headers
+                return url.with_placeholder(location.placeholder, credential.value), headers
             except InvalidUrlError:
-                raise _unusable(mapping) from None
+                raise _unusable(credential.mapping) from None
 
 
-def _field(mapping: CredentialMapping, value: str) -> str:
+def _field(credential: Credential) -> str:
     # SECURITY: a line break in a secret would end the header and begin another.
-    if not _FIELD_VALUE.match(value):
-        raise _unusable(mapping)
-    return value
+    if not _FIELD_VALUE.match(credential.value):
+        raise _unusable(credential.mapping)
+    return credential.value
 
 
 def _unusable(mapping: CredentialMapping) -> HttpFailure:
@@ -159,7 +175,7 @@ def _unusable(mapping: CredentialMapping) -> HttpFailure:
     )
 
 
-def _refused(mapping: CredentialMapping, reason: Reason, what: str, hint: str | None) -> HttpFailure:
+def _refused(mapping: CredentialMapping, reason: Reason, problem: str, hint: str | None) -> HttpFailure:
     decision = Decision(
         False,
         reason,
@@ -169,5 +185,5 @@ def _refused(mapping: CredentialMapping, reason: Reason, what: str, hint: str | 
         subject=mapping.secret_name,
     )
     return HttpFailure(
-        FailureKind.AUTH_REQUIRED, str(reason), f"the secret {mapping.secret_name} {what}", decision=decision
+        FailureKind.AUTH_REQUIRED, str(reason), f"the secret {mapping.secret_name} {problem}", decision=decision
     )

@@ -1,4 +1,4 @@
-"""What a guest's parameters may be read as by some server, whatever it meant."""
+"""Parameters of a request as careless servers read them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def query_names(query: str | None) -> list[str]:
 
 
 def may_be_read_as(written: str, name: str) -> bool:
-    """Whether some server takes the parameter `written` for `name`.
+    """Tell whether some server takes the parameter `written` for `name`.
 
     SECURITY: PHP drops white space in front, ends a name at NUL, makes `_` of `.`, of a blank and of a lone `[`, and
     reads `name[]` and `name[x]` into `name`; others ignore case, or drop the NUL alone.
@@ -42,8 +42,8 @@ def overridden_method(
 ) -> Decision | None:
     """Return the denial of a method that a parameter of a POST may stand for; None where there is none.
 
-    Rack, Laravel, Symfony and others take `_method`, in the query or in a form, for the method of the request; but it
-    is the method that the allowlist judged. Where it allows all of them, the parameter may say what it likes.
+    Rack, Laravel, Symfony and others take `_method`, in the query or in a form, for the method of the request; but
+    the allowlist checked the real one. Where it allows every method, the parameter may hold anything.
     """
     if method.upper() != "POST":
         return None

@@ -1,4 +1,4 @@
-"""Connections kept between calls, by (scheme, host, port, judged address)."""
+"""Connections kept between calls, by (scheme, host, port, checked address)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
 
+from wasmrt.egress._budget import ExchangeBudget
 from wasmrt.egress._connection import Connection
-from wasmrt.egress._exchange import Exchange
 from wasmrt.egress._socket import dial
 from wasmrt.errors import ConfigurationError
 from wasmrt.limits import MAX_IDLE_CONNECTIONS
@@ -18,10 +18,10 @@ from wasmrt.limits import MAX_IDLE_CONNECTIONS
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where a connection leads.
+    """The destination of a connection.
 
     SECURITY: the host is part of it, so that a connection whose certificate was checked for one name never carries
-    a request for another; the address is, so that a reused connection leads to an address judged for this request.
+    a request for another; the address is, so that a reused connection leads to an address checked for this request.
     """
 
     scheme: str
@@ -31,7 +31,7 @@ class Route:
 
 
 class Pool:
-    """Every connection of a runtime. Idle ones are closed after half a minute, or when there are too many.
+    """Every connection of a gateway. Idle ones are closed after half a minute, or when there are too many.
 
     Raises:
         ConfigurationError: the CA file cannot be used.
@@ -47,19 +47,20 @@ class Pool:
         self._closed = False
 
     def has_idle(self, route: Route) -> bool:
+        """Tell whether an idle connection leads to `route`."""
         with self._changed:
             return route in self._idle.values()
 
-    def take(self, route: Route, exchange: Exchange) -> tuple[Connection, bool]:
+    def take(self, route: Route, budget: ExchangeBudget) -> tuple[Connection, bool]:
         """Return a connection to `route`, and whether it had been used before.
 
         Raises:
             UnreachableError: there is none, and the address does not answer.
-            HttpFailure: the handshake failed, or the exchange ended while every connection was in use.
+            HttpFailure: the handshake failed, or the budget was spent while every connection was in use.
         """
         with self._changed:
             while self._in_use.get(route, 0) >= self._max_connections:
-                self._changed.wait(exchange.wait_seconds())
+                self._changed.wait(budget.wait_seconds())
             self._in_use[route] = self._in_use.get(route, 0) + 1
             found, dead = self._pick(route)
         _close(dead)
@@ -67,15 +68,15 @@ class Pool:
             return found, True
         try:
             tls = self._tls if route.scheme == "https" else None
-            socket = dial(route.address, route.port, route.host, tls, exchange, self._connect_timeout)
+            socket = dial(route.address, route.port, route.host, tls, budget, self._connect_timeout)
         except BaseException:
             self._release(route)
             raise
         return Connection(socket), False
 
     def give_back(self, route: Route, connection: Connection, *, healthy: bool) -> None:
-        """Take a connection back: to be kept where it is healthy, else to be closed."""
-        keep = healthy and connection.rest()
+        """Take a connection back: kept where it is healthy, else closed."""
+        keep = healthy and connection.become_idle()
         self._release(route, connection if keep else None)
         if not keep:
             connection.close()

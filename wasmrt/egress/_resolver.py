@@ -1,4 +1,4 @@
-"""Names to addresses, within a time. Judging the answers is not done here."""
+"""Names to addresses, within a time limit. The answers are checked elsewhere."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ResolveError(WasmrtError):
 
 
 class Resolver(Protocol):
-    """Answers one lookup. Called from many threads."""
+    """Looks a name up. Called from many threads."""
 
     def resolve(self, host: str, port: int, *, timeout_seconds: float) -> tuple[str, ...]:
         """Return every address of `host`, or raise `ResolveError`."""
@@ -59,7 +59,7 @@ class _Lookup:
     def run(self) -> None:
         try:
             found = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
-            # SECURITY: every answer is kept for judging, or, where there are too many, none. A scope id (`%eth0`)
+            # SECURITY: every answer is kept to be checked, or, where there are too many, none. A scope id (`%eth0`)
             # stays in the text and is refused there.
             addresses = dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in found)
             self.failed = len(addresses) > MAX_DNS_ANSWERS

@@ -1,4 +1,4 @@
-"""The sockets: dialled to the address that was judged, every wait short, every byte counted."""
+"""Sockets: dialled to the checked address, every wait short, every byte counted."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import socket
 import ssl
 from ipaddress import ip_address
 
-from wasmrt.egress._exchange import Exchange
-from wasmrt.egress._model import FailureKind
+from wasmrt.egress._budget import ExchangeBudget
+from wasmrt.egress._failure import FailureKind
 
 _READ_BYTES = 64 * 1024
 # OpenSSL's x509_vfy.h, X509_V_ERR_*. Its texts are not shown: they may quote the certificate.
@@ -18,15 +18,15 @@ _OTHER_NAME = frozenset({62, 64})
 _NOT_YET_VALID = 9
 _EXPIRED = 10
 _RECORD_BYTES = 16 * 1024
-"""RFC 8446 5.1: TLS hands out a record at a time, and room for more is allocated in vain."""
+"""RFC 8446 5.1: TLS returns one record at a time, and a larger buffer is allocated in vain."""
 
 
 class UnreachableError(Exception):
-    """An address did not take the connection: the next one may. Never leaves this room."""
+    """An address did not take the connection: the next one may. Never leaves this package."""
 
 
 class BoundedSocket:
-    """A connected socket, used within the bounds of one exchange after another."""
+    """A connected socket, used within the budget of one exchange after another."""
 
     __slots__ = ("_at_most", "_sock", "_timeout")
 
@@ -35,31 +35,31 @@ class BoundedSocket:
         self._timeout: float | None = None
         self._at_most = _RECORD_BYTES if isinstance(sock, ssl.SSLSocket) else _READ_BYTES
 
-    def receive(self, exchange: Exchange, at_most: int = _READ_BYTES) -> bytes:
-        """Return what has come in, or nothing at the end. Raises OSError where the connection broke."""
+    def receive(self, budget: ExchangeBudget, at_most: int = _READ_BYTES) -> bytes:
+        """Return the bytes that have come in, or none at the end. Raises OSError where the connection broke."""
         while True:
-            self._set_timeout(exchange.wait_seconds())
+            self._set_timeout(budget.wait_seconds())
             try:
                 data = self._sock.recv(min(at_most, self._at_most))
             except TimeoutError:
                 continue
-            exchange.charge_received(len(data))
+            budget.charge_received(len(data))
             return data
 
-    def send(self, data: bytes, exchange: Exchange) -> None:
+    def send(self, data: bytes, budget: ExchangeBudget) -> None:
         """Send all of it. Raises OSError where the connection broke."""
         rest = memoryview(data)
         while rest:
-            self._set_timeout(exchange.wait_seconds())
+            self._set_timeout(budget.wait_seconds())
             try:
                 count = self._sock.send(rest)
             except TimeoutError:
                 continue
-            exchange.sent += count
+            budget.charge_sent(count)
             rest = rest[count:]
 
     def is_readable(self) -> bool:
-        """Whether an idle connection has something to read: then it was closed, or its server is out of step."""
+        """Tell whether an idle connection has bytes to read: it was closed, or its server is out of step."""
         if isinstance(self._sock, ssl.SSLSocket) and self._sock.pending():
             return True  # decrypted already: the descriptor no longer shows it
         poll = select.poll()
@@ -76,34 +76,34 @@ class BoundedSocket:
 
 
 def dial(
-    address: str, port: int, host: str, tls: ssl.SSLContext | None, exchange: Exchange, limit_seconds: float
+    address: str, port: int, host: str, tls: ssl.SSLContext | None, budget: ExchangeBudget, limit_seconds: float
 ) -> BoundedSocket:
     """Connect to `address`; with `tls`, shake hands with the server as `host`.
 
-    SECURITY: `address` was judged, and `host` is not looked at again except for SNI and the certificate: a name that
-    resolves differently by now changes nothing. No proxy variable is read anywhere in this room.
+    SECURITY: `address` was checked, and `host` is used for SNI and the certificate alone: a name that resolves
+    differently by now changes nothing. No proxy variable is read anywhere in this package.
 
     Raises:
         UnreachableError: nobody answers at that address.
-        HttpFailure: the handshake failed, or the exchange is over.
+        HttpFailure: the handshake failed, or the budget is spent.
     """
     family = socket.AF_INET6 if ip_address(address).version == 6 else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     try:
         try:
-            _connect(sock, address, port, exchange, limit_seconds)
+            _connect(sock, address, port, budget, limit_seconds)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except OSError:
             raise UnreachableError from None
         if tls is not None:
-            sock = _shake_hands(sock, tls, host, exchange)
+            sock = _handshake(sock, tls, host, budget)
     except BaseException:
         sock.close()
         raise
     return BoundedSocket(sock)
 
 
-def _connect(sock: socket.socket, address: str, port: int, exchange: Exchange, limit_seconds: float) -> None:
+def _connect(sock: socket.socket, address: str, port: int, budget: ExchangeBudget, limit_seconds: float) -> None:
     sock.setblocking(False)
     code = sock.connect_ex((address, port))
     poll = select.poll()
@@ -112,33 +112,33 @@ def _connect(sock: socket.socket, address: str, port: int, exchange: Exchange, l
     while code in (errno.EINPROGRESS, errno.EINTR):
         if waited >= limit_seconds:
             raise TimeoutError
-        step = exchange.wait_seconds()
+        step = budget.wait_seconds()
         if poll.poll(step * 1000):
             code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         waited += step
-    # SECURITY: belt and braces. What was dialled is what was judged.
+    # SECURITY: a second check, after the fact: the peer is the checked address.
     if code or ip_address(sock.getpeername()[0]) != ip_address(address):
         raise OSError(code, "not connected")
 
 
-def _shake_hands(sock: socket.socket, tls: ssl.SSLContext, host: str, exchange: Exchange) -> ssl.SSLSocket:
+def _handshake(sock: socket.socket, tls: ssl.SSLContext, host: str, budget: ExchangeBudget) -> ssl.SSLSocket:
     wrapped: ssl.SSLSocket | None = None
     try:
         wrapped = tls.wrap_socket(sock, server_hostname=host, do_handshake_on_connect=False)
         while True:
-            wrapped.settimeout(exchange.wait_seconds())
+            wrapped.settimeout(budget.wait_seconds())
             try:
                 wrapped.do_handshake()
             except TimeoutError:
                 continue
             return wrapped
     except ssl.SSLCertVerificationError as error:
-        said, hint = _certificate_problem(error.verify_code)
-        message = f"the certificate of {exchange.origin} {said}"
-        failure = exchange.failure(FailureKind.OPERATION_FAILED, "tls-certificate", message, hint)
+        problem, hint = _certificate_problem(error.verify_code)
+        message = f"the certificate of {budget.origin} {problem}"
+        failure = budget.failure(FailureKind.OPERATION_FAILED, "tls-certificate", message, hint)
     except (OSError, ValueError):
-        message = f"the TLS handshake with {exchange.origin} failed"
-        failure = exchange.failure(FailureKind.OPERATION_FAILED, "tls", message)
+        message = f"the TLS handshake with {budget.origin} failed"
+        failure = budget.failure(FailureKind.OPERATION_FAILED, "tls", message)
     except BaseException:
         if wrapped is not None:
             wrapped.close()
@@ -149,7 +149,7 @@ def _shake_hands(sock: socket.socket, tls: ssl.SSLContext, host: str, exchange: 
 
 
 def _certificate_problem(code: int) -> tuple[str, str | None]:
-    """Say what is wrong with a certificate, and the next step, by OpenSSL's number alone."""
+    """Return the problem of a certificate and the next step, by OpenSSL's error number alone."""
     if code in _UNKNOWN_AUTHORITY:
         trust = "ca_file under [network] in config.toml, or NetworkConfig(ca_file=...) in Python"
         return "is not from an authority that is trusted here", f"an operator may name the authority: {trust}"

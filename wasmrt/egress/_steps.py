@@ -1,15 +1,16 @@
-"""The steps of a request through the door, one function each: they pass, or refuse and put it on record."""
+"""The steps of a request through the gateway, one function each: they pass, or refuse and record it."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from wasmrt.capabilities import AllowlistValidator, HttpCapability, describe_request, describe_unread
-from wasmrt.egress._exchange import Bounds
+from wasmrt.egress._budget import ExchangeBudget
+from wasmrt.egress._failure import FailureKind, HttpFailure
 from wasmrt.egress._headers import header_bytes, partial_header, request_problem
 from wasmrt.egress._injector import CredentialInjector, Injected
-from wasmrt.egress._model import DoorCall, FailureKind, HttpFailure, HttpRequest, SecretValue
+from wasmrt.egress._model import EgressCall, HttpRequest, SecretValue
 from wasmrt.egress._parameters import overridden_method
 from wasmrt.leaks import Direction
 from wasmrt.model import Decision, Reason
@@ -18,8 +19,20 @@ from wasmrt.url import InvalidUrlError, Network, ParsedUrl, parse_url
 _SHORT_CHARS = 16
 
 
-def parse(call: DoorCall, request: HttpRequest) -> ParsedUrl:
-    """Read the URL once: what is judged is what is sent."""
+@dataclass(frozen=True, slots=True)
+class PlannedRequest:
+    """A request that the allowlist covers, with all that the later steps ask about it."""
+
+    call: EgressCall
+    request: HttpRequest
+    url: ParsedUrl
+    http: HttpCapability
+    allowlist: AllowlistValidator
+    injector: CredentialInjector
+
+
+def parse(call: EgressCall, request: HttpRequest) -> ParsedUrl:
+    """Parse the URL once: the value that is checked is the value that is sent."""
     try:
         return parse_url(request.url)
     except InvalidUrlError as error:
@@ -28,52 +41,51 @@ def parse(call: DoorCall, request: HttpRequest) -> ParsedUrl:
         raise refuse(call, Reason.INVALID_URL, error.message, error.hint, subject=subject) from None
 
 
-def allow(call: DoorCall, url: ParsedUrl, request: HttpRequest, networks: Sequence[Network]) -> HttpCapability:
-    """Ask the allowlist about the parsed URL: the very value that is sent later."""
+def allow(call: EgressCall, url: ParsedUrl, request: HttpRequest, networks: Sequence[Network]) -> PlannedRequest:
+    """Check the parsed URL, the very value that is sent later, against the allowlist."""
     http = call.grant.http
     if http is None:
         raise denied(call, call.grant.explain_http(request.method, request.url, unsafe_allowed_networks=networks))
-    decision = AllowlistValidator(http.allowlist, networks).check(url, request.method)
+    allowlist = AllowlistValidator(http.allowlist, networks)
+    decision = allowlist.check(url, request.method)
     if not decision.allowed:
         raise denied(call, decision)
-    # What is on record is cut short, and so may be a secret in it.
+    # A recorded subject is cut short, and so may be a secret in it.
     call.decide(decision._replace(subject=call.scanner.strict.redact(decision.subject)))
-    return http
+    return PlannedRequest(call, request, url, http, allowlist, CredentialInjector(http, url))
 
 
-def check_headers(
-    call: DoorCall, http: HttpCapability, injector: CredentialInjector, url: ParsedUrl, request: HttpRequest
-) -> None:
-    """Refuse headers that are the host's or the injector's, and what is too large."""
+def check_headers(plan: PlannedRequest) -> None:
+    """Refuse headers that the host or the injector sets, and requests over the size limit."""
+    call, request, injector = plan.call, plan.request, plan.injector
     body_bytes = len(request.body or b"")
-    problem = request_problem(request.headers, body_bytes, injector.owned_headers(url)) or injector.query_problem(url)
+    problem = request_problem(request.headers, body_bytes, injector.owned_headers) or injector.query_problem()
     if problem is not None:
         raise refuse(call, Reason.HEADER_NOT_ALLOWED, problem, "leave it out; the host adds what is needed")
     # SECURITY: a server that echoes would hand a credential out in parts, each too short to be recognised.
-    if (name := partial_header(request.headers)) is not None and injector.applies_to(url):
+    if (name := partial_header(request.headers)) is not None and injector.applies:
         rule = f"{name} asks for a part of an answer, and a request with a credential gets the whole or nothing"
         raise refuse(call, Reason.HEADER_NOT_ALLOWED, rule, "leave it out and ask for the whole")
     size = len(request.url) + header_bytes(request.headers) + body_bytes
-    if size > http.max_request_bytes:
+    if size > plan.http.max_request_bytes:
         rule = f"the request has {size} bytes, more than http.max_request_bytes"
-        subject = describe_request(url, request.method)
-        hint = f"send less, or raise http.max_request_bytes, now {http.max_request_bytes}"
+        subject = describe_request(plan.url, request.method)
+        hint = f"send less, or raise http.max_request_bytes, now {plan.http.max_request_bytes}"
         raise refuse(call, Reason.REQUEST_TOO_LARGE, rule, hint, FailureKind.INPUT, subject=subject)
 
 
-def check_parameters(
-    call: DoorCall, http: HttpCapability, url: ParsedUrl, request: HttpRequest, networks: Sequence[Network]
-) -> None:
-    """Refuse a parameter that would stand for the judged method."""
-    validator = AllowlistValidator(http.allowlist, networks)
-    denial = overridden_method(validator, url, request.method, request.headers, request.body)
+def check_parameters(plan: PlannedRequest) -> None:
+    """Refuse a parameter that a server may take for the request's method."""
+    request = plan.request
+    denial = overridden_method(plan.allowlist, plan.url, request.method, request.headers, request.body)
     if denial is not None:
         rule = "the parameter _method may stand for a method that http.allowlist does not cover here"
-        raise denied(call, denial._replace(rule=rule))
+        raise denied(plan.call, denial._replace(rule=rule))
 
 
-def scan(call: DoorCall, url: ParsedUrl, request: HttpRequest) -> None:
-    """Search what the guest wrote. It comes before injection, or the tool's own credential would be a find."""
+def scan(plan: PlannedRequest) -> None:
+    """Search what the guest wrote for secrets. Before injection, or the tool's own credential would be found."""
+    call, request = plan.call, plan.request
     report = call.scanner.scan_http_request(request.url, request.headers, request.body, direction=Direction.OUTWARD)
     if report.should_block:
         found = next(match for match in report.matches if str(match.action) == "block")
@@ -84,49 +96,49 @@ def scan(call: DoorCall, url: ParsedUrl, request: HttpRequest) -> None:
             rule,
             "a tool gets its credentials from http.credentials and never handles them",
             "http",
-            f"{request.method} {url.origin}",
+            f"{request.method} {plan.url.origin}",
         )
         call.decide(decision)
         raise HttpFailure(FailureKind.NETWORK_DENIED, "leak", f"the request holds a secret: {rule}", decision=decision)
 
 
-def bounds_of(call: DoorCall, http: HttpCapability, request: HttpRequest) -> Bounds:
-    """Say until when the answer must be here, by the grant, the guest and the call, and how large it may be."""
-    timeout = http.timeout_seconds
-    if request.timeout_seconds is not None:
-        timeout = min(timeout, max(0.0, request.timeout_seconds))
-    return Bounds(min(call.deadline, time.monotonic() + timeout), timeout, http.max_response_bytes, http)
+def budget_of(plan: PlannedRequest) -> ExchangeBudget:
+    """Start the request's budget: the shortest of the grant's time, the guest's and the call's, and the grant's cap."""
+    http, timeout = plan.http, plan.http.timeout_seconds
+    if plan.request.timeout_seconds is not None:
+        timeout = min(timeout, max(0.0, plan.request.timeout_seconds))
+    return ExchangeBudget(
+        plan.url.origin, seconds=timeout, max_response_bytes=http.max_response_bytes, call=plan.call, http=http
+    )
 
 
-def inject(
-    call: DoorCall,
-    injector: CredentialInjector,
-    url: ParsedUrl,
-    request: HttpRequest,
-    renewed: dict[str, SecretValue] | None = None,
-) -> Injected:
-    """Put the credentials in, each of them known to the call's scanner before."""
-
-    def watch(name: str, value: str) -> None:
-        call.prime(name, value)
-        # SECURITY: a value too short to be told from a word would come back unrecognised, so it does not leave.
-        if len(value) < _SHORT_CHARS and not call.scanner.scan(value):
-            raise HttpFailure(
-                FailureKind.AUTH_REQUIRED,
-                "credential-unusable",
-                f"the secret {name} is too short to be recognised in an answer",
-                hint=f"set a longer one: wasmrt secret set {name}",
-            )
-
+def inject(plan: PlannedRequest, renewed: Mapping[str, SecretValue] | None = None) -> Injected:
+    """Put the credentials in, each of them watched by the call's scanner before."""
     try:
-        return injector.inject(url, request.headers, call.secrets, watch, renewed=renewed)
+        credentials = plan.injector.fetch(plan.call.secrets, renewed=renewed)
     except HttpFailure as failure:
         if failure.decision is not None:
-            call.decide(failure.decision)
+            plan.call.decide(failure.decision)
         raise
+    for credential in credentials:
+        for name, value in credential.wire_forms():
+            _watch(plan.call, name, value)
+    return plan.injector.place(credentials, plan.request.headers)
 
 
-def renew(call: DoorCall, injected: Injected) -> dict[str, SecretValue]:
+def _watch(call: EgressCall, name: str, value: str) -> None:
+    call.watch(name, value)
+    # SECURITY: a value too short to be told from a word would come back unrecognised, so it does not leave.
+    if len(value) < _SHORT_CHARS and not call.scanner.scan(value):
+        raise HttpFailure(
+            FailureKind.AUTH_REQUIRED,
+            "credential-unusable",
+            f"the secret {name} is too short to be recognised in an answer",
+            hint=f"set a longer one: wasmrt secret set {name}",
+        )
+
+
+def renew(call: EgressCall, injected: Injected) -> dict[str, SecretValue]:
     """Ask for newer values of the credentials that the server has just refused."""
     if call.secrets is None:
         return {}
@@ -135,7 +147,7 @@ def renew(call: DoorCall, injected: Injected) -> dict[str, SecretValue]:
 
 
 def refuse(
-    call: DoorCall,
+    call: EgressCall,
     reason: Reason,
     rule: str,
     hint: str | None,
@@ -143,18 +155,14 @@ def refuse(
     *,
     subject: str = "",
 ) -> HttpFailure:
-    """Record a refusal of the door's own and make the failure that tells it."""
+    """Record a refusal of the gateway's own and make the failure that reports it."""
     return denied(call, Decision(False, reason, rule, hint, "http", subject), kind)
 
 
-def denied(call: DoorCall, decision: Decision, kind: FailureKind = FailureKind.NETWORK_DENIED) -> HttpFailure:
-    """Record a refusal and make the failure that tells it."""
+def denied(call: EgressCall, decision: Decision, kind: FailureKind = FailureKind.NETWORK_DENIED) -> HttpFailure:
+    """Record a refusal and make the failure that reports it."""
     # SECURITY: rule, hint and subject may quote the guest's URL, and a URL may hold a secret.
     clean = call.scanner.strict.redact  # they are cut short, and so may be the secret
-    decision = decision._replace(
-        rule=clean(decision.rule),
-        hint=None if decision.hint is None else clean(decision.hint),
-        subject=clean(decision.subject),
-    )
+    decision = decision.redacted(clean)
     call.decide(decision)
     return HttpFailure(kind, str(decision.reason), decision.rule, decision=decision)

@@ -1,15 +1,12 @@
-"""A request as it leaves and a response as it came: the values between the door and the client."""
+"""A request and a response as they are on the wire, and the interface of the client that carries them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from wasmrt.limits import MAX_HEADER_BYTES
-
-if TYPE_CHECKING:
-    from wasmrt.egress._exchange import Exchange
+from wasmrt.egress._budget import ExchangeBudget
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -26,13 +23,13 @@ class WireRequest:
 
 
 class Body(Protocol):
-    """The body of a response, its codings undone, as it comes in. Iterated once."""
+    """The body of a response, its content codings undone, as it comes in. Iterated once."""
 
     def __iter__(self) -> Iterator[bytes | bytearray]:
-        """Yield what has come in; raises `HttpFailure` where it ended too early or broke a bound."""
+        """Yield the pieces as they come; raises `HttpFailure` where it ended too early or broke a bound."""
 
     def close(self) -> None:
-        """Let go of the connection, whether all was read or not; more than once does nothing."""
+        """Release the connection, whether all was read or not; more than once does nothing."""
 
 
 class WholeBody:
@@ -48,12 +45,12 @@ class WholeBody:
             yield self._content
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there is no connection."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class RawResponse:
-    """A response as it comes, its content codings undone; nothing is dropped or replaced yet. Close the body."""
+class WireResponse:
+    """A response as it comes, its content codings undone; nothing is redacted yet. Close the body."""
 
     status: int
     headers: Sequence[tuple[bytes, bytes]]
@@ -61,16 +58,9 @@ class RawResponse:
 
 
 class Transport(Protocol):
-    """Sends what the door has judged, and nothing else. Called from many threads."""
+    """Sends checked requests, and nothing else. Called from many threads."""
 
-    def send(
-        self, request: WireRequest, addresses: Sequence[str], exchange: Exchange, max_response_bytes: int
-    ) -> RawResponse:
-        """Return the answer as soon as its head is here, or raise `HttpFailure`."""
+    def send(self, request: WireRequest, addresses: Sequence[str], budget: ExchangeBudget) -> WireResponse:
+        """Return the response as soon as its head is here, or raise `HttpFailure`."""
 
     def close(self) -> None: ...
-
-
-def wire_budget(max_response_bytes: int) -> int:
-    """Return how many bytes may come in on the wire for a response of that size: framing is not free."""
-    return max_response_bytes + MAX_HEADER_BYTES

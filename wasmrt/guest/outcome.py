@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from wasmrt.component import plain
+from wasmrt.component.worlds import FailureKind
 from wasmrt.errors import (
     FuelExhaustedError,
     GuestError,
@@ -21,15 +22,14 @@ _HINTS = {
     TrapCode.CANNOT_ENTER_COMPONENT: "the guest was called while it was not able to be",
 }
 
-# The failure kinds of near:agent@0.4.1 and wasmrt:tool, in an agent's words.
-_GUEST_KINDS = {
-    "auth-required": ToolErrorKind.NOT_AUTHORIZED,
-    "input": ToolErrorKind.INVALID_PARAMETERS,
-    "output-too-large": ToolErrorKind.SANDBOX,
-    "executor": ToolErrorKind.SANDBOX,
-    "network-denied": ToolErrorKind.NOT_AUTHORIZED,
-    "client": ToolErrorKind.EXTERNAL_SERVICE,
-    "operation-failed": ToolErrorKind.EXECUTION_FAILED,
+_GUEST_KINDS: dict[str, ToolErrorKind] = {
+    FailureKind.AUTH_REQUIRED: ToolErrorKind.NOT_AUTHORIZED,
+    FailureKind.INPUT: ToolErrorKind.INVALID_PARAMETERS,
+    FailureKind.OUTPUT_TOO_LARGE: ToolErrorKind.SANDBOX,
+    FailureKind.EXECUTOR: ToolErrorKind.SANDBOX,
+    FailureKind.NETWORK_DENIED: ToolErrorKind.NOT_AUTHORIZED,
+    FailureKind.CLIENT: ToolErrorKind.EXTERNAL_SERVICE,
+    FailureKind.OPERATION_FAILED: ToolErrorKind.EXECUTION_FAILED,
 }
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, NoReturn, Protocol
 
+from wasmrt.component.worlds import FailureKind
 from wasmrt.limits import DEFAULT_MAX_REQUEST_BYTES, MAX_ERROR_TEXT_BYTES
 from wasmrt.model import Decision
 
@@ -17,7 +18,7 @@ class HostFailure(Exception):  # noqa: N818 - a refusal, as the worlds call it
     """A typed refusal of the host.
 
     Attributes:
-        kind: One of the closed set that wasmrt:tool and near:agent@0.4.1 share.
+        kind: The kind of failure that the worlds know.
         code: The reason in one word, such as `host-not-allowed`.
         message: A sentence, with the step that would change it.
         request_sent: Whether a byte of an HTTP request has left.
@@ -27,7 +28,7 @@ class HostFailure(Exception):  # noqa: N818 - a refusal, as the worlds call it
 
     def __init__(
         self,
-        kind: str,
+        kind: FailureKind,
         code: str,
         message: str,
         *,
@@ -128,7 +129,9 @@ class NoServices:
     max_request_bytes = DEFAULT_MAX_REQUEST_BYTES
 
     def http_refusal(self, method: str, url: str) -> HostFailure:
-        return HostFailure("network-denied", "not-granted", "nothing is granted while a tool is prepared", denied=True)
+        return HostFailure(
+            FailureKind.NETWORK_DENIED, "not-granted", "nothing is granted while a tool is prepared", denied=True
+        )
 
     def http_open(self, request: GuestRequest) -> NoReturn:
         raise self.http_refusal(request.method, request.url)

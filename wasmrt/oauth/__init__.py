@@ -1,25 +1,31 @@
-"""Logins: the authorization flow with its loopback callback, and the renewal of tokens."""
+"""Logins of a person at their own machine: OAuth 2.1 with PKCE and a loopback callback, and the renewal of tokens.
+
+On the gateway's own request and the standard library: the protocol's part is small, and the checks in between (foreign
+text is never repeated, PKCE is not optional, a token goes back only to where it came from) are the larger one.
+"""
 
 from __future__ import annotations
 
-from wasmrt.oauth._callback import (
-    LoopbackCallback,
-)
-from wasmrt.oauth._flow import (
-    Login,
-    OAuthError,
-    RefreshableToken,
-    TokenEndpoint,
-    Tokens,
-    token_renewer,
-)
+from wasmrt.oauth._authorization import AuthorizationRequest
+from wasmrt.oauth._callback import LoopbackCallback
+from wasmrt.oauth._login import check_replaceable, log_in, login_state
+from wasmrt.oauth._renewal import Renewals, RenewingSecrets, token_renewer
+from wasmrt.oauth._state import OAuthState, load_state, store_tokens
+from wasmrt.oauth._tokens import OAuthError, TokenEndpoint, Tokens
 
 __all__ = [
-    "Login",
+    "AuthorizationRequest",
     "LoopbackCallback",
     "OAuthError",
-    "RefreshableToken",
+    "OAuthState",
+    "Renewals",
+    "RenewingSecrets",
     "TokenEndpoint",
     "Tokens",
+    "check_replaceable",
+    "load_state",
+    "log_in",
+    "login_state",
+    "store_tokens",
     "token_renewer",
 ]

@@ -1,23 +1,28 @@
-"""The loopback address a browser comes back to with an authorization code. RFC 8252 7.3."""
+"""The loopback address that a browser returns to with an authorization code. RFC 8252 7.3."""
 
 from __future__ import annotations
 
 import hmac
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
-from wasmrt.oauth._flow import OAuthError
+from wasmrt.oauth._tokens import OAuthError
+
+if TYPE_CHECKING:
+    from http.server import BaseHTTPRequestHandler
 
 _PATH = "/callback"
 _PAGE = b"<!doctype html><title>wasmrt</title><p>%s You can close this page.</p>"
 
 
 class LoopbackCallback:
-    """Listens on 127.0.0.1, on a port the system chooses, for one answer with the right `state`."""
+    """Listens on 127.0.0.1, on a port the system chooses, for one response with the right `state`."""
 
     def __init__(self, state: str) -> None:
+        from http.server import ThreadingHTTPServer  # 10 ms, and a run that renews a token needs none
+
         self._state = state
         self._done = threading.Event()
         self._code: str | None = None
@@ -26,6 +31,7 @@ class LoopbackCallback:
 
     @property
     def redirect_uri(self) -> str:
+        """The address to come back to."""
         return f"http://127.0.0.1:{self._server.server_address[1]}{_PATH}"
 
     def __enter__(self) -> LoopbackCallback:
@@ -55,8 +61,8 @@ class LoopbackCallback:
         parts = urlsplit(target)
         query = parse_qs(parts.query)
         states, codes = query.get("state", []), query.get("code", [])
-        # SECURITY: without our state this is somebody else's code, brought here to log us in as them; it ends
-        # nothing, so that a stray request cannot stop a login either.
+        # SECURITY: without our state this is somebody else's code, brought here to log us in as them. It does not end
+        # the wait, so that a stray request cannot stop a login either.
         if parts.path != _PATH or len(states) != 1 or not hmac.compare_digest(states[0].encode(), self._state.encode()):
             return 400, _PAGE % b"This is not the login that was asked for."
         if self._done.is_set():
@@ -67,6 +73,8 @@ class LoopbackCallback:
         return 200, _PAGE % (b"You are logged in." if self._code else b"You are not logged in.")
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
+        from http.server import BaseHTTPRequestHandler
+
         answer = self._answer
 
         class Handler(BaseHTTPRequestHandler):

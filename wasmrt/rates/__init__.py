@@ -1,11 +1,7 @@
-"""Rate limits: sliding windows in this process, or in Redis for several machines."""
+"""Rate limits: sliding windows in this process, or in a Redis that several machines share."""
 
 from __future__ import annotations
 
-from wasmrt.rates._windows import (
-    RateLimiter,
-)
+from wasmrt.rates._limiter import RateLimiter
 
-__all__ = [
-    "RateLimiter",
-]
+__all__ = ["RateLimiter"]

@@ -10,11 +10,11 @@ from limits.storage import RedisStorage, storage_from_string
 
 from wasmrt.errors import ConfigurationError, ExternalServiceError
 from wasmrt.limits import REDIS_TIMEOUT_SECONDS
-from wasmrt.rates._windows import WINDOWS, Limits, Window
+from wasmrt.rates._window import WINDOWS, Limits, Window
 
 
 class RedisWindows:
-    """The windows of every machine that names the same Redis.
+    """Windows shared by every machine that names the same Redis.
 
     Raises:
         ConfigurationError: the URL is not one of Redis, or the `redis` package is missing.
@@ -34,40 +34,39 @@ class RedisWindows:
             )
         except (LimitsConfigurationError, ValueError) as error:
             raise ConfigurationError(
-                "the rate limiter cannot use Redis", hint="install wasmrt[redis] and check the URL"
+                "the rate limiter cannot use Redis", hint="check the URL, and pip install 'wasmrt[redis]'"
             ) from error
         assert isinstance(storage, RedisStorage)
         self._storage = storage
         self._lock = threading.Lock()
 
     def record(self, key: str, limits: Limits) -> Window | None:
-        """Take a place in both windows, or return the one that is full.
+        """Count a request in both windows, or return the full one.
 
-        Each acquisition is one script there. Looking at the hour first keeps a refused request from taking a place
-        in the minute; only machines that race for the last place of an hour can lose one of a minute, which is the
-        safe side.
+        The hour is looked at first, so that a refused request is not counted in the minute. Only machines that race
+        for the last place of an hour can lose one of a minute, which is the safe side.
         """
         hour = WINDOWS[1]
         with self._lock:
-            if self.look(key, hour, limits[1])[1] >= limits[1]:
+            if self.inspect(key, hour, limits[1])[1] >= limits[1]:
                 return hour
             for window, limit in zip(WINDOWS, limits, strict=True):
                 try:
                     taken = self._storage.acquire_entry(f"{key}/{window.name}", limit, window.seconds)
                 except StorageError as error:
-                    raise _away() from error
+                    raise _unavailable() from error
                 if not taken:
                     return window
         return None
 
-    def look(self, key: str, window: Window, limit: int) -> tuple[float, int]:
+    def inspect(self, key: str, window: Window, limit: int) -> tuple[float, int]:
         try:
             return self._storage.get_moving_window(f"{key}/{window.name}", limit, window.seconds)
         except StorageError as error:
-            raise _away() from error
+            raise _unavailable() from error
 
 
-def _away() -> ExternalServiceError:
+def _unavailable() -> ExternalServiceError:
     return ExternalServiceError(
         "the rate limiter's Redis does not answer", code="rate-store", hint="check its URL and that it runs"
     )

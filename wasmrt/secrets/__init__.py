@@ -1,6 +1,6 @@
-"""Where secrets are kept, and the type that carries them. Decides nothing about who may use which.
+"""The stores that keep secrets, and the type that carries them. Decides nothing about who may use which.
 
-The only room that imports keyring and cryptography, and only when a backend needs them.
+The only package that imports keyring and cryptography, and only when a backend needs them.
 """
 
 from wasmrt.secrets._choose import BACKENDS, backend_of, open_store
@@ -9,7 +9,6 @@ from wasmrt.secrets._env_file import parse_env_file
 from wasmrt.secrets._environment import EnvironmentSecrets
 from wasmrt.secrets._file import FileKey, FileSecrets
 from wasmrt.secrets._keyring import KeyringSecrets
-from wasmrt.secrets._oauth import IssuedTokens, OAuthState, Renewals, RenewingSecrets, keep_tokens, oauth_state
 from wasmrt.secrets._types import (
     DEFAULT_USER,
     OAUTH_SUFFIX,
@@ -32,11 +31,7 @@ __all__ = [
     "EnvironmentSecrets",
     "FileKey",
     "FileSecrets",
-    "IssuedTokens",
     "KeyringSecrets",
-    "OAuthState",
-    "Renewals",
-    "RenewingSecrets",
     "Secret",
     "SecretInfo",
     "SecretsStore",
@@ -45,8 +40,6 @@ __all__ = [
     "check_usable",
     "checked_name",
     "checked_user",
-    "keep_tokens",
-    "oauth_state",
     "open_store",
     "parse_env_file",
     "set_command",

@@ -41,7 +41,7 @@ class FakeResolver:
 
 @dataclass(slots=True)
 class FakeCall:
-    """A call as `HttpDoor` sees one, without a guest: a grant, a user's secrets, and a record of what happened."""
+    """A call as `EgressGateway` sees one, without a guest: a grant, a user's secrets, and a record of what happened."""
 
     grant: Capabilities
     tool: str = "tool"
@@ -60,7 +60,7 @@ class FakeCall:
     def __post_init__(self) -> None:
         self.deadline = time.monotonic() + self.timeout_seconds
 
-    def prime(self, name: str, value: str) -> None:
+    def watch(self, name: str, value: str) -> None:
         if self._primed.get(name) != value:
             # A renewed secret keeps its old value watched too.
             self._primed[name if name not in self._primed else f"{name}#{len(self._primed)}"] = value

@@ -7,8 +7,7 @@ import os
 import threading
 import weakref
 
-from wasmrt.component._text import plain
-from wasmrt.component._types import ComponentType
+from wasmrt.component import ComponentType, plain
 from wasmrt.errors import ConfigurationError, InternalError, InvalidComponentError
 from wasmrt.guest.engine import _ffi
 from wasmrt.guest.engine._config import EngineConfig, native_config

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from wasmrt.component._types import FuncType, InterfaceType, unbounded_lift
+from wasmrt.component import FuncType, InterfaceType, has_unbounded_lift
 from wasmrt.errors import InternalError, UnknownImportError
 from wasmrt.guest.engine import _ffi
 from wasmrt.guest.engine._arena import OwnedArena
@@ -118,7 +118,7 @@ class Linker:
         pairs = resolve(component.type.imports, interfaces)
         _refuse_loose_imports(component)
         self.unbounded_lift = any(
-            unbounded_lift(kind)
+            has_unbounded_lift(kind)
             for interface in component.type.imports
             for _, function in interface.functions
             for _, kind in function.params

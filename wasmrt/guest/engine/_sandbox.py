@@ -8,7 +8,7 @@ import time
 from types import TracebackType
 from typing import Any
 
-from wasmrt.component._types import FuncType, unbounded_lift
+from wasmrt.component import FuncType, has_unbounded_lift
 from wasmrt.errors import InternalError
 from wasmrt.guest.budgets import GuestBudgets
 from wasmrt.guest.engine import _ffi
@@ -59,7 +59,7 @@ class Export:
         self.index = _export_index(linker.component.pointer, path)
         self.lowerers: tuple[Lowerer, ...] = tuple(lowerer(param) for _, param in kind.params)
         self.lift: Lifter | None = None if kind.result is None else lifter(kind.result)
-        self.unbounded_lift = kind.result is not None and unbounded_lift(kind.result)
+        self.unbounded_lift = kind.result is not None and has_unbounded_lift(kind.result)
         """True where the engine may take long over a result; nothing interrupts that."""
 
 

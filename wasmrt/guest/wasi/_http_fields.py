@@ -13,8 +13,8 @@ from wasmrt.limits import MAX_HEADER_BYTES, MAX_HEADERS
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}\Z")  # a token, RFC 9110 5.6.2
 _VALUE = re.compile(rb"[\t\x20-\x7e\x80-\xff]*\Z")
-# They frame the message or say where it goes, so the host alone writes them. Others that the gateway refuses are refused
-# there, on record; these are what guests of every host expect to be told about at once.
+# They frame the message or say where it goes, so the host alone writes them. Others are refused by the gateway, on
+# record; these are what guests of every host expect to be told about at once.
 _FORBIDDEN = frozenset(
     (
         *("connection", "host", "http2-settings", "keep-alive", "proxy-authenticate", "proxy-authorization"),

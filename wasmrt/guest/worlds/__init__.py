@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from wasmrt.guest.worlds._detect import World, detect
-from wasmrt.guest.worlds._imports import AGENT_VERSIONS, interfaces
+from wasmrt.guest.worlds._detect import detect
+from wasmrt.guest.worlds._exports import World
+from wasmrt.guest.worlds._imports import interfaces
 
-__all__ = ["AGENT_VERSIONS", "World", "detect", "interfaces"]
+__all__ = ["World", "detect", "interfaces"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from wasmrt.component import ToolSpec, doc_comments
+from wasmrt.component import ToolSpec, doc_comments, worlds
 from wasmrt.errors import GuestError
 from wasmrt.guest.engine import Export, Linker, Sandbox
 from wasmrt.limits import MAX_TOOLS_PER_COMPONENT
@@ -18,7 +18,7 @@ class GenericWorld:
 
     exports: dict[str, Export]
     specs: tuple[ToolSpec, ...]
-    name: str = "plain functions"
+    name: str = worlds.GENERIC_WORLD
 
     @property
     def unbounded_lift(self) -> bool:

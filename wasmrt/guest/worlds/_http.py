@@ -6,13 +6,11 @@ import json
 from typing import Any
 
 from wasmrt.component import Err, Ok
+from wasmrt.component.worlds import FailureKind
 from wasmrt.guest.call import GuestCall
 from wasmrt.guest.services import GuestRequest, HostFailure
 from wasmrt.guest.worlds._failure import as_failure, as_http_failure, as_text, result
 from wasmrt.limits import MAX_HEADER_BYTES
-
-AGENT_RESPONSE = "record { status: u16, headers-json: string, body: list<u8> }"
-AGENT_PARAMS = "method: string, url: string, headers-json: string, body: option<list<u8>>, timeout-ms: option<u32>"
 
 
 def agent_request(ctx: GuestCall, *asked: Any) -> Ok | Err:
@@ -54,13 +52,13 @@ def _headers(text: str) -> tuple[tuple[str, str], ...]:
     if not text.strip():
         return ()
     if len(text) > MAX_HEADER_BYTES:
-        raise HostFailure("input", "invalid-headers", f"headers-json is over {MAX_HEADER_BYTES} bytes")
+        raise HostFailure(FailureKind.INPUT, "invalid-headers", f"headers-json is over {MAX_HEADER_BYTES} bytes")
     try:
         headers = json.loads(text)
     except (ValueError, RecursionError):
         headers = None
     if not isinstance(headers, dict) or not all(isinstance(value, str) for value in headers.values()):
-        raise HostFailure("input", "invalid-headers", "headers-json must be a JSON object of strings")
+        raise HostFailure(FailureKind.INPUT, "invalid-headers", "headers-json must be a JSON object of strings")
     return tuple(headers.items())
 
 

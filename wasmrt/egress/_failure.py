@@ -1,0 +1,45 @@
+"""The failure of a request: every reason why there is no response."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from wasmrt.errors import WasmrtError
+from wasmrt.model import Decision
+
+
+class FailureKind(StrEnum):
+    """The closed set of `near:agent@0.4.1` and `wasmrt:tool`."""
+
+    AUTH_REQUIRED = "auth-required"
+    INPUT = "input"
+    OUTPUT_TOO_LARGE = "output-too-large"
+    EXECUTOR = "executor"
+    NETWORK_DENIED = "network-denied"
+    CLIENT = "client"
+    OPERATION_FAILED = "operation-failed"
+
+
+class HttpFailure(WasmrtError):  # noqa: N818 - the worlds call it a failure
+    """A request without a response; each world has an error of its own for it.
+
+    `request_sent` is False only when not one byte of the request has left. `decision` is the refusal, where one was
+    made; `retry_after_seconds` belongs to code `rate-limited`.
+    """
+
+    def __init__(
+        self,
+        kind: FailureKind,
+        code: str,
+        message: str,
+        *,
+        request_sent: bool = False,
+        decision: Decision | None = None,
+        hint: str | None = None,
+        retry_after_seconds: float | None = None,
+    ) -> None:
+        super().__init__(message, code=code, hint=hint or (decision.hint if decision is not None else None))
+        self.kind = kind
+        self.request_sent = request_sent
+        self.decision = decision
+        self.retry_after_seconds = retry_after_seconds
