@@ -11,12 +11,13 @@ from pathlib import Path
 
 from docs.generate.border import services
 from docs.generate.capability_file import sections
-from docs.generate.packages import drawing, external_rules
+from docs.generate.packages import border, drawing, external_rules
 from docs.generate.threats import threats
 
 DOCS = Path(__file__).resolve().parents[1]
 PARTS: dict[str, Callable[[], str]] = {
     "packages": drawing,
+    "border": border,
     "external-rules": external_rules,
     "host-services": services,
     "threats": threats,

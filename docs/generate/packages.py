@@ -17,7 +17,7 @@ _WIDTH = 88
 
 def drawing() -> str:
     """Draw the layers, the top one first: number, package or module, and its first sentence."""
-    layers = _contract("layers")["layers"]
+    layers = next(contract["layers"] for contract in _contracts() if contract["type"] == "layers")
     lines = []
     for number, layer in zip(range(len(layers), 0, -1), layers, strict=True):
         names = [name.strip("() ") for name in re.split("[|:]", layer)]
@@ -45,8 +45,10 @@ def _contracts() -> list[dict[str, Any]]:
     return contracts
 
 
-def _contract(kind: str) -> dict[str, Any]:
-    return next(contract for contract in _contracts() if contract["type"] == kind and "wasmrt" in contract["containers"])
+def border() -> str:
+    """Name what the guest's side may not import."""
+    forbidden = next(c["forbidden_modules"] for c in _contracts() if c.get("source_modules") == ["wasmrt.guest"])
+    return f"`guest/` may import none of {_spans([_folder(name) for name in forbidden])}."
 
 
 def _parts(name: str) -> Iterator[Path]:

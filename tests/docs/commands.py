@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from pathlib import PurePath
+from io import BytesIO
+from pathlib import Path, PurePath
+from unittest.mock import patch
 
 import click
 
@@ -44,7 +46,12 @@ def problem(words: list[str], *, complete: bool) -> str | None:
             return f"there is no command {rest[0]}"
         command, context, rest = found, click.Context(found, info_name=rest[0], parent=context), rest[1:]
     try:
-        command.make_context(context.info_name, list(rest), parent=context.parent)
+        # The files of an example need not exist.
+        with (
+            patch.object(click.Path, "convert", lambda _self, value, _param, _context: Path(value)),
+            patch.object(click.File, "convert", lambda _self, _value, _param, _context: BytesIO()),
+        ):
+            command.make_context(context.info_name, list(rest), parent=context.parent)
     except click.exceptions.Exit:
         return None
     except click.MissingParameter as error:

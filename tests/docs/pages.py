@@ -12,7 +12,7 @@ PAGES = tuple(
 )
 CHANGELOG = ROOT / "CHANGELOG.md"
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*)\n(?P<text>.*?)^(?P=indent)```$", re.DOTALL | re.MULTILINE)
-_MARK = re.compile(r"^ *<!-- (?P<kind>file|not run|test)(?:: (?P<value>.+?))? -->$")
+_MARK = re.compile(r"^ *<!-- (?P<kind>file|not run|exits|test)(?:: (?P<value>.+?))? -->$")
 _SPAN = re.compile(r"`([^`\n]+)`")
 
 
@@ -24,7 +24,7 @@ class Block(NamedTuple):
     language: str
     text: str
     marks: dict[str, str]
-    """Comments right above it: `file` is the name that the page gives it, `not run` the reason why it is not run."""
+    """Comments right above it: `file` is its name, `not run` says why not, `exits` is the code of its last command."""
 
     @property
     def place(self) -> str:

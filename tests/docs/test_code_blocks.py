@@ -1,7 +1,8 @@
 """Every code block of a page works: Python and shell run, in the page's order; JSON and TOML are read by their parsers.
 
 A block below `<!-- file: NAME -->` is that file, for the blocks after it. One below `<!-- not run: REASON -->` is
-only looked at: Python has to compile, and the commands of a shell block have to exist with their options.
+only looked at: Python has to compile, and the commands of a shell block have to exist with their options. The last
+command of one below `<!-- exits: CODE -->` ends with that code.
 """
 
 from __future__ import annotations
@@ -12,17 +13,15 @@ import sysconfig
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 
 from tests.docs.commands import commands, problem
-from tests.docs.fakes import fake_network
-from tests.docs.pages import PAGES, ROOT, Block, blocks, named, spans
-from wasmrt.authoring import read_cases
+from tests.docs.fakes import fake_network, put_files
+from tests.docs.pages import PAGES, Block, blocks, named, spans
+from wasmrt.authoring import Project, read_cases
 from wasmrt.capabilities.file import parse
 from wasmrt.config_file import read_config_file
 
-_FIRST_PARTY = ROOT / "wasmrt" / "_tools"
 _CHECKED = {"python", "sh", "json", "toml"}
 _SHOWN = {"text", "wit", "c"}
 """Languages of blocks that nobody runs: drawings, output, excerpts."""
@@ -40,13 +39,12 @@ def test_every_block_says_its_language_and_what_is_not_run_says_why(page: Path) 
 
 
 @pytest.mark.parametrize("page", _WITH_BLOCKS, ids=named)
-def test_the_blocks_of_a_page_work_in_their_order(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_blocks_of_a_page_work_in_their_order(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WASMRT_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("WASMRT_SECRETS_BACKEND", "file")
-    fake_network(monkeypatch, tmp_path)
+    fake_network(monkeypatch)
+    put_files(tmp_path)
     names: dict[str, Any] = {"__name__": "page"}
     for block in blocks(page):
         if block.language in ("json", "toml"):
@@ -89,7 +87,7 @@ def _write(block: Block, folder: Path) -> None:
     elif file.name == "config.toml":
         read_config_file(file)
     elif file.parent.name == "tests":
-        assert read_cases(file.parent.parent)
+        assert read_cases(Project(file.parent.parent, "page", "c"))
     else:
         pytest.fail(f"{block.place}: no parser is known for {file.name}")
 
@@ -104,4 +102,5 @@ def _run(block: Block, folder: Path) -> None:
         capture_output=True,
         text=True,
     )
-    assert run.returncode == 0, f"{block.place}: exit {run.returncode}\n{run.stdout}{run.stderr}"
+    expected = int(block.marks.get("exits", 0))
+    assert run.returncode == expected, f"{block.place}: exit {run.returncode}\n{run.stdout}{run.stderr}"
