@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import PAGES, ROOT, named, prose, spans
+from tests.docs.pages import PAGES, ROOT, blocks, named, prose, spans
 
 _FILE = re.compile(r"(?P<path>[\w.{}*-]*(?:/[\w.{}*-]*)+|[\w-]+\.(?:py|toml|md))(?::(?P<name>[A-Za-z_][\w.]*))?")
 _HOMES = (ROOT, ROOT / "wasmrt")
@@ -54,7 +54,9 @@ def _problem(span: str) -> str | None:
 
 @pytest.mark.parametrize("page", [page for page in PAGES if "adr" not in page.parts], ids=named)
 def test_the_files_and_names_on_a_page_exist(page: Path) -> None:
-    assert {span: found for span in spans(page) if (found := _problem(span)) is not None} == {}
+    drawings = (word for block in blocks(page) if block.language == "text" for word in block.text.split())
+    named_files = (*spans(page), *(word for word in drawings if "/" in word))
+    assert {name: found for name in named_files if (found := _problem(name.rstrip(","))) is not None} == {}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
@@ -66,6 +68,12 @@ def test_the_public_names_on_a_page_can_be_imported(page: Path) -> None:
                 import_module(span)
             except ModuleNotFoundError:
                 assert hasattr(import_module(module), name), span
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_the_recipes_on_a_page_are_in_the_justfile(page: Path) -> None:
+    recipes = set(re.findall(r"^(\w+)[^:=\n]*:", (ROOT / "justfile").read_text(), re.MULTILINE))
+    assert {span for span in spans(page) if span.startswith("just ") and span.split()[1] not in recipes} == set()
 
 
 def test_a_file_or_name_that_does_not_exist_is_found() -> None:
