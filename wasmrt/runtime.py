@@ -34,7 +34,6 @@ from wasmrt.guest.engine import (
     DiskCache,
     EngineConfig,
     best_allocator,
-    make_kernel,
 )
 from wasmrt.install import Catalog, granted_to
 from wasmrt.leaks import LeakDetector
@@ -65,7 +64,7 @@ class WasmToolRuntime:
         self.config = config or WasmRuntimeConfig()
         self._compiler = _compiler(self.config)
         self._compiling = threading.BoundedSemaphore(self.config.max_concurrent_compiles)
-        self._detector = LeakDetector(kernel=make_kernel)
+        self._detector = LeakDetector()
         self._audit_file = AuditFile(self.config.audit) if isinstance(self.config.audit, Path) else None
         self._rates = rates = RateLimiter(redis_url=self.config.rate_limit_storage)
         self._factory: BackendFactory | None = None

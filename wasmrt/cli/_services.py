@@ -57,12 +57,11 @@ def call_for(tool: str, user: str, grant: Capabilities, gateway: EgressGateway, 
     """A call without a guest, under the tool's own grant: what passes here passes for the tool as well."""
     from wasmrt.call import Backends, Call
     from wasmrt.call.http import GuestHttp
-    from wasmrt.guest.engine import make_kernel
     from wasmrt.leaks import LeakDetector
     from wasmrt.limits import ResourceLimits
     from wasmrt.oauth import Renewals, token_renewer
 
-    detector = LeakDetector(kernel=make_kernel)
+    detector = LeakDetector()
     backends = Backends(
         detector, http=GuestHttp(gateway), secrets_of=Renewals(secrets, token_renewer(lambda: gateway)).of
     )

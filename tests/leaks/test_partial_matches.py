@@ -1,4 +1,4 @@
-"""Pieces of a secret of ours are found where they are asked for, and words are not."""
+"""Parts of a secret of ours are found where they are asked for, and words are not."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LARGE = b'{"id": 12345, "name": "a plain name", "tags": ["one", "two"], "note": 
 
 
 def found(secret: str, text: bytes) -> list[tuple[int, int]]:
-    report = DETECTOR.primed({"token": secret}).strict.scan_bytes(text)
+    report = DETECTOR.scanner({"token": secret}).partial.scan_bytes(text)
     return [(m.start, m.end) for m in report.matches if m.rule == "secret:token"]
 
 
@@ -39,7 +39,7 @@ def test_a_third_of_a_secret_is_found_wherever_it_was_cut_out(data: st.DataObjec
 
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 10), st.integers(12, 22), st.sampled_from(["hex", "HEX", "base64", "base64url"]))
-def test_an_encoded_piece_is_found(start: int, stop: int, encoding: str) -> None:
+def test_an_encoded_part_is_found(start: int, stop: int, encoding: str) -> None:
     piece = SECRET[start:stop].encode()
     text = {
         "hex": piece.hex().encode(),
@@ -51,35 +51,35 @@ def test_an_encoded_piece_is_found(start: int, stop: int, encoding: str) -> None
         assert found(SECRET, b"v=" + text + b";")
 
 
-def test_pieces_are_found_in_a_large_text_as_in_a_small_one() -> None:
+def test_parts_are_found_in_a_large_text_as_in_a_small_one() -> None:
     for piece in (SECRET[:9], SECRET[7:16], SECRET[-8:]):
         assert found(SECRET, LARGE + piece.encode() + LARGE) == [(len(LARGE), len(LARGE) + len(piece))]
     assert found(SECRET, LARGE) == []
 
 
-def test_less_than_a_third_and_less_than_eight_characters_are_no_piece() -> None:
+def test_less_than_a_third_and_less_than_eight_characters_are_no_partial_match() -> None:
     assert found(SECRET, SECRET[:7].encode()) == []
     long = "".join(f"{n:02x}Z" for n in range(60))
     assert found(long, long[:59].encode()) == []
     assert found(long, long[:60].encode()) == [(0, 60)]
 
 
-def test_words_and_numbers_are_no_pieces() -> None:
+def test_words_and_numbers_are_no_partial_match() -> None:
     secret = "acme-production-20261121" + "-x7"
     assert found(secret, b"production, Production and -20261121-") == []
     assert found(secret, b"the acme-production one") == [(4, 19)]
 
 
-def test_a_piece_among_very_many_beginnings_of_one_is_found() -> None:
+def test_a_part_among_very_many_beginnings_of_one_is_found() -> None:
     flood = (SECRET[:5] + " ").encode() * 5000
     text = flood + SECRET[:10].encode() + b" " + flood
     assert found(SECRET, text) == [(len(flood), len(flood) + 10)]
 
 
-def test_only_a_strict_scanner_finds_pieces() -> None:
-    scanner = DETECTOR.primed({"token": SECRET})
+def test_only_a_scanner_for_partial_matches_finds_them() -> None:
+    scanner = DETECTOR.scanner({"token": SECRET})
     assert not scanner.scan(SECRET[:12]).matches
-    assert scanner.strict.scan(SECRET).matches == scanner.scan(SECRET).matches
-    assert scanner.strict.redact(f"is {SECRET[:12]}.") == "is [REDACTED:secret:token]."
-    plain = DETECTOR.primed({})
-    assert plain.strict is plain
+    assert scanner.partial.scan(SECRET).matches == scanner.scan(SECRET).matches
+    assert scanner.partial.redact(f"is {SECRET[:12]}.") == "is [REDACTED:secret:token]."
+    plain = DETECTOR.scanner()
+    assert plain.partial is plain

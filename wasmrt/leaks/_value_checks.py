@@ -1,17 +1,11 @@
-"""What makes a candidate a secret: randomness, a checksum, and not being a placeholder.
-
-Pure functions over the candidate's bytes. Nothing here sees the text around it.
-"""
+"""Checks of a candidate by its bytes alone: randomness, checksums, placeholders, documented values."""
 
 from __future__ import annotations
 
-import base64
 import binascii
-import hashlib
 import json
 import math
 import re
-import zlib
 from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
@@ -19,6 +13,8 @@ from itertools import repeat
 from operator import and_, sub
 from pathlib import Path
 from typing import Any
+
+from wasmrt.leaks._linear import compile_linear
 
 _BASE62 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
@@ -36,7 +32,7 @@ _SHARES = [0.0, *(n * math.log2(n) for n in range(1, 257))]
 
 
 def entropy(value: bytes) -> float:
-    """Shannon entropy of the bytes, in bits per byte."""
+    """Return the Shannon entropy of the bytes, in bits per byte."""
     total = len(value)
     if not total:
         return 0.0
@@ -67,13 +63,8 @@ def has_sequence(value: bytes, length: int) -> bool:
 @lru_cache(maxsize=1)
 def _placeholders() -> Any:
     """All words and marks as one expression: it takes as long as two of them would one by one."""
-    import re2
-
-    options = re2.Options()
-    options.encoding = re2.Options.Encoding.LATIN1
-    options.never_capture = True
-    words, marks = (b"|".join(map(re2.escape, group)) for group in (_PLACEHOLDER_WORDS, _TEMPLATE_MARKS))
-    return re2.compile(b"(?i:" + words + b")|" + marks, options)
+    words, marks = (b"|".join(map(re.escape, group)) for group in (_PLACEHOLDER_WORDS, _TEMPLATE_MARKS))
+    return compile_linear(b"(?i:" + words + b")|" + marks)
 
 
 def is_placeholder(value: bytes) -> bool:
@@ -91,6 +82,8 @@ def _documented() -> frozenset[str]:
 
 def is_documented(value: bytes) -> bool:
     """Tell whether a value is printed in a standard or a manual: known by its SHA-256, so that none is kept here."""
+    import hashlib  # with OpenSSL behind it: only a process that finds something pays 3 ms
+
     return hashlib.sha256(value).hexdigest()[:32] in _documented()
 
 
@@ -98,7 +91,7 @@ def _crc_base62(value: bytes) -> bool:
     """GitHub and npm: the last six characters are the CRC-32 of the thirty before them, in base 62."""
     body = value.rsplit(b"_", 1)[-1]
     payload, tail = body[:-6], body[-6:]
-    number, digits = zlib.crc32(payload), bytearray()
+    number, digits = binascii.crc32(payload), bytearray()
     while number:
         number, rest = divmod(number, 62)
         digits.append(_BASE62[rest])
@@ -116,7 +109,7 @@ def unpadded_base64(value: bytes) -> bytes | None:
     """Decode base64 or base64url with or without its padding; None where it is neither."""
     plain = value.rstrip(b"=").replace(b"-", b"+").replace(b"_", b"/")
     try:
-        return base64.b64decode(plain + b"=" * (-len(plain) % 4), validate=True)
+        return binascii.a2b_base64(plain + b"=" * (-len(plain) % 4), strict_mode=True)
     except (binascii.Error, ValueError):
         return None
 

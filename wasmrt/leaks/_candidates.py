@@ -1,12 +1,12 @@
-"""Weigh a candidate by its value and by what stands beside it."""
+"""Classify a candidate by its value and by the text around it."""
 
 from __future__ import annotations
 
 import re
 
-from wasmrt.leaks._checks import CHECKS, CHECKSUMS, entropy, is_documented, is_placeholder
-from wasmrt.leaks._generic import CONTEXT_CHECKS
+from wasmrt.leaks._context_checks import CONTEXT_CHECKS
 from wasmrt.leaks._rules import Rule
+from wasmrt.leaks._value_checks import CHECKS, CHECKSUMS, entropy, is_documented, is_placeholder
 
 _COLOUR = re.compile(rb"\x1b\[[0-9;]*[A-Za-z]\Z")
 """An ANSI sequence that ends right before a candidate."""
@@ -15,8 +15,11 @@ _LOWER = frozenset(b"abcdefghijklmnopqrstuvwxyz")
 _HEX = frozenset(b"0123456789abcdefABCDEF")
 
 
-def judge(rule: Rule, data: bytes, begin: int, start: int, end: int) -> bool | None:
-    """Weigh one candidate: None to refuse it, else whether it is certain."""
+def classify(rule: Rule, data: bytes, begin: int, start: int, end: int) -> bool | None:
+    """Return None for a false positive, else True where a checksum proves the candidate `data[start:end]`.
+
+    `begin` is where the rule's match begins: at the candidate, or at the name before it.
+    """
     value = data[start:end]
     if rule.checksum and CHECKSUMS[rule.checksum](value):
         return True
@@ -25,8 +28,8 @@ def judge(rule: Rule, data: bytes, begin: int, start: int, end: int) -> bool | N
     if rule.names and begin and data[begin] in _LOWER and data[begin - 1] in _LOWER:
         return None  # the name is the tail of another word
     if rule.check in CONTEXT_CHECKS:
-        weighed = CONTEXT_CHECKS[rule.check](data, begin, start, end)
-        return False if weighed and not is_documented(value) else None
+        passed = CONTEXT_CHECKS[rule.check](data, begin, start, end)
+        return False if passed and not is_documented(value) else None
     if rule.check and not CHECKS[rule.check](value):
         return None
     if not rule.placeholders and is_placeholder(value):

@@ -1,4 +1,4 @@
-"""Open what is packed as a whole: base64, base 32, hex and lists of bytes, gzip and zlib."""
+"""Decode content that is encoded as a whole: base64, base32, hex and lists of bytes, gzip and zlib."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ import re
 import zlib
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from wasmrt.leaks._budget import MAX_OPENED_BYTES, PIECE_BYTES, Budget, go_on
+from wasmrt.leaks._budgets import PIECE_BYTES, Check, DecodeBudget, no_check
 from wasmrt.leaks._escapes import holds_escapes
+from wasmrt.leaks._linear import compile_linear
 from wasmrt.limits import KIB
 
-if TYPE_CHECKING:
-    from wasmrt.leaks._engine import Check
-
 _MAX_ARCHIVES = 16
-_MORE_BYTES = 64 * KIB
-"""What is opened to see whether there is one more layer."""
-_RUNS = rb"[A-Za-z0-9+/_\-]{24,}(?:\r?\n[ \t]*[A-Za-z0-9+/_\-]{4,})*"
-_LIST = rb"(?:0[xX][0-9A-Fa-f]{1,2}|[0-9]{1,3})(?:[,;]?[ \t\r\n]{0,16}(?:\b0[xX][0-9A-Fa-f]{1,2}|\b[0-9]{1,3})){7,}"
+_PEEK_BYTES = 64 * KIB
+"""Bytes that are decoded to see whether content is nested once more."""
+
+_RUN = rb"[A-Za-z0-9+/_\-]{24,}(?:\r?\n[ \t]*[A-Za-z0-9+/_\-]{4,})*"
+_NUMBER = rb"(?:\b0[xX][0-9A-Fa-f]{1,2}|\b[0-9]{1,3})"
+_LIST = _NUMBER.replace(rb"\b", b"") + rb"(?:[,;]?[ \t\r\n]{0,16}" + _NUMBER + rb"){7,}"
 """Bytes as their numbers, as programs print them."""
-LEAST_PACKED = rb"[A-Za-z0-9+/_\-]{24}|" + _LIST.replace(b"{7,}", b"{7}")
-"""What every run and every list begins with: a text without it holds none."""
-_PACKING = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
-_MARKED = bytes(120 if byte in _PACKING else 32 for byte in range(256))
+LEAST_ENCODED = rb"[A-Za-z0-9+/_\-]{24}|(?:" + _NUMBER.replace(rb"\b", b"") + rb"[,; \t\r\n]+){7}[0-9]"
+"""An expression that every text with a run or a list matches."""
+_ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
+_MARKED = bytes(120 if byte in _ALPHABET else 32 for byte in range(256))
 _LEAST_RUN = b"x" * 24
 _BETWEEN = re.compile(rb"[,; \t\r\n]")
 _AS_BLANKS = bytes.maketrans(b",;", b"  ")
 _CONTROLS = bytes((*range(33), 127))
 _LEAST_TEXT = 6
-"""So many characters are in a list that is worth opening."""
+"""Characters of a list that is worth searching."""
 _CONTINUED = 4
-"""What a line that goes on with a run holds at least."""
+"""Characters of a line that continues a run."""
 _PROBE = 32
-"""Characters of a run that are decoded first: what they hold says whether the rest is worth it."""
+"""Characters of a run that are decoded first: the rest only where they decode to text."""
 _HEX_RUN = re.compile(rb"[0-9A-Fa-f]{32,}")
 _BASE32_RUN = re.compile(rb"[A-Z2-7]{24,}|[a-z2-7]{24,}")
 _AS_DIGITS = bytes.maketrans(
@@ -45,41 +45,35 @@ _AS_DIGITS = bytes.maketrans(
 _PRINTABLE = bytes(range(32, 127)) + b"\t\r\n"
 _BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _WIDE = _PRINTABLE + b"\0\xff\xfe"
-"""What UTF-16 of such text is made of: its zeros vanish in the normal form."""
+"""The bytes of UTF-16 of such text: its zeros vanish in the normal form."""
 GZIP, ZLIB = b"\x1f\x8b\x08", (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 
 
 @lru_cache(maxsize=2)
-def _long(expression: bytes) -> Any:
-    """Compile what finds runs and lists: RE2, since they are long."""
-    import re2
-
-    options = re2.Options()
-    options.encoding = re2.Options.Encoding.LATIN1
-    options.never_capture = True
-    return re2.compile(expression, options)
+def _linear(expression: bytes) -> Any:
+    return compile_linear(expression)
 
 
-def opened(data: bytes, budget: Budget, *, runs: bool = True) -> Iterator[tuple[int, int, bytes]]:
-    """Yield `(start, end, content)` of what was packed whole: base64 and hex `runs`, gzip and zlib streams."""
+def decode(data: bytes, budget: DecodeBudget, *, runs: bool = True) -> Iterator[tuple[int, int, bytes]]:
+    """Yield `(start, end, content)` of encoded content: archives, and with `runs` base64, base32, hex and lists."""
     for start, inner in _archives(data, budget):
         yield start, len(data), inner
     if not runs:
         return
     for start, end, inner in _lists(data, budget.check):
         text = len(inner.translate(None, _CONTROLS))
-        if (text >= _LEAST_TEXT or inner[:3] == GZIP) and budget.take(len(inner)):
+        if (text >= _LEAST_TEXT or inner[:3] == GZIP) and budget.charge(len(inner)):
             yield start, end, inner
     for start, end in _runs(data):
         budget.check()
         for inner in _decoded(data[start:end]):
-            if _worth_opening(inner) and budget.take(len(inner)):
+            if _is_text(inner) and budget.charge(len(inner)):
                 yield start, end, inner
 
 
-def is_packed(data: bytes, check: Check = go_on) -> bool:
-    """Tell whether a text holds one more layer."""
-    return holds_escapes(data, check) or any(True for _ in opened(data, Budget(left=_MORE_BYTES, check=check)))
+def is_encoded(data: bytes, check: Check = no_check) -> bool:
+    """Tell whether a text holds content that is nested once more."""
+    return holds_escapes(data, check) or any(True for _ in decode(data, DecodeBudget(left=_PEEK_BYTES, check=check)))
 
 
 def _runs(data: bytes) -> Iterator[tuple[int, int]]:
@@ -97,14 +91,14 @@ def _runs(data: bytes) -> Iterator[tuple[int, int]]:
         if end < 0:
             end = len(data)
         elif data[end] in b"\r\n":
-            end = _long(_RUNS).match(data, start).end()
+            end = _linear(_RUN).match(data, start).end()
         yield start, end
         start = marked.find(_LEAST_RUN, end)
 
 
 def _lists(data: bytes, check: Check) -> Iterator[tuple[int, int, bytes]]:
     """Yield the places and the bytes of lists of numbers, decimal or hexadecimal."""
-    for match in _long(_LIST).finditer(data):
+    for match in _linear(_LIST).finditer(data):
         low, end = match.span()
         inner = bytearray()
         while low < end:
@@ -125,14 +119,14 @@ def _bytes_of(numbers: bytes) -> bytes:
     return bytes(values) if max(values, default=0) < 256 else bytes(v for v in values if v < 256)
 
 
-def is_more(lines: bytes | bytearray) -> bool:
+def continues_run(lines: bytes | bytearray) -> bool:
     """Tell whether whole lines that follow a run are more of it."""
     texts = (line.strip(b" \t\r") for line in lines.split(b"\n")[:-1])
-    return all(text and not text.translate(None, _PACKING + b"=") for text in texts)
+    return all(text and not text.translate(None, _ALPHABET + b"=") for text in texts)
 
 
-def may_go_on(text: bytes) -> int:
-    """Where a run begins that a line after this text may continue; the text's length where none does."""
+def unfinished_run(text: bytes) -> int:
+    """Return where a run begins that a line after this text may continue; the text's length where none does."""
     start = end = len(text)
     if _LEAST_RUN not in text.translate(_MARKED):
         return end
@@ -140,7 +134,7 @@ def may_go_on(text: bytes) -> int:
         stop = end - (2 if text.endswith(b"\r\n", 0, end) else 1)
         begin = text.rfind(b"\n", 0, stop) + 1
         line = text[begin:stop]
-        before = line.rstrip(_PACKING + b"=")
+        before = line.rstrip(_ALPHABET + b"=")
         word = len(line) - len(before)
         if word >= len(_LEAST_RUN):
             start = stop - word
@@ -151,14 +145,14 @@ def may_go_on(text: bytes) -> int:
 
 
 def _decoded(run: bytes) -> Iterator[bytes]:
-    packed = run.translate(None, b" \t\r\n")
-    hexadecimal = _HEX_RUN.fullmatch(packed) is not None and len(packed) % 2 == 0
-    if hexadecimal and _worth_opening(bytes.fromhex(packed[:_PROBE].decode())):
-        yield bytes.fromhex(packed.decode())
-    if _BASE32_RUN.fullmatch(packed) and _worth_opening(_base32(packed[:_PROBE])):
-        yield _base32(packed)
-    standard = packed.replace(b"-", b"+").replace(b"_", b"/")
-    if _worth_opening(binascii.a2b_base64(standard[: min(_PROBE, len(standard) // 4 * 4)])):
+    digits = run.translate(None, b" \t\r\n")
+    hexadecimal = _HEX_RUN.fullmatch(digits) is not None and len(digits) % 2 == 0
+    if hexadecimal and _is_text(bytes.fromhex(digits[:_PROBE].decode())):
+        yield bytes.fromhex(digits.decode())
+    if _BASE32_RUN.fullmatch(digits) and _is_text(_base32(digits[:_PROBE])):
+        yield _base32(digits)
+    standard = digits.replace(b"-", b"+").replace(b"_", b"/")
+    if _is_text(binascii.a2b_base64(standard[: min(_PROBE, len(standard) // 4 * 4)])):
         yield binascii.a2b_base64(standard[: len(standard) // 4 * 4] + _tail(standard))
 
 
@@ -173,14 +167,14 @@ def _tail(standard: bytes) -> bytes:
     return rest + b"=" * (4 - len(rest)) if len(rest) > 1 else b""
 
 
-def _worth_opening(inner: bytes) -> bool:
+def _is_text(inner: bytes) -> bool:
     if inner[:3] == GZIP or inner[:2] in ZLIB:
         return True
     wide = b"\0" in inner[:2] or inner[:2] in _BYTE_ORDER_MARKS
     return not inner.translate(None, _WIDE if wide else _PRINTABLE)
 
 
-def _archives(data: bytes, budget: Budget) -> Iterator[tuple[int, bytes]]:
+def _archives(data: bytes, budget: DecodeBudget) -> Iterator[tuple[int, bytes]]:
     if data[:2] in ZLIB:
         inner = _inflated(data, zlib.MAX_WBITS, budget)
         if inner:
@@ -194,11 +188,11 @@ def _archives(data: bytes, budget: Budget) -> Iterator[tuple[int, bytes]]:
     budget.exceeded = budget.exceeded or at >= 0
 
 
-def _inflated(data: bytes, wbits: int, budget: Budget) -> bytes:
+def _inflated(data: bytes, wbits: int, budget: DecodeBudget) -> bytes:
     stream = zlib.decompressobj(wbits)
     try:
-        inner = stream.decompress(data, max(1, min(budget.left, MAX_OPENED_BYTES)))
+        inner = stream.decompress(data, max(1, budget.left))
     except zlib.error:
         return b""
     budget.exceeded = budget.exceeded or bool(stream.unconsumed_tail)
-    return inner if budget.take(len(inner)) else b""
+    return inner if budget.charge(len(inner)) else b""

@@ -1,4 +1,4 @@
-"""Weigh a value by what stands around it: whether `name = value` shows a secret rather than code or prose."""
+"""Checks that read the text around a candidate: `name = value` may be a secret, or code, or prose."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import re
 from collections.abc import Callable
 from itertools import pairwise
 
-from wasmrt.leaks._checks import entropy, has_sequence, is_placeholder, unpadded_base64
+from wasmrt.leaks._value_checks import entropy, has_sequence, is_placeholder, unpadded_base64
 
 _QUOTES = frozenset(b"\"'`")
 _ENDS = frozenset(b" \t\r\n\"'`,;)}]&<>|\\")
 
-_INNOCENT_NAMES = re.compile(
+# Expressions that are not compiled here are compiled by `re` when they are first used: all together take 2 ms.
+_INNOCENT_NAMES = (
     rb"(?i)hash|sha[0-9_]|sha\b|md5|digest|checksum|integrity|fingerprint|public|pubkey|[_\-.]id\b|keyid|key_id|uuid"
     rb"|guid|keyboard|keystone|keyword|primary|foreign|author|tokeniz|tokenis|token_?type|token_?url|cache_?key"
     rb"|sort_?key|partition|csrf|xsrf|nonce|etag|version|revision|commit|signature|license_?key_?id|key_?name|passwordfile"
@@ -24,7 +25,7 @@ _INNOCENT_NAMES = re.compile(
 _PASSWORD_NAMES = re.compile(rb"(?i)passw|pwd|passphrase|passwd")
 _UUID = re.compile(rb"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _HEX = re.compile(rb"(?:0x)?[0-9a-fA-F]+")
-_CODE = re.compile(
+_CODE = (
     rb"[a-z]+://.*|/.*|\.\.?/.*|[@$%].*|0x[0-9a-fA-F]{1,16}|.*aws4_request.*"
     rb"|[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+"
     rb"|.*\.(?:com|org|net|io|py|js|json|ya?ml|txt|html|md|pem|key|crt)"
@@ -55,7 +56,7 @@ def looks_random(value: bytes) -> bool:
     return entropy(value) >= floor and transitions(value) >= max(3, len(value) // 5)
 
 
-_STRONG_NAMES = re.compile(
+_STRONG_NAMES = (
     rb"(?i)(?:api|access|auth|secret|private|client|app|encryption|signing|master|account)[_\-. ]?(?:key|token|secret)"
     rb"|secret|token|passw|pwd|passphrase|credential"
 )
@@ -67,7 +68,7 @@ _MUTTER = re.compile(rb"(?i)[^aeiouy]{4}|[aeiou]{4}|[^aeiouy][^aeiouly]q|[jqvxz]
 _SEGMENT = re.compile(rb"[0-9A-Za-z+/=]+")
 
 
-_UUID_NAMES = re.compile(
+_UUID_NAMES = (
     rb"(?i)(?:api|access|auth|app|service|account|bearer|admin|user|bot)[_\-. ]?(?:key|token|secret)$"
     rb"|secret$|passw(?:or)?d$"
 )
@@ -90,7 +91,7 @@ def is_made_of_words(value: bytes) -> bool:
 
 
 def looks_assigned(data: bytes, begin: int, start: int, end: int) -> bool:
-    """Decide on the candidate `data[start:end]` whose name begins at `begin`."""
+    """Classify the candidate `data[start:end]` whose name begins at `begin`."""
     value = data[start:end].rstrip(b".,;")
     if not 8 <= len(value) <= 160 or data[end - 3 : end] == b"..." or not _ends_well(data, start, end):
         return False
@@ -98,19 +99,19 @@ def looks_assigned(data: bytes, begin: int, start: int, end: int) -> bool:
     random = _UUID.fullmatch(value) is not None or (looks_random(value) and not is_made_of_words(value))
     if not random and not looks_chosen(value):
         return False
-    if _CODE.fullmatch(value) or has_sequence(value, 8) or is_placeholder(value):
+    if re.fullmatch(_CODE, value) or has_sequence(value, 8) or is_placeholder(value):
         return False
     name, operator = _name_of(data, begin, start)
     spelled = data[begin:start].rstrip(b" \t\"'`=:>(").lower()
     if len(spelled) >= 8 and spelled in value.lower():
         return False  # a table of names, each with a longer one
-    if len(name) > 80 or _INNOCENT_NAMES.search(name) or (operator in b",(" and not quoted):
+    if len(name) > 80 or re.search(_INNOCENT_NAMES, name) or (operator in b",(" and not quoted):
         return False
     return _name_suffices(name, value, quoted=quoted, random=random)
 
 
 def _ends_well(data: bytes, start: int, end: int) -> bool:
-    """The value ends where its notation ends, not in the middle of a sentence or an expression."""
+    """Tell whether the value ends where its notation ends, not in the middle of a sentence or an expression."""
     if end >= len(data):
         return True
     quoted = start > 0 and data[start - 1] in _QUOTES
@@ -118,13 +119,13 @@ def _ends_well(data: bytes, start: int, end: int) -> bool:
 
 
 def _name_suffices(name: bytes, value: bytes, *, quoted: bool, random: bool) -> bool:
-    """The weaker the name, the more random the value has to be."""
+    """Tell whether a name suffices for a value: the weaker the name, the more random the value has to be."""
     secretive = _PASSWORD_NAMES.search(name) is not None
     if not random:
         return secretive and (quoted or not is_made_of_words(value))
     if _UUID.fullmatch(value):
-        return quoted and _UUID_NAMES.search(name) is not None
-    if _STRONG_NAMES.search(name) is None:
+        return quoted and re.search(_UUID_NAMES, name) is not None
+    if re.search(_STRONG_NAMES, name) is None:
         return len(value) >= 20 and transitions(value) >= len(value) // 4
     return len(value) >= 16 or secretive or (len(value) >= 10 and transitions(value) >= 5)
 
@@ -147,7 +148,7 @@ _NAME_END = re.compile(rb"[\"'`\])>\\]*\s*(=>|[:?.+]*=|:|,|>|\(|\|)")
 
 
 def _name_of(data: bytes, begin: int, start: int) -> tuple[bytes, bytes]:
-    """The whole name, with the word that the rule's keyword was the end of, and the operator after it."""
+    """Return the whole name, of which the rule's keyword may be the end, and the operator after it."""
     low = begin
     while low > 0 and begin - low < 64 and (data[low - 1 : low].isalnum() or data[low - 1] in b"_-.:"):
         low -= 1
@@ -157,7 +158,7 @@ def _name_of(data: bytes, begin: int, start: int) -> tuple[bytes, bytes]:
 
 
 def is_password(data: bytes, begin: int, start: int, end: int) -> bool:
-    """A value in a place where only a password can stand: everything but placeholders and variables."""
+    """Accept a value in a place where only a password can stand, but for placeholders and variables."""
     del begin
     value = data[start:end]
     lowered = value.lower()
@@ -167,15 +168,16 @@ def is_password(data: bytes, begin: int, start: int, end: int) -> bool:
 
 
 _EXAMPLE_USERS = re.compile(rb"(?i)//(?:user|username|usr|login|name|me|foo|bob|alice|u)?:")
-_EXAMPLE_PASSWORDS = re.compile(
-    rb"(?i)(?:pass(?:w(?:or)?d|wd|phrase)?|pw|pwd|secret|token|p|x|test|foo|bar|baz|port|key|hunter2|pass?word[0-9]*|api_?key)"
+_EXAMPLE_PASSWORDS = (
+    rb"(?i)(?:pass(?:w(?:or)?d|wd|phrase)?|pw|pwd|secret|token|p|x|test|foo|bar|baz|port|key|hunter2"
+    rb"|pass?word[0-9]*|api_?key)"
 )
 
 
 def is_url_password(data: bytes, begin: int, start: int, end: int) -> bool:
-    """The password of a URL, unless it is one of the words that manuals use."""
+    """Accept the password of a URL, but for the words that manuals use."""
     value = data[start:end]
-    if _EXAMPLE_PASSWORDS.fullmatch(value) or not is_password(data, begin, start, end):
+    if re.fullmatch(_EXAMPLE_PASSWORDS, value) or not is_password(data, begin, start, end):
         return False
     host = data[end + 1 : end + 24].lower()
     if _EXAMPLE_USERS.search(data[begin:start]) and host.startswith((b"example", b"host", b"server", b"localhost")):
@@ -184,27 +186,27 @@ def is_url_password(data: bytes, begin: int, start: int, end: int) -> bool:
 
 
 def is_bearer(data: bytes, begin: int, start: int, end: int) -> bool:
-    """A credential after its scheme: random, not a word, a variable or a placeholder."""
+    """Accept a credential after its scheme: random, not a word, a variable or a placeholder."""
     del begin
     value = data[start:end].rstrip(b"=.")
-    if is_placeholder(value) or _CODE.fullmatch(value) or value.isalpha():
+    if is_placeholder(value) or re.fullmatch(_CODE, value) or value.isalpha():
         return False
     return _UUID.fullmatch(value) is not None or (looks_random(value) and not is_made_of_words(value))
 
 
 def is_curl_user(data: bytes, begin: int, start: int, end: int) -> bool:
-    """`user:password` after curl's option, neither half a variable or a placeholder."""
+    """Accept `user:password` after curl's option, neither half a variable or a placeholder."""
     user, _, password = data[start:end].translate(None, b"\"'").partition(b":")
     if user.lower() == password.lower() or b"$" in user or user[:1] == b"<" or user[:1] == b"[":
         return False
     secret = (password or user).strip(b"{}")
-    if len(secret) < (4 if user and password else 10) or _EXAMPLE_PASSWORDS.fullmatch(secret):
+    if len(secret) < (4 if user and password else 10) or re.fullmatch(_EXAMPLE_PASSWORDS, secret):
         return False
     return not is_placeholder(secret) and secret[:1] not in b"$%<[*(" and secret.lower() not in _COMMON_PASSWORDS
 
 
 def is_curl_header(data: bytes, begin: int, start: int, end: int) -> bool:
-    """A credential in a header that curl sends; shorter ones count too, since nobody types a header for prose."""
+    """Accept a credential in a header that curl sends; shorter ones too, since nobody types a header for prose."""
     del begin
     value = data[start:end]
     if is_placeholder(value) or value.isalpha():
@@ -216,7 +218,7 @@ def is_curl_header(data: bytes, begin: int, start: int, end: int) -> bool:
 
 
 def is_kubernetes_data(data: bytes, begin: int, start: int, end: int) -> bool:
-    """A value under `data:` that is base64 of something, not a word or a template."""
+    """Accept a value under `data:` that is base64, not a word or a template."""
     del begin
     value = data[start:end]
     inner = unpadded_base64(value)
@@ -224,7 +226,7 @@ def is_kubernetes_data(data: bytes, begin: int, start: int, end: int) -> bool:
 
 
 def is_aws_secret(data: bytes, begin: int, start: int, end: int) -> bool:
-    """Forty characters of base64 that are no path, no hash and not part of a longer text."""
+    """Accept forty characters of base64 that are no path, no hash and not part of a longer text."""
     del begin
     value = data[start:end]
     if end < len(data) and data[end] in b"+/=":
@@ -235,7 +237,7 @@ def is_aws_secret(data: bytes, begin: int, start: int, end: int) -> bool:
 
 
 def is_pem(data: bytes, begin: int, start: int, end: int) -> bool:
-    """A block that holds at least 64 characters of base64."""
+    """Accept a block that holds at least 64 characters of base64."""
     del begin
     body = data[start:end].split(b"-----", 2)[-1]
     return len(re.sub(rb"\\[nr]|[^0-9A-Za-z+/=]", b"", body.split(b"-----")[0])) >= 64
@@ -252,4 +254,4 @@ CONTEXT_CHECKS: dict[str, Callable[[bytes, int, int, int], bool]] = {
     "aws-secret": is_aws_secret,
     "pem": is_pem,
 }
-"""Checks that read what stands around the candidate."""
+"""Checks of `(data, begin, start, end)`: a candidate, and where the match with its name begins."""
