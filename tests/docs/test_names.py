@@ -42,7 +42,7 @@ def _defined(file: Path) -> frozenset[str]:
 
 def _problem(span: str) -> str | None:
     match = _FILE.fullmatch(span)
-    if match is None or match["path"].partition("/")[0] not in _TOP:
+    if match is None or not (match["path"].endswith(".py") or match["path"].partition("/")[0] in _TOP):
         return None
     file = _file_of(match["path"])
     if file is None:
@@ -80,6 +80,7 @@ def test_a_file_or_name_that_does_not_exist_is_found() -> None:
     assert _problem("call/_call.py:run_call") is None
     assert _problem("call/_call.py:walk_call") is not None
     assert _problem("call/_calls.py") is not None
+    assert _problem("no_such_module.py") is not None
     assert _problem("guest/engines/") is not None
 
 
