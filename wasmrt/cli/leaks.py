@@ -132,17 +132,10 @@ def _described(rule: Rule) -> dict[str, object]:
 
 
 def _detector(rule_files: Sequence[Path], *, as_json: bool) -> LeakDetector:
-    from wasmrt.leaks import LeakDetector, load_custom_rules
+    from wasmrt.leaks import LeakDetector, read_rule_file
 
     try:
-        added = [
-            rule
-            for path in rule_files
-            for rule in load_custom_rules(path.read_text(encoding="utf-8"), origin=path.name)
-        ]
-        return LeakDetector(rules=added)
-    except UnicodeDecodeError as error:
-        raise click.UsageError("a rule file is not UTF-8") from error
+        return LeakDetector(rules=[rule for path in rule_files for rule in read_rule_file(path)])
     except WasmrtError as error:
         _fail(error, as_json=as_json)
 

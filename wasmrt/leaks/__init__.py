@@ -1,12 +1,12 @@
 """Secrets must not leave: find them by their value in any encoding, and by their format.
 
-Pure: no file but the rule data, no network, no clock. It says what it found and what should be done; doing it is up to
-the caller.
+Pure: no file but rules, no network, no clock. It says what it found and what should be done; doing it is up to the
+caller.
 """
 
 from __future__ import annotations
 
-from wasmrt.leaks._custom import check_rule, load_custom_rules
+from wasmrt.leaks._custom import check_rule, load_custom_rules, read_rule_file
 from wasmrt.leaks._detector import LeakDetector
 from wasmrt.leaks._model import (
     DECODE_LIMIT_RULE,
@@ -38,4 +38,5 @@ __all__ = [
     "StreamingRedactor",
     "check_rule",
     "load_custom_rules",
+    "read_rule_file",
 ]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from wasmrt.errors import ConfigurationError
+from wasmrt.files import UnfitFileError, read_file
 from wasmrt.leaks._engine import RuleEngine, compile_rule
 from wasmrt.leaks._rules import Rule, parse_rules
 from wasmrt.limits import KIB
@@ -10,6 +13,24 @@ from wasmrt.limits import KIB
 MAX_RULE_FILE_BYTES = 256 * KIB
 MAX_CUSTOM_RULES = 256
 MAX_EXPRESSION_CHARS = 2000
+
+
+def read_rule_file(path: Path) -> tuple[Rule, ...]:
+    """Read a file of own rules, checked as by `load_custom_rules`.
+
+    Raises:
+        ConfigurationError: it cannot be read, is not UTF-8 or too large, or a rule is wrong; the message names it.
+    """
+    try:
+        text = read_file(path, max_bytes=MAX_RULE_FILE_BYTES, follow_link=True).decode("utf-8")
+    except UnfitFileError as error:
+        raise ConfigurationError(f"the rule file {error.strerror}") from error
+    except OSError as error:
+        message = f"the rule file {path.name} cannot be read ({error.strerror})"
+        raise ConfigurationError(message, hint="check the path") from error
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"the rule file {path.name} is not UTF-8") from error
+    return load_custom_rules(text, origin=path.name)
 
 
 def load_custom_rules(text: str, *, origin: str = "custom rules") -> tuple[Rule, ...]:

@@ -9,8 +9,8 @@ from wasmrt.leaks._budgets import Check
 from wasmrt.leaks._builtin import builtin_engine, builtin_rules
 from wasmrt.leaks._engine import RuleEngine
 from wasmrt.leaks._exact import ExactMatcher
-from wasmrt.leaks._model import DECODE_LIMIT_RULE, SCAN_BUDGET_RULE, Direction, LeakReport
-from wasmrt.leaks._rules import Rule, did_you_mean
+from wasmrt.leaks._model import DECODE_LIMIT_RULE, SCAN_BUDGET_RULE, Action, Direction, LeakReport
+from wasmrt.leaks._rules import Rule, nearest_hint
 from wasmrt.leaks._scanner import LeakScanner, Overrides
 
 
@@ -23,7 +23,7 @@ class LeakDetector:
     be overridden like rules.
 
     Raises:
-        ConfigurationError: two rules share an id, or an override names a rule that does not exist.
+        ConfigurationError: two rules share an id, or an override names no rule or no action.
     """
 
     __slots__ = ("_added", "_engine", "_overrides", "_plain")
@@ -34,21 +34,27 @@ class LeakDetector:
         self._engine: RuleEngine | None = None
         self._plain: LeakScanner | None = None
         if self._added or self._overrides:
-            self._check_names()
+            self._check_rules()
 
     @property
     def rules(self) -> tuple[Rule, ...]:
         """Every rule that applies."""
         return (*builtin_rules(), *self._added)
 
-    def _check_names(self) -> None:
+    def _check_rules(self) -> None:
         known = {SCAN_BUDGET_RULE, DECODE_LIMIT_RULE}
         for rule in self.rules:
             if rule.id in known:
                 raise ConfigurationError(f"two rules are called {rule.id}", hint="rename the one you added")
             known.add(rule.id)
-        for name in self._overrides.keys() - known:
-            hint = did_you_mean(name, known, "`wasmrt leaks rules` lists them")
+        for name, chosen in self._overrides.items():
+            # SECURITY: a word that only looks like an action would leave the rule's own, perhaps weaker one in place.
+            if not _is_action(chosen):
+                message = f"the override of {name!r} must be an Action, or one for each Direction"
+                raise ConfigurationError(message, hint=f"actions: {', '.join(Action)}")
+            if name in known:
+                continue
+            hint = nearest_hint(name, known, "`wasmrt leaks rules` lists them")
             raise ConfigurationError(f"an override names the unknown rule {name!r}", hint=hint)
 
     def scanner(self, secrets: Mapping[str, str] | None = None, *, check: Check | None = None) -> LeakScanner:
@@ -87,3 +93,9 @@ class LeakDetector:
     ) -> LeakReport:
         """Find secrets in a request to be sent."""
         return self._without_secrets().scan_http_request(url, headers, body, direction=direction)
+
+
+def _is_action(chosen: object) -> bool:
+    if isinstance(chosen, Mapping):
+        return all(isinstance(d, Direction) and isinstance(a, Action) for d, a in chosen.items())
+    return isinstance(chosen, Action)
