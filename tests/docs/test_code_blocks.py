@@ -21,6 +21,7 @@ from tests.docs.pages import PAGES, Block, blocks, named, spans
 from wasmrt.authoring import Project, read_cases
 from wasmrt.capabilities.file import parse
 from wasmrt.config_file import read_config_file
+from wasmrt.leaks import load_custom_rules
 
 _CHECKED = {"python", "sh", "json", "toml"}
 _SHOWN = {"text", "wit", "c"}
@@ -86,6 +87,8 @@ def _write(block: Block, folder: Path) -> None:
         parse(block.text)
     elif file.name == "config.toml":
         read_config_file(file)
+    elif file.name.endswith(".rules.toml"):
+        assert load_custom_rules(block.text)
     elif file.parent.name == "tests":
         assert read_cases(Project(file.parent.parent, "page", "c"))
     else:
