@@ -13,7 +13,8 @@ from wasmrt.component import ComponentType, ToolSpec
 from wasmrt.errors import NotInstalledError
 from wasmrt.limits import ResourceLimits
 from wasmrt.model import ToolOutput
-from wasmrt.schema import Provider, declared_name, render
+from wasmrt.names import offered_name
+from wasmrt.schema import Provider, render
 
 if TYPE_CHECKING:
     import asyncio
@@ -23,7 +24,8 @@ class CallRunner(Protocol):
     """A runtime, as its tools see it."""
 
     @property
-    def pipeline(self) -> CallPipeline: ...
+    def pipeline(self) -> CallPipeline:
+        """The parts that every call goes through."""
 
     def check_open(self) -> None:
         """Raise `RuntimeClosedError` where the runtime takes no more calls."""
@@ -67,6 +69,7 @@ class PreparedTool:
 
     @property
     def description(self) -> str:
+        """The tool's description of itself, for a model; empty for a component with several tools."""
         return self._spec.description if self._spec else ""
 
     @property
@@ -80,7 +83,7 @@ class PreparedTool:
         Raises:
             ConfigurationError: the provider is not known.
         """
-        return render(declared_name(self.name), self.description, self.schema, provider)
+        return render(offered_name(self.name), self.description, self.schema, provider)
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -104,6 +107,7 @@ class PreparedTool:
 
     @property
     def limits(self) -> ResourceLimits:
+        """The limits of one call."""
         return self._target.limits
 
     @property
