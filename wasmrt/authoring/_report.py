@@ -9,7 +9,7 @@ from wasmrt.capabilities import Capabilities, capabilities_of
 from wasmrt.capabilities.file import parse
 from wasmrt.capabilities.sentences import explain, review
 from wasmrt.component import worlds
-from wasmrt.install import WasmValidator
+from wasmrt.install.validator import WasmValidator
 from wasmrt.runtime import WasmToolRuntime
 from wasmrt.schema import exported_functions, unsupported
 from wasmrt.tool import PreparedTool

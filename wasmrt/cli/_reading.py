@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from wasmrt.install import digest_of
+from wasmrt.component import digest_of
 
 if TYPE_CHECKING:
     from wasmrt import PreparedTool
     from wasmrt.capabilities import Capabilities
-    from wasmrt.install import Reading
+    from wasmrt.install import ComponentInfo
 
 _SECTIONS = {
     "http": ("http", '"http": {"allowlist": [{"host": "...", "methods": ["GET"]}]}'),
@@ -21,12 +21,12 @@ _SECTIONS = {
 _LIMITS = {"limits": ("limits", "")}
 
 
-def read_tool(tool: PreparedTool) -> Reading:
+def read_tool(tool: PreparedTool) -> ComponentInfo:
     """Return what an install records of a prepared tool."""
-    from wasmrt.install import Reading
+    from wasmrt.install import ComponentInfo
 
     described = [{"name": spec.name, "schema": spec.schema} for spec in tool.tools]
-    return Reading(
+    return ComponentInfo(
         world=tool.world,
         description=" ".join(spec.description for spec in tool.tools if spec.description),
         imports=tuple(flat(imports_of(tool))),

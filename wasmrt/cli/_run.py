@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from wasmrt.cli._errors import ended_by, refusal
 from wasmrt.cli._output import say, say_lines, show_json
-from wasmrt.cli._tools import find_tool, open_runtime, prepare, with_invoked
+from wasmrt.cli._tools import find_named, open_runtime, prepare, with_invoked
 from wasmrt.errors import InvalidParametersError, SourceError, ToolError
 from wasmrt.limits import MAX_PARAMS_BYTES
 from wasmrt.model import Addition
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from wasmrt import WasmToolRuntime
-    from wasmrt.cli._tools import FoundTool
+    from wasmrt.install import FoundTool
     from wasmrt.model import Decision, LogEntry, ToolOutput
 
 NO_PARAMS = "{}"
@@ -59,10 +59,10 @@ def run_tool(
     """Do what `wasmrt run` says with these options."""
     text = _read_params(params)
     _check_context(context)
-    found = find_tool(tool, capabilities=capabilities)
+    found = find_named(tool, capabilities=capabilities)
     tools = with_invoked(found)
     with open_runtime(*(each.grant for each in tools), workspace=workspace) as runtime:
-        prepared, *_ = [prepare(runtime, each.name, each.data, each.grant) for each in tools]
+        prepared, *_ = [prepare(runtime, each.name, each.component, each.grant) for each in tools]
         if part is not None:
             prepared = prepared.tool(part)
         try:

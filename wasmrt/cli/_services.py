@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from wasmrt.call import Call
     from wasmrt.capabilities import Capabilities
     from wasmrt.capabilities.file import AuthSection
-    from wasmrt.cli._tools import FoundTool
     from wasmrt.egress import EgressGateway
+    from wasmrt.install import FoundTool
     from wasmrt.secrets import SecretsStore
 
 

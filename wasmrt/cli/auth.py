@@ -16,7 +16,7 @@ from wasmrt.cli.secret import user_option
 from wasmrt.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from wasmrt.cli._tools import FoundTool
+    from wasmrt.install import FoundTool
 
 
 @click.command("auth")

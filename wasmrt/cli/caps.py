@@ -311,12 +311,12 @@ def learn(tool: str, params: tuple[str, ...], user: str, workspace: Path | None,
 def _denials(tool: str, params: str, user: str, workspace: Path | None) -> list[Decision]:
     """Run once without any grant; every refusal is kept, whether the run ends well or not."""
     from wasmrt.capabilities import Capabilities
-    from wasmrt.cli._tools import find_tool, open_runtime, prepare
+    from wasmrt.cli._tools import find_named, open_runtime, prepare
     from wasmrt.errors import InvalidParametersError, ToolError
 
-    found = find_tool(tool)
+    found = find_named(tool)
     with open_runtime(workspace=workspace) as runtime:
-        prepared = prepare(runtime, found.name, found.data, Capabilities.none())
+        prepared = prepare(runtime, found.name, found.component, Capabilities.none())
         try:
             decisions = prepared.execute(params, None, user).decisions
         except InvalidParametersError:
@@ -329,16 +329,16 @@ def _denials(tool: str, params: str, user: str, workspace: Path | None) -> list[
 
 def _imports_of(tool: str) -> list[str]:
     from wasmrt.cli._reading import flat, imports_of
-    from wasmrt.cli._tools import find_tool, open_runtime, prepare
+    from wasmrt.cli._tools import find_named, open_runtime, prepare
 
-    found = find_tool(tool)
+    found = find_named(tool)
     with open_runtime() as runtime:
-        imports = imports_of(prepare(runtime, found.name, found.data))
+        imports = imports_of(prepare(runtime, found.name, found.component))
     return [*imports, *flat(imports)]
 
 
 def _read(path: Path) -> CapabilityFile:
     from wasmrt.capabilities.file import parse
-    from wasmrt.install import read_capability_file
+    from wasmrt.install.sources import read_capability_file
 
     return parse(read_capability_file(path))

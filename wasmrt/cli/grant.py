@@ -19,7 +19,7 @@ from wasmrt.errors import NotInstalledError
 @click.option("--yes", is_flag=True, help="Grant it without being asked: for scripts.")
 @json_option
 def grant(name: str, grant: Path | None, yes: bool, as_json: bool) -> None:
-    """Grant a waiting update what it asks for, and start using it.
+    """Grant a pending update what it asks for, and start using it.
 
     \b
     Examples:
@@ -29,19 +29,20 @@ def grant(name: str, grant: Path | None, yes: bool, as_json: bool) -> None:
     from wasmrt.capabilities import merge
     from wasmrt.capabilities.file import format_file, parse
     from wasmrt.capabilities.sentences import diff, explain
-    from wasmrt.install import Catalog, granted_to, read_capability_file, request_of
+    from wasmrt.install import Catalog, granted_to, request_of
+    from wasmrt.install.sources import read_capability_file
     from wasmrt.places import find_places
 
     catalog = Catalog(find_places().data)
-    waiting = catalog.waiting(name)
-    if waiting is None:
+    pending = catalog.pending(name)
+    if pending is None:
         raise NotInstalledError(f"no update of {name} waits for a grant", hint="wasmrt list shows which do")
-    power = request_of(waiting)
+    power = request_of(pending)
     if grant is not None:
         power = merge(power, parse(read_capability_file(grant)).capabilities)
     new = [f"new: {change.sentence}" for change in diff(granted_to(catalog.get(name)), power).widened]
     if not as_json:
-        tell_powers(f"{name} version {waiting.number}", [*explain(power), *new])
+        tell_powers(f"{name} version {pending.number}", [*explain(power), *new])
     if not yes:
         if as_json or not is_interactive():
             raise NotGrantedError(
@@ -51,7 +52,7 @@ def grant(name: str, grant: Path | None, yes: bool, as_json: bool) -> None:
                 changes=new,
             )
         ask(name)
-    version = catalog.grant(name, waiting.number, format_file(power))
+    version = catalog.grant(name, pending.number, format_file(power))
     missing = [] if version.sidecar is None else missing_secrets(parse(version.sidecar), granted=power, tool=name)
     if as_json:
         show_json(version.as_dict() | {"missing_secrets": [secret._asdict() for secret in missing]})
