@@ -11,7 +11,7 @@ from wasmrt.capabilities.sentences import explain, review
 from wasmrt.component import worlds
 from wasmrt.install.validator import WasmValidator
 from wasmrt.runtime import WasmToolRuntime
-from wasmrt.schema import exported_functions, unsupported
+from wasmrt.schema.wit import exported_functions, unsupported
 from wasmrt.tool import PreparedTool
 
 _SECTIONS = {"http": "http", "workspace": "workspace_read", "secrets": "secrets", "tool_invoke": "tool_invoke"}

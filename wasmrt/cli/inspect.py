@@ -125,7 +125,7 @@ def _report(found: FoundTool, prepared: PreparedTool) -> dict[str, Any]:
 def _not_callable(prepared: PreparedTool) -> list[dict[str, str | None]]:
     """Of a world that is not ours: the functions that are no tools, each with the reason."""
     from wasmrt.component import worlds
-    from wasmrt.schema import exported_functions
+    from wasmrt.schema.wit import exported_functions
 
     if prepared.world != worlds.GENERIC_WORLD:
         return []
