@@ -21,7 +21,7 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class ValidationResult:
-    """What was found. `problems` are the refusals, `errors` the same in sentences."""
+    """The result of a check. `problems` are the refusals, `errors` the same in sentences."""
 
     problems: tuple[ComponentError, ...]
     warnings: tuple[str, ...]
