@@ -15,6 +15,10 @@ arch:
 test *args:
     python -m pytest {{args}}
 
+# The parts of docs/ that are made from the code
+docs:
+    python -m docs.generate
+
 bench *args:
     python -m benches --write {{args}}
 

@@ -13,6 +13,7 @@ from wasmrt.leaks._patterns import SEPARATORS, Patterns
 _PIECE = 8
 _LONGEST_CORE = 16
 """Enough of a part of a secret to be rare; the automaton grows with every byte."""
+_MEMORY_BYTES = 16 << 20
 
 
 class MayMatch(NamedTuple):
@@ -40,10 +41,11 @@ class PatternSet:
             "loose": {between.join(map(_either_case, _distinctive(p.text))) for p in patterns.loose},
             "partial": {_quoted(core[:_LONGEST_CORE]) for p in partial for _, core in p.cores},
         }
-        self._searches = [search for search, expressions in pieces.items() if expressions]
+        self._searches = [search for search, found in pieces.items() if found]
         self._set: Any = None
         try:
-            compiled = compile_set(b"|".join(sorted(pieces[search])) for search in self._searches)
+            expressions = [b"|".join(sorted(pieces[search])) for search in self._searches]
+            compiled = compile_set(expressions, memory_bytes=_MEMORY_BYTES)
         except ExpressionError:  # hundreds of secrets are too much for its memory
             return
         # RE2 says "nothing" where its memory is too small for even a few states, and says it of every text.
