@@ -156,7 +156,7 @@ def test_a_version_that_waits_keeps_its_number_when_it_is_installed_again(wasmrt
         assert "version 2 of parrot waits" in wasmrt("install", path, code=3).stderr
     for _ in range(2):
         assert json.loads(wasmrt("install", path, "--yes", "--json").stdout)["number"] == 2
-    assert json.loads(wasmrt("list", "--json").stdout)[0]["waiting"] is None
+    assert json.loads(wasmrt("list", "--json").stdout)[0]["pending"] is None
 
 
 def test_removing_asks_a_person_and_wants_yes_from_a_script(wasmrt: Run, tool_file: Write) -> None:

@@ -21,7 +21,6 @@ LONG_FILES = {
 LATE_IMPORTS = {
     "cli/_tools.py": "a bundled tool needs no catalog, capability file, secrets or network",
     "cli/doctor.py": "each check imports what it checks, so that a part that does not load is a failed check",
-    "runtime.py": "most runtimes look for no installed tool",
 }
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

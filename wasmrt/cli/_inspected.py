@@ -131,7 +131,7 @@ def _imports(imports: dict[str, list[str]]) -> str:
 
 
 def _version(version: dict[str, Any]) -> str:
-    state = ", active" * version["active"] + ", waits for a grant" * version["waits_for_grant"]
+    state = ", active" * version["active"] + ", waits for a grant" * version["pending"]
     return f"{version['number']}: {version['digest'][:12]}, {version['installed_at']}{state}"
 
 
