@@ -10,7 +10,7 @@ from wasmrt.leaks._builtin import builtin_engine, builtin_rules
 from wasmrt.leaks._engine import RuleEngine
 from wasmrt.leaks._exact import ExactMatcher
 from wasmrt.leaks._model import DECODE_LIMIT_RULE, SCAN_BUDGET_RULE, Action, Direction, LeakReport
-from wasmrt.leaks._rules import Rule, did_you_mean
+from wasmrt.leaks._rules import Rule, nearest_hint
 from wasmrt.leaks._scanner import LeakScanner, Overrides
 
 
@@ -54,7 +54,7 @@ class LeakDetector:
                 raise ConfigurationError(message, hint=f"actions: {', '.join(Action)}")
             if name in known:
                 continue
-            hint = did_you_mean(name, known, "`wasmrt leaks rules` lists them")
+            hint = nearest_hint(name, known, "`wasmrt leaks rules` lists them")
             raise ConfigurationError(f"an override names the unknown rule {name!r}", hint=hint)
 
     def scanner(self, secrets: Mapping[str, str] | None = None, *, check: Check | None = None) -> LeakScanner:

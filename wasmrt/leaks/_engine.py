@@ -71,14 +71,16 @@ class RuleEngine:
         self._compiled: list[Any] = [None] * len(rules)
         self._prefixes: TokenPrefixes | None = None
 
+    def rules_out(self, data: bytes) -> bool:
+        """Tell at little cost that a text holds nothing to find; False where it may."""
+        return self._keywords.rules_out_text(data)
+
     def find(self, data: bytes, check: Check = no_check, budget: WorkBudget | None = None) -> Iterator[Finding]:
         """Yield the findings in a text, chunk by chunk.
 
         `check` is called at every candidate: a text made of candidates takes long. `budget` bounds how long, and notes
         the stretches on which it did not suffice.
         """
-        if self._keywords.rules_out_text(data):
-            return
         large = len(data) >= _CHUNK_BYTES
         scan = _Scan(data, check, budget or WorkBudget(), KnownWords())
         view = memoryview(data)  # large chunks are not copied

@@ -82,7 +82,9 @@ class Keywords:
 
     def rules_out_text(self, data: bytes) -> bool:
         """Tell at little cost that a whole text holds no keyword; False where it may."""
-        return self._set is None and self._first_look is not None and self._first_look.rules_out(data)
+        if self._set is None and self._first_look is not None and self._first_look.rules_out(data):
+            return True
+        return len(data) <= _SHORT_BYTES and not self.in_text(data)
 
     def rules_out_chunk(self, data: memoryview) -> bool:
         """Tell at little cost that a chunk of a large text holds no keyword; False where it may."""

@@ -17,6 +17,7 @@ from wasmrt.errors import ConfigurationError
 from wasmrt.leaks._context_checks import CONTEXT_CHECKS
 from wasmrt.leaks._model import MAX_MATCH_BYTES, Severity
 from wasmrt.leaks._value_checks import CHECKS, CHECKSUMS
+from wasmrt.names import did_you_mean
 
 _ASSIGN = (
     r"""[\w.\-]*(?:[ \t]?[\w.\-]+)?\\?["'`\])>]*\s*"""
@@ -134,16 +135,14 @@ def parse_rules(text: str, *, origin: str) -> tuple[Rule, ...]:
 def _refuse_unknown(table: Mapping[str, Any], known: set[str], where: str) -> None:
     for key in table.keys() - known:
         raise ConfigurationError(
-            f"{where}: unknown key {key!r}", hint=did_you_mean(key, known, f"known keys: {', '.join(sorted(known))}")
+            f"{where}: unknown key {key!r}", hint=nearest_hint(key, known, f"known keys: {', '.join(sorted(known))}")
         )
 
 
-def did_you_mean(word: str, known: Collection[str], otherwise: str) -> str:
+def nearest_hint(word: str, known: Collection[str], otherwise: str) -> str:
     """Return a hint that names the known word nearest to an unknown one, or the hint for none."""
-    from difflib import get_close_matches  # only on the way to an error
-
-    nearest = get_close_matches(word, known, 1)
-    return f"did you mean {nearest[0]}?" if nearest else otherwise
+    nearest = did_you_mean(word, known)
+    return f"did you mean {nearest}?" if nearest else otherwise
 
 
 def _rule_of(table: dict[str, Any], origin: str) -> Rule:

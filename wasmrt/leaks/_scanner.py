@@ -131,6 +131,8 @@ class LeakScanner:
         return _joined(matches) if matches else matches
 
     def _format_matches(self, data: bytes, direction: Direction, where: str) -> list[LeakMatch]:
+        if self._engine.rules_out(data):
+            return []
         budget = WorkBudget()
         matches = [
             LeakMatch(r.id, start, end, r.severity, self._action(r.id, r.severity, direction), certain, where)

@@ -8,33 +8,28 @@ hold stays as it was, as does JSON with a name twice.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
-from decimal import Decimal
 from typing import Any
 
-from wasmrt.limits import MAX_JSON_DEPTH
+from wasmrt.limits import MAX_JSON_DEPTH, MAX_PARAMS_BYTES
+from wasmrt.strict_json import JsonError, read_json
 
 _ALL = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
-_MAX_NUMBER_CHARS = 400
 _UNCHANGED: Any = object()
 
 Schemas = list[Mapping[str, Any]]
 
 
 def coerced(schema: Mapping[str, Any], value: Any) -> Any:
-    """`value` with its text read as `schema` (reference-free) wants it."""
+    """Return `value` with its text read as `schema` (reference-free) wants it."""
     return _coerce([schema], value)
 
 
 def _coerce(schemas: Schemas, value: Any) -> Any:
     applying = list(_applying(schemas, value))
-    types = _types(applying, value)
-    if isinstance(value, str) and "string" not in types:
-        read = _read(value, types)
+    if isinstance(value, str):
+        read = _reading(applying, value)
         if read is _UNCHANGED:
-            read = _case(applying, value)
-        if read is _UNCHANGED or any(read not in options for options in map(_options, applying) if options is not None):
             return value
         value = read
         applying = list(_applying(schemas, value))
@@ -45,8 +40,20 @@ def _coerce(schemas: Schemas, value: Any) -> Any:
     return value
 
 
+def _reading(schemas: Schemas, text: str) -> Any:
+    """Return the one value that a text can mean where no text is allowed."""
+    types = _types(schemas, text)
+    if "string" in types:
+        return _UNCHANGED
+    value = _read(text, types)
+    if value is _UNCHANGED:
+        value = _case(schemas, text)
+    allowed = [options for options in map(_options, schemas) if options is not None]
+    return value if all(value in options for options in allowed) else _UNCHANGED
+
+
 def _case(schemas: Schemas, text: str) -> Any:
-    """`"none"` for `{"tag": "none"}`: a case without a payload, sent as its name alone."""
+    """Return `{"tag": "none"}` for `"none"`: a case without a payload, sent as its name alone."""
     named = {"type": "object", "properties": {"tag": {"type": "string", "const": text}}, "required": ["tag"]}
     branches = [branch for schema in schemas for choice in ("anyOf", "oneOf") for branch in schema.get(choice, ())]
     cases = [branch for branch in branches if isinstance(branch, dict) and branch | named == branch]
@@ -54,7 +61,7 @@ def _case(schemas: Schemas, text: str) -> Any:
 
 
 def _applying(schemas: Iterable[Any], value: Any) -> Iterator[Mapping[str, Any]]:
-    """Every schema that certainly applies to `value`: allOf throughout, and of a choice the one branch it can be."""
+    """Yield each schema that certainly applies to `value`: allOf throughout, of a choice the one branch it can be."""
     for schema in schemas:
         if not isinstance(schema, dict):
             continue
@@ -67,7 +74,7 @@ def _applying(schemas: Iterable[Any], value: Any) -> Iterator[Mapping[str, Any]]
 
 
 def _may_be(branch: Any, value: Any) -> bool:
-    """Whether `value` can be meant as this branch, by its type and by its discriminators."""
+    """Return whether `value` can be meant as this branch, by its type and by its discriminators."""
     if not isinstance(branch, dict):
         return branch is True
     if isinstance(value, str):
@@ -85,7 +92,7 @@ def _may_be(branch: Any, value: Any) -> bool:
 
 
 def _discriminated(branch: Mapping[str, Any]) -> bool:
-    """Whether the branch has a tag; then a missing field is a mistake and not another branch."""
+    """Return whether the branch has a tag; then a missing field is a mistake and not another branch."""
     return any(_options(schema) is not None for schema in branch.get("properties", {}).values())
 
 
@@ -99,7 +106,7 @@ def _options(schema: Any) -> list[Any] | None:
 
 
 def _types(schemas: Iterable[Any], value: Any) -> frozenset[str]:
-    """The JSON types that every one of `schemas` takes; `integer` is listed wherever `number` is."""
+    """Return the JSON types that every one of `schemas` takes; `integer` is listed wherever `number` is."""
     types = _ALL
     for schema in schemas:
         types &= _own_types(schema, value)
@@ -143,47 +150,14 @@ def _read(text: str, types: frozenset[str]) -> Any:
     if "boolean" in types and text in ("True", "False"):
         return text == "True"  # as Python writes them
     try:
-        value = json.loads(
-            text, parse_float=_exact, parse_int=_integer, parse_constant=_refuse, object_pairs_hook=_distinct
-        )
-    except (ValueError, RecursionError):
+        value = read_json(text, max_bytes=MAX_PARAMS_BYTES, max_depth=MAX_JSON_DEPTH, exact=True)
+    except JsonError:
         return _UNCHANGED
-    if _type_of(value) not in types or _too_deep(value, MAX_JSON_DEPTH):
+    if _type_of(value) not in types:
         return _UNCHANGED
     if isinstance(value, float) and value.is_integer() and "number" not in types:
         return int(value)
     return value
-
-
-def _exact(text: str) -> float:
-    number = float(text)
-    if len(text) > _MAX_NUMBER_CHARS or Decimal(text) != Decimal(repr(number)):
-        raise ValueError("a double does not hold these digits")
-    return number
-
-
-def _integer(text: str) -> int:
-    if len(text) > _MAX_NUMBER_CHARS:
-        raise ValueError("too many digits")
-    return int(text)
-
-
-def _refuse(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    fields = dict(pairs)
-    if len(fields) != len(pairs):
-        raise ValueError("a name comes twice")
-    return fields
-
-
-def _too_deep(value: Any, left: int) -> bool:
-    if left < 0:
-        return True
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return any(_too_deep(item, left - 1) for item in inner)
 
 
 def _object(schemas: Schemas, value: dict[str, Any]) -> dict[str, Any]:
