@@ -65,7 +65,7 @@ def _applying(schemas: Iterable[Any], value: Any) -> Iterator[Mapping[str, Any]]
 
 
 def _may_be(branch: Any, value: Any) -> bool:
-    """Whether `value` can be meant as this branch, by its type and by its discriminators."""
+    """Tell whether `value` can be meant as this branch, by its type and by its discriminators."""
     if not isinstance(branch, dict):
         return branch is True
     if isinstance(value, str):
@@ -83,7 +83,7 @@ def _may_be(branch: Any, value: Any) -> bool:
 
 
 def _discriminated(branch: Mapping[str, Any]) -> bool:
-    """Whether the branch has a tag; then a missing field is a mistake and not another branch."""
+    """Tell whether the branch has a tag; then a missing field is a mistake and not another branch."""
     return any(_options(schema) is not None for schema in branch.get("properties", {}).values())
 
 

@@ -177,7 +177,7 @@ class _Inliner:
 
 
 def _target(root: dict[str, Any], ref: str) -> Any:
-    """What a JSON pointer in a fragment names (RFC 6901, section 6)."""
+    """Resolve a JSON pointer in a fragment (RFC 6901, section 6)."""
     found: Any = root
     for part in ref.split("/")[1:]:
         name = unquote(part).replace("~1", "/").replace("~0", "~")

@@ -1,4 +1,4 @@
-"""What an exported function is called as a tool: `interface-function`, as every provider takes it, each name once."""
+"""Names of exported functions as tools: `interface-function`, as every provider takes it, each name once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SET_UP = {
     ("", "init", ("shim", "script", "entry-path", "disable-gc")): "componentize-qjs",
     ("exports", "init", ("app-name", "symbols", "stub-wasi")): "componentize-py",
 }
-"""What a toolchain calls while it builds and leaves in the component: interface, function and params."""
+"""Functions that a toolchain calls while it builds and leaves in the component: interface, function and params."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class ExportedFunction:
 
     @property
     def description(self) -> str:
-        """What to tell an agent: the doc comment, or the signature for want of it."""
+        """Describe a function to an agent: the doc comment, else the signature."""
         return self.docs or plain(self.signature, MAX_DESCRIPTION_BYTES)
 
 

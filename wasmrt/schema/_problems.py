@@ -32,7 +32,7 @@ _BOUNDS = {
 
 
 def params_problem(errors: Iterable[ValidationError], schema: Mapping[str, Any]) -> str:
-    """What is wrong with the params, in one line that names every missing field.
+    """Describe what is wrong with the params, in one line that names every missing field.
 
     `schema` is the reference-free schema that gave `errors`.
     """
@@ -50,7 +50,7 @@ def params_problem(errors: Iterable[ValidationError], schema: Mapping[str, Any])
 
 
 def oversized_problem(params: Any, schema: Mapping[str, Any], fits: Callable[[dict[str, Any], Any], bool]) -> str:
-    """What is wrong, by looking at the top level alone, where collecting every failure would cost too much."""
+    """Describe what is wrong by looking at the top level alone, where collecting every failure would cost too much."""
     if not isinstance(params, dict):
         return f"expected an object, got {shown(params)}"
     required, properties = schema.get("required", ()), schema.get("properties", {})

@@ -1,4 +1,4 @@
-"""How values, fields and choices are named in one-line messages: short, on one line, whatever was given."""
+"""Names of values, fields and choices for one-line messages: short, on one line, whatever was given."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much work a schema is for given params, so that none is begun that a guest's schema could make endless.
+"""Bounds on the work that a schema is for given params, so that none is begun that a guest could make endless.
 
 Every part of a reference-free schema meets every value at most once, so parts times values bounds a check. Collecting
 errors is dearer: each branch of a choice keeps its own.
@@ -29,14 +29,14 @@ def weight(schema: Any) -> int:
 
 
 def has_choice(schema: Any) -> bool:
-    """Whether a failure can carry the failures of branches."""
+    """Tell whether a failure can carry the failures of branches."""
     if not isinstance(schema, dict):
         return False
     return "anyOf" in schema or "oneOf" in schema or any(has_choice(inner) for _, inner in subschemas(schema))
 
 
 def values_in(data: Any) -> int:
-    """How many values JSON data holds, itself included; counting ends at a bound."""
+    """Count the values that JSON data holds, itself included; counting ends at a bound."""
     count, waiting = 1, [data]
     while waiting and count < _MAX_VALUES:
         value = waiting.pop()

@@ -41,7 +41,7 @@ def to_json(kind: WitType | None, value: Any) -> Any:
 
 
 def split_result(func: FuncType, value: Any) -> tuple[bool, Any]:
-    """Whether a function succeeded, and its answer as JSON: of a `result`, the ok or the err side alone.
+    """Return whether a function succeeded, and its answer as JSON: of a `result`, the ok or the err side alone.
 
     Raises:
         GuestOutputError: the value holds a resource handle.
