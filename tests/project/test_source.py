@@ -26,7 +26,6 @@ LATE_IMPORTS = {
     "install/_granted.py": "a bundled tool has no capability file",
     "rates/_limiter.py": "redis is an extra",
     "runtime.py": "a runtime without grants needs neither secrets nor a network",
-    "schema/_validator.py": "only params that do not fit are coerced or described",
 }
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

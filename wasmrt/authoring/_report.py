@@ -11,7 +11,7 @@ from wasmrt.capabilities.sentences import explain, review
 from wasmrt.component import functions_by_interface, qualified_names, worlds
 from wasmrt.install.validator import WasmValidator
 from wasmrt.runtime import WasmToolRuntime
-from wasmrt.schema import exported_functions, unsupported
+from wasmrt.schema.wit import exported_functions, unsupported
 from wasmrt.tool import PreparedTool
 
 

@@ -1,4 +1,4 @@
-"""Finds a tool by name or path, with its grant, and gets it ready. For every command that runs one."""
+"""Finds a tool by name or path with its grant, and prepares it. For every command that runs one."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from wasmrt.errors import InstantiationError, MemoryLimitError
 from wasmrt.install import Catalog, FoundTool
 from wasmrt.places import find_places
 from wasmrt.runtime import WasmToolRuntime
-from wasmrt.schema import exported_functions
+from wasmrt.schema.wit import exported_functions
 from wasmrt.tool import PreparedTool
 
 
