@@ -25,7 +25,7 @@ class BuildReport:
     world: str
     tools: tuple[str, ...]
     imports: tuple[str, ...]
-    """`interface#function`."""
+    """`interface#function`, or the interface alone where it has no function."""
     exports: tuple[str, ...]
     asks: tuple[str, ...]
     """Requests of its capability file, in sentences."""
@@ -52,7 +52,7 @@ def check_build(runtime: WasmToolRuntime, name: str, data: bytes, sidecar: bytes
     file = None if sidecar is None else parse(sidecar)
     request = Capabilities.none() if file is None else file.capabilities
     tool = runtime.prepare(name, data, request)
-    imports = _functions(tool, of="imports")
+    imports = tool.type.import_names
     denied = _denied(imports, request)
     of_file = [] if file is None else [f"{each.path}: {each.message}" for each in review(file)]
     unused = [] if file is None else _unused(imports, request)
@@ -61,18 +61,11 @@ def check_build(runtime: WasmToolRuntime, name: str, data: bytes, sidecar: bytes
         world=tool.world,
         tools=tuple(spec.name for spec in tool.tools),
         imports=imports,
-        exports=_functions(tool, of="exports"),
+        exports=tool.type.export_names,
         asks=explain(request),
         denied=denied,
         warnings=(*result.warnings, *tool.problems, *_uncallable(tool), *of_file, *unused),
     )
-
-
-def _functions(tool: PreparedTool, *, of: str) -> tuple[str, ...]:
-    kind = tool.type
-    interfaces, loose = (kind.imports, kind.import_functions) if of == "imports" else (kind.exports, kind.functions)
-    names = [f"{interface.name}#{name}" for interface in interfaces for name, _ in interface.functions]
-    return (*names, *(name for name, _ in loose))
 
 
 def _uncallable(tool: PreparedTool) -> list[str]:

@@ -29,8 +29,8 @@ def read_tool(tool: PreparedTool) -> ComponentInfo:
     return ComponentInfo(
         world=tool.world,
         description=" ".join(spec.description for spec in tool.tools if spec.description),
-        imports=tuple(flat(imports_of(tool))),
-        exports=tuple(flat(exports_of(tool))),
+        imports=tool.type.import_names,
+        exports=tool.type.export_names,
         schema_digest=digest_of(json.dumps(described, sort_keys=True).encode()),
         problems=tool.problems,
     )
