@@ -33,10 +33,9 @@ from wasmrt.guest.engine import (
     DiskCache,
     EngineConfig,
     best_allocator,
-    make_kernel,
 )
 from wasmrt.install import find_tool
-from wasmrt.leaks import LeakDetector
+from wasmrt.leaks import LeakDetector, check_rule, read_rule_file
 from wasmrt.limits import COMPONENT_MAX_BYTES, ResourceLimits
 from wasmrt.model import ToolOutput
 from wasmrt.names import check_prepared_name
@@ -58,13 +57,16 @@ class WasmToolRuntime:
     """Runs untrusted tools: compiled once, a fresh store for every call.
 
     Use it as a context manager, or `close` it: closing ends every call in flight with a `RuntimeClosedError`.
+
+    Raises:
+        ConfigurationError: a leak rule is wrong, or an override names an unknown one.
     """
 
     def __init__(self, config: WasmRuntimeConfig | None = None) -> None:
         self.config = config or WasmRuntimeConfig()
         self._compiler = _compiler(self.config)
         self._compiling = threading.BoundedSemaphore(self.config.max_concurrent_compiles)
-        self._detector = LeakDetector(kernel=make_kernel)
+        self._detector = _leak_detector(self.config)
         self._audit_file = AuditFile(self.config.audit) if isinstance(self.config.audit, Path) else None
         self._rates = rates = RateLimiter(redis_url=self.config.rate_limit_storage)
         self._factory: BackendFactory | None = None
@@ -223,6 +225,13 @@ def _compiler(config: WasmRuntimeConfig) -> Compiler:
         places = find_places()
         disk = DiskCache(config.cache_dir or places.cache / "compiled", places.data / "cache.key")
     return Compiler(engine, keep=config.cache_compiled, disk=disk)
+
+
+def _leak_detector(config: WasmRuntimeConfig) -> LeakDetector:
+    rules = config.leak_rules if isinstance(config.leak_rules, tuple) else read_rule_file(Path(config.leak_rules))
+    for rule in rules:
+        check_rule(rule)
+    return LeakDetector(rules=rules, overrides=config.leak_overrides)
 
 
 def _load(component: ComponentBytes | bytes | str | Path) -> tuple[bytes, str]:

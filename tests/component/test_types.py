@@ -7,11 +7,9 @@ import dataclasses
 import pytest
 
 from wasmrt.component import (
-    ComponentType,
     EnumType,
     FlagsType,
     FuncType,
-    InterfaceType,
     ListType,
     Ok,
     OptionType,
@@ -75,12 +73,3 @@ def test_every_part_of_a_type_is_walked_outermost_first() -> None:
 )
 def test_a_list_of_what_the_engine_allocates_is_unbounded(kind: object, unbounded: bool) -> None:
     assert has_unbounded_lift(kind) is unbounded  # type: ignore[arg-type]
-
-
-def test_imports_and_exports_are_named_with_their_interface() -> None:
-    run = FuncType((), None)
-    api = InterfaceType("a:b/api@1.0.0", (("get", run), ("put", run)), ())
-    types = InterfaceType("a:b/types@1.0.0", (), ("thing",))
-    component = ComponentType((types, api), (("loose", run),), (), (api,), (("run", run),), ())
-    assert component.import_names == ("a:b/types@1.0.0", "a:b/api@1.0.0#get", "a:b/api@1.0.0#put", "loose")
-    assert component.export_names == ("a:b/api@1.0.0#get", "a:b/api@1.0.0#put", "run")

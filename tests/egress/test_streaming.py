@@ -234,7 +234,7 @@ def test_a_finding_that_blocks_ends_the_reading(world: MakeWorld) -> None:
     token = "ghp_" + "wWPw5k4aXcaT4fNP0UcnZwJUVFk6LO0pINUx"
     w = world(lambda r, c: http_response(f"one\n{token}\ntwo\n".encode()))
     call = w.call()
-    call.scanner = LeakDetector(overrides={"github-pat": Action.BLOCK}).primed({})
+    call.scanner = LeakDetector(overrides={"github-pat": Action.BLOCK}).scanner()
     with opened(w, call) as response, pytest.raises(HttpFailure) as caught:
         while response.read():
             pass

@@ -57,7 +57,6 @@ class Template:
     """Other names of the language."""
     title: str
     edit: str
-    next: str
     needs: tuple[Need, ...]
     packages: tuple[Packages, ...]
     steps: tuple[Step, ...]
@@ -121,7 +120,6 @@ def _read(language: str, folder: Path, table: dict[str, Any]) -> Template:
         aliases=_words(table.pop("aliases", ())),
         title=_text(table.pop("title")),
         edit=_text(table.pop("edit")),
-        next=_text(table.pop("next", "")),
         needs=tuple(_need(entry) for entry in table.pop("needs", ())),
         packages=tuple(_packages(entry) for entry in table.pop("packages", ())),
         steps=tuple(_step(entry) for entry in table.pop("step")),

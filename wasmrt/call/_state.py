@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from wasmrt.capabilities import Capabilities
 from wasmrt.guest.call import GuestCall
+from wasmrt.guest.services import GuestRequest, GuestResponse
 from wasmrt.leaks import LeakDetector, LeakScanner
 from wasmrt.lifetime import Lifetime
 from wasmrt.limits import MAX_DECISIONS, MAX_HTTP_REQUESTS, MAX_TOOL_INVOCATIONS, ResourceLimits
 from wasmrt.model import Decision, Usage
+from wasmrt.url import Network
 
 if TYPE_CHECKING:
-    from wasmrt.call.http import GuestHttp
     from wasmrt.egress import SecretsView
     from wasmrt.workspace import WorkspaceReader
 
@@ -30,11 +31,28 @@ class ToolInvoker(Protocol):
     def invoke(self, call: Call, alias: str, params: str) -> str: ...
 
 
+class OpenResponse(GuestResponse, Protocol):
+    """A response that a guest reads, and the host closes when the guest is gone."""
+
+    is_open: bool
+
+
+class HttpAccess(Protocol):
+    """The way to the network for guests; raises `HostFailure`."""
+
+    @property
+    def networks(self) -> tuple[Network, ...]:
+        """Internal networks that the operator exempts."""
+
+    def open(self, call: Call, request: GuestRequest) -> OpenResponse:
+        """Send a request through every check and wait for the head of its response."""
+
+
 class Backends(NamedTuple):
     """A runtime's services for the calls of one tool; None where nothing is configured or granted."""
 
     detector: LeakDetector
-    http: GuestHttp | None = None
+    http: HttpAccess | None = None
     workspace: WorkspaceReader | None = None
     secrets_of: Callable[[str], SecretsView] | None = None
     """From a user to the view of that user's secrets, and of nobody else's."""
@@ -49,11 +67,11 @@ class Call:
 
     __slots__ = (
         "_scan_until",
-        "_scanner",
         "_watched",
         "abandoned",
         "backends",
         "call_id",
+        "deadline",
         "decisions",
         "decisions_dropped",
         "grant",
@@ -66,6 +84,7 @@ class Call:
         "on_progress",
         "params_bytes",
         "parent",
+        "scanner",
         "tool",
         "tool_chain",
         "tool_invocations",
@@ -94,6 +113,8 @@ class Call:
         self.on_progress = on_progress
         self.tool_chain: tuple[str, ...] = (*(parent.tool_chain if parent else ()), tool)
         self.lifetime: Lifetime = Lifetime(limits.timeout_seconds, within=None if parent is None else parent.lifetime)
+        self.deadline = self.lifetime.deadline
+        """Monotonic seconds when it ends."""
         self.guest: GuestCall | None = None
         """Its guest's side; None for a call of the host's own."""
         self.abandoned = False
@@ -106,13 +127,9 @@ class Call:
         self.http_received_bytes = 0
         self.tool_invocations = 0
         self._watched: dict[str, str] = {}
-        self._scanner: LeakScanner | None = None
-        self._scan_until = self.lifetime.deadline
-
-    @property
-    def deadline(self) -> float:
-        """Monotonic seconds when it ends."""
-        return self.lifetime.deadline
+        self._scan_until = self.deadline
+        self.scanner: LeakScanner = backends.detector.scanner(self._watched, check=self._check_scan)
+        """Knows the rules and every secret that was put to use so far."""
 
     @property
     def cancelled(self) -> threading.Event:
@@ -125,13 +142,6 @@ class Call:
     def secrets(self) -> SecretsView | None:
         """The secrets of this call's user."""
         return None if self.backends.secrets_of is None else self.backends.secrets_of(self.user)
-
-    @property
-    def scanner(self) -> LeakScanner:
-        """Knows the rules and every secret that was put to use so far."""
-        if self._scanner is None:
-            self._scanner = self.backends.detector.primed(self._watched, check=self._check_scan)
-        return self._scanner
 
     def closing(self) -> None:
         """Let what the guest left behind be scanned for a moment longer, its deadline or not."""
@@ -147,7 +157,7 @@ class Call:
             # A renewed secret keeps the old value watched too, under a name of its own.
             key = name if name not in self._watched else f"{name}#{len(self._watched)}"
             self._watched[key] = value
-            self._scanner = None
+            self.scanner = self.backends.detector.scanner(self._watched, check=self._check_scan)
 
     # -- budgets ---------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""What a tool may do: the capabilities that it asks for and was granted, their merge, and every decision made by them.
+"""Capabilities of a tool: those it asks for, those it was granted, their merge, and every decision made by them.
 
 Pure: nothing here reads a file, a clock or the network. Acting on a decision is for the packages above.
 The capability file is in `file`, the sentences for people are in `sentences`.
@@ -6,7 +6,7 @@ The capability file is in `file`, the sentences for people are in `sentences`.
 
 from __future__ import annotations
 
-from wasmrt.capabilities._capabilities import Capabilities
+from wasmrt.capabilities._capabilities import CAPABILITY_SECTIONS, Capabilities
 from wasmrt.capabilities._imports import capabilities_of
 from wasmrt.capabilities._propose import propose
 from wasmrt.capabilities.decide import (
@@ -36,6 +36,7 @@ from wasmrt.capabilities.model import (
 )
 
 __all__ = [
+    "CAPABILITY_SECTIONS",
     "METHODS",
     "AllowlistValidator",
     "Capabilities",

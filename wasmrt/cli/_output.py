@@ -1,11 +1,13 @@
-"""How every command speaks: data on stdout, words on stderr, nothing that could drive the terminal."""
+"""Output of every command: data on stdout, messages on stderr, nothing that could drive the terminal."""
 
 from __future__ import annotations
 
 import json
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from shutil import get_terminal_size
 from typing import Any, TextIO
 
 from wasmrt.errors import WasmrtError
@@ -15,7 +17,7 @@ _SUSPECT = re.compile(r"[^\n\x20-\x7e]")
 
 
 def printable(text: str) -> str:
-    """`text` with every character that a terminal might obey written as an escape; line ends stay.
+    """Return `text` with every character that a terminal might obey written as an escape; line ends stay.
 
     SECURITY: tools, sidecars and file names choose text that is shown here.
     """
@@ -37,7 +39,7 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def in_one_line(text: str) -> str:
-    """`text` for a place where one line is expected.
+    """Return `text` for a place where one line is expected.
 
     SECURITY: what begins at the margin is ours; no tool, sidecar or file name writes a line of its own there.
     """
@@ -45,12 +47,12 @@ def in_one_line(text: str) -> str:
 
 
 def say(text: str) -> None:
-    """Words, on stderr, in one line."""
+    """Print a message on stderr, in one line."""
     say_lines(in_one_line(text))
 
 
 def say_lines(text: str) -> None:
-    """Words of several lines, on stderr."""
+    """Print a message of several lines on stderr."""
     if sys.stderr is not None:  # None where it was closed
         _write(sys.stderr, printable(text))
 
@@ -64,7 +66,7 @@ def _write(stream: TextIO, text: str) -> None:
 
 
 def show(text: str) -> None:
-    """Data for people, on stdout.
+    """Print data for people on stdout.
 
     Raises:
         WasmrtError: it cannot be written, because the disk behind it is full, say.
@@ -80,19 +82,19 @@ def show(text: str) -> None:
 
 
 def show_json(value: Any) -> None:
-    """Data for programs, on stdout."""
+    """Print data for programs on stdout."""
     show(json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False))
 
 
 def show_json_list(values: Iterable[Any]) -> None:
-    """A JSON array of data for programs, one entry a line: an indented one takes ten times as long to write."""
+    """Print a JSON array, one entry a line: an indented one takes ten times as long to write."""
     encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode  # `dumps` would make an encoder for each
     lines = ",\n".join(map(encode, values))
     show(f"[\n{lines}\n]" if lines else "[]")
 
 
 def show_columns(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """A plain table: columns as wide as they need to be, two blanks between."""
+    """Print a plain table: columns as wide as they need to be, two blanks between."""
     table = [list(header), *([in_one_line(cell) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     layout = "  ".join(f"{{:<{width}}}" for width in widths)
@@ -100,19 +102,34 @@ def show_columns(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def show_section(title: str, lines: Iterable[str]) -> None:
-    """A title and indented lines; nothing where there are none."""
+    """Print a title and indented lines; nothing where there are none."""
     listed = [f"  {in_one_line(line)}" for line in lines]
     if listed:
         show(f"{title}:\n" + "\n".join(listed))
 
 
+@contextmanager
+def status(text: str) -> Iterator[None]:
+    """Show a line on stderr while something takes its time and somebody watches, and take it away after."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield
+        return
+    sys.stderr.write(f"{in_one_line(text)} ..."[: get_terminal_size().columns - 1])
+    sys.stderr.flush()
+    try:
+        yield
+    finally:
+        sys.stderr.write("\r\x1b[K")  # to the margin, and erase the line (ECMA-48, 8.3.41)
+        sys.stderr.flush()
+
+
 def is_interactive() -> bool:
-    """Whether a person can be asked."""
+    """Tell whether a person can be asked."""
     return sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty()
 
 
 def size_in_words(size_bytes: int) -> str:
-    """`1.4 MiB`"""
+    """Format a size for people: `1.4 MiB`."""
     if size_bytes < 1024:
         return f"{size_bytes} B"
     if size_bytes < 1024 * 1024:

@@ -1,21 +1,21 @@
-"""Finds a tool by name or path, with its grant, and gets it ready. For every command that runs one."""
+"""Finds a tool by name or path with its grant, and prepares it. For every command that runs one."""
 
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from wasmrt.capabilities import Capabilities
+from wasmrt.cli._output import size_in_words, status
 from wasmrt.component import ComponentBytes
+from wasmrt.config import WasmRuntimeConfig
 from wasmrt.errors import ConfigurationError, NotInstalledError
 from wasmrt.install import FoundTool, find_tool
 from wasmrt.limits import COMPONENT_MAX_BYTES, MAX_INVOKE_DEPTH, MIB
 from wasmrt.names import installed_name
 from wasmrt.places import find_places
-
-if TYPE_CHECKING:
-    from wasmrt import Capabilities, PreparedTool, WasmToolRuntime
+from wasmrt.runtime import WasmToolRuntime
+from wasmrt.tool import PreparedTool
 
 _SLOW_BYTES = 1 * MIB
 """Above this a first compile takes long enough to be watched."""
@@ -56,7 +56,6 @@ def _from_name(name: str, number: int | None) -> FoundTool:
 
 
 def _from_file(path: Path, capabilities: Path | None) -> FoundTool:
-    from wasmrt.capabilities import Capabilities
     from wasmrt.capabilities.file import parse
     from wasmrt.install.sources import FileSource, read_capability_file
 
@@ -73,7 +72,7 @@ def _from_file(path: Path, capabilities: Path | None) -> FoundTool:
 
 
 def with_invoked(found: FoundTool) -> tuple[FoundTool, ...]:
-    """A tool and those that it may invoke, each with its own grant, and those that they may invoke.
+    """Return a tool and those that it may invoke, each with its own grant, and those that they may invoke.
 
     One that is not installed is left out: invoking it is refused when it happens.
     """
@@ -99,10 +98,7 @@ def _find_invoked(name: str) -> FoundTool | None:
 
 
 def open_runtime(*grants: Capabilities, workspace: Path | None = None) -> WasmToolRuntime:
-    """A runtime for one command, with secrets and network only where a grant can use them."""
-    from wasmrt.config import WasmRuntimeConfig
-    from wasmrt.runtime import WasmToolRuntime
-
+    """Open a runtime for one command, with secrets and network only where a grant can use them."""
     secrets = network = rate_limit_storage = None
     if any(grant.secrets is not None or (grant.http is not None and grant.http.credentials) for grant in grants):
         from wasmrt.secrets import open_store
@@ -121,12 +117,7 @@ def prepare(
     runtime: WasmToolRuntime, name: str, component: ComponentBytes, grant: Capabilities | None = None
 ) -> PreparedTool:
     """Compile a component, showing that something happens while it is large and somebody watches."""
-    if len(component.data) < _SLOW_BYTES or not sys.stderr.isatty():
+    if len(component.data) < _SLOW_BYTES:
         return runtime.prepare(name, component, grant)
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        progress.add_task(f"compiling {name} ({len(component.data) / MIB:.1f} MiB), once", total=None)
+    with status(f"compiling {name} ({size_in_words(len(component.data))}), once"):
         return runtime.prepare(name, component, grant)

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from wasmrt.authoring import find_wasm_tools, limits_that_start, measure
+from wasmrt.capabilities.file import parse
+from wasmrt.capabilities.sentences import explain
 from wasmrt.cli._authoring import showing_output
 from wasmrt.cli._inspected import show_report
 from wasmrt.cli._missing import missing_secrets
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import show, show_json
-from wasmrt.cli._reading import capabilities_of, exports_of, imports_of, refusals
+from wasmrt.cli._reading import exports_of, imports_of, list_capabilities, refusals
 from wasmrt.cli._tools import find_named, open_runtime, prepare
+from wasmrt.component import producers, worlds
 from wasmrt.errors import InstantiationError, MemoryLimitError
-from wasmrt.install import FoundTool
-
-if TYPE_CHECKING:
-    from wasmrt import PreparedTool, WasmToolRuntime
+from wasmrt.install import Catalog, FoundTool
+from wasmrt.places import find_places
+from wasmrt.runtime import WasmToolRuntime
+from wasmrt.schema.wit import exported_functions
+from wasmrt.tool import PreparedTool
 
 
 @click.command("inspect")
@@ -70,8 +75,6 @@ def inspect(
 
 
 def _wit(found: FoundTool, as_json: bool) -> str:
-    from wasmrt.authoring import find_wasm_tools
-
     with showing_output(quiet=as_json):
         return find_wasm_tools().print_wit(found.component.data).rstrip()
 
@@ -82,20 +85,15 @@ def _prepared(found: FoundTool, runtime: WasmToolRuntime, measuring: bool) -> Pr
     except (MemoryLimitError, InstantiationError):
         if not measuring:
             raise
-    from wasmrt.authoring import limits_that_start
 
     limits = limits_that_start(runtime, found.name, found.component)
     return runtime.prepare(found.name, found.component, limits=limits)
 
 
 def _report(found: FoundTool, prepared: PreparedTool) -> dict[str, Any]:
-    from wasmrt.capabilities.file import parse
-    from wasmrt.capabilities.sentences import explain
-    from wasmrt.component import producers
-
     imports = imports_of(prepared)
     request = None if found.sidecar is None else parse(found.sidecar).capabilities
-    listed = capabilities_of(imports, request, found.grant)
+    listed = list_capabilities(imports, request, found.grant)
     version = found.version
     return {
         "name": found.name,
@@ -124,9 +122,6 @@ def _report(found: FoundTool, prepared: PreparedTool) -> dict[str, Any]:
 
 def _not_callable(prepared: PreparedTool) -> list[dict[str, str | None]]:
     """Of a world that is not ours: the functions that are no tools, each with the reason."""
-    from wasmrt.component import worlds
-    from wasmrt.schema.wit import exported_functions
-
     if prepared.world != worlds.GENERIC_WORLD:
         return []
     called = {spec.name for spec in prepared.tools}
@@ -139,8 +134,6 @@ def _not_callable(prepared: PreparedTool) -> list[dict[str, str | None]]:
 
 def _missing(found: FoundTool) -> list[dict[str, Any]]:
     """The secrets that are not set; of a file, those that it asks for, since nothing was granted to it yet."""
-    from wasmrt.capabilities.file import parse
-
     if found.sidecar is None:
         return []
     granted = None if found.origin == "file" else found.grant
@@ -148,9 +141,6 @@ def _missing(found: FoundTool) -> list[dict[str, Any]]:
 
 
 def _versions(name: str) -> list[dict[str, Any]]:
-    from wasmrt.install import Catalog
-    from wasmrt.places import find_places
-
     kept = ("number", "digest", "installed_at", "active")
     versions = Catalog(find_places().data).versions(name)
     return [{slot: getattr(v, slot) for slot in kept} | {"pending": v.pending} for v in versions]
@@ -158,8 +148,6 @@ def _versions(name: str) -> list[dict[str, Any]]:
 
 def _measure(found: FoundTool, runtime: WasmToolRuntime) -> dict[str, Any]:
     """The limits it has, and what starting it and asking what it does took of each."""
-    from wasmrt.authoring import measure
-
     limits = found.grant.limits.over(runtime.config.default_limits)
     took = measure(runtime, found.name, found.component).as_dict()
     return {name: {"limit": getattr(limits, name), "to_start": amount} for name, amount in took.items()}

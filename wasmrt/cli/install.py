@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from wasmrt.cli._grant import NotGrantedError, ask, tell_powers
-from wasmrt.cli._missing import MissingSecret, missing_secrets, tell_missing
+from wasmrt.capabilities.file import parse
+from wasmrt.cli._grant import NotGrantedError, ask, print_request
+from wasmrt.cli._missing import MissingSecret, missing_secrets, print_missing
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import is_interactive, say, show_json
+from wasmrt.cli._reading import read_tool
 from wasmrt.cli._tools import open_runtime, prepare
+from wasmrt.component import ComponentBytes
 from wasmrt.errors import ConfigurationError, SourceError
-from wasmrt.install import bundled_names
+from wasmrt.install import Catalog, ComponentInfo, ToolVersion, bundled_names
+from wasmrt.install.installer import Installer, InstallPlan
+from wasmrt.install.sources import FileSource, read_capability_file
+from wasmrt.install.validator import WasmValidator
 from wasmrt.limits import COMPONENT_MAX_BYTES, COMPONENT_WARN_BYTES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from wasmrt.component import ComponentBytes
-    from wasmrt.install import ComponentInfo, ToolVersion
-    from wasmrt.install.installer import Installer, InstallPlan
+from wasmrt.places import find_places
 
 
 @click.command("install")
@@ -62,47 +62,46 @@ def install(
       wasmrt install ./search.wasm --name find --capabilities mine.json --yes
       wasmrt install ./search.wasm --grant narrower.json
     """
-    from wasmrt.cli._reading import read_tool
-    from wasmrt.install import Catalog
-    from wasmrt.install.installer import Installer
-    from wasmrt.install.sources import FileSource, read_capability_file
-    from wasmrt.install.validator import WasmValidator
-    from wasmrt.places import find_places
-
     if "://" in source:
         raise SourceError("a tool can be installed from a file only", hint="download it first, and its sidecar")
-
-    def read(tool: str, component: ComponentBytes) -> ComponentInfo:
-        with open_runtime() as runtime:
-            return read_tool(prepare(runtime, tool, component))
-
     validator = WasmValidator(warn_bytes=warn_bytes, max_bytes=max_bytes)
-    installer = Installer(Catalog(find_places().data), prepare=read, validator=validator)
+    installer = Installer(Catalog(find_places().data), prepare=_read, validator=validator)
     narrowed = None if grant is None else read_capability_file(grant)
     plan = installer.plan(FileSource(Path(source), capabilities), name=name, grant=narrowed)
-    warnings = [*plan.warnings, *_shadowing(plan)]
+    shadowing = _shadowing(plan)
+    warnings = [*plan.warnings, *shadowing]
     may_ask = is_interactive() and not as_json
     if not as_json:
-        _tell(plan, warnings)
-    if len(warnings) > len(plan.warnings) and name is None and not yes:
+        _print_plan(plan, warnings)
+    if shadowing and name is None and not yes:
         _agree_to_shadow(plan.new.name, may_ask=may_ask)
     version = _decide(installer, plan, granted=yes, may_ask=may_ask)
+    _report(version, plan, warnings, as_json=as_json)
+
+
+def _read(name: str, component: ComponentBytes) -> ComponentInfo:
+    with open_runtime() as runtime:
+        return read_tool(prepare(runtime, name, component))
+
+
+def _report(version: ToolVersion, plan: InstallPlan, warnings: list[str], *, as_json: bool) -> None:
     missing = _missing(plan)
     if as_json:
-        told = {"unchanged": plan.is_installed, "changes": list(plan.changes), "warnings": warnings}
-        show_json(version.as_dict() | told | {"missing_secrets": [secret._asdict() for secret in missing]})
+        outcome = {"unchanged": plan.is_installed, "changes": list(plan.changes), "warnings": warnings}
+        show_json(version.as_dict() | outcome | {"missing_secrets": [secret._asdict() for secret in missing]})
         return
     if plan.is_installed:
         say(f"{version.name} version {version.number} is installed already")
     else:
         say(f"installed {version.name} version {version.number} ({version.digest[:12]})")
-    tell_missing(missing)
+    print_missing(missing)
 
 
-def _shadowing(plan: InstallPlan) -> Iterator[str]:
+def _shadowing(plan: InstallPlan) -> list[str]:
     name = plan.new.name
-    if plan.previous is None and name in bundled_names():
-        yield f"{name} is also the name of a tool that comes with wasmrt; wasmrt run {name} will run this one instead"
+    if plan.previous is not None or name not in bundled_names():
+        return []
+    return [f"{name} is also the name of a tool that comes with wasmrt; wasmrt run {name} will run this one instead"]
 
 
 def _agree_to_shadow(name: str, *, may_ask: bool) -> None:
@@ -116,15 +115,13 @@ def _agree_to_shadow(name: str, *, may_ask: bool) -> None:
 
 
 def _missing(plan: InstallPlan) -> list[MissingSecret]:
-    from wasmrt.capabilities.file import parse
-
     sidecar = plan.new.sidecar
     if sidecar is None:
         return []
     return missing_secrets(parse(sidecar), granted=plan.grant, tool=plan.new.name)
 
 
-def _tell(plan: InstallPlan, warnings: Iterable[str]) -> None:
+def _print_plan(plan: InstallPlan, warnings: Iterable[str]) -> None:
     for warning in warnings:
         say(f"warning: {warning}")
     if plan.is_installed:
@@ -133,7 +130,7 @@ def _tell(plan: InstallPlan, warnings: Iterable[str]) -> None:
         say(f"{plan.new.name} differs from version {plan.previous.number}:")
         for change in plan.changes:
             say(f"  {change}")
-    tell_powers(plan.new.name, plan.sentences)
+    print_request(plan.new.name, plan.sentences)
 
 
 def _decide(installer: Installer, plan: InstallPlan, *, granted: bool, may_ask: bool) -> ToolVersion:

@@ -175,26 +175,9 @@ class ComponentType:
     functions: tuple[tuple[str, FuncType], ...]
     export_other: tuple[str, ...]
 
-    @property
-    def import_names(self) -> tuple[str, ...]:
-        """Each import as `interface#function`; a function outside any, and an interface without one, by its name."""
-        return _names(self.imports, self.import_functions)
-
-    @property
-    def export_names(self) -> tuple[str, ...]:
-        """Each export, spelled as in `import_names`."""
-        return _names(self.exports, self.functions)
-
     def export(self, name: str) -> InterfaceType | None:
         """Return the exported interface of that name, or None."""
         return next((e for e in self.exports if e.name == name), None)
-
-
-def _names(interfaces: tuple[InterfaceType, ...], functions: tuple[tuple[str, FuncType], ...]) -> tuple[str, ...]:
-    names: list[str] = []
-    for interface in interfaces:
-        names += [f"{interface.name}#{name}" for name, _ in interface.functions] or [interface.name]
-    return (*names, *(name for name, _ in functions))
 
 
 def walk(kind: WitType) -> Iterator[WitType]:

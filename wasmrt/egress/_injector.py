@@ -152,7 +152,7 @@ def _put(credential: Credential, url: ParsedUrl, headers: Headers) -> tuple[Pars
             return url, (*headers, (location.name, location.prefix + _field(credential)))
         case LocationType.QUERY_PARAM:
             return url.with_query_param(location.name, credential.value), headers
-        case LocationType.URL_PATH:
+        case LocationType.URL_PATH:  # pragma: no branch - the last there is
             try:
                 return url.with_placeholder(location.placeholder, credential.value), headers
             except InvalidUrlError:

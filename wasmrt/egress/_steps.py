@@ -51,7 +51,7 @@ def allow(call: EgressCall, url: ParsedUrl, request: HttpRequest, networks: Sequ
     if not decision.allowed:
         raise denied(call, decision)
     # A recorded subject is cut short, and so may be a secret in it.
-    call.decide(decision._replace(subject=call.scanner.strict.redact(decision.subject)))
+    call.decide(decision._replace(subject=call.scanner.partial.redact(decision.subject)))
     return PlannedRequest(call, request, url, http, allowlist, CredentialInjector(http, url))
 
 
@@ -162,7 +162,7 @@ def refuse(
 def denied(call: EgressCall, decision: Decision, kind: FailureKind = FailureKind.NETWORK_DENIED) -> HttpFailure:
     """Record a refusal and make the failure that reports it."""
     # SECURITY: rule, hint and subject may quote the guest's URL, and a URL may hold a secret.
-    clean = call.scanner.strict.redact  # they are cut short, and so may be the secret
+    clean = call.scanner.partial.redact  # they are cut short, and so may be the secret
     decision = decision.redacted(clean)
     call.decide(decision)
     return HttpFailure(kind, str(decision.reason), decision.rule, decision=decision)

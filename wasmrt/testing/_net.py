@@ -9,14 +9,13 @@ from dataclasses import dataclass, field
 
 from wasmrt.capabilities import Capabilities
 from wasmrt.egress import ResolveError, SecretsView
-from wasmrt.guest.engine import make_kernel
 from wasmrt.leaks import LeakDetector, LeakScanner
 from wasmrt.limits import MAX_HTTP_REQUESTS
 from wasmrt.model import Decision
 from wasmrt.secrets import DEFAULT_USER, UserSecrets
 from wasmrt.testing._secrets import MemorySecrets
 
-_DETECTOR = LeakDetector(kernel=make_kernel)
+_DETECTOR = LeakDetector()
 
 
 class FakeResolver:
@@ -54,7 +53,7 @@ class FakeCall:
     sent_bytes: int = 0
     received_bytes: int = 0
     deadline: float = 0.0
-    scanner: LeakScanner = field(default_factory=lambda: _DETECTOR.primed({}))
+    scanner: LeakScanner = field(default_factory=lambda: _DETECTOR.scanner())
     _primed: dict[str, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -64,7 +63,7 @@ class FakeCall:
         if self._primed.get(name) != value:
             # A renewed secret keeps its old value watched too.
             self._primed[name if name not in self._primed else f"{name}#{len(self._primed)}"] = value
-            self.scanner = _DETECTOR.primed(self._primed)
+            self.scanner = _DETECTOR.scanner(self._primed)
 
     def charge_http_request(self) -> bool:
         self.requests_left -= 1
