@@ -6,10 +6,10 @@ from wasmrt.call import Backends, Call
 from wasmrt.call.http import GuestHttp
 from wasmrt.capabilities import Capabilities
 from wasmrt.capabilities.file import AuthSection, parse
-from wasmrt.cli._tools import FoundTool
 from wasmrt.config_file import read_config_file
 from wasmrt.egress import EgressGateway
 from wasmrt.errors import ConfigurationError
+from wasmrt.install import FoundTool
 from wasmrt.leaks import LeakDetector
 from wasmrt.limits import ResourceLimits
 from wasmrt.oauth import Renewals, token_renewer
