@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     )
     from wasmrt.config import WasmRuntimeConfig
     from wasmrt.egress import CredentialInjector, NetworkConfig
+    from wasmrt.egress.transports import AsyncGuardedTransport, GuardedTransport
     from wasmrt.errors import (
         CapabilityDeniedError,
         CapabilityFileError,
@@ -90,6 +91,7 @@ _HOMES = {
     "limits": ("FuelConfig", "ResourceLimits"),
     "model": ("Decision", "LogEntry", "LogLevel", "Reason", "ToolOutput", "Usage"),
     "egress": ("CredentialInjector", "NetworkConfig"),
+    "egress.transports": ("AsyncGuardedTransport", "GuardedTransport"),
     "rates": ("RateLimiter",),
     "registry": ("ToolRegistry",),
     "tool": ("PreparedTool",),
@@ -98,6 +100,7 @@ _HOMES = {
 
 __all__ = [
     "AllowlistValidator",
+    "AsyncGuardedTransport",
     "Capabilities",
     "CapabilityDeniedError",
     "CapabilityFileError",
@@ -109,6 +112,7 @@ __all__ = [
     "Decision",
     "EndpointPattern",
     "FuelConfig",
+    "GuardedTransport",
     "HttpCapability",
     "InstallError",
     "InternalError",

@@ -11,9 +11,10 @@ from wasmrt.egress._config import NetworkConfig
 from wasmrt.egress._failure import FailureKind, HttpFailure
 from wasmrt.egress._gateway import EgressGateway
 from wasmrt.egress._injector import Credential, CredentialInjector, Injected
-from wasmrt.egress._model import EgressCall, HttpRequest, HttpResponse, SecretsView, SecretValue
+from wasmrt.egress._model import EgressCall, Face, HttpRequest, HttpResponse, SecretsView, SecretValue, WaitTimeouts
 from wasmrt.egress._resolver import ResolveError, Resolver, SystemResolver
 from wasmrt.egress._response import Response
+from wasmrt.egress._watched import WatchedSecrets
 from wasmrt.egress._wire import Body, Transport, WholeBody, WireRequest, WireResponse
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "EgressCall",
     "EgressGateway",
     "ExchangeBudget",
+    "Face",
     "FailureKind",
     "HttpFailure",
     "HttpRequest",
@@ -36,6 +38,8 @@ __all__ = [
     "SecretsView",
     "SystemResolver",
     "Transport",
+    "WaitTimeouts",
+    "WatchedSecrets",
     "WholeBody",
     "WireRequest",
     "WireResponse",

@@ -122,7 +122,7 @@ def _fetch(mapping: CredentialMapping, secrets: SecretsView | None) -> SecretVal
     if secrets is None:
         if mapping.optional:
             return None
-        hint = "give WasmRuntimeConfig a secrets store"
+        hint = "give WasmRuntimeConfig a secrets store, or the transport a view of one"
         raise _refused(mapping, Reason.CREDENTIAL_MISSING, "cannot be read: this runtime holds no secrets", hint)
     try:
         return secrets.get(mapping.secret_name)

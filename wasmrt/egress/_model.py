@@ -4,22 +4,47 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from typing import Protocol
+from enum import StrEnum
+from typing import NamedTuple, Protocol
 
 from wasmrt.capabilities import Capabilities
 from wasmrt.leaks import LeakScanner
 from wasmrt.model import Decision
 
 
+class Face(StrEnum):
+    """The two sides that the gateway serves, with the same order of checks, addresses, TLS and bounds."""
+
+    GUEST = "guest"
+    """Everything it wrote is scanned, it may set no header of the injector's, and it sees no credential of a server."""
+    HOST = "host"
+    """The host's own client: what it sends in headers that carry logins is its own business, a header that the
+    injector sets is replaced, and it sees every header. Injected secrets are redacted from its responses too."""
+
+
+class WaitTimeouts(NamedTuple):
+    """Limits of every single wait, in seconds, as HTTP clients have them; None for none."""
+
+    connect: float | None = None
+    read: float | None = None
+    write: float | None = None
+    pool: float | None = None
+
+
+UNLIMITED_WAITS = WaitTimeouts()
+
+
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """A request as a guest wrote it."""
+    """A request as its sender wrote it."""
 
     method: str
     url: str
     headers: tuple[tuple[str, str], ...] = ()
     body: bytes | None = None
     timeout_seconds: float | None = None
+    """For the whole exchange; the grant's is the longest."""
+    wait_timeouts: WaitTimeouts = UNLIMITED_WAITS
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import socket
 import ssl
 from ipaddress import ip_address
 
-from wasmrt.egress._budget import ExchangeBudget
+from wasmrt.egress._budget import ExchangeBudget, Wait
 from wasmrt.egress._failure import FailureKind
 
 _READ_BYTES = 64 * 1024
@@ -37,6 +37,7 @@ class BoundedSocket:
 
     def receive(self, budget: ExchangeBudget, at_most: int = _READ_BYTES) -> bytes:
         """Return the bytes that have come in, or none at the end. Raises OSError where the connection broke."""
+        budget.begin(Wait.READ)
         while True:
             self._set_timeout(budget.wait_seconds())
             try:
@@ -49,6 +50,7 @@ class BoundedSocket:
     def send(self, data: bytes, budget: ExchangeBudget) -> None:
         """Send all of it. Raises OSError where the connection broke."""
         rest = memoryview(data)
+        budget.begin(Wait.WRITE)
         while rest:
             self._set_timeout(budget.wait_seconds())
             try:
@@ -56,6 +58,7 @@ class BoundedSocket:
             except TimeoutError:
                 continue
             budget.charge_sent(count)
+            budget.begin(Wait.WRITE)
             rest = rest[count:]
 
     def is_readable(self) -> bool:
@@ -89,6 +92,7 @@ def dial(
     """
     family = socket.AF_INET6 if ip_address(address).version == 6 else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    budget.begin(Wait.CONNECT)
     try:
         try:
             _connect(sock, address, port, budget, limit_seconds)
@@ -123,6 +127,7 @@ def _connect(sock: socket.socket, address: str, port: int, budget: ExchangeBudge
 
 def _handshake(sock: socket.socket, tls: ssl.SSLContext, host: str, budget: ExchangeBudget) -> ssl.SSLSocket:
     wrapped: ssl.SSLSocket | None = None
+    budget.begin(Wait.CONNECT)
     try:
         wrapped = tls.wrap_socket(sock, server_hostname=host, do_handshake_on_connect=False)
         while True:
