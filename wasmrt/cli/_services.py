@@ -1,4 +1,4 @@
-"""The secrets, the network and the call of commands that are not a tool's run."""
+"""The secrets store, the gateway and the call of commands that run no tool."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from wasmrt.errors import ConfigurationError
 if TYPE_CHECKING:
     from wasmrt.capabilities import AuthSection, Capabilities
     from wasmrt.cli._tools import FoundTool
-    from wasmrt.context import CallContext
-    from wasmrt.egress import EgressGateway
+    from wasmrt.egress import EgressGateway, HostCall
     from wasmrt.secrets import SecretsStore
 
 
 def store() -> SecretsStore:
-    """The secrets store of this installation."""
+    """Return the secrets store of this installation."""
     from wasmrt.places import find_places
     from wasmrt.secrets import open_store
 
@@ -23,7 +22,7 @@ def store() -> SecretsStore:
 
 
 def open_gateway() -> EgressGateway:
-    """A way out, with what the operator's configuration file says about the network."""
+    """Return a gateway with the network settings of the operator's configuration file."""
     from wasmrt.config_file import read_config_file
     from wasmrt.egress import EgressGateway
     from wasmrt.places import find_places
@@ -34,10 +33,10 @@ def open_gateway() -> EgressGateway:
 
 
 def auth_section(found: FoundTool, *, hint: str) -> AuthSection:
-    """Return what a tool's sidecar says about getting its credential; `hint` is the step where it says nothing.
+    """Return the auth section of a tool's capability file; `hint` is the next step where there is none.
 
     Raises:
-        ConfigurationError: it says nothing.
+        ConfigurationError: there is none.
     """
     from wasmrt.capabilities.file import parse
 
@@ -52,15 +51,11 @@ def auth_section(found: FoundTool, *, hint: str) -> AuthSection:
     return auth
 
 
-def call_for(tool: str, user: str, grant: Capabilities, gateway: EgressGateway, secrets: SecretsStore) -> CallContext:
-    """A call without a guest, under the tool's own grant: what passes here passes for the tool as well."""
-    from wasmrt.context import CallContext, Services
-    from wasmrt.guest.engine import make_kernel
+def call_for(tool: str, user: str, grant: Capabilities, gateway: EgressGateway, secrets: SecretsStore) -> HostCall:
+    """Return a call without a guest, under the tool's own grant: what passes here passes for the tool as well."""
+    from wasmrt.egress import HostCall, WatchedSecrets
     from wasmrt.leaks import LeakDetector
-    from wasmrt.limits import ResourceLimits
     from wasmrt.oauth import Renewals, token_renewer
 
-    detector = LeakDetector(kernel=make_kernel)
-    services = Services(detector, http=gateway, secrets_of=Renewals(secrets, token_renewer(lambda: gateway)).of)
-    limits = grant.limits.over(ResourceLimits())
-    return CallContext(call_id="cli", tool=tool, user=user, limits=limits, grant=grant, services=services)
+    view = Renewals(secrets, token_renewer(lambda: gateway)).of(user)
+    return HostCall(tool, user, grant, view, WatchedSecrets(LeakDetector()))

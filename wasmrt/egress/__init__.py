@@ -10,6 +10,7 @@ from wasmrt.egress._budget import ExchangeBudget
 from wasmrt.egress._config import NetworkConfig
 from wasmrt.egress._failure import FailureKind, HttpFailure
 from wasmrt.egress._gateway import EgressGateway
+from wasmrt.egress._host import HostCall
 from wasmrt.egress._injector import Credential, CredentialInjector, Injected
 from wasmrt.egress._model import EgressCall, Face, HttpRequest, HttpResponse, SecretsView, SecretValue, WaitTimeouts
 from wasmrt.egress._resolver import ResolveError, Resolver, SystemResolver
@@ -26,6 +27,7 @@ __all__ = [
     "ExchangeBudget",
     "Face",
     "FailureKind",
+    "HostCall",
     "HttpFailure",
     "HttpRequest",
     "HttpResponse",

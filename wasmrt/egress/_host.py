@@ -21,20 +21,20 @@ OnDecision = Callable[[Decision], object]
 
 @dataclass(slots=True)
 class HostCall:
-    """One request of the host's own client, as `EgressCall` has it: no deadline and no budget but the capability's."""
+    """An `EgressCall` that belongs to no guest: no deadline and no budget but those of the capability."""
 
     tool: str
     user: str
     grant: Capabilities
     secrets: SecretsView | None
     watched: WatchedSecrets
-    on_decision: OnDecision | None
+    on_decision: OnDecision | None = None
     cancelled: threading.Event = field(default_factory=threading.Event)
     deadline: float = float("inf")
 
     @property
     def scanner(self) -> LeakScanner:
-        """Finds formats in what is sent; in what comes back it replaces injected secrets alone."""
+        """That of `watched`."""
         return self.watched.scanner
 
     def watch(self, name: str, value: str) -> None:
