@@ -17,3 +17,7 @@ test *args:
 
 bench *args:
     python -m benches --write {{args}}
+
+# 20,000 generated and mutated components through install and prepare: about ten minutes
+fuzz *args:
+    python tools/fuzz.py {{args}}

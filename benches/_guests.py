@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.guests.build import Missing, build
+from tests.guests.build import ROOT, Missing, build
+from wasmrt.authoring import find_wasm_tools
 
 PROVIDER = "wasmrt:tool/provider@0.1.0"
 AGENT = "near:agent/tool@0.3.0"
@@ -54,6 +55,18 @@ def guests() -> tuple[list[Guest], list[str]]:
         else:
             found.append(Guest(key, title, _kept(made), AGENT, "", {"message": "hi"}))
     return found, skipped
+
+
+def near_agent_component(text: str) -> bytes:
+    """Return a component of near:agent@0.3.0 whose core module is WebAssembly text."""
+    wit = ROOT / "wit" / "near-agent" / "0.3.0"
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "core.wat").write_text(text)
+        wasm_tools = find_wasm_tools()
+        wasm_tools.run("component", "embed", wit, "core.wat", "-o", "embedded.wasm", cwd=folder)
+        wasm_tools.run("component", "new", "embedded.wasm", "-o", "component.wasm", cwd=folder)
+        return (folder / "component.wasm").read_bytes()
 
 
 def _kept(built: Path) -> Path:

@@ -13,7 +13,6 @@ import cProfile
 import pstats
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -38,7 +37,6 @@ from benches._measure import (
     shown,
     together,
 )
-from wasmrt import PreparedTool
 
 LONG_RUN = 20_000
 _BLOCK = 1_000
@@ -47,7 +45,6 @@ _MEMORY_CALLS = 300
 _LARGE_BYTES = 10_000_000
 _ALLOCATORS = ("pooling", "warm-pooling", "on-demand")
 FLOOR, WARM_FLOOR = "C, pooling", "C, warm-pooling"
-_SPARES = 4
 Times = dict[str, list[int]]
 
 
@@ -71,8 +68,6 @@ def measure(quick: bool) -> Report:
                     _profile(report, here, 500 if quick else 5_000)
                     report.bars = [(name, median(taken) / 1e3) for name, taken in times.items()]
                     _long_run(report, floors, here, LONG_RUN // 5 if quick else LONG_RUN)
-                if guest.key != "rust-json":
-                    _spare(report, guest, floors, 200 if quick else 2_000)
                 if guest.key.startswith("rust"):
                     _held(report, guest, times)
                     _rates(report, guest, floors, here, 5 if quick else 15)
@@ -187,38 +182,6 @@ def _long_run(report: Report, floors: list[ways.Floor], here: list[ways.Here], c
 
 def _spread(times: list[int]) -> float:
     return percentile(times, 99) / median(times)
-
-
-def _spare(report: Report, guest: Guest, floors: list[ways.Floor], calls: int) -> None:
-    """p50 with a spare instance over C: calls in short rows, between which the spares are made again."""
-    if not floors:
-        return
-    with ways.runtime(spare_instances=_SPARES) as runtime, ways.runtime() as without:
-        tools = [one.prepare(guest.key, guest.path.read_bytes(), ways.grant()) for one in (runtime, without)]
-        spare, usual = ways.whole(tools[0], guest, name="with a spare"), ways.whole(tools[1], guest)
-        times: Times = {floors[0].name: [], usual.name: [], spare.name: []}
-        for way in (floors[0], usual, spare):
-            way.times(20)
-        for _ in range(calls // _SPARES):
-            for way in (floors[0], usual):
-                times[way.name] += way.times(_SPARES)
-            _until_ready(tools[0])
-            times[spare.name] += spare.times(_SPARES)
-    seen, low = ratio(times[spare.name], times[floors[0].name])
-    target = 1.2 if guest.key == "rust-echo" else None
-    report.lines.append(
-        Line(f"{guest.title}, p50 whole with a spare instance, over the C floor", seen, target, low=low)
-    )
-    seen, low = ratio(times[spare.name], times[usual.name])
-    report.lines.append(Line(f"{guest.title}, whole with a spare instance, over the same without", seen, low=low))
-
-
-def _until_ready(tool: PreparedTool) -> None:
-    ends_at = time.monotonic() + 5
-    while tool.ready_spares < _SPARES:
-        time.sleep(0.0005)
-        if time.monotonic() > ends_at:
-            raise RuntimeError(f"{tool.name} gets no spares")
 
 
 def _held(report: Report, guest: Guest, times: Times) -> None:

@@ -14,11 +14,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from benches._guests import guests
+from benches._guests import guests, near_agent_component
 from benches._measure import Line, Report, Table, median, percentile, run, shown
 from tests.guests.build import ROOT
 from wasmrt import WasmRuntimeConfig, WasmToolRuntime
-from wasmrt.componentizer import componentize
 from wasmrt.guest.engine import wat2wasm
 
 WANTED_BYTES = 600_000
@@ -80,9 +79,7 @@ def made_up() -> bytes:
     one = len(wat2wasm(f"(module (memory 1) {_function(0)})")) - len(wat2wasm("(module (memory 1))"))
     functions = [_function(number) for number in range(WANTED_BYTES // one)]
     last = text.rindex(")")
-    core = wat2wasm(text[:last] + "\n".join(functions) + ")")
-    world = (ROOT / "wit" / "near-agent" / "0.3.0" / "tool.wit").read_text()
-    return componentize(core, world, assemble=wat2wasm)
+    return near_agent_component(text[:last] + "\n".join(functions) + ")")
 
 
 def _function(number: int) -> str:

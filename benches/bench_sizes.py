@@ -15,12 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from benches import _ways as ways
-from benches._guests import AGENT
+from benches._guests import AGENT, near_agent_component
 from benches._measure import Line, Report, Table, in_turn, median, ratio, run, shown
 from wasmrt import PreparedTool, WasmToolRuntime
-from wasmrt.componentizer import componentize
 from wasmrt.egress import NetworkConfig
-from wasmrt.guest.engine import wat2wasm
 from wasmrt.testing import FakeResolver
 
 KIB, MIB = 1024, 1024 * 1024
@@ -54,9 +52,7 @@ def measure(quick: bool) -> Report:
 
 def make_component() -> bytes:
     """The guest that moves bytes."""
-    core = wat2wasm(Path(__file__).with_name("sizes.wat").read_text())
-    world = (ROOT / "wit" / "near-agent" / "0.3.0" / "tool.wit").read_text()
-    return componentize(core, world, assemble=wat2wasm)
+    return near_agent_component(Path(__file__).with_name("sizes.wat").read_text())
 
 
 def _compare(

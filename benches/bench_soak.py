@@ -69,7 +69,7 @@ class Soak:
     """Honest calls on several threads; every tenth is an attack, now and then a slow one."""
 
     def __init__(self, runtime: WasmToolRuntime) -> None:
-        self._running = lambda: runtime.path.admission.running
+        self._running = lambda: runtime.pipeline.admission.running
         self._honest = runtime.prepare("honest", attacks.Attack(name="", about="", body=attacks.Body()).component())
         self._quick: list[PreparedTool] = []
         self._slow: list[PreparedTool] = []

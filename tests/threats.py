@@ -157,7 +157,7 @@ THREATS = (
     Threat(
         threat="a guest asleep inside a host call, where neither fuel nor epochs reach it",
         source=HOSTILE,
-        tests=(_LIMITS + "test_sixty_four_sleepers_hold_up_nobody_else_and_all_end_at_their_deadlines",),
+        tests=(_LIMITS + "test_sixty_four_sleepers_hold_up_nobody_else",),
         attacks=("sleep-an-hour", "sleep-for-ever", "poll-an-hour", "poll-nothing"),
     ),
     Threat(

@@ -13,17 +13,18 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 sys.path.insert(0, str(ROOT))
 
-from wasmrt.componentizer import componentize, rust  # noqa: E402
-from wasmrt.guest.engine import wat2wasm  # noqa: E402
+from wasmrt.authoring import find_wasm_tools  # noqa: E402
 
 SHIPPED = ROOT / "wasmrt/_tools"
 MANIFEST = SHIPPED / "manifest.json"
 TOOLS = ("echo", "json", "time")
+TARGET = "wasm32-unknown-unknown"
 
 
 def sources(tool: str) -> list[Path]:
@@ -60,16 +61,18 @@ def _reason(tool: str, entry: dict[str, str] | None) -> str | None:
     return None
 
 
-def build(tool: str, toolchain: rust.RustWasm) -> bytes:
+def build(tool: str) -> bytes:
     """Compile one tool by itself: built together, cargo would give all of them each other's features."""
     target = Path(os.environ.get("CARGO_TARGET_DIR", HERE / "target"))
-    command = ["cargo", "build", "--locked", "--release", "--target", rust.TARGET, "-p", tool]
+    command = ["cargo", "build", "--locked", "--release", "--target", TARGET, "-p", tool]
     # The encoded form allows spaces in paths.
     flags = "\x1f".join([*_remaps(), "-Clink-arg=-zstack-size=131072"])
-    env = os.environ | toolchain.env | {"CARGO_TARGET_DIR": str(target), "CARGO_ENCODED_RUSTFLAGS": flags}
+    env = os.environ | {"CARGO_TARGET_DIR": str(target), "CARGO_ENCODED_RUSTFLAGS": flags}
     subprocess.run(command, cwd=HERE, env=env, check=True)
-    core = (target / rust.TARGET / f"release/{tool}.wasm").read_bytes()
-    return componentize(core, (ROOT / "wit/wasmrt-tool/tool.wit").read_text(), assemble=wat2wasm)
+    core = target / TARGET / f"release/{tool}.wasm"
+    with TemporaryDirectory() as folder:  # wit-bindgen has embedded the world
+        find_wasm_tools().run("component", "new", core, "-o", "tool.wasm", cwd=Path(folder))
+        return Path(folder, "tool.wasm").read_bytes()
 
 
 def _remaps() -> list[str]:
@@ -77,8 +80,7 @@ def _remaps() -> list[str]:
     home = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
     subprocess.run(["cargo", "fetch", "--locked"], cwd=HERE, check=True)
     indexes = sorted((home / "registry/src").iterdir())
-    places = {str(ROOT): "wasmrt", str(rust.cache_dir()): "toolchain"}
-    places |= {str(place): "crates" for place in indexes}
+    places = {str(ROOT): "wasmrt"} | {str(place): "crates" for place in indexes}
     return [f"--remap-path-prefix={place}={name}" for place, name in places.items()]
 
 
@@ -104,9 +106,8 @@ def main(arguments: list[str]) -> int:
     if unknown:
         print(f"no such tool: {', '.join(sorted(unknown))}; there are {', '.join(TOOLS)}", file=sys.stderr)
         return 2
-    toolchain = rust.find(prepare=True)
     for tool in arguments or out_of_date:
-        component = build(tool, toolchain)
+        component = build(tool)
         _ship(tool, component)
         print(f"{tool}: {len(component)} bytes")
     return 0

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         ToolLimits,
         WorkspaceCapability,
     )
+    from wasmrt.component import ToolSpec
     from wasmrt.config import WasmRuntimeConfig
     from wasmrt.egress import CredentialInjector, NetworkConfig
     from wasmrt.egress.transports import AsyncGuardedTransport, GuardedTransport
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
         WasmrtError,
     )
     from wasmrt.guest.engine import OptLevel
-    from wasmrt.guest.worlds import ToolSpec
     from wasmrt.leaks import LeakDetector, LeakMatch, LeakReport
     from wasmrt.limits import FuelConfig, ResourceLimits
     from wasmrt.model import Decision, LogEntry, LogLevel, Reason, ToolOutput, Usage
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from wasmrt.tool import PreparedTool
 
 _HOMES = {
-    "guest.worlds": ("ToolSpec",),
+    "component": ("ToolSpec",),
     "capabilities": (
         "AllowlistValidator",
         "Capabilities",

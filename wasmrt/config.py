@@ -1,4 +1,4 @@
-"""What an operator decides about a runtime. A sidecar can set none of this."""
+"""An operator's settings of a runtime. A capability file can set none of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from wasmrt.call import AuditSink
 from wasmrt.errors import ConfigurationError
 from wasmrt.guest.engine import OptLevel
-from wasmrt.limits import MAX_SPARE_INSTANCES, FuelConfig, ResourceLimits
+from wasmrt.limits import FuelConfig, ResourceLimits
 
 if TYPE_CHECKING:
     from wasmrt.capabilities import RateLimitConfig
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WasmRuntimeConfig:
-    """How a `WasmToolRuntime` compiles, bounds and connects the tools it runs.
+    """Settings with which a `WasmToolRuntime` compiles, bounds and connects the tools it runs.
 
     Raises:
         ConfigurationError: a number is out of its range.
@@ -36,13 +36,10 @@ class WasmRuntimeConfig:
     max_concurrent_calls: int = 64
     """Of one user; all users together may have four times as many."""
     max_concurrent_compiles: int = 2
-    spare_instances: int = 0
-    """How many stores to keep instantiated ahead of the calls of each tool in use: its caller waits for less, and a
-    thread of the runtime does more. Each is used once; all together are bounded in number, memory and age."""
     network: NetworkConfig | None = None
     """None for public addresses only, resolved by the system."""
     secrets: SecretsStore | None = None
-    """Where credentials come from; None for a runtime that holds none."""
+    """The store of credentials; None for a runtime that holds none."""
     workspace: Path | None = None
     """The folder that granted workspace prefixes are below."""
     call_rate_limit: RateLimitConfig | None = None
@@ -59,9 +56,6 @@ class WasmRuntimeConfig:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise ConfigurationError(f"{name} must be a positive whole number, not {value!r}")
-        spare = self.spare_instances
-        if not isinstance(spare, int) or isinstance(spare, bool) or not 0 <= spare <= MAX_SPARE_INSTANCES:
-            raise ConfigurationError(f"spare_instances must be 0 to {MAX_SPARE_INSTANCES}, not {spare!r}")
 
     @classmethod
     def for_testing(cls) -> WasmRuntimeConfig:

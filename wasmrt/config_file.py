@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from wasmrt.egress import NetworkConfig, Resolver, SystemResolver
 from wasmrt.errors import ConfigFileError, ConfigurationError
+from wasmrt.files import Unfit, UnfitFileError, read_file
 from wasmrt.limits import MAX_CONFIG_FILE_BYTES
 from wasmrt.url import AddressClass, InvalidUrlError, classify_address, parse_url
 
@@ -48,18 +49,19 @@ def read_config_file(path: Path) -> OperatorConfig:
             with every mistake of the file, once it is TOML.
     """
     try:
-        with path.open("rb") as file:
-            text = file.read(MAX_CONFIG_FILE_BYTES + 1)
+        text = read_file(path, max_bytes=MAX_CONFIG_FILE_BYTES, follow_link=True)
     except FileNotFoundError:
         return OperatorConfig(NetworkConfig())
-    except OSError as error:
-        raise ConfigFileError(str(path), f"it cannot be read ({error.strerror})", hint="check who owns it") from error
-    if len(text) > MAX_CONFIG_FILE_BYTES:
+    except UnfitFileError as error:
+        if error.reason is not Unfit.TOO_LARGE:
+            raise ConfigFileError(str(path), f"it {error.reason}", hint="write a plain file") from None
         raise ConfigFileError(
             str(path),
             f"it has more than {MAX_CONFIG_FILE_BYTES} bytes",
             hint=f"keep the [{_SECTION}] section and little else",
-        )
+        ) from None
+    except OSError as error:
+        raise ConfigFileError(str(path), f"it cannot be read ({error.strerror})", hint="check who owns it") from error
     problems = _Problems()
     values = _values(_section(_parsed(path, text), problems), path.parent, problems)
     problems.check(path)

@@ -71,7 +71,7 @@ class RefusedFileError(ConfigurationError):
     """A file was refused; `problems` lists every mistake as `(place in the file, sentence)`."""
 
     file = "the file"
-    """What it is called where its mistakes are listed."""
+    """Its name where its mistakes are listed."""
 
     def __init__(self, message: str, *, problems: tuple[tuple[str, str], ...] = (), hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -165,7 +165,7 @@ class SourceError(InstallError):
 
 
 class GrantRequiredError(InstallError):
-    """What the tool asks for differs from what was granted; a person has to decide."""
+    """The tool asks for something else than was granted; a person has to decide."""
 
     code = "grant-required"
 
@@ -226,7 +226,7 @@ class InternalError(WasmrtError):
 
 
 class ToolErrorKind(StrEnum):
-    """How a call failed, in the words an agent already knows."""
+    """Kinds of failed calls, in the words an agent already knows."""
 
     INVALID_PARAMETERS = "invalid-parameters"
     EXECUTION_FAILED = "execution-failed"

@@ -1,6 +1,6 @@
 """Every bound a call runs under, in one place, with units in the names.
 
-Nothing here decides anything; the rooms that enforce a bound import it from here, so that a reader finds
+Nothing here decides anything; the packages that enforce a bound import it from here, so that a reader finds
 all of them on one page.
 """
 
@@ -17,7 +17,7 @@ MIB = 1024 * KIB
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceLimits:
-    """What one call of one tool may use.
+    """Limits of one call of one tool.
 
     The defaults fit every guest language that was measured: a Python guest needs 12.4 MiB of memory,
     38 core instances and 5,700 table elements, a JavaScript one 7,700 table elements.
@@ -49,17 +49,11 @@ class ResourceLimits:
 
 
 class FuelConfig(NamedTuple):
-    """Whether fuel is metered at all, and the default budget of a call where a tool has none of its own."""
+    """Metering of fuel, and the budget of a call where a tool has none of its own."""
 
     enabled: bool = True
     limit: int | None = None
 
-
-# Spare instances, of all tools of a runtime together.
-MAX_SPARE_INSTANCES = 32
-MAX_SPARE_BYTES = 512 * MIB
-MAX_SPARE_SECONDS = 10.0
-MAX_RETIRED_STORES = 16
 
 # Per call: what a guest may ask of the host.
 MAX_HTTP_REQUESTS = 50
@@ -167,4 +161,7 @@ MAX_BUILD_OUTPUT_BYTES = 64 * KIB
 MAX_BUILD_LOG_BYTES = 64 * MIB
 BUILD_STEP_SECONDS = 900.0
 PROBE_SECONDS = 30.0
+WASM_TOOLS_SECONDS = 60.0
+WASM_TOOLS_MEMORY_BYTES = 4096 * MIB
+MAX_WASM_TOOLS_OUTPUT_BYTES = 256 * MIB
 WATCH_SECONDS = 0.5

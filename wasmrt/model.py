@@ -1,10 +1,9 @@
-"""The values that pass between rooms: frozen, plain, without behaviour beyond their own rendering.
-
-Named tuples: every call makes some, and a dataclass takes seven times as long to define at every start.
-"""
+"""The values that pass between packages: frozen, plain, without behaviour beyond their own rendering."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Reason(StrEnum):
-    """Why a decision came out as it did. A closed set: a denial never invents a word of its own."""
+    """The reason of a decision. A closed set: a denial never invents a word of its own."""
 
     ALLOWED = "allowed"
     # nothing was granted at all
@@ -56,35 +55,129 @@ class Reason(StrEnum):
     SOCKETS_DENIED = "sockets-denied"
 
 
-class Decision(NamedTuple):
-    """One check of one power: what was decided, by which rule, and the line that would change it."""
+class GrantList(StrEnum):
+    """The lists of a capability file that can take one more entry."""
 
+    HTTP = "http.allowlist"
+    WORKSPACE = "workspace.allowed_prefixes"
+    SECRETS = "secrets.allowed_names"
+    TOOLS = "tool_invoke.aliases"
+
+
+class Addition(NamedTuple):
+    """An entry for a capability file that would allow what was refused, and no more than that needs.
+
+    `Capabilities.with_addition` applies it.
+    """
+
+    to: GrantList
+    entry: str
+    """The entry as JSON text: an object for `http.allowlist` and `tool_invoke.aliases`, else a text."""
+    new_section: bool = False
+    """True where the file lacks the whole section."""
+
+    @property
+    def hint(self) -> str:
+        """The line to add, in words."""
+        section, _, name = self.to.partition(".")
+        is_map = self.to is GrantList.TOOLS
+        if self.to is GrantList.WORKSPACE and self.entry == '""':
+            return f'add "{section}": true'
+        if self.new_section:
+            return f'add "{section}": {{"{name}": {self.entry if is_map else f"[{self.entry}]"}}}'
+        return f"add to {self.to}: {self.entry[1:-1] if is_map else self.entry}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the addition as JSON data."""
+        return {"kind": "addition", "to": str(self.to), "entry": json.loads(self.entry)}
+
+
+class Step(NamedTuple):
+    """Something that a person or the tool's author does about a refusal: a sentence, or a command to run."""
+
+    text: str
+
+    @property
+    def hint(self) -> str:
+        """The step in words."""
+        return self.text
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the step as JSON data."""
+        return {"kind": "step", "step": self.text}
+
+
+Suggestion = Addition | Step
+
+
+class _Decided(NamedTuple):
     allowed: bool
     reason: Reason
     rule: str
     """The rule that decided, in words or as the JSON path of the grant's entry."""
-    hint: str | None = None
-    """For a denial: the line to add to the capability file, or the step to take."""
-    capability: str = ""
+    suggestion: Suggestion | None
+    """For a denial: the entry that would allow it, or the step to take."""
+    capability: str
     """`http`, `workspace`, `secrets`, `tool_invoke`, ..."""
-    subject: str = ""
-    """What was asked for, cut and free of secrets: `GET https://api.example.com/v1/`."""
+    subject: str
+    """The use that was decided, cut and free of secrets: `GET https://api.example.com/v1/`."""
+
+
+class Decision(_Decided):
+    """One check of one capability: the outcome, the rule that decided it, and the suggestion that would change it.
+
+    A `hint` that is only a text is the suggestion to take that step.
+    """
+
+    __slots__ = ()
+
+    def __new__(
+        cls,
+        allowed: bool,
+        reason: Reason,
+        rule: str,
+        hint: str | Suggestion | None = None,
+        capability: str = "",
+        subject: str = "",
+    ) -> Decision:
+        suggestion = Step(hint) if isinstance(hint, str) else hint
+        return super().__new__(cls, allowed, reason, rule, suggestion, capability, subject)
 
     def __bool__(self) -> bool:
         return self.allowed
 
+    @property
+    def hint(self) -> str | None:
+        """The suggestion in words."""
+        return None if self.suggestion is None else self.suggestion.hint
+
+    def redacted(self, redact: Callable[[str], str]) -> Decision:
+        """Return the decision with `redact` applied to every text of it.
+
+        SECURITY: an entry that holds something to redact is no longer an entry: applied, it would not be what was
+        asked for. Its words stay, as a step.
+        """
+        suggestion = self.suggestion
+        if suggestion is not None and (hint := redact(suggestion.hint)) != suggestion.hint:
+            suggestion = Step(hint)
+        return self._replace(rule=redact(self.rule), suggestion=suggestion, subject=redact(self.subject))
+
     def as_dict(self) -> dict[str, Any]:
+        """Return the decision as JSON data."""
         return {
             "allowed": self.allowed,
             "reason": str(self.reason),
             "rule": self.rule,
             "hint": self.hint,
+            "suggestion": None if self.suggestion is None else self.suggestion.as_dict(),
             "capability": self.capability,
             "subject": self.subject,
         }
 
 
 class LogLevel(StrEnum):
+    """Severity of a guest's log line."""
+
     TRACE = "trace"
     DEBUG = "debug"
     INFO = "info"
@@ -93,6 +186,8 @@ class LogLevel(StrEnum):
 
 
 class LogEntry(NamedTuple):
+    """A line that a guest logged."""
+
     level: LogLevel
     message: str
     timestamp_ms: int
@@ -100,13 +195,11 @@ class LogEntry(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """What one call used until it ended, well or badly."""
+    """Resources that one call used until it ended, well or badly."""
 
     fuel: int = 0
     wall_seconds: float = 0.0
     """To the microsecond."""
-    peak_memory_bytes: int | None = None
-    """None where the engine does not tell."""
     params_bytes: int = 0
     output_bytes: int = 0
     host_calls: int = 0
@@ -118,6 +211,7 @@ class Usage(NamedTuple):
     log_entries_dropped: int = 0
 
     def as_dict(self) -> dict[str, Any]:
+        """Return every count under its name."""
         return self._asdict()
 
 
@@ -125,7 +219,7 @@ NOTHING_USED = Usage()
 
 
 class ToolOutput(NamedTuple):
-    """What a call answered.
+    """The answer of a call.
 
     `result` is the JSON value, scanned; `raw` the guest's own text, scanned but uncut; `duration` is in seconds.
     """
@@ -140,6 +234,7 @@ class ToolOutput(NamedTuple):
     call_id: str = ""
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the output as JSON data."""
         return {
             "result": self.result,
             "cost": None if self.cost is None else str(self.cost),

@@ -1,4 +1,4 @@
-"""Where an installation keeps its things: per-user folders, or everything under WASMRT_HOME."""
+"""Application directories: per-user folders, or everything under WASMRT_HOME."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def find_places(environ: Mapping[str, str] | None = None) -> Places:
                 f"{HOME_VARIABLE} must be an absolute path", hint=f"export {HOME_VARIABLE}=$PWD/the-folder"
             )
         return Places(root / "data", root / "cache")
-    import platformdirs  # costs more than the rest of this room, and WASMRT_HOME does without
+    import platformdirs  # costs more than the rest of this module, and WASMRT_HOME does without
 
     return Places(
         platformdirs.user_data_path("wasmrt", appauthor=False), platformdirs.user_cache_path("wasmrt", appauthor=False)

@@ -73,7 +73,10 @@ class ToolRegistry:
         return tool
 
     def __contains__(self, name: object) -> bool:
-        return name in self._tools
+        if not isinstance(name, str):
+            return False
+        with self._lock:
+            return any(_folded(taken) == _folded(name) for taken in self._tools)
 
     def __iter__(self) -> Iterator[PreparedTool]:
         with self._lock:

@@ -1,4 +1,4 @@
-"""WasmToolRuntime: puts the rooms together, decides nothing."""
+"""WasmToolRuntime: puts the packages together, decides nothing."""
 
 from __future__ import annotations
 
@@ -6,48 +6,53 @@ import os
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from blake3 import blake3
 
 from wasmrt.call import (
     Admission,
-    Apart,
-    Asked,
+    AuditFile,
     AuditRecord,
-    CallPath,
+    Backends,
+    Call,
+    CallPipeline,
+    CallTarget,
+    DetachedRunner,
     Invoker,
-    Spares,
-    fits_the_pool,
-    make_program,
 )
 from wasmrt.capabilities import Capabilities
-from wasmrt.component import ComponentType, check_header
+from wasmrt.component import check_header
 from wasmrt.config import WasmRuntimeConfig
-from wasmrt.context import LogicalClock, Services
 from wasmrt.errors import InvalidNameError, NotInstalledError, RuntimeClosedError, SourceError
-from wasmrt.guest.engine import Compiler, DiskCache, EngineConfig, HostInterface, best_allocator, make_kernel
+from wasmrt.guest.clock import LogicalClock, SystemClock
+from wasmrt.guest.component import LinkedComponent, fits_the_pool
+from wasmrt.guest.engine import (
+    Compiler,
+    DiskCache,
+    EngineConfig,
+    best_allocator,
+    make_kernel,
+)
+from wasmrt.install import Catalog, granted_to
 from wasmrt.leaks import LeakDetector
 from wasmrt.limits import COMPONENT_MAX_BYTES, ResourceLimits
 from wasmrt.model import ToolOutput
 from wasmrt.places import find_places
+from wasmrt.rates import RateLimiter
 from wasmrt.tool import PreparedTool
 
 if TYPE_CHECKING:
     import asyncio
     from concurrent.futures import ThreadPoolExecutor
 
-    from wasmrt.call import AuditFile
-    from wasmrt.egress import SecretsView
-    from wasmrt.oauth import Renewals
-    from wasmrt.rates import RateLimiter
+    from wasmrt.backends import BackendFactory
 
 MAX_NAME_LENGTH = 64
 CLOSE_SECONDS = 5.0
-"""How long `close` waits for calls that it has ended; guests stop within a tick, a name lookup may take longer."""
+"""Seconds that `close` waits for calls it has ended; guests stop within a tick, a name lookup may take longer."""
 
 
 class WasmToolRuntime:
@@ -61,21 +66,19 @@ class WasmToolRuntime:
         self._compiler = _compiler(self.config)
         self._compiling = threading.BoundedSemaphore(self.config.max_concurrent_compiles)
         self._detector = LeakDetector(kernel=make_kernel)
-        self._audit_file: AuditFile | None = None
-        self._rate_limiter: RateLimiter | None = None
-        self._renewals: Renewals | None = None
-        self.path = CallPath(
+        self._audit_file = AuditFile(self.config.audit) if isinstance(self.config.audit, Path) else None
+        self._rates = rates = RateLimiter(redis_url=self.config.rate_limit_storage)
+        self._factory: BackendFactory | None = None
+        self.pipeline = CallPipeline(
             admission=Admission(self.config.max_concurrent_calls),
-            apart=Apart(),
+            detached=DetachedRunner(),
+            rates=rates,
+            clock=LogicalClock if self.config.deterministic else SystemClock,
             audit=self._audit(),
-            rates=self._rates,
             rate=self.config.call_rate_limit,
-            spares=Spares(self.config.spare_instances) if self.config.spare_instances else None,
-            **({"clock": LogicalClock} if self.config.deterministic else {}),
         )
-        self._invoker = Invoker(self._run_by_name, self._rates)
+        self._invoker = Invoker(self._run_by_name, rates)
         self._prepared: dict[str, PreparedTool] = {}
-        self._door: Any = None
         self._executor: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
         self._process = os.getpid()
@@ -108,21 +111,10 @@ class WasmToolRuntime:
         digest = blake3(data).hexdigest()
         with self._compiling:
             compiled = self._compiler.compile(data, digest, pooled=fits_the_pool(chosen))
-        program = make_program(
-            name,
-            digest,
-            compiled,
-            data,
-            _host_interfaces(compiled.type),
-            chosen,
-            metered=self.config.fuel_config.enabled,
-        )
-        tool = PreparedTool(self, program, grant, self._services(grant), len(data))
+        linked = LinkedComponent(name, compiled, data, chosen, metered=self.config.fuel_config.enabled)
+        tool = PreparedTool(self, CallTarget(name, digest, linked, grant, self._backends(grant)), len(data))
         with self._lock:
-            before = self._prepared.get(name)
             self._prepared[name] = tool
-        if before is not None:
-            before.drop_spares()
         return tool
 
     def prepare_installed(self, name: str) -> PreparedTool:
@@ -135,8 +127,6 @@ class WasmToolRuntime:
         """
         places = find_places()
         if places.catalog.exists():
-            from wasmrt.install import Catalog, granted_to
-
             catalog = Catalog(places.data)
             if catalog.has(name):
                 version = catalog.get(name)
@@ -163,9 +153,7 @@ class WasmToolRuntime:
     def forget(self, name: str) -> None:
         """Let other tools no longer invoke `name`; whoever holds the PreparedTool can still call it."""
         with self._lock:
-            tool = self._prepared.pop(name, None)
-        if tool is not None:
-            tool.drop_spares()
+            self._prepared.pop(name, None)
 
     def close(self) -> None:
         """End every call with a typed error and let go of threads, connections and compiled code."""
@@ -174,15 +162,13 @@ class WasmToolRuntime:
                 return
             self.closed = True
             executor, self._executor = self._executor, None
-        self.path.admission.close()
-        self.path.admission.drained(CLOSE_SECONDS)
-        self.path.apart.close()
-        if self.path.spares is not None:
-            self.path.spares.close()
+        self.pipeline.admission.close()
+        self.pipeline.admission.drained(CLOSE_SECONDS)
+        self.pipeline.detached.close()
         if executor is not None:
             executor.shutdown(wait=True, cancel_futures=True)
-        if self._door is not None:
-            self._door.close()
+        if self._factory is not None:
+            self._factory.close()
         try:
             if self._audit_file is not None:
                 self._audit_file.close()
@@ -198,88 +184,42 @@ class WasmToolRuntime:
         self.close()
 
     def _audit(self) -> Callable[[AuditRecord], None] | None:
-        if isinstance(self.config.audit, Path):
-            from wasmrt.call import AuditFile
-
-            self._audit_file = AuditFile(self.config.audit)
+        sink = self.config.audit
+        if sink is None or isinstance(sink, Path):
             return self._audit_file
-        if (sink := self.config.audit) is None:
-            return None
         return lambda record: sink(record.as_dict())
 
     def _default_limits(self) -> ResourceLimits:
         fuel = self.config.fuel_config.limit
         return self.config.default_limits if fuel is None else replace(self.config.default_limits, fuel=fuel)
 
-    def _services(self, grant: Capabilities) -> Services:
-        workspace = None
-        if grant.workspace_read is not None and self.config.workspace is not None:
-            from wasmrt.workspace import WorkspaceReader
+    def _backends(self, grant: Capabilities) -> Backends:
+        if grant == Capabilities.none():
+            return Backends(self._detector)
+        from wasmrt.backends import BackendFactory  # see there
 
-            workspace = WorkspaceReader(self.config.workspace, grant.workspace_read.allowed_prefixes)
-        return Services(
-            self._detector,
-            http=None if grant.http is None else self._http_door(),
-            workspace=workspace,
-            secrets_of=self._secrets_of(grant),
-            tools=None if grant.tool_invoke is None else self._invoker,
-        )
-
-    def _secrets_of(self, grant: Capabilities) -> Callable[[str], SecretsView] | None:
-        store = self.config.secrets
-        if store is None:
-            return None
-        if grant.http is None:
-            from wasmrt.secrets import UserSecrets
-
-            return partial(UserSecrets, store)
         with self._lock:
-            if self._renewals is None:
-                from wasmrt.oauth import Renewals, token_renewer
+            if self._factory is None:
+                self._factory = BackendFactory(self.config, self._rates)
+        return self._factory.make(grant, self._detector, self._invoker)
 
-                self._renewals = Renewals(store, token_renewer(self._http_door))
-            return self._renewals.of
-
-    def _http_door(self) -> Any:
-        with self._lock:
-            if self._door is None:
-                from wasmrt.egress import EgressGateway, NetworkConfig
-
-                rates = self._new_rates()
-                self._door = EgressGateway(self.config.network or NetworkConfig(), rates=rates)
-            return self._door
-
-    def _rates(self) -> RateLimiter:
-        if self._rate_limiter is not None:  # every call asks
-            return self._rate_limiter
-        with self._lock:
-            return self._new_rates()
-
-    def _new_rates(self) -> RateLimiter:
-        if self._rate_limiter is None:
-            from wasmrt.rates import RateLimiter
-
-            self._rate_limiter = RateLimiter(redis_url=self.config.rate_limit_storage)
-        return self._rate_limiter
-
-    def _run_by_name(self, name: str, asked: Asked) -> ToolOutput | None:
+    def _run_by_name(self, name: str, params: str, caller: Call) -> ToolOutput | None:
         with self._lock:
             tool = self._prepared.get(name)
-        return None if tool is None else tool.run(asked)
+        return None if tool is None else tool.invoke(params, caller)
 
     def run_on_thread(self, work: Callable[[], ToolOutput]) -> asyncio.Future[ToolOutput]:
         """Have `work` run on the runtime's executor, as `aexecute` does."""
+        import asyncio  # a program that awaits has them loaded; for another they are a third of the start
+        from concurrent.futures import ThreadPoolExecutor
+
         with self._lock:
             self.check_open()
             if self._executor is None:
-                from concurrent.futures import ThreadPoolExecutor
-
                 self._executor = ThreadPoolExecutor(
                     self.config.max_concurrent_calls * 4, thread_name_prefix="wasmrt-call"
                 )
             executor = self._executor
-        import asyncio  # a program that awaits has it loaded; one that does not should not pay for it
-
         return asyncio.get_running_loop().run_in_executor(executor, work)
 
 
@@ -294,20 +234,6 @@ def _compiler(config: WasmRuntimeConfig) -> Compiler:
         places = find_places()
         disk = DiskCache(config.cache_dir or places.cache / "compiled", places.data / "cache.key")
     return Compiler(engine, keep=config.cache_compiled, disk=disk)
-
-
-def _host_interfaces(component: ComponentType) -> tuple[HostInterface, ...]:
-    """What the host offers to a component of this type; a room that it does not ask for is not even imported."""
-    offered: tuple[HostInterface, ...] = ()
-    if any(not wanted.name.startswith("wasi:") for wanted in component.imports):
-        from wasmrt.guest import worlds as host
-
-        offered += host.interfaces()
-    if any(wanted.name.startswith("wasi:") for wanted in component.imports):
-        from wasmrt.guest import wasi
-
-        offered += wasi.interfaces()
-    return offered
 
 
 def _check_name(name: str) -> None:

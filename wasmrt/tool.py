@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from wasmrt.call import Asked, Program, Progress, call
+from wasmrt.call import Call, CallPipeline, CallRequest, CallTarget, Progress, run_call
 from wasmrt.capabilities import Capabilities
-from wasmrt.component import ComponentType
-from wasmrt.context import CallContext, Services
+from wasmrt.component import ComponentType, ToolSpec
 from wasmrt.errors import NotInstalledError
-from wasmrt.guest.worlds import ToolSpec
 from wasmrt.limits import ResourceLimits
 from wasmrt.model import ToolOutput
+from wasmrt.schema import Provider, declared_name, render
 
 if TYPE_CHECKING:
-    from wasmrt.runtime import WasmToolRuntime
-    from wasmrt.schema import Provider
+    import asyncio
+
+
+class CallRunner(Protocol):
+    """A runtime, as its tools see it."""
+
+    @property
+    def pipeline(self) -> CallPipeline: ...
+
+    def check_open(self) -> None:
+        """Raise `RuntimeClosedError` where the runtime takes no more calls."""
+
+    def run_on_thread(self, work: Callable[[], ToolOutput]) -> asyncio.Future[ToolOutput]:
+        """Have `work` run on the runtime's executor."""
 
 
 class PreparedTool:
@@ -26,29 +38,24 @@ class PreparedTool:
     Most components hold one tool. Of one that holds several, `tools` lists them and `tool(name)` gives each.
     """
 
-    def __init__(
-        self,
-        runtime: WasmToolRuntime,
-        program: Program,
-        grant: Capabilities,
-        services: Services,
-        size_bytes: int,
-        spec: ToolSpec | None = None,
-    ) -> None:
-        self._runtime = runtime
-        self._program = program
-        self._services = services
-        self.capabilities = grant
+    def __init__(self, runner: CallRunner, target: CallTarget, size_bytes: int, spec: ToolSpec | None = None) -> None:
+        self._runner = runner
+        self._target = target
         self.size_bytes = size_bytes
-        specs = program.specs
+        specs = target.specs
         self._spec = spec or (next(iter(specs.values())) if len(specs) == 1 else None)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Its grant."""
+        return self._target.grant
 
     @property
     def name(self) -> str:
         """The name it was prepared under, and the tool's own where the component has several."""
-        if self._spec is None or len(self._program.specs) == 1:
-            return self._program.name
-        return f"{self._program.name}.{self._spec.name}"
+        if self._spec is None or len(self._target.specs) == 1:
+            return self._target.name
+        return f"{self._target.name}.{self._spec.name}"
 
     def __repr__(self) -> str:
         return f"<PreparedTool {self.name!r} of {self.world}, {self.digest[:12]}>"
@@ -56,7 +63,7 @@ class PreparedTool:
     @property
     def tools(self) -> tuple[ToolSpec, ...]:
         """Every tool of the component."""
-        return tuple(self._program.specs.values())
+        return tuple(self._target.specs.values())
 
     @property
     def description(self) -> str:
@@ -73,38 +80,36 @@ class PreparedTool:
         Raises:
             ConfigurationError: the provider is not known.
         """
-        from wasmrt.schema import declared_name, render
-
         return render(declared_name(self.name), self.description, self.schema, provider)
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What was wrong with the component's own description or schema, in sentences."""
+        """Mistakes in the component's own description or schema, in sentences."""
         return tuple(problem for spec in self.tools for problem in spec.problems)
 
     @property
     def describe_fuel(self) -> int:
-        """What starting it and asking what it does took; 0 where fuel is not metered."""
-        return self._program.describe_fuel
+        """Fuel that starting it and asking for its description took; 0 where fuel is not metered."""
+        return self._target.component.describe_fuel
 
     @property
     def digest(self) -> str:
         """BLAKE3 of the component's bytes, in hex."""
-        return self._program.digest
+        return self._target.digest
 
     @property
     def world(self) -> str:
         """The interface it is called through, such as `near:agent/tool@0.3.0`."""
-        return self._program.world.name
+        return self._target.component.world
 
     @property
     def limits(self) -> ResourceLimits:
-        return self._program.limits
+        return self._target.limits
 
     @property
     def type(self) -> ComponentType:
         """Imports and exports in the engine's own words."""
-        return self._program.linker.component.type
+        return self._target.component.type
 
     def tool(self, name: str) -> PreparedTool:
         """One tool of a component that holds several.
@@ -112,11 +117,11 @@ class PreparedTool:
         Raises:
             NotInstalledError: the component has no such tool.
         """
-        spec = self._program.specs.get(name)
+        spec = self._target.specs.get(name)
         if spec is None:
-            known = ", ".join(self._program.specs) or "none"
-            raise NotInstalledError(f"{self._program.name} has no tool {name!r}", hint=f"it has: {known}")
-        return PreparedTool(self._runtime, self._program, self.capabilities, self._services, self.size_bytes, spec)
+            known = ", ".join(self._target.specs) or "none"
+            raise NotInstalledError(f"{self._target.name} has no tool {name!r}", hint=f"it has: {known}")
+        return PreparedTool(self._runner, self._target, self.size_bytes, spec)
 
     def execute(
         self, params: Any, context: Any = None, user: str = "local", *, on_progress: Progress | None = None
@@ -130,7 +135,7 @@ class PreparedTool:
         Raises:
             ToolError: with kind, code, hint, usage, logs and decisions.
         """
-        return self.run(Asked(params, context, user, on_progress))
+        return self._run(CallRequest(self._tool, params, context, user, on_progress))
 
     async def aexecute(
         self, params: Any, context: Any = None, user: str = "local", *, on_progress: Progress | None = None
@@ -140,55 +145,57 @@ class PreparedTool:
         Raises:
             ToolError: as `execute`.
         """
-        import asyncio
+        import asyncio  # a program that awaits has it loaded; for another it is a third of the start
 
         opened = _Opened()
-        asked = Asked(params, context, user, on_progress, on_open=opened)
+        request = CallRequest(self._tool, params, context, user, on_progress, on_open=opened)
         try:
-            return await self._runtime.run_on_thread(partial(self.run, asked))
+            return await self._runner.run_on_thread(partial(self._run, request))
         except asyncio.CancelledError:
             opened.cancel()
             raise
 
+    def invoke(self, params: str, caller: Call) -> ToolOutput:
+        """Run the tool for another tool's call: under its own grant, within the caller's deadline and budgets.
+
+        Raises:
+            ToolError: as `execute`.
+        """
+        return self._run(CallRequest(self._tool, params, user=caller.user, parent=caller))
+
+    def _run(self, request: CallRequest) -> ToolOutput:
+        self._runner.check_open()
+        return run_call(self._runner.pipeline, self._target, request)
+
     @property
-    def ready_spares(self) -> int:
-        """How many instances wait for a call, where the runtime's `spare_instances` asks for any."""
-        return len(self._program.shelf.spares)
-
-    def drop_spares(self) -> None:
-        """Drop those that wait, and make no more: the tool is prepared anew, or gone."""
-        if self._runtime.path.spares is not None:
-            self._runtime.path.spares.forget(self._program)
-
-    def run(self, asked: Asked) -> ToolOutput:
-        self._runtime.check_open()
+    def _tool(self) -> str:
         if self._spec is None:
-            known = ", ".join(self._program.specs) or "none"
+            known = ", ".join(self._target.specs) or "none"
             raise NotInstalledError(
-                f"{self._program.name} holds several tools",
+                f"{self._target.name} holds several tools",
                 hint=f"choose one, with --tool NAME or .tool(name): {known}",
             )
-        return call(self._runtime.path, self._program, self._spec, self.capabilities, self._services, asked)
+        return self._spec.name
 
 
 class _Opened:
-    """The context of a call on another thread, so that it can be cancelled before or after it opens."""
+    """A call on another thread, so that it can be cancelled before or after it opens."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._context: CallContext | None = None
+        self._call: Call | None = None
         self._cancelled = False
 
-    def __call__(self, context: CallContext) -> None:
+    def __call__(self, call: Call) -> None:
         with self._lock:
-            self._context = context
+            self._call = call
             cancelled = self._cancelled
         if cancelled:
-            context.cancel()
+            call.lifetime.cancel()
 
     def cancel(self) -> None:
         with self._lock:
             self._cancelled = True
-            context = self._context
-        if context is not None:
-            context.cancel()
+            call = self._call
+        if call is not None:
+            call.lifetime.cancel()

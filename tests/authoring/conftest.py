@@ -16,11 +16,11 @@ from wasmrt.errors import MissingToolchainError
 def built_c(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """The C template, built: the smallest tool that uses HTTP and the workspace."""
     try:
-        find_toolchain(load_template("c"), agree=lambda _question: False)
+        find_toolchain(load_template("c"), confirm=lambda _question: False)
     except MissingToolchainError as missing:
         pytest.skip(f"c: {missing.message}: {missing.hint}")
     project = create_project("weather", "c", tmp_path_factory.mktemp("c"))
-    build(project, agree=lambda _question: False)
+    build(project, confirm=lambda _question: False)
     return project
 
 

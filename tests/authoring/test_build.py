@@ -21,7 +21,7 @@ def nobody(_question: str) -> bool:
     return False
 
 
-def test_each_step_is_told_while_it_runs_and_the_component_is_judged(c_project: Project) -> None:
+def test_each_step_is_told_while_it_runs_and_the_component_is_checked(c_project: Project) -> None:
     told: list[str] = []
 
     @contextmanager
@@ -29,31 +29,31 @@ def test_each_step_is_told_while_it_runs_and_the_component_is_judged(c_project: 
         told.append(doing)
         yield
 
-    built = build(c_project, agree=nobody, progress=progress)
+    built = build(c_project, confirm=nobody, progress=progress)
 
-    assert told == ["compiling tool.c", "checking the component"]
-    verdict = built.verdict
-    assert verdict.world == "wasmrt:tool/provider@0.1.0"
-    assert verdict.tools == ("weather",)
-    assert verdict.size_bytes == len(read_component(c_project)) < 10_000
-    assert "wasmrt:tool/http@0.1.0#fetch" in verdict.imports
-    assert not [name for name in verdict.imports if name.startswith("wasi:")]
-    assert verdict.denied == verdict.warnings == ()
+    assert told == ["compiling tool.c", "embedding wit/tool.wit", "making the component", "checking the component"]
+    report = built.report
+    assert report.world == "wasmrt:tool/provider@0.1.0"
+    assert report.tools == ("weather",)
+    assert report.size_bytes == len(read_component(c_project)) < 12_000
+    assert "wasmrt:tool/http@0.1.0#fetch" in report.imports
+    assert not [name for name in report.imports if name.startswith("wasi:")]
+    assert report.denied == report.warnings == ()
     assert (c_project.build / "weather.capabilities.json").read_bytes() == c_project.sidecar.read_bytes()
 
 
 def test_what_the_capability_file_does_not_ask_for_is_told_as_denied(c_project: Project) -> None:
     c_project.sidecar.write_text(json.dumps({"secrets": {"allowed_names": ["weather_key"]}}))
-    verdict = build(c_project, agree=nobody).verdict
-    assert [line.partition(":")[0] for line in verdict.denied] == ["wasmrt", "wasmrt"]
-    assert any("#fetch" in line and "no section http" in line for line in verdict.denied)
-    assert any("no section workspace" in line for line in verdict.denied)
-    assert any(line.startswith("secrets: it is asked for") for line in verdict.warnings)
+    report = build(c_project, confirm=nobody).report
+    assert [line.partition(":")[0] for line in report.denied] == ["wasmrt", "wasmrt"]
+    assert any("#fetch" in line and "no section http" in line for line in report.denied)
+    assert any("no section workspace" in line for line in report.denied)
+    assert any(line.startswith("secrets: it is asked for") for line in report.warnings)
 
 
 def test_without_a_capability_file_an_older_one_does_not_stay_beside_the_component(c_project: Project) -> None:
     c_project.sidecar.unlink()
-    assert build(c_project, agree=nobody).verdict.asks[0]
+    assert build(c_project, confirm=nobody).report.asks[0]
     assert not (c_project.build / "weather.capabilities.json").exists()
 
 
@@ -62,27 +62,27 @@ def test_a_mistake_in_the_source_shows_the_compilers_words_and_keeps_the_old_com
     source = c_project.folder / "tool.c"
     source.write_text(source.read_text() + "\nint broken = ;\n")
     with pytest.raises(BuildError, match=r"compiling tool\.c failed") as failed:
-        build(c_project, agree=nobody)
+        build(c_project, confirm=nobody)
     assert "expected expression" in failed.value.output
     assert str(c_project.folder) not in failed.value.message
     assert read_component(c_project) == before
 
 
 def test_a_component_of_no_world_is_refused_with_the_designs_error(c_project: Project) -> None:
-    c_project.wit.write_text("package my:own@1.0.0;\ninterface f { f: func(); }\nworld w { import f; }\n")
+    c_project.wit.write_text("package my:thing@1.0.0;\ninterface f { f: func(); }\nworld tool { import f; }\n")
     (c_project.folder / "tool.c").write_text(
-        '__attribute__((import_module("my:own/f@1.0.0"), import_name("f"))) void f(void);\n'
+        '__attribute__((import_module("my:thing/f@1.0.0"), import_name("f"))) void f(void);\n'
         '__attribute__((export_name("g"))) void g(void) { f(); }\n'
     )
     with pytest.raises(ComponentError) as refused:
-        build(c_project, agree=nobody)
+        build(c_project, confirm=nobody)
     assert isinstance(refused.value, (UnknownWorldError, UnknownImportError))
 
 
 def test_an_unsound_capability_file_fails_the_build_with_its_path(c_project: Project) -> None:
     c_project.sidecar.write_text('{"htpp": {}}')
     with pytest.raises(CapabilityFileError):
-        build(c_project, agree=nobody)
+        build(c_project, confirm=nobody)
 
 
 def test_an_edit_of_the_capability_file_since_the_build_is_told_until_the_next_one(c_project: Project) -> None:
@@ -90,14 +90,14 @@ def test_an_edit_of_the_capability_file_since_the_build_is_told_until_the_next_o
     assert CliRunner().invoke(cli, command, prog_name="wasmrt").stderr == ""
     c_project.sidecar.write_text('{"workspace": {"allowed_prefixes": ["elsewhere/"]}}')
     assert "wasmrt build brings it up to date" in CliRunner().invoke(cli, command, prog_name="wasmrt").stderr
-    build(c_project, agree=nobody)
+    build(c_project, confirm=nobody)
     assert CliRunner().invoke(cli, command, prog_name="wasmrt").stderr == ""
 
 
 def test_without_a_wit_file_the_build_says_where_to_take_it_from(c_project: Project) -> None:
     c_project.wit.unlink()
     with pytest.raises(BuildError, match=r"wit/tool\.wit"):
-        build(c_project, agree=nobody)
+        build(c_project, confirm=nobody)
 
 
 def test_projects_of_one_name_share_a_cache_and_never_a_component(
@@ -110,7 +110,7 @@ kept, made = map(pathlib.Path, sys.argv[1:])
 kept.exists() or shutil.copy("tool.c", kept)
 pathlib.Path("makes-nothing").exists() or shutil.copy(kept, made)"""
     step = Step("compiling", ("python", "-c", compiler, shared, made))
-    lazy = replace(load_template("c"), packages=(), steps=(step,), shared=shared, component=made, is_core=False)
+    lazy = replace(load_template("c"), packages=(), steps=(step,), shared=(shared,), component=made)
     monkeypatch.setattr("wasmrt.authoring._build.load_template", lambda _language: lazy)
     monkeypatch.setenv("WASMRT_TOOLCHAINS", str(tmp_path / "toolchains"))
     tools = Path(wasmrt.__file__).parent / "_tools"
@@ -128,15 +128,15 @@ pathlib.Path("makes-nothing").exists() or shutil.copy(kept, made)"""
         place = tmp_path / folder / "weather"
         project = open_project(place) if place.exists() else create_project("weather", "c", tmp_path / folder)
         shutil.copy(tools / f"{tool}.wasm", project.folder / "tool.c")
-        assert build(project, agree=nobody, progress=progress).verdict.tools == (tool,)
+        assert build(project, confirm=nobody, progress=progress).report.tools == (tool,)
     assert "waiting for another build" not in told
     with next((tmp_path / "toolchains").rglob("c.lock")).open("w") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
-        build(project, agree=nobody, progress=progress)
+        build(project, confirm=nobody, progress=progress)
     assert "waiting for another build" in told
     (project.folder / "makes-nothing").touch()
     with pytest.raises(BuildError, match="left no made-weather"):
-        build(project, agree=nobody)
+        build(project, confirm=nobody)
 
 
 def test_what_was_never_built_cannot_be_read(c_project: Project) -> None:

@@ -99,7 +99,7 @@ def test_a_language_is_also_known_by_its_short_name(word: str, language: str, tm
 
 
 def test_no_word_means_two_languages() -> None:
-    words = [word for language in LANGUAGES for word in (language, *load_template(language).also)]
+    words = [word for language in LANGUAGES for word in (language, *load_template(language).aliases)]
     assert len(words) == len(set(words))
 
 

@@ -53,7 +53,7 @@ class Asked:
 def test_a_missing_command_is_named_with_how_to_get_it() -> None:
     asked = Asked(True)
     with pytest.raises(MissingToolchainError, match="frobc is missing") as missing:
-        find_toolchain(template(needs=(Need("frobc", "install Frob with its installer"),)), agree=asked)
+        find_toolchain(template(needs=(Need("frobc", "install Frob with its installer"),)), confirm=asked)
     assert missing.value.hint == "install Frob with its installer"
     assert asked.questions == []
 
@@ -62,7 +62,7 @@ def test_a_command_on_the_machine_is_used_and_nothing_is_fetched(machine: Path) 
     script(machine, "frobc", "exit 0")
     asked = Asked(False)
     wanted = Packages("pypi", ("frob==1.0",), ("frobc",), "1 MB")
-    found = find_toolchain(template(needs=(Need("frobc", ""),), packages=(wanted,)), agree=asked)
+    found = find_toolchain(template(needs=(Need("frobc", ""),), packages=(wanted,)), confirm=asked)
     assert found.find("frobc") == str(machine / "frobc")
     assert asked.questions == []
 
@@ -71,7 +71,7 @@ def test_nothing_is_fetched_that_nobody_agreed_to(tmp_path: Path) -> None:
     asked = Asked(False)
     wanted = Packages("pypi", ("frob==1.0",), ("frobc",), "1 MB")
     with pytest.raises(MissingToolchainError, match=r"frob==1\.0 from PyPI") as missing:
-        find_toolchain(template(packages=(wanted,)), agree=asked)
+        find_toolchain(template(packages=(wanted,)), confirm=asked)
     assert "--yes" in (missing.value.hint or "")
     assert asked.questions == ["Fetch frob==1.0 from PyPI into a private folder (1 MB)?"]
     assert list((tmp_path / "toolchains").glob("pypi-*")) == []
@@ -96,11 +96,11 @@ def test_a_python_package_goes_into_a_private_environment_once(tmp_path: Path, m
     wanted = template(packages=(Packages("pypi", ("frob==1.0",), ("frobc",), "1 MB"),))
     asked = Asked(True)
 
-    found = find_toolchain(wanted, agree=asked)
+    found = find_toolchain(wanted, confirm=asked)
     command = found.find("frobc")
     assert command is not None
     assert command.startswith(str(tmp_path / "toolchains"))
-    assert find_toolchain(wanted, agree=Asked(False)).find("frobc") == command
+    assert find_toolchain(wanted, confirm=Asked(False)).find("frobc") == command
     assert len(asked.questions) == 1
     assert not (Path(sys.executable).parent / "frobc").exists()
 
@@ -108,7 +108,7 @@ def test_a_python_package_goes_into_a_private_environment_once(tmp_path: Path, m
 def test_npm_packages_go_into_a_private_folder_and_their_commands_are_found(machine: Path, tmp_path: Path) -> None:
     script(machine, "npm", 'mkdir -p node_modules/.bin && echo "#!/bin/sh" > node_modules/.bin/frobjs && '
            "chmod +x node_modules/.bin/frobjs")  # fmt: skip
-    found = find_toolchain(template(packages=(Packages("npm", ("frob@1.0.0",), (), "1 MB"),)), agree=Asked(True))
+    found = find_toolchain(template(packages=(Packages("npm", ("frob@1.0.0",), (), "1 MB"),)), confirm=Asked(True))
     assert found.packages is not None
     assert found.find("frobjs") == str(found.packages / "node_modules/.bin/frobjs")
 
@@ -117,10 +117,10 @@ def test_a_fetch_that_failed_shows_its_output_and_is_tried_again(machine: Path) 
     wanted = template(packages=(Packages("npm", ("frob@1.0.0",), (), "1 MB"),))
     script(machine, "npm", "echo no such package; exit 1")
     with pytest.raises(BuildError, match="could not be installed") as failed:
-        find_toolchain(wanted, agree=Asked(True))
+        find_toolchain(wanted, confirm=Asked(True))
     assert "no such package" in failed.value.output
     script(machine, "npm", "exit 0")
-    assert find_toolchain(wanted, agree=Asked(True)).packages is not None
+    assert find_toolchain(wanted, confirm=Asked(True)).packages is not None
 
 
 def test_a_probe_that_fails_is_mended_only_when_agreed(machine: Path, tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_a_probe_that_fails_is_mended_only_when_agreed(machine: Path, tmp_path: 
     )
 
     with pytest.raises(MissingToolchainError) as missing:
-        find_toolchain(wanted, agree=Asked(False))
+        find_toolchain(wanted, confirm=Asked(False))
     assert missing.value.hint == "run it with --yes, or: frobup add wasm"
     assert not target.exists()
 
@@ -150,7 +150,7 @@ def test_a_probe_that_fails_is_mended_only_when_agreed(machine: Path, tmp_path: 
         told.append(doing)
         yield
 
-    find_toolchain(wanted, agree=Asked(True), progress=progress)
+    find_toolchain(wanted, confirm=Asked(True), progress=progress)
     assert target.exists()
     assert told == ["frobup add wasm"]
 
@@ -160,7 +160,7 @@ def test_a_mending_that_does_not_help_is_an_error(machine: Path, tmp_path: Path)
     script(machine, "frobup", "echo tried")
     wanted = template(needs=(Need("frobc", "get Frob", ("frobc",), ("frobup",)),))
     with pytest.raises(BuildError, match="frobup") as failed:
-        find_toolchain(wanted, agree=Asked(True))
+        find_toolchain(wanted, confirm=Asked(True))
     assert failed.value.output == "tried"
 
 
@@ -170,7 +170,7 @@ def test_the_templates_name_commands_versions_and_sizes() -> None:
     for language in template_names():
         loaded = load_template(language)
         assert loaded.title and loaded.steps
-        assert all(need.get for need in loaded.needs)
+        assert all(need.hint for need in loaded.needs)
         for packages in loaded.packages:
             assert packages.size
             pinned = "==" if packages.registry == "pypi" else "@"
@@ -184,7 +184,7 @@ def test_building_without_the_compiler_says_how_to_get_it(
     monkeypatch.setenv("PATH", str(tmp_path))
     project = create_project("weather", language, tmp_path)
     with pytest.raises(MissingToolchainError) as missing:
-        build(project, agree=Asked(False))
+        build(project, confirm=Asked(False))
     assert missing.value.hint
     assert not project.component.exists()
 
@@ -195,7 +195,7 @@ def test_a_command_that_hangs_is_ended_with_its_children(
     monkeypatch.setattr("wasmrt.authoring._toolchain.PROBE_SECONDS", 0.3)
     script(machine, "frobc", f"echo started; sleep 600 & echo $! > {tmp_path}/child; wait")
     with pytest.raises(BuildError, match=r"longer than 0\.3 s") as failed:
-        find_toolchain(template(needs=(Need("frobc", "get Frob", ("frobc",)),)), agree=Asked(False))
+        find_toolchain(template(needs=(Need("frobc", "get Frob", ("frobc",)),)), confirm=Asked(False))
     assert failed.value.output == "started"
     child = Path("/proc", (tmp_path / "child").read_text().strip(), "status")
     assert any(_is_gone(child) for _ in range(2000))
@@ -212,10 +212,10 @@ def _is_gone(status: Path) -> bool:
 
 def test_a_command_that_prints_without_end_is_ended(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wasmrt.authoring._process.MAX_BUILD_LOG_BYTES", 1000)
-    monkeypatch.setattr("wasmrt.authoring._process._LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("wasmrt.authoring._process._POLL_SECONDS", 0.01)
     script(machine, "frobc", "yes")
     with pytest.raises(BuildError, match="frobc printed over"):
-        find_toolchain(template(needs=(Need("frobc", "get Frob", ("frobc",)),)), agree=Asked(False))
+        find_toolchain(template(needs=(Need("frobc", "get Frob", ("frobc",)),)), confirm=Asked(False))
 
 
 def test_the_command_asks_for_yes_and_shows_what_a_registry_said(machine: Path, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from wasmrt.authoring import Project, changes
 from wasmrt.cli import cli
 from wasmrt.cli import dev as dev_file
-from wasmrt.cli._authoring import telling
+from wasmrt.cli._authoring import report_progress
 from wasmrt.cli._events import Lines, Words
 from wasmrt.errors import ConfigurationError
 from wasmrt.limits import MAX_PROJECT_FILES
@@ -98,7 +98,7 @@ def test_dev_builds_tests_and_runs_again_after_a_change(
     clock = Clock(
         lambda: source.write_text(good + "\nint broken = ;\n"), None, lambda: source.write_text(good + "\n"), None
     )
-    dev_file.watch(c_project, clock, dev_file.Trial(params='{"place": "Atlantis"}', workspace=files), Words())
+    dev_file.watch(c_project, clock, dev_file.CallOptions(params='{"place": "Atlantis"}', workspace=files), Words())
 
     said = capsys.readouterr().err
     rounds = said.split("-- ")[1:]
@@ -120,15 +120,15 @@ def test_dev_tells_a_program_one_line_for_each_event(
     clock = Clock(
         lambda: source.write_text(good + "\nint broken = ;\n"), None, lambda: source.write_text(good + "\n"), None
     )
-    dev_file.watch(c_project, clock, dev_file.Trial(params="{}"), Lines())
+    dev_file.watch(c_project, clock, dev_file.CallOptions(params="{}"), Lines())
 
     told = capsys.readouterr()
     assert told.err == ""
     events = [json.loads(line) for line in told.out.splitlines()]
     words = " ".join(event["event"] for event in events)
-    whole_round = "changed step step built case case tested failed waiting"
+    whole_round = "changed step step step step built case case tested failed waiting"
     assert words == f"{whole_round} changed failed waiting {whole_round}"
-    changed, step, _, built, passed, failed, tested, refusal, _, _, broken, *_ = events
+    changed, step, _, _, _, built, passed, failed, tested, refusal, _, _, broken, *_ = events
     assert changed["files"] == ["weather"]
     assert step["doing"] == "compiling tool.c"
     assert built["tools"] == ["weather"]
@@ -144,12 +144,12 @@ def test_a_step_that_lasts_is_announced_where_no_terminal_spins(
     monkeypatch.setattr("wasmrt.cli._authoring._PATIENCE_SECONDS", 0.0)
     said = threading.Event()
     monkeypatch.setattr("wasmrt.cli._authoring.say", lambda text: (click.echo(text, err=True), said.set()))
-    with telling(quiet=False)("compiling tool.c"):
+    with report_progress(quiet=False)("compiling tool.c"):
         assert said.wait(10)
     first, last = capsys.readouterr().err.splitlines()
     assert first == "compiling tool.c ..."
     assert re.fullmatch(r"compiling tool\.c \([0-9.]+ s\)", last)
-    with telling(quiet=True)("compiling tool.c"):
+    with report_progress(quiet=True)("compiling tool.c"):
         pass
     assert capsys.readouterr().err == ""
 

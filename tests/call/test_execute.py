@@ -200,7 +200,7 @@ def test_a_name_that_could_be_a_path_or_hide_is_refused(runtime: WasmToolRuntime
 
 def test_a_broken_description_is_flagged_and_the_tool_still_runs(prepare: Prepare) -> None:
     mute = prepare(Body(execute=ECHO.execute, description="(unreachable)"))
-    assert "could not be asked" in mute.problems[0]
+    assert "describing it failed" in mute.problems[0]
     assert mute.execute({"a": 1}).result == {"a": 1}
 
 

@@ -62,8 +62,7 @@ _usages = st.builds(
     Usage,
     _counts,
     st.integers(0, 10**12).map(lambda microseconds: microseconds / 1e6),
-    st.none() | _counts,
-    *[_counts] * (len(Usage._fields) - 3),
+    *[_counts] * (len(Usage._fields) - 2),
 )
 
 

@@ -19,7 +19,7 @@ LOOPS = {
     "in a host call": Body(
         imports=("now-millis",), execute="(loop $l (drop (call $now-millis)) (br $l)) (unreachable)"
     ),
-    "in the guest": Body(execute="(loop (br 0)) (unreachable)"),
+    "in the guest": Body(imports=("now-millis",), execute="(drop (call $now-millis)) (loop (br 0)) (unreachable)"),
 }
 
 
@@ -57,23 +57,32 @@ def is_interrupted_at(place: int, prepared: PreparedTool) -> bool:
     return False
 
 
+def send_under_a_guest(*numbers: int) -> threading.Thread:
+    """A thread that sends the signals once a guest has called the host and had time to go on."""
+
+    def send() -> None:
+        until(lambda: any(call.host_calls for call in tuple(calls.values())))
+        threading.Event().wait(0.05)
+        for number in numbers:
+            signal.raise_signal(number)
+
+    return threading.Thread(target=send)
+
+
 @pytest.mark.parametrize("where", LOOPS)
-@pytest.mark.parametrize("delay", [0.02, 0.05, 0.11])
-def test_what_a_handler_raises_reaches_the_caller_and_the_next_call_works(
-    prepare: Prepare, where: str, delay: float
-) -> None:
+def test_what_a_handler_raises_reaches_the_caller_and_the_next_call_works(prepare: Prepare, where: str) -> None:
     assert threading.current_thread() is threading.main_thread()
     looping = prepare(LOOPS[where], name="loop", limits=ResourceLimits(timeout_seconds=20, fuel=2**60))
 
     before = signal.signal(signal.SIGUSR1, ring)
-    timer = threading.Timer(delay, signal.raise_signal, (signal.SIGUSR1,))
+    sender = send_under_a_guest(signal.SIGUSR1)
     try:
-        timer.start()
+        sender.start()
         with pytest.raises(Rung):
             looping.execute({})
         assert signal.getsignal(signal.SIGUSR1) is ring
     finally:
-        timer.join()
+        sender.join()
         signal.signal(signal.SIGUSR1, before)
     assert prepare(ECHO).execute({"still": "here"}).result == {"still": "here"}
 
@@ -111,13 +120,13 @@ def test_of_two_signals_under_a_guest_both_are_told_though_the_first_handler_rai
 
     both = (signal.SIGUSR1, signal.SIGUSR2)
     before = [signal.signal(number, ring) for number in both]
-    timer = threading.Timer(0.05, lambda: [signal.raise_signal(number) for number in both])
+    sender = send_under_a_guest(*both)
     try:
-        timer.start()
+        sender.start()
         with pytest.raises(Rung):
             looping.execute({})
         assert sorted(told) == sorted(both)
     finally:
-        timer.join()
+        sender.join()
         for number, handler in zip(both, before, strict=True):
             signal.signal(number, handler)

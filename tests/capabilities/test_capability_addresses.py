@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wasmrt.capabilities import Capabilities, EndpointPattern, judge_addresses
+from wasmrt.capabilities import Capabilities, EndpointPattern, check_addresses
 from wasmrt.errors import ConfigurationError
 from wasmrt.model import Reason
 from wasmrt.url import AddressClass, classify_address, parse_networks
@@ -91,7 +91,7 @@ def test_an_operator_may_exempt_a_network_and_nothing_beside_it():
 
 
 def test_an_exemption_does_not_make_sense_of_nonsense():
-    assert not judge_addresses(["nonsense"], ["0.0.0.0/0", "::/0"]).allowed
+    assert not check_addresses(["nonsense"], ["0.0.0.0/0", "::/0"]).allowed
     with pytest.raises(ConfigurationError):
         parse_networks(["10.0.0.0/33"])
 

@@ -5,8 +5,10 @@ import json
 import jsonschema_rs
 import pytest
 
-from wasmrt.capabilities import Capabilities, CredentialLocation, EndpointPattern, diff, explain, review
-from wasmrt.capabilities.file import capability_schema, format_file, parse
+from wasmrt.capabilities import Capabilities, CredentialLocation, EndpointPattern
+from wasmrt.capabilities.file import format_file, parse
+from wasmrt.capabilities.sections import capability_schema
+from wasmrt.capabilities.sentences import diff, explain, review
 from wasmrt.errors import CapabilityFileError
 
 SEED = """{
@@ -291,7 +293,7 @@ def test_a_review_points_at_what_deserves_a_second_look():
 )
 def test_a_review_tells_of_a_host_that_no_request_can_reach(host):
     text = f'{{"http": {{"allowlist": [{{"host": "{host}", "path_prefix": "/v1/", "methods": ["GET"]}}]}}}}'
-    told = [remark.path for remark in review(parse(text)) if "unless an operator exempts" in remark.sentence]
+    told = [warning.path for warning in review(parse(text)) if "unless an operator exempts" in warning.message]
     assert told == ["http.allowlist[0].host"]
 
 
@@ -309,8 +311,8 @@ def test_a_review_tells_of_a_host_that_no_request_can_reach(host):
 )
 def test_a_review_tells_of_an_entry_that_may_change_things_at_every_path(entry, told):
     remarks = review(parse(f'{{"http": {{"allowlist": [{{"host": "8.8.8.8", {entry}}}]}}}}'))
-    assert [remark.path for remark in remarks] == ([] if told is None else ["http.allowlist[0]"])
-    assert told is None or remarks[0].sentence.startswith(told)
+    assert [warning.path for warning in remarks] == ([] if told is None else ["http.allowlist[0]"])
+    assert told is None or remarks[0].message.startswith(told)
 
 
 @pytest.mark.parametrize(
@@ -324,7 +326,7 @@ def test_a_review_tells_of_an_entry_that_may_change_things_at_every_path(entry, 
     ],
 )
 def test_a_review_compares_imports_and_powers_both_ways(text, imports, path, told):
-    remarks = {remark.path: remark.sentence for remark in review(parse(text), imports)}
+    remarks = {warning.path: warning.message for warning in review(parse(text), imports)}
     assert told in remarks[path]
 
 

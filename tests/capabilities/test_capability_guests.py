@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import pytest
 import wasmtime
@@ -25,8 +26,11 @@ from wasmrt.egress import NetworkConfig
 from wasmrt.errors import ToolError
 from wasmrt.model import Decision, Reason
 from wasmrt.runtime import WasmToolRuntime
+from wasmrt.secrets import DEFAULT_USER, Secret
+from wasmrt.testing import MemorySecrets
 from wasmrt.testing.attacks._build import TEXT_AT, Body, tool
 
+_YES = '"it exists"'
 # The params are a JSON text: its first letter picks an import, the rest is what the import is asked.
 _ASK = f"""
   (local.set $i (i32.load8_u (i32.add (local.get $params) (i32.const 1))))
@@ -39,7 +43,8 @@ _ASK = f"""
   (if (i32.eq (local.get $i) (i32.const {ord("w")}))
     (then (call $workspace-read (local.get $params) (local.get $length) (i32.const 256))))
   (if (i32.eq (local.get $i) (i32.const {ord("s")}))
-    (then (drop (call $secret-exists (local.get $params) (local.get $length)))))
+    (then (if (call $secret-exists (local.get $params) (local.get $length))
+      (then (return (call $say (i32.const {TEXT_AT + 5}) (i32.const {len(_YES)})))))))
   (if (i32.eq (local.get $i) (i32.const {ord("t")})) (then (call $tool-invoke
     (local.get $params) (local.get $length) (i32.const {TEXT_AT + 3}) (i32.const 2) (i32.const 256))))
   (call $ok)"""
@@ -56,10 +61,17 @@ class _Loopback:
 
 @pytest.fixture(scope="module")
 def component() -> bytes:
-    return bytes(wasmtime.wat2wasm(tool(Body(execute=_ASK, imports=_IMPORTS, text=b"GET{}"))))
+    return bytes(wasmtime.wat2wasm(tool(Body(execute=_ASK, imports=_IMPORTS, text=b"GET{}" + _YES.encode()))))
 
 
-Ask = Callable[[Capabilities, str], tuple[Decision, ...]]
+class Met(NamedTuple):
+    """What one call of the guest came to."""
+
+    decisions: tuple[Decision, ...]
+    answer: object
+
+
+Ask = Callable[[Capabilities, str], Met]
 
 
 @pytest.fixture(scope="module")
@@ -69,17 +81,24 @@ def ask(component: bytes, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         if "." in path:
             (workspace / path).parent.mkdir(parents=True, exist_ok=True)
             (workspace / path).write_text("text")
+    secrets = MemorySecrets()
+    for name in SECRETS:
+        secrets.set(DEFAULT_USER, name, Secret("a value that no tool ever sees"))
     config = WasmRuntimeConfig(
-        network=NetworkConfig(resolver=_Loopback()), workspace=workspace, cache_dir=tmp_path_factory.mktemp("cache")
+        network=NetworkConfig(resolver=_Loopback()),
+        workspace=workspace,
+        secrets=secrets,
+        cache_dir=tmp_path_factory.mktemp("cache"),
     )
     with WasmToolRuntime(config) as runtime:
 
-        def run(grant: Capabilities, asked: str) -> tuple[Decision, ...]:
+        def run(grant: Capabilities, asked: str) -> Met:
             prepared = runtime.prepare("asker", component, _unhurried(grant))
             try:
-                return prepared.execute(json.dumps(asked)).decisions
+                output = prepared.execute(json.dumps(asked), user=DEFAULT_USER)
             except ToolError as error:
-                return error.decisions
+                return Met(error.decisions, None)
+            return Met(output.decisions, output.result)
 
         yield run
 
@@ -125,7 +144,7 @@ MATRIX = [
     [(name, row[0], row[1 + at]) for row in MATRIX for at, name in enumerate(GRANTS)],
 )
 def test_every_import_meets_what_its_grant_says(ask, grant, asked, reason):
-    refused = [decision.reason for decision in ask(GRANTS[grant], asked) if not decision.allowed]
+    refused = [decision.reason for decision in ask(GRANTS[grant], asked).decisions if not decision.allowed]
     if reason is None:
         # The alias is granted; the tool behind it is not there.
         assert refused == [] or (asked.startswith("t") and Reason.ALIAS_NOT_ALLOWED not in refused)
@@ -137,7 +156,7 @@ def test_every_import_meets_what_its_grant_says(ask, grant, asked, reason):
 @given(grant=capabilities, url=urls.filter(lambda url: PUBLIC_LITERAL not in url))
 def test_explain_agrees_with_what_a_running_guest_meets(ask, grant, url):
     said = grant.explain_http("GET", url, [_LOOPBACK])
-    met = [decision for decision in ask(grant, f"h{url}") if not decision.allowed]
+    met = [decision for decision in ask(grant, f"h{url}").decisions if not decision.allowed]
     assert [(d.reason, d.rule) for d in met] == [(said.reason, said.rule)]
 
 
@@ -145,8 +164,12 @@ def test_explain_agrees_with_what_a_running_guest_meets(ask, grant, url):
 @given(grant=capabilities, path=st.sampled_from(FILES), name=st.sampled_from(SECRETS))
 def test_explain_agrees_on_files_and_secrets(ask, grant, path, name):
     for asked, said in ((f"w{path}", grant.explain_workspace(path)), (f"s{name}", grant.explain_secret(name))):
-        met = [d for d in ask(grant, asked) if not d.allowed and d.reason not in (Reason.NOT_FOUND, Reason.NOT_A_FILE)]
-        assert [d.reason for d in met] == ([] if said.allowed else [said.reason])
+        met = ask(grant, asked)
+        denials = [d.reason for d in met.decisions if not d.allowed]
+        refused = [reason for reason in denials if reason not in (Reason.NOT_FOUND, Reason.NOT_A_FILE)]
+        assert refused == ([] if said.allowed else [said.reason])
+        if asked == f"s{name}":
+            assert met.answer == (json.loads(_YES) if said.allowed else {"ok": True})
 
 
 def test_what_was_refused_is_proposed_as_the_narrowest_grant():

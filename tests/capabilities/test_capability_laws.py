@@ -1,5 +1,6 @@
 """Laws of merging, comparing and writing capabilities."""
 
+import pytest
 from capability_strategies import FILES, INTERNAL, SECRETS, capabilities, https, urls
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,16 +11,14 @@ from wasmrt.capabilities import (
     EndpointPattern,
     HttpCapability,
     ToolLimits,
-    diff,
-    explain,
     merge,
     propose,
-    review,
 )
 from wasmrt.capabilities.file import CapabilityFile, format_file, parse
-from wasmrt.errors import WasmrtError
+from wasmrt.capabilities.sentences import diff, explain, review
+from wasmrt.errors import CapabilityFileError, WasmrtError
 from wasmrt.limits import ResourceLimits
-from wasmrt.model import Reason
+from wasmrt.model import Addition, GrantList, Reason, Step
 from wasmrt.url import parse_url
 
 EVERY_NETWORK = ("0.0.0.0/0", "::/0")
@@ -141,12 +140,129 @@ def test_the_line_in_a_hint_allows_the_request_and_little_else(given_capabilitie
     elif kind == 'add "http"':
         text = f'{{"http": {line}}}'
     else:
-        assert not kind.startswith("add")
+        assert not kind.startswith("add") and isinstance(decision.suggestion, Step)
         return
     added = parse(text).capabilities
+    assert added == Capabilities.none().with_addition(decision.suggestion)
     assert added.explain_http(method, url, unsafe_allowed_networks=exempt).allowed
     other = "DELETE" if method != "DELETE" else "GET"
     assert not added.explain_http(other, url, unsafe_allowed_networks=exempt).allowed
+
+
+def additions(*decisions):
+    """The entries that these decisions suggest, each with the decision."""
+    return [(d, d.suggestion) for d in decisions if isinstance(d.suggestion, Addition)]
+
+
+def decide(granted, asked):
+    return granted.explain_http(*asked, unsafe_allowed_networks=EVERY_NETWORK).allowed
+
+
+@settings(max_examples=300, deadline=None)
+@given(capabilities, st.tuples(methods, urls), st.lists(st.tuples(methods, urls), min_size=5, max_size=30))
+def test_a_suggested_entry_allows_the_request_and_no_other_that_it_does_not_cover_itself(before, asked, others):
+    for _, addition in additions(before.explain_http(*asked, unsafe_allowed_networks=EVERY_NETWORK)):
+        after, alone = before.with_addition(addition), Capabilities.none().with_addition(addition)
+        (entry,), url = alone.http.allowlist, parse_url(asked[1])
+        assert decide(after, asked)
+        assert (entry.host_pattern, entry.methods, entry.path_prefix or "/") == (url.host, (asked[0],), url.path)
+        assert (entry.schemes, entry.ports_for(url.scheme)) == ((url.scheme,), (url.port,))
+        for other in others:
+            assert decide(after, other) == (decide(before, other) or decide(alone, other))
+
+
+@settings(max_examples=300, deadline=None)
+@given(capabilities, methods, urls, st.sampled_from(FILES), st.sampled_from(SECRETS), st.sampled_from("abcd"))
+def test_a_suggested_entry_widens_one_list_by_one_entry_and_nothing_else(before, method, url, path, name, alias):
+    ask = {
+        GrantList.HTTP: lambda c: c.explain_http(method, url),
+        GrantList.WORKSPACE: lambda c: c.explain_workspace(path),
+        GrantList.SECRETS: lambda c: c.explain_secret(name),
+        GrantList.TOOLS: lambda c: c.explain_tool(alias),
+    }
+    for denied, addition in additions(*(decide_one(before) for decide_one in ask.values())):
+        after = before.with_addition(addition)
+        changes = diff(before, after)
+        assert [change.section for change in changes.widened] == [addition.to]
+        assert changes.narrowed == ()
+        assert not denied.allowed and ask[addition.to](after).allowed
+        assert parse(format_file(after)).capabilities == after
+
+
+@settings(max_examples=100, deadline=None)
+@given(capabilities, st.sampled_from(FILES), st.sampled_from(SECRETS))
+def test_a_suggested_prefix_or_name_covers_no_other_folder_and_no_other_secret(before, path, name):
+    for _, addition in additions(before.explain_workspace(path), before.explain_secret(name)):
+        alone = Capabilities.none().with_addition(addition)
+        folder = path.rpartition("/")[0] or path
+        outside = [other for other in FILES if other not in (path, folder) and not other.startswith(f"{folder}/")]
+        assert not any(alone.explain_workspace(other).allowed for other in outside)
+        assert not any(alone.explain_secret(other).allowed for other in SECRETS if other != name)
+
+
+@pytest.mark.parametrize("granted", [Capabilities.none(), Capabilities.none().with_http([])])
+@pytest.mark.parametrize(
+    ("path", "prefix"),
+    [
+        ("/v1/" + "a" * 400 + "/" + "b" * 400, "/v1/" + "a" * 400 + "/"),
+        ("/v1/a/" + "b" * 600, "/v1/a/"),
+        ("/" + "b" * 600, None),
+    ],
+)
+def test_an_entry_for_a_long_path_covers_as_many_whole_names_as_a_line_can_hold(granted, path, prefix):
+    decision = granted.explain_http("GET", f"https://a.example{path}")
+    assert not decision.allowed
+    if prefix is None:
+        assert isinstance(decision.suggestion, Step)
+        assert decision.hint.startswith("no entry can cover it")
+    else:
+        assert granted.with_addition(decision.suggestion).http.allowlist[0].path_prefix == prefix
+
+
+def test_a_suggestion_is_data_with_a_form_in_json():
+    none = Capabilities.none()
+    refused = [
+        none.explain_http("GET", "https://a.example/x"),
+        none.with_http([]).explain_http("GET", "https://10.0.0.1/"),
+        none.with_workspace_read([]).explain_workspace("a/b.md"),
+        none.explain_tool("search"),
+    ]
+    found = [decision.as_dict()["suggestion"] for decision in refused]
+    entry = {"host": "a.example", "path_prefix": "/x", "methods": ["GET"]}
+    assert found[0] == {"kind": "addition", "to": "http.allowlist", "entry": entry}
+    assert found[1]["kind"] == "step" and found[1]["step"].startswith(NO_FILE)
+    assert found[2] == {"kind": "addition", "to": "workspace.allowed_prefixes", "entry": "a/"}
+    assert found[3]["entry"] == {"search": "NAME-OF-THE-TOOL"}
+    assert none.with_workspace_read([""]).explain_workspace("a/b.md").as_dict()["suggestion"] is None
+    assert len({hash(decision) for decision in refused}) == len(refused)
+
+
+@pytest.mark.parametrize(
+    ("to", "entry"),
+    [
+        (GrantList.HTTP, '{"host": "*"}'),
+        (GrantList.HTTP, '{"host": "a.example", "also": 1}'),
+        (GrantList.HTTP, '{"host": "a.example"}, {"host": "b.example"}'),
+        (GrantList.HTTP, '{"host": "a.example"}]}, "secrets": {"allowed_names": ["*"'),
+        (GrantList.WORKSPACE, '"../x"'),
+        (GrantList.SECRETS, '"a", "*"'),
+        (GrantList.SECRETS, "[" * 100_000),
+        (GrantList.TOOLS, '{"a b": "c"}'),
+        ("limits.fuel", "1"),
+    ],
+)
+def test_an_addition_that_is_not_one_entry_of_its_list_is_refused(to, entry):
+    with pytest.raises(CapabilityFileError):
+        Capabilities.none().with_addition(Addition(to, entry))
+
+
+def test_a_redacted_entry_is_only_words():
+    denied = Capabilities.none().explain_http("GET", "https://a.example/open-sesame/x")
+    shown = denied.redacted(lambda text: text.replace("open-sesame", "[hidden]"))
+    assert "sesame" not in f"{shown.as_dict()} {shown}"
+    assert isinstance(shown.suggestion, Step) and "[hidden]" in shown.hint
+    assert propose([shown]) == Capabilities.none()
+    assert denied.redacted(str) == denied
 
 
 @given(capabilities, methods, st.sampled_from(INTERNAL))
@@ -175,7 +291,7 @@ def test_every_refusal_has_a_rule_and_a_next_step(given_capabilities, text, answ
 def test_every_capability_can_be_said_and_reviewed(given_capabilities):
     said = explain(given_capabilities)
     assert said[-1].startswith("may not do anything")
-    assert all(remark.sentence for remark in review(CapabilityFile(capabilities=given_capabilities)))
+    assert all(warning.message for warning in review(CapabilityFile(capabilities=given_capabilities)))
 
 
 def test_overlapping_entries_merge_to_what_they_share():

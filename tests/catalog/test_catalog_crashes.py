@@ -13,16 +13,16 @@ import pytest
 
 from wasmrt.install import Catalog, Draft, digest_of
 
-# Forks a child for every line that a change runs inside the catalog, and kills it there. The parent then looks at
-# what is left. Prints one JSON object: how many lines were tried, and every state that was seen.
+# Forks a child for every line that a change runs inside the catalog and the module that writes its files, and kills it
+# there. The parent then looks at what is left. Prints one JSON object: how many lines were tried, and the states seen.
 KILL_AT_EVERY_LINE = textwrap.dedent("""
     import json, os, shutil, signal, sys
     from pathlib import Path
-    import wasmrt.install._catalog as catalog_module
+    import wasmrt.files, wasmrt.install._catalog as catalog_module
     from wasmrt.install import Catalog, Draft, digest_of
 
     home, change = Path(sys.argv[1]), sys.argv[2]
-    room = str(Path(catalog_module.__file__).parent)
+    traced = (str(Path(catalog_module.__file__).parent), wasmrt.files.__file__)
     OLD, NEW = b"old bytes", b"new bytes" * 1000
 
     def draft(data):
@@ -64,7 +64,7 @@ KILL_AT_EVERY_LINE = textwrap.dedent("""
             count = 0
             def trace(frame, event, arg):
                 global count
-                if not frame.f_code.co_filename.startswith(room):
+                if not frame.f_code.co_filename.startswith(traced):
                     return None
                 if event == "line":
                     count += 1

@@ -8,8 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -65,10 +64,18 @@ def test_a_tool_that_never_ends_is_ended_by_its_fuel(wasmrt: Run, guest: Callabl
     assert "limits.fuel" in told.splitlines()[1]
 
 
+@pytest.fixture
+def heeded_interrupts() -> Iterator[None]:
+    """Children start with SIGINT as a terminal's commands do: what a script starts behind it begins with it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to see the guest at work")
 @pytest.mark.parametrize("installed", [False, True])
 def test_ctrl_c_ends_a_guest_that_would_not(
-    wasmrt: Run, guest: Callable[..., Path], tmp_path: Path, installed: bool
+    wasmrt: Run, guest: Callable[..., Path], tmp_path: Path, installed: bool, heeded_interrupts: None
 ) -> None:
     asks = {"limits": {"fuel": 10**15, "timeout_seconds": 120}}
     limits = tmp_path / "limits.json"
@@ -78,14 +85,12 @@ def test_ctrl_c_ends_a_guest_that_would_not(
         wasmrt("install", path, "--yes")
     what = ["guest"] if installed else [str(path), "--capabilities", str(limits)]
     command = [sys.executable, "-m", "wasmrt", "run", *what]
-    start = time.monotonic()
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         while cpu_seconds(process.pid) < 2:  # no start takes that long: it is the guest that runs
             with contextlib.suppress(subprocess.TimeoutExpired):
                 assert process.wait(0.05) is None, "it ended by itself"
         process.send_signal(signal.SIGINT)
         assert process.wait() == 130
-    assert time.monotonic() - start < 60
 
 
 def cpu_seconds(pid: int) -> float:

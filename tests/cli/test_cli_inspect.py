@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from wasmrt.authoring import with_docs
+from wasmrt.authoring import find_wasm_tools, with_docs
 
 Run = Callable[..., Result]
 Write = Callable[..., Path]
@@ -84,7 +84,9 @@ def test_a_component_fits_one_screen_however_many_tools_it_holds(
     assert "--json" in shown
 
 
-def test_params_are_told_in_a_line_with_their_types(wasmrt: Run, tool_file: Write, encode: Encode) -> None:
+def test_params_are_told_in_a_line_with_their_types(
+    wasmrt: Run, tool_file: Write, encode: Encode, tmp_path: Path
+) -> None:
     shown = " ".join(wasmrt("inspect", "json").stdout.split())
     assert 'params: operation: "parse" | "query" | "stringify" | "validate", data: any, path?: string' in shown
     typed = """(component
@@ -97,16 +99,28 @@ def test_params_are_told_in_a_line_with_their_types(wasmrt: Run, tool_file: Writ
         (canon lift (core func $i "f") (memory (core memory $i "memory")) (realloc (core func $i "r")))))"""
     (draw,) = json.loads(wasmrt("inspect", tool_file(data=encode(typed)), "--json").stdout)["tools"]
     assert draw["description"].startswith("draw: func(shape: variant")
-    documented = with_docs(encode(typed), "package a:b; world w { /// Draws.\n export draw: func(); }", ("draw",))
+    (tmp_path / "w.wit").write_text("package a:b; world w { /// Draws.\n export draw: func(); }")
+    documented = with_docs(encode(typed), find_wasm_tools().resolve_wit(tmp_path / "w.wit"), ("draw",))
     shown = wasmrt("inspect", tool_file(data=documented)).stdout
     assert "    Draws.\n    params: shape: " in shown
     assert '{tag: "some", value} | {tag: "nothing"}, words: array of string,' in " ".join(shown.split())
 
 
-def test_the_wit_alone_can_be_kept_as_a_file(wasmrt: Run, tool_file: Write, encode: Encode) -> None:
-    shown = wasmrt("inspect", tool_file(data=encode(exporting("tidy"))), "--wit").stdout
+def test_the_wit_alone_can_be_kept_as_a_file_or_stand_in_the_report(
+    wasmrt: Run, tool_file: Write, encode: Encode
+) -> None:
+    path = tool_file(data=encode(exporting("tidy")))
+    shown = wasmrt("inspect", path, "--wit").stdout
     assert shown.startswith("package root:component;\n\nworld root {\n")
     assert "  export tidy: func();\n}" in shown
+    assert json.loads(wasmrt("inspect", path, "--wit", "--json").stdout)["wit"] == shown.rstrip()
+    assert "wit" not in json.loads(wasmrt("inspect", path, "--json").stdout)
+
+
+def test_wit_of_what_is_no_component_is_refused_with_the_reason(wasmrt: Run, tool_file: Write) -> None:
+    told = wasmrt("inspect", tool_file(data=b"\0asm\x0d\0\x01\0\xff"), "--wit", code=1).stderr
+    assert "error: wasm-tools component wit failed" in told
+    assert "malformed section id" in told
 
 
 HANDLES = """(component

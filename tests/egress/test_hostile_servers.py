@@ -6,7 +6,6 @@ import dataclasses
 import gzip
 import socket
 import threading
-import time
 import tracemalloc
 
 import pytest
@@ -56,30 +55,26 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
     ids=["body", "chunks", "a header's value", "headers", "continues", "nothing"],
 )
 def test_a_dripping_server_meets_the_whole_exchanges_end(world: MakeWorld, script) -> None:  # type: ignore[no-untyped-def]
-    w = world(script)
-    started = time.monotonic()
-    failure = fail(w, timeout_seconds=0.3)
+    # The server never ends and never pauses for long: only a bound on the whole exchange ends this.
+    failure = fail(world(script), timeout_seconds=0.3)
     assert (failure.kind, failure.code) == (FailureKind.OPERATION_FAILED, "timeout")
     assert failure.request_sent
-    assert 0.25 < time.monotonic() - started < 0.45
 
 
 def test_the_calls_deadline_is_told_from_a_slow_server(world: MakeWorld) -> None:
     w = world(drip(b"x", HEAD))
-    call = w.call(timeout_seconds=0.2)
-    assert fail(w, call).code == "deadline-exceeded"
-    assert time.monotonic() - call.deadline < 0.1
+    assert fail(w, w.call(timeout_seconds=0.2), timeout_seconds=60.0).code == "deadline-exceeded"
+    assert fail(w, w.call(timeout_seconds=60), timeout_seconds=0.2).code == "timeout"
 
 
 def test_a_guests_timeout_never_exceeds_the_grants(world: MakeWorld) -> None:
     w = world(drip(b"x", HEAD))
-    started = time.monotonic()
     assert fail(w, w.call(timeout_seconds=30), timeout_seconds=0.0).code == "timeout"
     grant = w.call().grant
     assert grant.http is not None
     call = FakeCall(grant.with_http(dataclasses.replace(grant.http, timeout_seconds=0.2)))
+    # With the guest's five minutes it would be the call's own deadline that ends it.
     assert fail(w, call, timeout_seconds=300.0).code == "timeout"
-    assert time.monotonic() - started < 1
 
 
 def test_a_cancelled_call_lets_go_of_a_silent_server(world: MakeWorld) -> None:
@@ -87,19 +82,17 @@ def test_a_cancelled_call_lets_go_of_a_silent_server(world: MakeWorld) -> None:
 
     def silent(request: ReceivedRequest, connection: ServerConnection) -> None:
         asked.set()
-        connection.closing.wait(30)
+        connection.closing.wait()
 
     w = world(silent)
-    call = w.call()
+    call = w.call(timeout_seconds=3600)
     failures: list[HttpFailure] = []
     thread = threading.Thread(target=lambda: failures.append(fail(w, call)))
     thread.start()
     assert asked.wait(10)
-    cancelled_at = time.monotonic()
     call.cancelled.set()
-    thread.join(10)
+    thread.join()  # nothing but the cancelling ends this wait
     assert failures[0].code == "cancelled"
-    assert time.monotonic() - cancelled_at < 0.3
 
 
 def test_a_server_that_does_not_shake_hands_ends_in_time(world: MakeWorld) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 
 import pytest
 
+from tests.call.conftest import until
 from tests.escape.conftest import Make, ended
 from wasmrt import ResourceLimits, WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.errors import (
@@ -97,40 +97,41 @@ def test_a_second_memory_in_one_module_counts_too(make: Make) -> None:
     assert tool.execute({}).result == {"ok": True}
 
 
-def test_sixty_four_sleepers_hold_up_nobody_else_and_all_end_at_their_deadlines() -> None:
+def test_sixty_four_sleepers_hold_up_nobody_else() -> None:
+    errors: list[BaseException] = []
     with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False, max_concurrent_calls=64)) as runtime:
         sleeper = runtime.prepare(
-            "sleeper", wat2wasm(attacks.tool(_ASLEEP)), limits=ResourceLimits(timeout_seconds=1.5, fuel=2**60)
+            "sleeper", wat2wasm(attacks.tool(_ASLEEP)), limits=ResourceLimits(timeout_seconds=3600, fuel=2**60)
         )
         honest = runtime.prepare("honest", wat2wasm(attacks.tool(Body())))
-        errors = []
         threads = [
             threading.Thread(target=lambda: errors.append(ended(sleeper, user="sleepy")), daemon=True)
             for _ in range(64)
         ]
         for thread in threads:
             thread.start()
-        started = time.monotonic()
+        until(lambda: runtime.pipeline.admission.running == 64)
         assert honest.execute({}, user="awake").result == {"ok": True}
-        assert time.monotonic() - started < 1
-        for thread in threads:
-            thread.join(10)
-        assert [type(error) for error in errors] == [DeadlineExceededError] * 64
+        assert errors == []
+    for thread in threads:
+        thread.join()
+    assert [type(error) for error in errors] == [RuntimeClosedError] * 64
 
 
 def test_cancelling_stops_a_sleeping_guest_and_frees_its_permit() -> None:
     with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False, max_concurrent_calls=1)) as runtime:
-        sleeper = runtime.prepare("sleeper", wat2wasm(attacks.tool(_ASLEEP)), limits=ResourceLimits(timeout_seconds=30))
-        honest = runtime.prepare("honest", wat2wasm(attacks.tool(Body())))
+        sleeper = runtime.prepare(
+            "sleeper", wat2wasm(attacks.tool(_ASLEEP)), limits=ResourceLimits(timeout_seconds=3600)
+        )
+        # Without the permit that the sleeper holds, it meets its own deadline.
+        honest = runtime.prepare("honest", wat2wasm(attacks.tool(Body())), limits=ResourceLimits(timeout_seconds=30))
 
         async def give_up() -> object:
             with pytest.raises(asyncio.TimeoutError):
                 await asyncio.wait_for(sleeper.aexecute({}), 0.1)
             return (await honest.aexecute({})).result
 
-        started = time.monotonic()
         assert asyncio.run(give_up()) == {"ok": True}
-        assert time.monotonic() - started < 5
 
 
 def test_closing_the_runtime_ends_every_call_with_a_typed_error() -> None:
@@ -145,8 +146,7 @@ def test_closing_the_runtime_ends_every_call_with_a_typed_error() -> None:
     ]
     for thread in threads:
         thread.start()
-    while runtime.path.admission.running < 2:
-        threading.Event().wait(0.01)
+    until(lambda: runtime.pipeline.admission.running == 2)
     runtime.close()
     for thread in threads:
         thread.join(5)

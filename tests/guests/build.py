@@ -23,11 +23,12 @@ from tempfile import TemporaryDirectory
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 BUILT = HERE / ".built"
+PREVIEW1 = ROOT / "guest-templates/go/preview1.wat"
+RUST_TARGET = "wasm32-unknown-unknown"
 sys.path.insert(0, str(ROOT))
 
-from wasmrt.componentizer import componentize, rust  # noqa: E402
+from wasmrt.authoring import find_wasm_tools, toolchains_dir  # noqa: E402
 from wasmrt.errors import MissingToolchainError  # noqa: E402
-from wasmrt.guest.engine import wat2wasm  # noqa: E402
 
 NPM_QUICKJS = ("componentize-qjs@0.4.5",)
 NPM_STARLINGMONKEY = ("@bytecodealliance/componentize-js@0.23.0",)
@@ -91,7 +92,7 @@ def build(name: str, *, prepare: bool = False) -> Path | Missing:
 def _digest(recipe: Recipe) -> str:
     digest = hashlib.sha256(repr((recipe.toolchain, recipe.option)).encode())
     places = [HERE / source for source in recipe.sources]
-    places += [recipe.world, Path(__file__), ROOT / "wasmrt/componentizer"]
+    places += [recipe.world, Path(__file__), PREVIEW1]
     for place in places:
         for path in sorted(place.rglob("*")) if place.is_dir() else [place]:
             if path.is_file() and "__pycache__" not in path.parts and "target" not in path.parts:
@@ -109,15 +110,24 @@ def _run(command: list[str | Path], cwd: Path = HERE, **env: str) -> None:
         raise subprocess.CalledProcessError(done.returncode, words)
 
 
-def _wrap(recipe: Recipe, core: bytes, out: Path) -> None:
-    out.write_bytes(componentize(core, recipe.world.read_text(), assemble=wat2wasm))
+def _wrap(recipe: Recipe, core: Path, out: Path, *options: str) -> None:
+    embedded = out.with_name("embedded.wasm")
+    _wasm_tools("component", "embed", recipe.world, core, "-o", embedded)
+    _wasm_tools("component", "new", embedded, "-o", out, *options)
+
+
+def _wasm_tools(*arguments: str | Path) -> None:
+    try:
+        find_wasm_tools().run(*arguments, cwd=HERE)
+    except MissingToolchainError as missing:
+        raise NotHere("wasm-tools", missing.hint or "") from None
 
 
 # one function a toolchain
 
 
 def _wat(recipe: Recipe, out: Path, _prepare: bool) -> None:
-    _wrap(recipe, wat2wasm((HERE / recipe.sources[0]).read_text()), out)
+    _wrap(recipe, HERE / recipe.sources[0], out)
 
 
 def _c(recipe: Recipe, out: Path, _prepare: bool) -> None:
@@ -126,40 +136,41 @@ def _c(recipe: Recipe, out: Path, _prepare: bool) -> None:
     core = out.with_name("core.wasm")
     flags = ["-target", "wasm32-freestanding", "-Os", "-nostdlib", "-Wall", "-Werror", f'-DAT="{recipe.option}"']
     linking = ["-Wl,--no-entry", "-Wl,--strip-all", "-Wl,-z,stack-size=16384"]
-    cache = str(rust.cache_dir() / "zig")
+    cache = str(toolchains_dir() / "zig")
     command = [sys.executable, "-m", "ziglang", "cc", *flags, *linking, "-o", core, HERE / recipe.sources[0]]
     _run(command, ZIG_GLOBAL_CACHE_DIR=cache, ZIG_LOCAL_CACHE_DIR=cache)
-    _wrap(recipe, core.read_bytes(), out)
+    _wrap(recipe, core, out)
 
 
 def _rust(recipe: Recipe, out: Path, prepare: bool) -> None:
-    try:
-        toolchain = rust.find(prepare=prepare)
-    except MissingToolchainError as missing:
-        raise NotHere("rust", str(missing)) from None
+    _need_rust(RUST_TARGET, prepare)
     crate, _, feature = recipe.option.partition(":")
     features = ["--features", feature] if feature else []
     core = out.with_name("core.wasm")
-    _cargo([*features, "-p", crate, "--target", rust.TARGET], core, toolchain.env)
-    _wrap(recipe, core.read_bytes(), out)
+    _cargo([*features, "-p", crate, "--target", RUST_TARGET], core)
+    _wasm_tools("component", "new", core, "-o", out)  # wit-bindgen has embedded the world
 
 
 def _rust_wasip2(recipe: Recipe, out: Path, prepare: bool) -> None:
-    target = "wasm32-wasip2"
-    if shutil.which("cargo") is None or shutil.which("rustup") is None:
+    _need_rust("wasm32-wasip2", prepare)
+    _cargo(["-p", recipe.option, "--target", "wasm32-wasip2"], out)
+
+
+def _need_rust(target: str, prepare: bool) -> None:
+    if shutil.which("cargo") is None or shutil.which("rustc") is None:
         raise NotHere(f"rust {target}", "install Rust with rustup")
-    if prepare:
+    if prepare and shutil.which("rustup") is not None:
         subprocess.run(["rustup", "target", "add", target], capture_output=True, check=False)
-    installed = subprocess.run(["rustup", "target", "list", "--installed"], capture_output=True, text=True, check=True)
-    if target not in installed.stdout.split():
+    command = ["rustc", "--print", "target-libdir", "--target", target]
+    printed = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    if not printed or not Path(printed).is_dir():
         raise NotHere(f"rust {target}", f"rustup target add {target}")
-    _cargo(["-p", recipe.option, "--target", target], out, {})
 
 
-def _cargo(arguments: list[str], out: Path, env: dict[str, str]) -> None:
+def _cargo(arguments: list[str], out: Path) -> None:
     target = Path(os.environ.get("CARGO_TARGET_DIR", BUILT / "cargo"))
     command = ["cargo", "build", "--locked", "--release", *arguments]
-    _run([*command], cwd=HERE / "rust", **env, CARGO_TARGET_DIR=str(target))
+    _run([*command], cwd=HERE / "rust", CARGO_TARGET_DIR=str(target))
     crate = arguments[arguments.index("-p") + 1].replace("-", "_")
     triple = arguments[arguments.index("--target") + 1]
     shutil.copyfile(target / triple / f"release/{crate}.wasm", out)
@@ -198,7 +209,7 @@ def _starlingmonkey(recipe: Recipe, out: Path, prepare: bool) -> None:
 def _npm(name: str, packages: tuple[str, ...], prepare: bool) -> Path:
     if shutil.which("node") is None or shutil.which("npm") is None:
         raise NotHere(name, "install Node.js")
-    place = rust.cache_dir() / f"npm-{name}-{hashlib.sha256(repr(packages).encode()).hexdigest()[:8]}"
+    place = toolchains_dir() / f"npm-{name}-{hashlib.sha256(repr(packages).encode()).hexdigest()[:8]}"
     if not (place / "done").is_file():
         if not prepare:
             raise NotHere(name, f"python tests/guests/build.py --prepare fetches {' '.join(packages)}")
@@ -215,7 +226,7 @@ def _go(recipe: Recipe, out: Path, _prepare: bool) -> None:
     core = out.with_name("core.wasm")
     command = ["go", "build", "-trimpath", "-ldflags=-s -w", "-buildmode=c-shared", "-o", core, "."]
     _run([*command], cwd=HERE / recipe.sources[0], GOOS="wasip1", GOARCH="wasm", GOTOOLCHAIN="local")
-    _wrap(recipe, core.read_bytes(), out)
+    _wrap(recipe, core, out, "--adapt", f"wasi_snapshot_preview1={PREVIEW1}")
 
 
 _V030 = "near-agent/0.3.0/tool.wit"

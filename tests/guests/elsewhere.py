@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from wasmrt.componentizer import rust
+from wasmrt.authoring import toolchains_dir
 
 TIMEOUT_SECONDS = 120
 
@@ -50,7 +50,7 @@ def find(name: str, *, fetch: bool) -> Path | str:
     Raises: RuntimeError when the package holds other bytes than those that were looked at.
     """
     wanted = COMPONENTS[name]
-    kept = rust.cache_dir() / "elsewhere" / f"{wanted.sha256[:16]}.wasm"
+    kept = toolchains_dir() / "elsewhere" / f"{wanted.sha256[:16]}.wasm"
     if not kept.is_file():
         if not fetch:
             return f"WASMRT_GUESTS_PREPARE=1 lets this test fetch {wanted.package}"

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.guests.elsewhere import COMPONENTS, find
-from wasmrt.authoring import with_docs
+from wasmrt.authoring import find_wasm_tools, with_docs
 from wasmrt.cli import cli
 
 CORE = """(module (memory (export "memory") 1)
@@ -117,7 +117,9 @@ def test_a_toolchain_in_the_sandbox_builds_a_component_that_runs_in_the_sandbox(
     assert run(tools, "tools-component-wit", binary=component) == (
         "package root:component;\n\nworld root {\n  export add: func(a: s64, b: s64) -> s64;\n}\n"
     )
-    documented = with_docs(base64.b64decode(component), WIT, ("add",))
+    Path("wit").mkdir()
+    Path("wit", "adder.wit").write_text(WIT)
+    documented = with_docs(base64.b64decode(component), find_wasm_tools().resolve_wit(Path("wit")), ("add",))
     # Tools of that age take the docs that are added, though they do not show them.
     assert "export add:" in run(tools, "tools-component-wit", binary=as_text(documented))
     Path("adder.wasm").write_bytes(documented)

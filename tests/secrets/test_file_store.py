@@ -46,7 +46,7 @@ def test_a_key_file_that_others_can_read_is_refused(files: tuple[Path, Path]) ->
     store = FileSecrets(path, FileKey(path=key))
     store.set("ann", "token", Secret("value"))
     key.chmod(0o640)
-    with pytest.raises(SecretBackendError, match="read by others") as caught:
+    with pytest.raises(SecretBackendError, match="read or written by other users") as caught:
         store.get("ann", "token")
     assert caught.value.path == key
     assert "secrets.key" in str(caught.value.hint) and str(key.parent) not in str(caught.value.hint)

@@ -1,4 +1,4 @@
-"""A call without a guest: its context, and the WASI functions as the engine would call them."""
+"""A call without a component: both its sides, and the WASI functions as the engine would call them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
+from wasmrt.call import Backends, Call, CallServices
+from wasmrt.call.http import GuestHttp
 from wasmrt.capabilities import Capabilities
-from wasmrt.context import CallContext, Clock, HttpDoor, LogicalClock, Services, Workspace
 from wasmrt.guest import wasi
+from wasmrt.guest.call import GuestCall
+from wasmrt.guest.clock import Clock, LogicalClock
 from wasmrt.leaks import LeakDetector
 from wasmrt.limits import ResourceLimits
 
@@ -25,31 +28,33 @@ class Guest:
         *,
         seconds: float = 30,
         clock: Clock | None = None,
-        workspace: Workspace | None = None,
+        workspace: Any = None,
         grant: Capabilities | None = None,
-        http: HttpDoor | None = None,
+        http: Any = None,
     ) -> None:
-        self.context = CallContext(
+        limits = ResourceLimits(timeout_seconds=seconds)
+        self.call = Call(
             call_id="test",
             tool="test",
             user="local",
-            limits=ResourceLimits(timeout_seconds=seconds),
+            limits=limits,
             grant=grant or Capabilities.none(),
-            services=Services(_DETECTOR, workspace=workspace, http=http),
-            clock=clock or LogicalClock(),
+            backends=Backends(_DETECTOR, workspace=workspace, http=None if http is None else GuestHttp(http)),
         )
+        self.services = CallServices(self.call)
+        self.ctx = self.call.guest = GuestCall(self.call.lifetime, limits, self.services, clock or LogicalClock())
 
     def __call__(self, name: str, *values: Any) -> Any:
         interface, _, function = name.partition("#")
-        return _INTERFACES[f"wasi:{interface}"].functions[function](self.context, *values)
+        return _INTERFACES[f"wasi:{interface}"].functions[function](self.ctx, *values)
 
     def drop(self, resource: str, handle: int) -> None:
         interface, _, name = resource.partition("#")
-        _INTERFACES[f"wasi:{interface}"].resources[name](self.context, handle)
+        _INTERFACES[f"wasi:{interface}"].resources[name](self.ctx, handle)
 
     @property
     def lines(self) -> list[str]:
-        return [entry.message for entry in self.context.logs]
+        return [entry.message for entry in self.ctx.logs]
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.wasi.conftest import Guest
+from wasmrt.capabilities import Capabilities
 from wasmrt.component import Case, Err, Ok
 from wasmrt.errors import BudgetExceededError
 from wasmrt.limits import MAX_STREAM_CHUNK_BYTES, MAX_WORKSPACE_BYTES_PER_CALL, MIB
@@ -24,7 +25,8 @@ class Files:
     """A guest with a workspace, and short names for what it does."""
 
     def __init__(self, root: Path, *prefixes: str) -> None:
-        self.guest = Guest(workspace=WorkspaceReader(root, prefixes))
+        grant = Capabilities.none().with_workspace_read(prefixes)
+        self.guest = Guest(workspace=WorkspaceReader(root, prefixes), grant=grant)
         ((self.top, self.name),) = self.guest("filesystem/preopens#get-directories")
 
     def open(self, path: str, how: frozenset[str] = _NONE, flags: frozenset[str] = _READ) -> Any:
@@ -113,7 +115,7 @@ def test_what_was_not_granted_is_refused_in_the_filesystems_words(files: Files, 
 def test_a_refused_path_is_on_record_with_the_line_that_would_allow_it(files: Files) -> None:
     files.open("private/key")
     files.open("private/key")
-    (decision,) = files.guest.context.decisions
+    (decision,) = files.guest.call.decisions
     assert decision.reason == Reason.PREFIX_NOT_ALLOWED
     assert "private" in (decision.hint or "")
 
@@ -146,7 +148,7 @@ def test_nothing_is_ever_written(files: Files, root: Path, method: str, values: 
     before = sorted(os.listdir(root / "notes"))
     assert files(method, files.top, *values) == Err("read-only")
     assert sorted(os.listdir(root / "notes")) == before
-    assert files.guest.context.decisions[-1].reason == Reason.FILESYSTEM_DENIED
+    assert files.guest.call.decisions[-1].reason == Reason.FILESYSTEM_DENIED
 
 
 def test_a_folder_is_no_file_and_a_file_no_folder(files: Files) -> None:

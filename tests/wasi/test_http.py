@@ -10,10 +10,10 @@ import pytest
 from tests.wasi.conftest import Guest
 from wasmrt.capabilities import Capabilities, EndpointPattern, HttpCapability
 from wasmrt.component import Case, Err, Ok
-from wasmrt.context import Clock, LogicalClock, SystemClock
 from wasmrt.egress import FailureKind, HttpFailure, HttpRequest
 from wasmrt.errors import BudgetExceededError, InternalError, TrapError
 from wasmrt.guest import wasi
+from wasmrt.guest.clock import Clock, LogicalClock, SystemClock
 from wasmrt.limits import MAX_HEADERS, MAX_HELD_HTTP_BYTES, MAX_OPEN_ANSWERS, MIB
 from wasmrt.model import Decision, Reason
 
@@ -253,7 +253,7 @@ def test_a_guest_that_lets_go_of_an_answer_lets_go_of_the_connection(let_go: str
     if let_go == "drop the response":
         client.guest.drop("http/types#incoming-response", response)
     elif let_go == "end the call":
-        client.guest.context.release()
+        client.guest.services.close()
     else:
         body = client("[method]incoming-response.consume", response).value
         client.guest.drop("http/types#incoming-response", response)
@@ -284,17 +284,17 @@ def test_without_a_grant_nothing_is_asked_and_the_denial_is_on_record(http: Door
     client = Client()
     client.guest = Guest(http=http)
     assert client.handle(client.request()) == Err(Case("HTTP-request-denied"))
-    (decision,) = client.guest.context.decisions
+    (decision,) = client.guest.call.decisions
     assert (decision.allowed, decision.reason) == (False, Reason.NOT_GRANTED)
     assert http is None or http.asked == []
 
 
 def test_a_runtime_without_a_network_says_so() -> None:
     client = Client()
-    grant = client.guest.context.grant
+    grant = client.guest.call.grant
     client.guest = Guest(grant=grant)
     assert client.handle(client.request()) == Err(Case("HTTP-request-denied"))
-    (decision,) = client.guest.context.decisions
+    (decision,) = client.guest.call.decisions
     assert (decision.allowed, decision.reason) == (False, Reason.NOT_GRANTED)
     assert "network" in (decision.hint or "")
 

@@ -50,7 +50,7 @@ def asking(server: ScriptedServer) -> Iterator[Guest]:
     with EgressGateway(NetworkConfig(unsafe_allowed_networks=("127.0.0.0/8",))) as door:
         guest = Guest(grant=grant, http=door)
         yield guest
-        guest.context.release()
+        guest.services.close()
 
 
 def ask(guest: Guest, server: ScriptedServer, path: str) -> int:
@@ -77,15 +77,15 @@ def test_a_guest_has_an_event_before_the_server_sends_the_next(asking: Guest, se
         assert read(asking, events) == Ok(b"data: %d\n\n" % number)
         assert read(asking, ask(asking, server, f"/seen?{number}")) == Ok(b"good")
     assert read(asking, events) == Err(Case("closed"))
-    assert asking.context.http_requests == 1 + EVENTS
+    assert asking.call.http_requests == 1 + EVENTS
 
 
 def test_a_call_that_ends_takes_its_connection_from_the_server(asking: Guest, server: ScriptedServer) -> None:
     events = ask(asking, server, "/events")
     assert read(asking, events) == Ok(b"data: 0\n\n")
-    asking.context.release()
+    asking.services.close()
     assert read(asking, events) == Err(Case("closed"))
     for number in range(EVENTS):
         read(asking, ask(asking, server, f"/seen?{number}"))
     assert server.connections == 2
-    assert asking.context.http_received_bytes > 0
+    assert asking.call.http_received_bytes > 0

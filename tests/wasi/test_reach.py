@@ -36,13 +36,13 @@ def test_a_socket_is_refused_in_its_own_words_and_recorded(
     guest: Guest, name: str, values: tuple[object, ...], subject: str
 ) -> None:
     assert guest(name, *values) == Err("access-denied")
-    (decision,) = guest.context.decisions
+    (decision,) = guest.call.decisions
     assert (decision.allowed, decision.subject) == (False, subject)
 
 
 def test_a_long_name_is_recorded_short(guest: Guest) -> None:
     guest("sockets/ip-name-lookup#resolve-addresses", 1, "x" * 1_000_000)
-    assert len(guest.context.decisions[0].subject) < 100
+    assert len(guest.call.decisions[0].subject) < 100
 
 
 def test_the_network_is_a_handle_that_opens_nothing(guest: Guest) -> None:
@@ -77,6 +77,6 @@ def test_exit_with_a_code_tells_the_code(guest: Guest) -> None:
 
 
 def test_a_call_that_never_touches_wasi_holds_no_state_for_it(guest: Guest) -> None:
-    assert guest.context._parts is None
+    assert guest.ctx._parts is None
     guest("cli/environment#get-environment")
-    assert guest.context._parts is None
+    assert guest.ctx._parts is None

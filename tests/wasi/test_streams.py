@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tests.wasi.conftest import Guest
 from wasmrt.component import Case, Err, Ok
-from wasmrt.context import LOG_OVERLAP_BYTES
 from wasmrt.errors import BudgetExceededError, InternalError
+from wasmrt.guest.call import LOG_OVERLAP_BYTES
 from wasmrt.limits import MAX_CAPTURED_OUTPUT_BYTES, MAX_HANDLES, MAX_LOG_ENTRY_BYTES, MAX_STREAM_CHUNK_BYTES
 from wasmrt.model import LogLevel
 
@@ -20,7 +20,7 @@ def test_whole_lines_are_log_entries_at_the_level_of_their_stream(guest: Guest) 
     guest(_WRITE, guest("cli/stdout#get-stdout"), b"one\ntwo\n")
     guest(_WRITE, guest("cli/stderr#get-stderr"), b"three\n")
     assert guest.lines == ["one", "two", "three"]
-    assert [entry.level for entry in guest.context.logs] == [LogLevel.INFO, LogLevel.INFO, LogLevel.WARN]
+    assert [entry.level for entry in guest.ctx.logs] == [LogLevel.INFO, LogLevel.INFO, LogLevel.WARN]
 
 
 def test_an_unfinished_line_is_kept_without_a_flush_and_grows(guest: Guest) -> None:
@@ -69,7 +69,7 @@ def test_output_over_its_cap_is_dropped_and_counted_and_the_guest_goes_on(guest:
     writes = MAX_CAPTURED_OUTPUT_BYTES // len(chunk) + 3
     assert [guest(_WRITE, out, chunk) for _ in range(writes)] == [Ok()] * writes
     assert len(guest.lines) == MAX_CAPTURED_OUTPUT_BYTES // len(chunk)
-    assert guest.context.log_entries_dropped == 3
+    assert guest.ctx.log_entries_dropped == 3
 
 
 def test_a_write_larger_than_check_write_allows_is_an_error_with_a_text(guest: Guest) -> None:

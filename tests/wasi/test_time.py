@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.wasi.conftest import Guest
-from wasmrt.context import LogicalClock, SystemClock
 from wasmrt.errors import BudgetExceededError, CancelledError, DeadlineExceededError, TrapError
+from wasmrt.guest.clock import LogicalClock, SystemClock
 from wasmrt.limits import (
     CLOCK_RESOLUTION_NS,
     MAX_POLLABLES,
@@ -58,7 +58,7 @@ def test_a_sleep_ends_at_the_deadline(nanoseconds: int) -> None:
 def test_a_sleep_ends_when_the_call_is_cancelled() -> None:
     guest = Guest(clock=SystemClock())
     pollable = guest("clocks/monotonic-clock#subscribe-duration", _HOUR)
-    guest.context.cancel()
+    guest.call.lifetime.cancel()
     with pytest.raises(CancelledError):
         guest("io/poll#poll", [pollable])
 

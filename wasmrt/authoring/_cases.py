@@ -48,7 +48,7 @@ class TestCase:
     context: Any = None
     expects_error: bool = False
     expected: Any = None
-    """The output; of an error what is asked of its kind, code and message."""
+    """The output; for an error, its kind, code and a part of its message, as far as the case names them."""
     exchanges: tuple[RecordedExchange, ...] = ()
     workspace: dict[str, str] = field(default_factory=dict)
     secrets: tuple[str, ...] = ()
@@ -91,7 +91,7 @@ def _of_file(path: Path) -> Iterator[TestCase]:
 
 
 class _CaseError(ValueError):
-    """What is wrong with one case."""
+    """A mistake in one case."""
 
 
 def _wrong(where: str, why: str) -> ConfigurationError:

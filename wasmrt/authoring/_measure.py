@@ -21,7 +21,7 @@ _MOST_TABLE_ELEMENTS = 1_280_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What starting and describing took."""
+    """Resources that starting and describing took."""
 
     memory_bytes: int
     """In whole pages of 64 KiB."""
@@ -34,7 +34,7 @@ class Measured:
 
 
 def measure(runtime: WasmToolRuntime, name: str, component: bytes) -> Measured:
-    """Start a component again and again, without any power, and return the least it needs.
+    """Start a component again and again, with nothing granted, and return the least it needs.
 
     Raises:
         ComponentError, MemoryLimitError: it does not start under the widest limits either.

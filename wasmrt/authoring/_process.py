@@ -1,9 +1,10 @@
-"""Runs a command of a build: no shell, no terminal, an end in sight, and the tail of what it printed."""
+"""Runs a command of a build: no shell, no terminal, a time limit, and the tail of its output."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -16,24 +17,31 @@ from typing import IO
 from wasmrt.errors import BuildError
 from wasmrt.limits import BUILD_STEP_SECONDS, MAX_BUILD_LOG_BYTES, MAX_BUILD_OUTPUT_BYTES, MIB
 
-_LOOK_SECONDS = 1.0
-"""How often a running command's output is measured."""
-# Nobody's terminal is at the other end, and what is printed goes through an escape filter.
-_PLAIN = {"NO_COLOR": "1", "TERM": "dumb", "CARGO_TERM_COLOR": "never", "CARGO_TERM_PROGRESS_WHEN": "never"}
+_POLL_SECONDS = 1.0
+"""Time between two looks at the size of a running command's output."""
+# No terminal is at the other end, and the output goes through an escape filter.
+_NO_TERMINAL = {"NO_COLOR": "1", "TERM": "dumb", "CARGO_TERM_COLOR": "never", "CARGO_TERM_PROGRESS_WHEN": "never"}
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """How a command ended; `output` is the end of what it printed."""
+class CommandResult:
+    """Exit code of a command and the end of its output."""
 
     code: int
     output: str
 
 
 def run_command(
-    words: Sequence[str | Path], *, cwd: Path, env: Mapping[str, str] | None = None, seconds: float = BUILD_STEP_SECONDS
-) -> Ended:
+    words: Sequence[str | Path],
+    *,
+    cwd: Path,
+    env: Mapping[str, str] | None = None,
+    seconds: float = BUILD_STEP_SECONDS,
+    bounds: Mapping[int, int] | None = None,
+) -> CommandResult:
     """Run a command to its end, and its children with it.
+
+    `env` is all it sees of variables, by default ours; `bounds` are resource limits, by RLIMIT_ number.
 
     Raises:
         BuildError: it could not be started, took longer than `seconds`, or printed without end.
@@ -45,7 +53,7 @@ def run_command(
             process = subprocess.Popen(  # noqa: S603 - the template's own words, no shell
                 command,
                 cwd=cwd,
-                env=dict(os.environ if env is None else env) | _PLAIN,
+                env=dict(os.environ if env is None else env) | _NO_TERMINAL,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -54,10 +62,20 @@ def run_command(
         except OSError as error:
             raise BuildError(f"{shown} cannot be started ({error.strerror})") from error
         try:
-            return Ended(_wait(process, output, shown, seconds), _tail(output))
+            _bound(process, bounds or {})
+            return CommandResult(_wait(process, output, shown, seconds), _tail(output))
         except BaseException:
             _end(process)
             raise
+
+
+def _bound(process: subprocess.Popen[bytes], bounds: Mapping[int, int]) -> None:
+    """Bound a command that has just begun: between fork and exec no Python may run, since there are threads."""
+    if not hasattr(resource, "prlimit"):  # Linux has it, macOS has not
+        return
+    for bound, most in bounds.items():
+        with contextlib.suppress(ProcessLookupError):
+            resource.prlimit(process.pid, bound, (most, most))
 
 
 def _wait(process: subprocess.Popen[bytes], output: IO[bytes], shown: str, seconds: float) -> int:
@@ -70,7 +88,7 @@ def _wait(process: subprocess.Popen[bytes], output: IO[bytes], shown: str, secon
         if left <= 0:
             raise BuildError(f"{shown} took longer than {seconds:g} s", output=_tail(output))
         with contextlib.suppress(subprocess.TimeoutExpired):
-            return process.wait(min(left, _LOOK_SECONDS))
+            return process.wait(min(left, _POLL_SECONDS))
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -1,4 +1,4 @@
-"""A tool's source folder: what it is called, how it is written and where its parts are."""
+"""A tool's source folder: its name, its language and the places of its parts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Project:
 
     @property
     def component(self) -> Path:
-        """Where a build leaves the component."""
+        """The file that a build leaves."""
         return self.build / f"{self.name}.wasm"
 
     @property
@@ -130,7 +130,7 @@ def _write(template: Template, name: str, folder: Path) -> None:
 
 
 def _renamed(path: str, name: str) -> str:
-    """Names that would act on the template's own folder are put right only in the copy."""
+    """Return the name of a copied file: some names would act on the template's own folder."""
     if path == "tool.capabilities.json":
         return f"{name}.capabilities.json"
     head, _, last = path.rpartition("/")
@@ -138,5 +138,5 @@ def _renamed(path: str, name: str) -> str:
 
 
 def _is_litter(path: Path) -> bool:
-    """What tools leave behind in a template's own folder."""
+    """Return True for files that tools leave behind in a template's own folder."""
     return any(part in ("__pycache__", "target", "node_modules", "build") for part in path.parts)

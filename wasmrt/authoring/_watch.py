@@ -1,4 +1,4 @@
-"""Notices that a project's source changed, by looking at it now and then."""
+"""Watches a project's source for changes, by comparing sizes and times at intervals."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from wasmrt.limits import MAX_PROJECT_FILES, WATCH_SECONDS
 _SKIPPED = frozenset({"build", "target", "node_modules", "__pycache__"})
 
 Wait = Callable[[float], bool]
-"""Waits for so many seconds, and tells whether to look again."""
+"""Waits for so many seconds, and returns True to look again."""
 _Seen = dict[str, tuple[int, int]]
 
 
 def changes(project: Project, wait: Wait) -> Iterator[tuple[str, ...]]:
     """Yield the names of the files that changed, each time some did and are at rest again; end when `wait` says so.
 
-    What changes from the call on is told, also while the caller is at work.
+    Changes count from the call on, also those that come while the caller is at work.
 
     Raises:
         ConfigurationError: the folder holds more files than can be watched.
@@ -31,7 +31,7 @@ def changes(project: Project, wait: Wait) -> Iterator[tuple[str, ...]]:
 
 
 def is_stale(project: Project) -> bool:
-    """Whether a file that is compiled is newer than the component that was built of it.
+    """Return True where a file that is compiled is newer than the component that was built of it.
 
     Raises:
         ConfigurationError: the folder holds more files than can be watched.

@@ -1,4 +1,4 @@
-"""Who may run now: permits for calls, fair between users, and a way to end every call at once."""
+"""Permits for calls in flight, fair between users, and a way to end every call at once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 import time
 from collections import OrderedDict, deque
 
-from wasmrt.context import CallContext
+from wasmrt.call._state import Call
 from wasmrt.errors import DeadlineExceededError, RuntimeClosedError
 
 GLOBAL_FACTOR = 4
@@ -25,7 +25,7 @@ class Admission:
         self._total = per_user * GLOBAL_FACTOR
         self._lock = threading.Lock()
         self._held: dict[str, int] = {}
-        self._running: dict[int, CallContext] = {}
+        self._running: dict[int, Call] = {}
         self._queues: OrderedDict[str, deque[_Waiter]] = OrderedDict()
         self._idle: threading.Event | None = None
         self.closed = False
@@ -35,34 +35,34 @@ class Admission:
         """Calls in flight."""
         return len(self._running)
 
-    def enter(self, context: CallContext) -> None:
+    def enter(self, call: Call) -> None:
         """Take a permit, waiting for one until the call's deadline.
 
         Raises:
             DeadlineExceededError: no permit came free in time.
             RuntimeClosedError: the runtime is closed.
         """
-        user = context.user
+        user = call.user
         with self._lock:
             if self.closed:
                 raise RuntimeClosedError("the runtime is closed", hint="make a new WasmToolRuntime")
             if not self._queues and self._may(user):
-                self._take(user, context)
+                self._take(user, call)
                 return
-            waiter = _Waiter(context)
+            waiter = _Waiter(call)
             self._queues.setdefault(user, deque()).append(waiter)
             self._serve()
-        self._await(waiter, context)
+        self._await(waiter, call)
 
-    def keep(self, context: CallContext) -> None:
-        """Count a call that outlives its caller, as one under its caller's permit does not otherwise; until `leave`."""
+    def keep(self, call: Call) -> None:
+        """Give an abandoned nested call a permit of its own; nested calls otherwise run under their caller's."""
         with self._lock:
-            if id(context) not in self._running:
-                self._take(context.user, context)
+            if id(call) not in self._running:
+                self._take(call.user, call)
 
-    def leave(self, context: CallContext) -> None:
+    def leave(self, call: Call) -> None:
         """Give a permit back; does nothing where it was given back before, or never taken."""
-        key, user, held = id(context), context.user, self._held
+        key, user, held = id(call), call.user, self._held
         with self._lock:
             if key in self._running:
                 del self._running[key]  # no call between this and the next: a signal's handler cannot come in between
@@ -81,10 +81,10 @@ class Admission:
             running = list(self._running.values())
             waiting = [waiter for queue in self._queues.values() for waiter in queue]
             self._queues.clear()
-        for context in running:
-            context.close()
+        for call in running:
+            call.lifetime.close()
         for waiter in waiting:
-            waiter.context.close()
+            waiter.call.lifetime.close()
 
     def drained(self, seconds: float) -> bool:
         """Wait for the calls in flight to end; False where one holds out longer, as inside a name lookup."""
@@ -94,26 +94,26 @@ class Admission:
                 return True
         return self._idle.wait(seconds)
 
-    def _await(self, waiter: _Waiter, context: CallContext) -> None:
-        context.on_end(waiter.woken.set)
+    def _await(self, waiter: _Waiter, call: Call) -> None:
+        call.lifetime.on_end(waiter.woken.set)
         try:
-            waiter.woken.wait(context.remaining())
+            waiter.woken.wait(call.lifetime.remaining())
         except BaseException:
             # A signal's handler raised: whoever waited is gone, with its place or its permit.
             with self._lock:
-                self._forget(waiter, context.user)
-            self.leave(context)
+                self._forget(waiter, call.user)
+            self.leave(call)
             raise
         with self._lock:
             if not waiter.admitted:
-                self._forget(waiter, context.user)
+                self._forget(waiter, call.user)
         if waiter.admitted:
             return
-        error = context.interruption()
+        error = call.lifetime.interruption()
         if error is None or isinstance(error, DeadlineExceededError):
             raise DeadlineExceededError(
                 "the call waited for a permit until its deadline",
-                limit=context.limits.timeout_seconds, used=time.monotonic() - context.started,
+                limit=call.limits.timeout_seconds, used=time.monotonic() - call.lifetime.started,
                 setting="max_concurrent_calls",
             )  # fmt: skip
         raise error
@@ -121,10 +121,10 @@ class Admission:
     def _may(self, user: str) -> bool:
         return len(self._running) < self._total and self._held.get(user, 0) < self._per_user
 
-    def _take(self, user: str, context: CallContext) -> None:
-        key, held = id(context), self._held.get(user, 0) + 1
+    def _take(self, user: str, call: Call) -> None:
+        key, held = id(call), self._held.get(user, 0) + 1
         self._held[user] = held  # as in `leave`: no call between this and the next
-        self._running[key] = context
+        self._running[key] = call
 
     def _serve(self) -> None:
         # By turns: each user with room gets one, and goes to the back.
@@ -136,7 +136,7 @@ class Admission:
             self._queues.move_to_end(user)
             if not queue:
                 del self._queues[user]
-            self._take(user, waiter.context)
+            self._take(user, waiter.call)
             waiter.admit()
 
     def _forget(self, waiter: _Waiter, user: str) -> None:
@@ -148,8 +148,8 @@ class Admission:
 
 
 class _Waiter:
-    def __init__(self, context: CallContext) -> None:
-        self.context = context
+    def __init__(self, call: Call) -> None:
+        self.call = call
         self.admitted = False
         self.woken = threading.Event()
 

@@ -16,14 +16,14 @@ AuditSink = Callable[[dict[str, Any]], None]
 _quoted = json.encoder.encode_basestring
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
 # Seconds as whole microseconds, which is what `Usage` holds: the digits of a float take longer than all the rest.
-_NUMBERS = {"wall_seconds": "%d.%06d", "peak_memory_bytes": "%s"}
+_NUMBERS = {"wall_seconds": "%d.%06d"}
 _USAGE = "{" + ",".join(f'"{field}":{_NUMBERS.get(field, "%d")}' for field in Usage._fields) + "}"
 _LINE = '{"time_ms":%d,"call_id":"%s",%s,"outcome":%s,"usage":%s,"decisions":%s,"decisions_dropped":%d}\n'
 
 
 @lru_cache(maxsize=1024)
 def _who(tool: str, digest: str, user: str, chain: tuple[str, ...]) -> str:
-    """What is the same in every record of one user's calls of one tool."""
+    """The part of a record that is the same for all calls of one tool by one user."""
     called = ",".join(map(_quoted, chain))
     return f'"tool":{_quoted(tool)},"digest":"{digest}","user":{_quoted(user)},"chain":[{called}]'
 
@@ -52,8 +52,8 @@ class AuditRecord(NamedTuple):
 
     def line(self) -> str:
         """The record as one line of JSON, put together by hand: every call waits for it."""
-        fuel, seconds, peak, *counts = self.usage
-        usage = _USAGE % (fuel, *divmod(round(seconds * 1e6), 1_000_000), "null" if peak is None else peak, *counts)
+        fuel, seconds, *counts = self.usage
+        usage = _USAGE % (fuel, *divmod(round(seconds * 1e6), 1_000_000), *counts)
         return _LINE % (
             self.time_ms,
             self.call_id,

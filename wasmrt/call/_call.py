@@ -3,286 +3,192 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
+import time
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from wasmrt.call._admission import Admission
-from wasmrt.call._apart import Apart
+from wasmrt.call._answer import Answer, clean_logs, clean_text, read_answer, scan_answer
 from wasmrt.call._audit import AuditRecord
-from wasmrt.call._outcome import from_exception
-from wasmrt.call._params import check_depth, check_unicode, decode, encoded, parsed
-from wasmrt.call._program import Program
-from wasmrt.call._spares import Spares
-from wasmrt.context import CallContext, Clock, Services, SystemClock, cut_log
-from wasmrt.errors import (
-    DeadlineExceededError,
-    GuestOutputError,
-    InvalidParametersError,
-    LeakError,
-    ToolError,
-    WasmrtError,
-)
-from wasmrt.guest.engine import Sandbox
-from wasmrt.guest.worlds._spec import ToolSpec
-from wasmrt.leaks import Action, LeakScanner
+from wasmrt.call._detached import DetachedRunner
+from wasmrt.call._outcome import tool_error
+from wasmrt.call._params import encoded, parsed
+from wasmrt.call._services import CallServices
+from wasmrt.call._state import Call, Progress
+from wasmrt.call._target import CallTarget
+from wasmrt.capabilities import RateLimitConfig
+from wasmrt.errors import InvalidParametersError, ToolError, WasmrtError
+from wasmrt.guest.call import GuestCall
+from wasmrt.guest.clock import Clock
+from wasmrt.guest.outcome import ended
 from wasmrt.limits import MAX_USER_BYTES
-from wasmrt.model import LogEntry, ToolOutput, Usage
+from wasmrt.model import ToolOutput, Usage
+from wasmrt.rates import RateLimiter
 
-if TYPE_CHECKING:
-    from wasmrt.capabilities import Capabilities, RateLimitConfig
-    from wasmrt.rates import RateLimiter
-
-Progress = Callable[[int, int | None, str | None], None]
-_system_clock = SystemClock()
 _PROCESS = os.urandom(6).hex()
-_calls = itertools.count(1)
+_numbers = itertools.count(1)
 
 
-class CallPath(NamedTuple):
-    """What every call of a runtime goes through."""
+class CallPipeline(NamedTuple):
+    """The parts that every call of a runtime goes through."""
 
     admission: Admission
-    apart: Apart
+    detached: DetachedRunner
+    rates: RateLimiter
+    clock: Callable[[], Clock]
+    """Makes the clock of one guest."""
     audit: Callable[[AuditRecord], None] | None = None
     rate: RateLimitConfig | None = None
-    rates: Callable[[], RateLimiter] | None = None
-    """Where calls are counted; made when first needed, because the room of networks is slow to import."""
-    clock: Callable[[], Clock] = lambda: _system_clock
-    spares: Spares | None = None
 
 
-class Asked(NamedTuple):
-    """One request to run a tool. A named tuple, because every call makes one."""
+class CallRequest(NamedTuple):
+    """One request to run a tool."""
 
+    tool: str
     params: Any
     context: Any = None
     user: str = "local"
     on_progress: Progress | None = None
-    parent: CallContext | None = None
-    on_open: Callable[[CallContext], None] | None = None
+    parent: Call | None = None
+    on_open: Callable[[Call], None] | None = None
 
 
-def call(
-    path: CallPath, program: Program, spec: ToolSpec, grant: Capabilities, services: Services, asked: Asked
-) -> ToolOutput:
+def run_call(pipeline: CallPipeline, target: CallTarget, request: CallRequest) -> ToolOutput:
     """Run one tool once.
 
     Raises:
         ToolError: with what was used, logged and decided until then.
     """
-    text, context_text = _check(program, spec, asked)
-    context = _open(path, program, spec, grant, services, asked)
-    context.params_bytes = len(text)
-    if asked.on_open is not None:
-        asked.on_open(context)
+    params, context = _check(target, request)
+    call, services = _open(pipeline, target, request)
+    call.params_bytes = len(params)
+    if request.on_open is not None:
+        request.on_open(call)
+    run = partial(_run_guest, target, call, request.tool, params, context)
+    close = partial(_close, pipeline, call, services)
     try:
         try:
-            _admit(path, context)
-            raw = (_apart if program.apart else _guest)(path, program, spec, context, text, context_text)
-            context.check()
-            result, raw = _scan(context, *_lift(context, raw))
-            context.check()  # reading an answer takes time too, and an answer that is late is none
+            _admit(pipeline, call)
+            if target.component.unbounded_lift:
+                text = pipeline.detached.run(call, run, partial(pipeline.admission.keep, call), close)
+            else:
+                text = run()
+            call.lifetime.check()
+            answer = scan_answer(call, read_answer(call, text))
+            call.lifetime.check()  # reading an answer takes time too, and an answer that is late is none
         finally:
-            if not context.abandoned:
-                _leave(path, context)
-        output = _output(context, result, raw)
+            if not call.abandoned:
+                close()
+        output = _output(call, answer)
     except BaseException as error:
-        if not context.abandoned:
-            _leave(path, context)  # again, where a signal's handler raised in the middle of it
-        failure = _failure(context, error)
-        _record(path, program, context, getattr(failure, "usage", None) or context.usage(), failure)
+        if not call.abandoned:
+            close()  # again, where a signal's handler raised in the middle of it
+        failure = _failure(call, error)
+        _record(pipeline, target, call, getattr(failure, "usage", None) or call.usage(), failure)
         if failure is error:
             raise
-        raise failure from (context.failure or error)
-    _record(path, program, context, output.usage, None)
+        raise failure from error
+    _record(pipeline, target, call, output.usage, None)
     return output
 
 
-def _apart(
-    path: CallPath, program: Program, spec: ToolSpec, context: CallContext, params: str, context_text: str | None
-) -> str:
-    """`_guest` on a thread of its own, which holds a permit for as long as it is busy, whoever waits."""
-    guest = partial(_guest, path, program, spec, context, params, context_text)
-    return path.apart.run(context, guest, partial(path.admission.keep, context), partial(_leave, path, context))
-
-
-def _guest(
-    path: CallPath, program: Program, spec: ToolSpec, context: CallContext, params: str, context_text: str | None
-) -> str:
-    """Everything that happens in a store, a fresh one or a spare."""
-    spares, grant = path.spares, context.grant
-    spare = None if spares is None else spares.take(program, grant, context)
-    sandbox = spare or Sandbox(program.linker, program.store_limits, context)
-    try:
-        if spare is None:
-            sandbox.instantiate()
-        return program.world.run(sandbox, spec, params, context_text)
-    finally:
-        try:
-            sandbox.finish()
-        finally:
-            context.fuel_used = sandbox.fuel_used
-            if spares is None:
-                sandbox.drop()
-            else:
-                spares.retire(program, grant, sandbox)
-            sandbox.unshield()  # what a signal's handler raises comes after all is put away
-
-
-def _check(program: Program, spec: ToolSpec, asked: Asked) -> tuple[str, str | None]:
-    if not isinstance(asked.user, str) or not 0 < len(asked.user) <= MAX_USER_BYTES or not asked.user.isprintable():
+def _check(target: CallTarget, request: CallRequest) -> tuple[str, str | None]:
+    user = request.user
+    if not isinstance(user, str) or not 0 < len(user) <= MAX_USER_BYTES or not user.isprintable():
         raise InvalidParametersError(f"a user is 1 to {MAX_USER_BYTES} printable characters", hint="alice is one")
-    params = parsed(asked.params)
+    params = parsed(request.params)
     text = encoded(params)
-    read = program.validator(spec.name).accept(params)
-    if read is not params:
-        text = encoded(read)  # a model's "5" for 5, where only one reading exists
-    return text, None if asked.context is None else encoded(parsed(asked.context))
+    accepted = target.validator(request.tool).accept(params)
+    if accepted is not params:
+        text = encoded(accepted)  # a model's "5" for 5, where only one reading exists
+    return text, None if request.context is None else encoded(parsed(request.context))
 
 
-def _open(
-    path: CallPath, program: Program, spec: ToolSpec, grant: Capabilities, services: Services, asked: Asked
-) -> CallContext:
-    parent = asked.parent
-    context = CallContext(
-        call_id=f"{_PROCESS}-{next(_calls):x}",
-        tool=program.name,
-        user=asked.user,
-        limits=program.limits,
-        grant=grant,
-        services=services,
-        clock=path.clock(),
-        deadline=None if parent is None else parent.deadline,
-        tool_chain=(*(parent.tool_chain if parent else ()), program.name),
-        parent=parent,
-        on_progress=asked.on_progress,
+def _open(pipeline: CallPipeline, target: CallTarget, request: CallRequest) -> tuple[Call, CallServices]:
+    call = Call(
+        call_id=f"{_PROCESS}-{next(_numbers):x}",
+        tool=target.name,
+        user=request.user,
+        limits=target.limits,
+        grant=target.grant,
+        backends=target.backends,
+        parent=request.parent,
+        on_progress=request.on_progress,
     )
-    if parent is not None:
-        parent.on_end(context.cancel)
-    return context
+    services = CallServices(call)
+    call.guest = GuestCall(call.lifetime, call.limits, services, pipeline.clock())
+    return call, services
 
 
-def _admit(path: CallPath, context: CallContext) -> None:
-    if path.rates is not None and path.rate is not None:
-        path.rates().check_and_record(context.user, context.tool, path.rate, what="call")
-    if len(context.tool_chain) == 1:  # a tool called by a tool runs under its caller's permit
-        path.admission.enter(context)
+def _admit(pipeline: CallPipeline, call: Call) -> None:
+    if pipeline.rate is not None:
+        pipeline.rates.check_and_record(call.user, call.tool, pipeline.rate, what="call")
+    if call.parent is None:  # a tool called by a tool runs under its caller's permit
+        pipeline.admission.enter(call)
 
 
-def _leave(path: CallPath, context: CallContext) -> None:
+def _run_guest(target: CallTarget, call: Call, tool: str, params: str, context: str | None) -> str:
+    assert call.guest is not None
+    return target.component.run(call.guest, tool, params, context)
+
+
+def _close(pipeline: CallPipeline, call: Call, services: CallServices) -> None:
     try:
-        context.release()
+        services.close()
     finally:
-        path.admission.leave(context)
+        pipeline.admission.leave(call)
 
 
-def _lift(context: CallContext, text: str) -> tuple[Any, str]:
-    size = len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
-    context.charge_text(size)
-    try:
-        check_depth(text)
-        result = decode(text)
-        if "\\u" in text:
-            check_unicode(result)
-        return result, text
-    except (ValueError, RecursionError, InvalidParametersError) as error:
-        raise GuestOutputError(
-            "the tool answered with something that is not JSON", hint="have the tool serialize its result"
-        ) from error
-
-
-def _scan(context: CallContext, result: Any, text: str) -> tuple[Any, str]:
-    """The result without secrets. Truncation, where anybody wants it, comes after this and never before."""
-    scanner = context.scanner
-    report = scanner.scan(text)
-    if not report.matches or all(match.action is Action.WARN for match in report.matches):
-        return result, text
-    if report.should_block:
-        raise LeakError(f"the tool's answer holds a secret ({report.matches[0].rule}) and was withheld")
-    clean = _redacted(context, scanner, result)
-    clean_text = json.dumps(clean, ensure_ascii=False)
-    remaining = scanner.redact(clean_text)
-    if remaining != clean_text:
-        # What only shows across values, such as a secret cut into pieces, cannot be cut out of the structure.
-        raise LeakError("the tool's answer holds a secret in pieces and was withheld")
-    return clean, clean_text
-
-
-def _redacted(context: CallContext, scanner: LeakScanner, value: Any) -> Any:
-    if isinstance(value, str):
-        context.check()
-        return scanner.redact(value)
-    if isinstance(value, list):
-        return [_redacted(context, scanner, item) for item in value]
-    if isinstance(value, dict):
-        return {scanner.redact(key): _redacted(context, scanner, item) for key, item in value.items()}
-    return value
-
-
-def _output(context: CallContext, result: Any, raw: str) -> ToolOutput:
-    usage = context.usage(output_bytes=len(raw))
+def _output(call: Call, answer: Answer) -> ToolOutput:
+    usage = call.usage(output_bytes=len(answer.text))
     return ToolOutput(
-        result=result,
-        raw=raw,
+        result=answer.value,
+        raw=answer.text,
         duration=usage.wall_seconds,
         usage=usage,
-        logs=_clean_logs(context),
-        decisions=tuple(context.decisions),
-        call_id=context.call_id,
+        logs=clean_logs(call),
+        decisions=tuple(call.decisions),
+        call_id=call.call_id,
     )
 
 
-def _clean_logs(context: CallContext) -> tuple[LogEntry, ...]:
-    if not context.logs:
-        return ()
-    context.closing()
-    return tuple(LogEntry(e.level, cut_log(_clean(context, e.message)), e.timestamp_ms) for e in context.logs)
-
-
-def _clean(context: CallContext, text: str) -> str:
-    try:
-        return context.scanner.redact(text)
-    except DeadlineExceededError:
-        return "[withheld: it could not be scanned in time]"
-
-
-def _failure(context: CallContext, error: BaseException) -> BaseException:
-    failure = from_exception(error, context, context.fuel_used)
+def _failure(call: Call, error: BaseException) -> BaseException:
+    assert call.guest is not None
+    failure = tool_error(ended(error, call.guest))
     if isinstance(failure, ToolError):
-        context.closing()
-        clean = _clean(context, failure.message)
+        call.closing()
+        clean = clean_text(call, failure.message)
         if clean != failure.message:
             failure.message = clean
             failure.args = (clean,)
-        failure.call_id = context.call_id
-        failure.usage = context.usage()
-        failure.logs = _clean_logs(context)
-        failure.decisions = tuple(context.decisions)
+        failure.call_id = call.call_id
+        failure.usage = call.usage()
+        failure.logs = clean_logs(call)
+        failure.decisions = tuple(call.decisions)
     return failure
 
 
 def _record(
-    path: CallPath, program: Program, context: CallContext, usage: Usage, failure: BaseException | None
+    pipeline: CallPipeline, target: CallTarget, call: Call, usage: Usage, failure: BaseException | None
 ) -> None:
-    if path.audit is None:
+    if pipeline.audit is None:
         return
     outcome = "ok"
     if failure is not None:
         outcome = failure.code if isinstance(failure, WasmrtError) else type(failure).__name__
-    path.audit(
+    pipeline.audit(
         AuditRecord(
-            _system_clock.now_ns() // 1_000_000,
-            context.call_id,
-            context.tool,
-            program.digest,
-            context.user,
-            context.tool_chain,
+            time.time_ns() // 1_000_000,
+            call.call_id,
+            call.tool,
+            target.digest,
+            call.user,
+            call.tool_chain,
             outcome,
             usage,
-            tuple(context.decisions),
-            context.decisions_dropped,
+            tuple(call.decisions),
+            call.decisions_dropped,
         )
     )

@@ -1,4 +1,4 @@
-"""Which power an import needs: the one table between capability names and WIT interfaces."""
+"""Maps imports to the capabilities that they need: the one table between capability names and WIT interfaces."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ _INTERFACES: Mapping[str, str | None] = {
 }
 
 
-def powers_of(imports: Iterable[str]) -> dict[str, str]:
-    """Map each power that a component's imports need to the import that needs it.
+def capabilities_of(imports: Iterable[str]) -> dict[str, str]:
+    """Map each capability that a component's imports need to the first import that needs it.
 
-    What every tool may do needs none: logs, clocks, random numbers, progress.
+    Imports that every tool may use need none: logs, clocks, random numbers, progress.
     """
     needed: dict[str, str] = {}
     for name in sorted(set(imports)):
         bare = _unversioned(name)
-        power = _INTERFACES.get(bare) or _INTERFACES.get(bare.partition("#")[0])
-        if power is not None:
-            needed.setdefault(power, name)
+        capability = _INTERFACES.get(bare) or _INTERFACES.get(bare.partition("#")[0])
+        if capability is not None:
+            needed.setdefault(capability, name)
     return needed
 
 
-def imports_of(power: str) -> str:
-    """Name an import that uses a power."""
-    return next(name for name, needs in _INTERFACES.items() if needs == power)
+def import_example(capability: str) -> str:
+    """Return an import that uses a capability."""
+    return next(name for name, needs in _INTERFACES.items() if needs == capability)
 
 
 def _unversioned(name: str) -> str:

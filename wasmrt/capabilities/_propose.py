@@ -1,19 +1,13 @@
-"""Reads the lines out of denials' hints and puts them together: what a person might grant after watching a tool."""
+"""Puts together what denials suggest: the grant that a person might give after watching a tool."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from wasmrt.capabilities._cover import endpoint_within, name_within, prefix_within
-from wasmrt.capabilities._endpoint import EndpointPattern
-from wasmrt.capabilities._merge import widest
-from wasmrt.capabilities._model import Capabilities
-from wasmrt.capabilities.file._model import CapabilityFile
-from wasmrt.capabilities.file._parse import parse
-from wasmrt.errors import CapabilityFileError
-from wasmrt.model import Decision
-
-_SECTIONS = ("http.allowlist", "workspace.allowed_prefixes", "secrets.allowed_names", "tool_invoke.aliases")
+from wasmrt.capabilities._capabilities import Capabilities
+from wasmrt.capabilities.lattice import endpoint_within, name_within, prefix_within, widest
+from wasmrt.capabilities.model import EndpointPattern
+from wasmrt.model import Addition, Decision
 
 
 def propose(decisions: Iterable[Decision]) -> Capabilities:
@@ -21,7 +15,8 @@ def propose(decisions: Iterable[Decision]) -> Capabilities:
 
     What no capability file can allow, such as a private address or a broken URL, is left out.
     """
-    asked = [file.capabilities for d in decisions if not d.allowed and (file := _read(d.hint)) is not None]
+    additions = [d.suggestion for d in decisions if not d.allowed and isinstance(d.suggestion, Addition)]
+    asked = [Capabilities.none().with_addition(addition) for addition in additions]
     entries = [entry for one in asked if one.http for entry in one.http.allowlist]
     prefixes = [prefix for one in asked if one.workspace_read for prefix in one.workspace_read.allowed_prefixes]
     names = [name for one in asked if one.secrets for name in one.secrets.allowed_names]
@@ -37,30 +32,8 @@ def propose(decisions: Iterable[Decision]) -> Capabilities:
 
 
 def _with_shared_methods(entries: Iterable[EndpointPattern]) -> list[EndpointPattern]:
-    """One entry for each place, with every method that was asked for there."""
+    """Return one entry for each place, with every method that was asked for there."""
     methods: dict[EndpointPattern, list[str]] = {}
     for entry in entries:
         methods.setdefault(entry.with_methods(), []).extend(entry.methods)
     return widest((place.with_methods(*used) for place, used in methods.items()), endpoint_within)
-
-
-def _read(hint: str | None) -> CapabilityFile | None:
-    """The capability file that holds nothing but a hint's line; None where the hint is a step of another kind."""
-    if hint is None:
-        return None
-    head, colon, value = hint.partition(": ")
-    if not colon:
-        return None
-    section = head.removeprefix("add to ")
-    if section in _SECTIONS:
-        name, key = section.split(".")
-        held = f"{{{value}}}" if key == "aliases" else f"[{value}]"
-        text = f'{{"{name}": {{"{key}": {held}}}}}'
-    elif head.startswith('add "'):
-        text = f"{{{head.removeprefix('add ')}: {value}}}"
-    else:
-        return None
-    try:
-        return parse(text)
-    except CapabilityFileError:
-        return None

@@ -1,4 +1,4 @@
-"""How building, testing and watching speak: a line for each step with its time, a spinner where somebody watches."""
+"""Output of build, test and dev: a line for each step with its time, and a spinner on a terminal."""
 
 from __future__ import annotations
 
@@ -13,58 +13,59 @@ import click
 
 from wasmrt.cli._output import is_interactive, printable, say, say_lines, size_in_words
 from wasmrt.errors import BuildError
+from wasmrt.model import Addition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from wasmrt.authoring import Agree, Built, Progress, TestResult
+    from wasmrt.authoring import Built, Confirm, Progress, TestResult
 
 _PATIENCE_SECONDS = 1.0
 
 
-def agreeing(*, yes: bool, as_json: bool) -> Agree:
-    """Return how a question is answered: `--yes`, else a person, else no."""
+def confirm_with(*, yes: bool, as_json: bool) -> Confirm:
+    """Return the function that answers questions: `--yes`, else a person, else no."""
 
-    def agree(question: str) -> bool:
+    def confirm(question: str) -> bool:
         if yes:
             return True
         if as_json or not is_interactive():
             return False
         return click.confirm(printable(question), default=True, err=True)
 
-    return agree
+    return confirm
 
 
-def telling(*, quiet: bool) -> Progress:
-    """Return how progress is told: a line for each step when it is over, with its time.
+def report_progress(*, quiet: bool) -> Progress:
+    """Return the function that reports progress: a line for each step when it is over, with its time.
 
     While a step lasts, a terminal shows a spinner; anything else gets one more line once it takes over a second.
     """
 
     @contextmanager
-    def tell(doing: str) -> Iterator[None]:
+    def report(label: str) -> Iterator[None]:
         started = time.monotonic()
         if quiet:
             yield
             return
-        with _spinning(doing) if sys.stderr.isatty() else _announced(doing):
+        with _spinning(label) if sys.stderr.isatty() else _announced(label):
             yield
-        say(f"{doing} ({time.monotonic() - started:.1f} s)")
+        say(f"{label} ({time.monotonic() - started:.1f} s)")
 
-    return tell
+    return report
 
 
 @contextmanager
-def _spinning(doing: str) -> Iterator[None]:
+def _spinning(label: str) -> Iterator[None]:
     from rich.console import Console
 
-    with Console(stderr=True).status(printable(doing), spinner="dots"):
+    with Console(stderr=True).status(printable(label), spinner="dots"):
         yield
 
 
 @contextmanager
-def _announced(doing: str) -> Iterator[None]:
-    late = threading.Timer(_PATIENCE_SECONDS, say, [f"{doing} ..."])
+def _announced(label: str) -> Iterator[None]:
+    late = threading.Timer(_PATIENCE_SECONDS, say, [f"{label} ..."])
     late.daemon = True
     late.start()
     try:
@@ -75,7 +76,7 @@ def _announced(doing: str) -> Iterator[None]:
 
 @contextmanager
 def showing_output(*, quiet: bool) -> Iterator[None]:
-    """Print what a failed build step printed before its error is told."""
+    """Print the output of a failed build step before its error."""
     try:
         yield
     except BuildError as error:
@@ -85,29 +86,29 @@ def showing_output(*, quiet: bool) -> Iterator[None]:
 
 
 def show_output(error: BuildError) -> None:
-    """What the failed build step printed."""
+    """Print the output of a failed build step."""
     if error.output:
         say_lines(error.output)
 
 
 def show_built(built: Built) -> None:
-    """What was built and what it would be: for its author's eyes."""
-    verdict = built.verdict
-    say(f"built {built.project.component.name}: {size_in_words(verdict.size_bytes)}, {verdict.world}")
-    say(f"tools: {', '.join(verdict.tools) or 'none'}")
-    wasi = [name for name in verdict.imports if name.startswith("wasi:")]
-    say(f"imports: {len(verdict.imports)} functions, {len(wasi)} of them WASI's")
-    say("asks for:" if verdict.asks else "asks for nothing")
-    for sentence in verdict.asks:
+    """Print the report on a build."""
+    report = built.report
+    say(f"built {built.project.component.name}: {size_in_words(report.size_bytes)}, {report.world}")
+    say(f"tools: {', '.join(report.tools) or 'none'}")
+    wasi = [name for name in report.imports if name.startswith("wasi:")]
+    say(f"imports: {len(report.imports)} functions, {len(wasi)} of them WASI's")
+    say("asks for:" if report.asks else "asks for nothing")
+    for sentence in report.asks:
         say(f"  {sentence}")
-    for sentence in verdict.denied:
+    for sentence in report.denied:
         say(f"will be denied if called: {sentence}")
-    for sentence in verdict.warnings:
+    for sentence in report.warnings:
         say(f"warning: {sentence}")
 
 
 def show_results(results: Iterable[TestResult], write: Callable[[str], None]) -> tuple[int, int]:
-    """Tell each result as it comes, and return how many passed and failed."""
+    """Print each result as it comes, and return the numbers of passed and failed cases."""
     passed = failed = 0
     started = time.monotonic()
     for result in results:
@@ -129,5 +130,5 @@ def _why(result: TestResult) -> Iterator[str]:
     for decision in dict.fromkeys(decision for decision in result.decisions if not decision.allowed):
         yield f"denied: {decision.subject or decision.capability} ({decision.reason}: {decision.rule})"
         if decision.hint:
-            step = "to allow it, " if decision.hint.startswith("add ") else ""
+            step = "to allow it, " if isinstance(decision.suggestion, Addition) else ""
             yield f"  {step}{decision.hint}"

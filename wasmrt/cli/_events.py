@@ -1,4 +1,4 @@
-"""What `wasmrt dev` tells as it goes: in words, or as one line of JSON for each event."""
+"""Output of `wasmrt dev`: words, or one line of JSON for each event."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from wasmrt.cli._authoring import agreeing, show_built, show_output, show_results, telling
+from wasmrt.cli._authoring import confirm_with, report_progress, show_built, show_output, show_results
 from wasmrt.cli._errors import fail
 from wasmrt.cli._output import say, show, show_json
 from wasmrt.errors import BuildError, WasmrtError
 
 if TYPE_CHECKING:
-    from wasmrt.authoring import Agree, Built, TestResult
+    from wasmrt.authoring import Built, Confirm, TestResult
     from wasmrt.model import ToolOutput
 
 
 class Events(Protocol):
     """Everything that can happen in a round."""
 
-    def agreeing(self, *, yes: bool) -> Agree: ...
+    def confirm_with(self, *, yes: bool) -> Confirm: ...
     def changed(self, files: tuple[str, ...]) -> None: ...
-    def step(self, doing: str) -> AbstractContextManager[None]: ...
+    def step(self, label: str) -> AbstractContextManager[None]: ...
     def built(self, built: Built) -> None: ...
     def tested(self, results: Iterable[TestResult]) -> None: ...
     def result(self, output: ToolOutput) -> None: ...
@@ -33,13 +33,13 @@ class Events(Protocol):
 
 
 class Words:
-    """For a person: words on stderr, the answer of a call on stdout."""
+    """For a person: words on stderr, the result of a call on stdout."""
 
     def __init__(self) -> None:
-        self.step = telling(quiet=False)
+        self.step = report_progress(quiet=False)
 
-    def agreeing(self, *, yes: bool) -> Agree:
-        return agreeing(yes=yes, as_json=False)
+    def confirm_with(self, *, yes: bool) -> Confirm:
+        return confirm_with(yes=yes, as_json=False)
 
     def changed(self, files: tuple[str, ...]) -> None:
         say(f"-- {', '.join(files[:5])}{' and more' if len(files) > 5 else ''}")
@@ -68,22 +68,22 @@ class Words:
 class Lines:
     """For a program: every event is one JSON object on one line of stdout, as soon as it happened."""
 
-    def agreeing(self, *, yes: bool) -> Agree:
-        return agreeing(yes=yes, as_json=True)
+    def confirm_with(self, *, yes: bool) -> Confirm:
+        return confirm_with(yes=yes, as_json=True)
 
     def changed(self, files: tuple[str, ...]) -> None:
         _line("changed", {"files": list(files)})
 
     @contextmanager
-    def step(self, doing: str) -> Iterator[None]:
+    def step(self, label: str) -> Iterator[None]:
         started = time.monotonic()
         yield
-        _line("step", {"doing": doing, "seconds": time.monotonic() - started})
+        _line("step", {"doing": label, "seconds": time.monotonic() - started})
 
     def built(self, built: Built) -> None:
         component = built.project.component.relative_to(built.project.folder).as_posix()
         about = {"name": built.project.name, "component": component, "seconds": built.seconds}
-        _line("built", about | built.verdict.as_dict())
+        _line("built", about | built.report.as_dict())
 
     def tested(self, results: Iterable[TestResult]) -> None:
         passed = failed = 0

@@ -11,7 +11,7 @@ from wasmrt.cli._output import say
 from wasmrt.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from wasmrt.capabilities import AuthSection
+    from wasmrt.capabilities.file import AuthSection
     from wasmrt.cli._tools import FoundTool
 
 _MAX_SHOWN_CHARS = 1000

@@ -100,9 +100,9 @@ def _way_out(line: str, asks: object) -> str:
 
 
 def _by_power(imports: dict[str, list[str]]) -> dict[str | None, dict[str, list[str]]]:
-    from wasmrt.capabilities import powers_of
+    from wasmrt.capabilities import capabilities_of
 
-    packages = {name.partition("/")[0]: power for power, name in powers_of([*imports, *flat(imports)]).items()}
+    packages = {name.partition("/")[0]: power for power, name in capabilities_of([*imports, *flat(imports)]).items()}
     grouped: dict[str | None, dict[str, list[str]]] = {}
     for interface, functions in imports.items():
         # WASI keeps one power a package: its types belong to the interface that opens it.
@@ -110,13 +110,14 @@ def _by_power(imports: dict[str, list[str]]) -> dict[str | None, dict[str, list[
         otherwise = packages.get(package) if package.startswith("wasi:") else None
         for function in functions or [""]:
             name = f"{interface}#{function}" if interface and function else interface or function
-            power = next(iter(powers_of([name])), otherwise)
+            power = next(iter(capabilities_of([name])), otherwise)
             grouped.setdefault(power, {}).setdefault(interface, []).extend([function] if function else [])
     return grouped
 
 
 def _sentences(capabilities: Capabilities | None, attribute: str) -> list[str]:
-    from wasmrt.capabilities import Capabilities, explain
+    from wasmrt.capabilities import Capabilities
+    from wasmrt.capabilities.sentences import explain
 
     section = getattr(capabilities, attribute, None) if attribute else None
     return [] if section is None else list(explain(Capabilities(**{attribute: section}))[:-1])
@@ -133,7 +134,7 @@ def refusals(listed: list[dict[str, Any]]) -> list[dict[str, str]]:
 
 def _opener(entry: dict[str, Any]) -> str:
     """The import that needs the power."""
-    from wasmrt.capabilities import powers_of
+    from wasmrt.capabilities import capabilities_of
 
     imports = entry["imports"]
-    return next(iter(powers_of([*imports, *flat(imports)]).values()))
+    return next(iter(capabilities_of([*imports, *flat(imports)]).values()))

@@ -17,6 +17,7 @@ from wasmrt.cli._output import say, say_lines, show_json
 from wasmrt.cli._tools import find_tool, open_runtime, prepare, with_invoked
 from wasmrt.errors import InvalidParametersError, SourceError, ToolError
 from wasmrt.limits import MAX_PARAMS_BYTES
+from wasmrt.model import Addition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -159,7 +160,7 @@ def _show_denials(decisions: Iterable[Decision]) -> None:
     for decision in denied:
         say_lines(_one_entry(refusal(decision)))
         if decision.hint:
-            step = "to allow it, " if decision.hint.startswith("add ") else "hint: "
+            step = "to allow it, " if isinstance(decision.suggestion, Addition) else "hint: "
             say_lines(_one_entry(f"  {step}{decision.hint}"))
 
 

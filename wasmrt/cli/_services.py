@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from wasmrt.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from wasmrt.capabilities import AuthSection, Capabilities
+    from wasmrt.capabilities import Capabilities
+    from wasmrt.capabilities.file import AuthSection
     from wasmrt.cli._tools import FoundTool
     from wasmrt.egress import EgressGateway, HostCall
     from wasmrt.secrets import SecretsStore

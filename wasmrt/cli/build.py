@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from wasmrt.cli._authoring import agreeing, show_built, showing_output, telling
+from wasmrt.cli._authoring import confirm_with, report_progress, show_built, showing_output
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import say, show_json
 
@@ -31,11 +31,13 @@ def build(folder: Path, yes: bool, as_json: bool) -> None:
 
     project = open_project(folder)
     with showing_output(quiet=as_json):
-        built = build_project(project, agree=agreeing(yes=yes, as_json=as_json), progress=telling(quiet=as_json))
+        built = build_project(
+            project, confirm=confirm_with(yes=yes, as_json=as_json), progress=report_progress(quiet=as_json)
+        )
     component = project.component.relative_to(project.folder).as_posix()
     if as_json:
         show_json(
-            {"name": project.name, "component": component, "seconds": built.seconds} | built.verdict.as_dict(),
+            {"name": project.name, "component": component, "seconds": built.seconds} | built.report.as_dict(),
         )
         return
     show_built(built)

@@ -11,6 +11,7 @@ from wasmrt.cli._errors import DENIED, FAILED
 from wasmrt.cli._options import json_option, workspace_option
 from wasmrt.cli._output import in_one_line, say, show, show_json, show_section
 from wasmrt.errors import SourceError
+from wasmrt.files import replace_file
 
 if TYPE_CHECKING:
     from wasmrt.capabilities import Capabilities
@@ -42,7 +43,7 @@ def schema(as_json: bool) -> None:
     Example:
       wasmrt caps schema > capabilities.schema.json
     """
-    from wasmrt.capabilities.file import capability_schema
+    from wasmrt.capabilities.sections import capability_schema
 
     show_json(capability_schema())
 
@@ -61,7 +62,7 @@ def check(file: Path, tool: str | None, as_json: bool) -> None:
       wasmrt caps check search.capabilities.json
       wasmrt caps check search.capabilities.json ./search.wasm --json
     """
-    from wasmrt.capabilities import review
+    from wasmrt.capabilities.sentences import review
     from wasmrt.cli._missing import missing_secrets, tell_missing
 
     asked = _read(file)
@@ -72,7 +73,7 @@ def check(file: Path, tool: str | None, as_json: bool) -> None:
         show_json(told | {"missing_secrets": [secret._asdict() for secret in missing]})
         return
     for remark in remarks:
-        show(in_one_line(f"{remark.path}: {remark.sentence}"))
+        show(in_one_line(f"{remark.path}: {remark.message}"))
     say(f"{file.name} is sound" + (f"; {len(remarks)} to look at" if remarks else ""))
     tell_missing(missing)
 
@@ -114,7 +115,7 @@ def explain(
     _check_addresses(resolves_to)
     granted = _read(file).capabilities
     if not asked:
-        from wasmrt.capabilities import explain as sentences
+        from wasmrt.capabilities.sentences import explain as sentences
 
         said = sentences(granted)
         if as_json:
@@ -193,7 +194,7 @@ def diff(old: Path, new: Path, as_json: bool) -> int:
     Example:
       wasmrt caps diff search-1.capabilities.json search-2.capabilities.json
     """
-    from wasmrt.capabilities import diff as compare
+    from wasmrt.capabilities.sentences import diff as compare
 
     changes = compare(_read(old).capabilities, _read(new).capabilities)
     if as_json:
@@ -232,14 +233,8 @@ def fmt(file: Path, write: bool, as_json: bool) -> None:
 
 
 def _replace(file: Path, text: str) -> None:
-    import tempfile
-
     try:
-        file = file.resolve()  # a link stays one
-        with tempfile.NamedTemporaryFile("w", dir=file.parent, encoding="utf-8", delete=False) as draft:
-            draft.write(text)
-        Path(draft.name).chmod(file.stat().st_mode & 0o777)
-        Path(draft.name).replace(file)
+        replace_file(file.resolve(), text.encode(), mode=None)  # a link stays one
     except OSError as error:
         raise SourceError(f"{file.name!r} cannot be written ({error.strerror})", hint="check who owns it") from error
 
@@ -254,11 +249,11 @@ def init(tool: str, as_json: bool) -> None:
     Example:
       wasmrt caps init ./search.wasm > search.capabilities.json
     """
-    from wasmrt.capabilities import Capabilities, powers_of
+    from wasmrt.capabilities import Capabilities, capabilities_of
     from wasmrt.capabilities.file import as_tree, format_file
 
     draft = Capabilities.none()
-    needs = powers_of(_imports_of(tool))
+    needs = capabilities_of(_imports_of(tool))
     for power, name in needs.items():
         match power:
             case "http":

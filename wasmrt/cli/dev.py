@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
-    """What each round does besides building and testing."""
+class CallOptions:
+    """A call that each round makes besides building and testing."""
 
     params: str | None = None
     part: str | None = None
@@ -58,41 +58,41 @@ def dev(folder: Path, params: str | None, part: str | None, workspace: Path | No
     """
     from wasmrt.authoring import open_project
 
-    trial = Trial(params=params, part=part, workspace=workspace, yes=yes)
-    watch(open_project(folder), wait, trial, Lines() if as_json else Words())
+    options = CallOptions(params=params, part=part, workspace=workspace, yes=yes)
+    watch(open_project(folder), wait, options, Lines() if as_json else Words())
 
 
-def watch(project: Project, wait: Wait, trial: Trial, events: Events) -> None:
+def watch(project: Project, wait: Wait, options: CallOptions, events: Events) -> None:
     """Do a round now and after every change, for as long as `wait` says."""
     from wasmrt.authoring import changes
 
     changed = changes(project, wait)
-    told: tuple[str, ...] = (project.name,)
+    files: tuple[str, ...] = (project.name,)
     try:
-        while told:
-            events.changed(told)
-            _round(project, trial, events)
+        while files:
+            events.changed(files)
+            _round(project, options, events)
             events.waiting()
-            told = next(changed, ())
+            files = next(changed, ())
     except KeyboardInterrupt:
         events.ended()
 
 
-def _round(project: Project, trial: Trial, events: Events) -> None:
+def _round(project: Project, options: CallOptions, events: Events) -> None:
     from wasmrt.authoring import build, read_cases, read_component, run_cases, sidecar_of
 
     try:
-        events.built(build(project, agree=events.agreeing(yes=trial.yes), progress=events.step))
+        events.built(build(project, confirm=events.confirm_with(yes=options.yes), progress=events.step))
         if any((project.folder / "tests").glob("*.json")):
             cases = read_cases(project)
             events.tested(run_cases(project.name, read_component(project), sidecar_of(project), cases))
-        if trial.params is not None:
-            _call(project, trial.params, trial, events)
+        if options.params is not None:
+            _call(project, options.params, options, events)
     except WasmrtError as error:
         events.failed(error)  # a mistake in the source ends the round, not the command
 
 
-def _call(project: Project, params: str, trial: Trial, events: Events) -> None:
+def _call(project: Project, params: str, options: CallOptions, events: Events) -> None:
     from wasmrt.authoring import read_component, sidecar_of
     from wasmrt.capabilities import Capabilities
     from wasmrt.capabilities.file import parse
@@ -100,6 +100,6 @@ def _call(project: Project, params: str, trial: Trial, events: Events) -> None:
 
     sidecar = sidecar_of(project)
     grant = Capabilities.none() if sidecar is None else parse(sidecar).capabilities
-    with open_runtime(grant, workspace=trial.workspace) as runtime:
+    with open_runtime(grant, workspace=options.workspace) as runtime:
         tool = runtime.prepare(project.name, read_component(project), grant)
-        events.result((tool if trial.part is None else tool.tool(trial.part)).execute(params))
+        events.result((tool if options.part is None else tool.tool(options.part)).execute(params))

@@ -14,7 +14,7 @@ import click
 from wasmrt.cli._errors import FAILED
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import show_columns, show_json, size_in_words
-from wasmrt.errors import ConfigurationError, InstallError, WasmrtError
+from wasmrt.errors import ConfigurationError, InstallError, MissingToolchainError, WasmrtError
 
 if TYPE_CHECKING:
     from wasmrt.places import Places
@@ -80,6 +80,17 @@ def _versions(_: Places) -> tuple[str, str]:
     from wasmrt.guest.engine import VERSION
 
     return "ok", f"wasmrt {version('wasmrt')}, wasmtime {VERSION}, Python {platform.python_version()}"
+
+
+def _wasm_tools(_: Places) -> tuple[str, str]:
+    """Show the wasm-tools that `wasmrt build` and `inspect --wit` would run; nothing else needs one."""
+    from wasmrt.authoring import find_wasm_tools
+
+    try:
+        found = find_wasm_tools()
+    except MissingToolchainError as missing:
+        return "ok", f"{missing.message}, for wasmrt build: {missing.hint}"
+    return "ok", f"{found.version_text}, {found.source}"
 
 
 def _machine(_: Places) -> tuple[str, str]:
@@ -225,6 +236,7 @@ def _clock(_: Places) -> tuple[str, str]:
 
 _CHECKS: dict[str, Callable[[Places], tuple[str, str]]] = {
     "versions": _versions,
+    "wasm-tools": _wasm_tools,
     "machine": _machine,
     "allocator": _allocator,
     "engine": _engine,

@@ -26,8 +26,9 @@ def grant(name: str, grant: Path | None, yes: bool, as_json: bool) -> None:
       wasmrt grant search
       wasmrt grant search --grant narrower.json --yes
     """
-    from wasmrt.capabilities import diff, explain, merge
+    from wasmrt.capabilities import merge
     from wasmrt.capabilities.file import format_file, parse
+    from wasmrt.capabilities.sentences import diff, explain
     from wasmrt.install import Catalog, granted_to, read_capability_file, request_of
     from wasmrt.places import find_places
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from wasmrt.cli._authoring import showing_output
 from wasmrt.cli._inspected import show_report
 from wasmrt.cli._missing import missing_secrets
 from wasmrt.cli._options import json_option
@@ -27,17 +28,22 @@ if TYPE_CHECKING:
     "--capabilities",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="For a file: judge it as if it had been granted this.",
+    help="For a file: report on it as if it had been granted this.",
 )
-@click.option("--wit", "only_wit", is_flag=True, help="Print its imports and exports in WIT, and nothing else.")
+@click.option(
+    "--wit",
+    "with_wit",
+    is_flag=True,
+    help="Print its imports and exports in WIT, and nothing else. Needs wasmrt[author].",
+)
 @click.option("--measure", "measuring", is_flag=True, help="Start it often, and tell the smallest limits that do.")
 @json_option
 def inspect(
-    tool: str, number: int | None, capabilities: Path | None, only_wit: bool, measuring: bool, as_json: bool
+    tool: str, number: int | None, capabilities: Path | None, with_wit: bool, measuring: bool, as_json: bool
 ) -> None:
     """Show what a tool is, does, imports and may do, and what it would be refused.
 
-    With --json also its schemas, its WIT and every function that it imports and exports.
+    With --json also its schemas and every function that it imports and exports; with --wit --json its WIT as well.
 
     \b
     Examples:
@@ -47,16 +53,26 @@ def inspect(
       wasmrt inspect ./search.wasm --measure
     """
     found = find_tool(tool, capabilities=capabilities, number=number)
+    if with_wit and not as_json:
+        show(_wit(found, as_json))
+        return
     with open_runtime() as runtime:
         report = _report(found, _prepared(found, runtime, measuring))
         if measuring:
             report["limits"] = _measure(found, runtime)
-    if as_json:
-        show_json(report)
-    elif only_wit:
-        show(report["wit"].rstrip())
-    else:
+    if not as_json:
         show_report(report)
+        return
+    if with_wit:
+        report["wit"] = _wit(found, as_json)
+    show_json(report)
+
+
+def _wit(found: FoundTool, as_json: bool) -> str:
+    from wasmrt.authoring import find_wasm_tools
+
+    with showing_output(quiet=as_json):
+        return find_wasm_tools().print_wit(found.data).rstrip()
 
 
 def _prepared(found: FoundTool, runtime: WasmToolRuntime, measuring: bool) -> PreparedTool:
@@ -72,14 +88,13 @@ def _prepared(found: FoundTool, runtime: WasmToolRuntime, measuring: bool) -> Pr
 
 
 def _report(found: FoundTool, prepared: PreparedTool) -> dict[str, Any]:
-    from wasmrt.capabilities import explain
     from wasmrt.capabilities.file import parse
-    from wasmrt.component import doc_comments, producers
-    from wasmrt.schema import wit_text
+    from wasmrt.capabilities.sentences import explain
+    from wasmrt.component import producers
 
     imports = imports_of(prepared)
-    asked = None if found.sidecar is None else parse(found.sidecar).capabilities
-    listed = capabilities_of(imports, asked, found.grant)
+    request = None if found.sidecar is None else parse(found.sidecar).capabilities
+    listed = capabilities_of(imports, request, found.grant)
     version = found.version
     return {
         "name": found.name,
@@ -91,12 +106,11 @@ def _report(found: FoundTool, prepared: PreparedTool) -> dict[str, Any]:
         "imports": imports,
         "exports": exports_of(prepared),
         "built_with": producers(found.data),
-        "wit": wit_text(prepared.type, doc_comments(found.data)),
         "tools": [spec.as_dict() for spec in prepared.tools],
         "not_callable": _not_callable(prepared),
         "sidecar": None if found.sidecar is None else json.loads(found.sidecar),
         "capabilities": listed,
-        "asks": [] if asked is None else list(explain(asked)),
+        "asks": [] if request is None else list(explain(request)),
         "granted": list(explain(found.grant)),
         "refused": refusals(listed),
         "missing_secrets": _missing(found),
@@ -109,10 +123,10 @@ def _report(found: FoundTool, prepared: PreparedTool) -> dict[str, Any]:
 
 def _not_callable(prepared: PreparedTool) -> list[dict[str, str | None]]:
     """Of a world that is not ours: the functions that are no tools, each with the reason."""
-    from wasmrt.install import ANY_WORLD
+    from wasmrt.component import worlds
     from wasmrt.schema import exported_functions
 
-    if prepared.world != ANY_WORLD:
+    if prepared.world != worlds.GENERIC_WORLD:
         return []
     called = {spec.name for spec in prepared.tools}
     return [

@@ -26,7 +26,7 @@ def new(name: str | None, language: str | None, listing: bool, as_json: bool) ->
       wasmrt new weather --lang python
       cd weather && wasmrt build && wasmrt test
     """
-    from wasmrt.authoring import create_project, load_template, template_names
+    from wasmrt.authoring import create_project, load_template, missing_needs, template_names
 
     if listing:
         _list(as_json)
@@ -45,6 +45,8 @@ def new(name: str | None, language: str | None, listing: bool, as_json: bool) ->
     say(f"edit {name}/{template.edit}, then: cd {name} && wasmrt build && wasmrt test")
     if template.next:
         say(template.next)
+    for need in missing_needs(template):
+        say(f"{need.command} is missing, to build it: {need.hint}")
 
 
 def _list(as_json: bool) -> None:

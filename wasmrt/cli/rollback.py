@@ -23,7 +23,7 @@ def rollback(name: str, number: int | None, as_json: bool) -> None:
       wasmrt rollback search
       wasmrt rollback search --to 3
     """
-    from wasmrt.capabilities import diff
+    from wasmrt.capabilities.sentences import diff
     from wasmrt.install import Catalog, granted_to
     from wasmrt.places import find_places
 

@@ -1,22 +1,19 @@
-"""What a component's bytes and WIT types are: header, sections, types, values, docs. Pure."""
+"""Component bytes and WIT types: header, surface, types, values, doc comments, producers. Pure.
+
+Nothing here compiles or runs anything, and no bytes make it raise another error than a `ComponentError`.
+"""
 
 from __future__ import annotations
 
-from wasmrt.component._docs import (
-    DOCS_SECTION,
-    OWN_DOCS_SECTION,
-    doc_comments,
-)
-from wasmrt.component._header import (
-    check_header,
-)
-from wasmrt.component._producers import (
-    producers,
-)
-from wasmrt.component._text import (
-    plain,
-)
+from wasmrt.component._binary import COMPONENT, Reader, encode_custom_section, encode_section, encode_u32, read_sections
+from wasmrt.component._docs import DOCS_SECTION, OWN_DOCS_SECTION, Docs, doc_comments, doc_of
+from wasmrt.component._header import CORE_MODULE_HINT, HEADER, TEXT_HINT, check_header
+from wasmrt.component._producers import producers
+from wasmrt.component._spec import ANY_OBJECT, ToolSpec
+from wasmrt.component._surface import Surface, SurfaceItem, read_surface
+from wasmrt.component._text import plain
 from wasmrt.component._types import (
+    PRIMITIVES,
     ComponentType,
     EnumType,
     FlagsType,
@@ -31,20 +28,23 @@ from wasmrt.component._types import (
     TupleType,
     VariantType,
     WitType,
+    has_unbounded_lift,
     walk,
 )
-from wasmrt.component._values import (
-    Case,
-    Err,
-    Ok,
-    Some,
-)
+from wasmrt.component._values import Case, Err, Ok, Some, is_nested_option
 
 __all__ = [
+    "ANY_OBJECT",
+    "COMPONENT",
+    "CORE_MODULE_HINT",
     "DOCS_SECTION",
+    "HEADER",
     "OWN_DOCS_SECTION",
+    "PRIMITIVES",
+    "TEXT_HINT",
     "Case",
     "ComponentType",
+    "Docs",
     "EnumType",
     "Err",
     "FlagsType",
@@ -54,16 +54,28 @@ __all__ = [
     "Ok",
     "OptionType",
     "Primitive",
+    "Reader",
     "RecordType",
     "ResourceRef",
     "ResultType",
     "Some",
+    "Surface",
+    "SurfaceItem",
+    "ToolSpec",
     "TupleType",
     "VariantType",
     "WitType",
     "check_header",
     "doc_comments",
+    "doc_of",
+    "encode_custom_section",
+    "encode_section",
+    "encode_u32",
+    "has_unbounded_lift",
+    "is_nested_option",
     "plain",
     "producers",
+    "read_sections",
+    "read_surface",
     "walk",
 ]

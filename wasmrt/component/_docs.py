@@ -9,44 +9,49 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
+from wasmrt.component._binary import CUSTOM, Reader, read_sections
 from wasmrt.component._text import plain
+from wasmrt.errors import InvalidComponentError
 from wasmrt.limits import MAX_DESCRIPTION_BYTES, MAX_SCHEMA_BYTES
 
-DOCS_SECTION = b"package-docs"
-OWN_DOCS_SECTION = b"wasmrt-docs"
-"""In the same form, for what the readers of `package-docs` would refuse."""
-_HEADER_BYTES = 8
+DOCS_SECTION = "package-docs"
+OWN_DOCS_SECTION = "wasmrt-docs"
+"""A section of the same form, for docs that the readers of `package-docs` would refuse."""
 
 Docs = Mapping[tuple[str, str], str]
 """(interface, function) -> text."""
 
 
 def doc_comments(component: bytes) -> dict[tuple[str, str], str]:
-    """The doc comment of each function by (interface, function), without versions.
+    """Return the doc comment of each function by (interface, function), without versions.
 
     The interface is empty for a function at the top level, and has its package where the section names it. A section
-    that is not understood counts as none.
+    that cannot be read counts as none.
     """
     docs: dict[tuple[str, str], str] = {}
-    for name, start, end in custom_sections(component):
-        if (
-            name not in (DOCS_SECTION, OWN_DOCS_SECTION)
-            or end - start > MAX_SCHEMA_BYTES
-            or component[start : start + 1] not in (b"\0", b"\1")
-        ):
-            continue
-        try:
-            package = json.loads(component[start + 1 : end])
-        except (ValueError, RecursionError):
-            continue
-        docs |= dict(_package(package))
+    with suppress(InvalidComponentError):
+        for kind, content in read_sections(Reader(component)):
+            if kind == CUSTOM:
+                docs |= dict(_package(_tree(content)))
     return docs
 
 
+def _tree(section: Reader) -> Any:
+    try:
+        if section.name() not in (DOCS_SECTION, OWN_DOCS_SECTION):
+            return None
+        if section.left > MAX_SCHEMA_BYTES or section.byte() not in (0, 1):
+            return None
+        return json.loads(section.take(section.left))
+    except (InvalidComponentError, ValueError, RecursionError):
+        return None
+
+
 def doc_of(docs: Docs, interface: str, function: str) -> str | None:
-    """The doc comment of a function of `a:b/api@1.0.0`, or of a function at the top level where that is empty."""
+    """Return the doc comment of a function of the interface `a:b/api@1.0.0`, or of one at the top level (empty)."""
     path = interface.partition("@")[0]
     return docs.get((path, function)) or docs.get((path.rpartition("/")[2], function))
 
@@ -74,31 +79,3 @@ def _functions(interface: str, functions: Mapping[str, Any]) -> Iterator[tuple[t
 def _members(value: Any, key: str) -> Mapping[str, Any]:
     inner = value.get(key) if isinstance(value, dict) else None
     return inner if isinstance(inner, dict) else {}
-
-
-def custom_sections(data: bytes) -> Iterator[tuple[bytes, int, int]]:
-    """Name, start and end of each custom section at the top level (core specification, section 5.5.2)."""
-    at = _HEADER_BYTES
-    while at < len(data):
-        kind = data[at]
-        size, start = read_leb128(data, at + 1)
-        at = start + size
-        if at > len(data) or start == at:
-            return
-        if kind == 0:
-            length, named = read_leb128(data, start)
-            if named + length <= at:
-                yield data[named : named + length], named + length, at
-
-
-def read_leb128(data: bytes, at: int) -> tuple[int, int]:
-    """An unsigned 32-bit number and where it ends; what runs out of data or bits is beyond every size."""
-    number = 0
-    for shift in range(0, 35, 7):
-        if at + shift // 7 >= len(data):
-            break
-        byte = data[at + shift // 7]
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return number, at + shift // 7 + 1
-    return len(data) + 1, at

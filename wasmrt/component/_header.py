@@ -1,6 +1,6 @@
-"""The first eight bytes: whether a file is WebAssembly, and a component rather than a core module.
+"""The one judgement of a file's first eight bytes: is it WebAssembly, and a component rather than a core module.
 
-Source: the component model's Binary.md, "Component Definitions": magic, version 0x0d, layer 1.
+Source: component-model, design/mvp/Binary.md, "Component Definitions": magic, version 0x0d, layer 1.
 """
 
 from __future__ import annotations
@@ -8,31 +8,58 @@ from __future__ import annotations
 from wasmrt.errors import ComponentTooLargeError, CoreModuleError, InvalidComponentError, NotWasmError
 from wasmrt.limits import COMPONENT_MAX_BYTES
 
-_MAGIC = b"\0asm"
+HEADER = b"\0asm\x0d\0\x01\0"
+MAGIC, _VERSION, _LAYER = HEADER[:4], 0x0D, 1
+_CORE_LAYER = 0
+CORE_MODULE_HINT = (
+    "build for wasm32-wasip2, or wrap it (pip install 'wasmrt[author]'): wasm-tools component embed wit/ module.wasm "
+    "-o embedded.wasm && wasm-tools component new embedded.wasm -o tool.wasm"
+)
+"""The way from a core module and the WIT of its world, in the folder `wit`, to a component."""
+TEXT_HINT = "encode the text first (pip install 'wasmrt[author]'): wasm-tools parse tool.wat -o tool.wasm"
+"""The way from WebAssembly text to a component."""
+_ARCHIVES = (b"\x1f\x8b", b"PK\x03\x04", b"\x28\xb5\x2f\xfd")
 
 
 def check_header(data: bytes, *, max_bytes: int = COMPONENT_MAX_BYTES) -> None:
-    """Refuse what cannot be a component before anything else looks at it.
+    """Refuse a file that cannot be a component, before anything else looks at it.
 
     Raises:
-        ComponentTooLargeError, NotWasmError, CoreModuleError, InvalidComponentError: as their names say.
+        ComponentTooLargeError: it has more than `max_bytes`.
+        NotWasmError: it is empty, or begins with other bytes than WebAssembly.
+        CoreModuleError: it is a core module.
+        InvalidComponentError: it ends inside the header, or is of a version or layer that is not known.
     """
     if len(data) > max_bytes:
         raise ComponentTooLargeError(
-            f"the file is {len(data):,} bytes, over the cap of {max_bytes:,}",
-            hint="strip debug information and names, or raise the cap if you trust the file",
+            f"the component has {len(data)} bytes, over the limit of {max_bytes}",
+            hint="strip debug information and names, or raise the limit if you trust the file",
         )
     if not data:
-        raise NotWasmError("the file is empty", hint="check that the build or the download finished")
-    if data[:4] != _MAGIC[: len(data[:4])]:
-        raise NotWasmError("the file is not WebAssembly: it does not start with \\0asm", hint="pass a .wasm component")
-    if len(data) < 8:
-        raise InvalidComponentError("the file is cut off inside its header", hint="build or download it again")
-    version, layer = int.from_bytes(data[4:6], "little"), int.from_bytes(data[6:8], "little")
-    if layer == 0:
-        raise CoreModuleError(
-            "the file is a core WebAssembly module, not a component",
-            hint="target wasm32-wasip2, or wrap it with `wasm-tools component new`",
+        raise NotWasmError("the file is empty", hint="build or download the component again")
+    if data[:4] != MAGIC[: len(data)]:
+        raise NotWasmError("this is not WebAssembly", hint=_likely_fix(data))
+    if len(data) < len(HEADER):
+        raise InvalidComponentError(
+            "the component is cut off in its first 8 bytes", hint="build or download the component again"
         )
-    if layer != 1 or version != 13:
-        raise InvalidComponentError(f"the file is of WebAssembly layer {layer}, version {version}, which is unknown")
+    version, layer = int.from_bytes(data[4:6], "little"), int.from_bytes(data[6:8], "little")
+    if layer == _CORE_LAYER:
+        raise CoreModuleError("this is a core module, not a component", hint=CORE_MODULE_HINT)
+    if (version, layer) != (_VERSION, _LAYER):
+        raise InvalidComponentError(
+            f"the component is of binary version {version}, layer {layer}; only version {_VERSION}, layer {_LAYER} is "
+            "known",
+            hint="build it with a current toolchain",
+        )
+
+
+def _likely_fix(data: bytes) -> str:
+    start = data[:64].lstrip()
+    if start.startswith((b"(module", b"(component", b";;")):
+        return f"it looks like WebAssembly text; {TEXT_HINT}"
+    if start.startswith(_ARCHIVES):
+        return "it looks like an archive; unpack it first"
+    if start[:1] == b"<":
+        return "it looks like a web page; download the file itself"
+    return "a component starts with the bytes 00 61 73 6d"

@@ -1,4 +1,4 @@
-"""What built a component, where its `producers` sections say (tool-conventions, "Producers Section").
+"""The toolchain of a component, where its `producers` sections name it (tool-conventions, "Producers Section").
 
 A guest's word, for people to read: bounded, and one line each.
 """
@@ -6,59 +6,65 @@ A guest's word, for people to read: bounded, and one line each.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
-from wasmrt.component._docs import custom_sections, read_leb128
+from wasmrt.component._binary import COMPONENT, CORE_MODULE, CUSTOM, Reader
+from wasmrt.component._header import HEADER, MAGIC
 from wasmrt.component._text import plain
+from wasmrt.errors import InvalidComponentError
+from wasmrt.limits import MAX_COMPONENT_SECTIONS
 
-_HEADER_BYTES = 8
-_CORE_MODULE, _COMPONENT = 1, 4
 _MAX_DEPTH = 6
-_MAX_SECTIONS = 200
+_MAX_FIELDS = 8
 _MAX_VALUES = 50
+_MAX_TEXT_BYTES = 80
 
 
 def producers(component: bytes) -> dict[str, list[str]]:
-    """What the sections say under `language`, `processed-by` and `sdk`, each value with its version."""
+    """Return what the sections say under `language`, `processed-by` and `sdk`, each value with its version.
+
+    The component, and each module and component inside it, is read as far as it is well-formed.
+    """
     found: dict[str, list[str]] = {}
-    for number, binary in enumerate(_binaries(component, 0)):
-        if number >= _MAX_SECTIONS:
-            break
-        for name, start, end in custom_sections(binary):
-            if name == b"producers":
-                _read(binary[start:end], found)
+    for section in _custom_sections(component):
+        with suppress(InvalidComponentError):
+            if section.name() == "producers":
+                _read(section, found)
     return found
 
 
-def _binaries(data: bytes, depth: int) -> Iterator[bytes]:
-    """The component and every module and component inside it."""
-    yield data
-    if depth >= _MAX_DEPTH or data[6:7] != b"\x01":  # only components hold others
-        return
-    at = _HEADER_BYTES
-    while at < len(data):
-        kind = data[at]
-        size, start = read_leb128(data, at + 1)
-        at = start + size
-        if at > len(data) or start == at:
+def _custom_sections(component: bytes) -> Iterator[Reader]:
+    """Yield each custom section at any depth; the bound on the sections of a component holds for all together."""
+    enclosing = [Reader(component, len(HEADER))]
+    for _ in range(MAX_COMPONENT_SECTIONS):
+        while enclosing and not enclosing[-1].left:
+            enclosing.pop()
+        if not enclosing:
             return
-        if kind in (_CORE_MODULE, _COMPONENT):
-            yield from _binaries(data[start:at], depth + 1)
+        try:
+            kind, content = enclosing[-1].section()
+            if kind == CUSTOM:
+                yield content
+            # In a core module these ids are those of other sections, which do not begin with the magic.
+            elif (
+                kind in (CORE_MODULE, COMPONENT)
+                and len(enclosing) <= _MAX_DEPTH
+                and content.take(len(HEADER)).startswith(MAGIC)
+            ):
+                enclosing.append(content)
+        except InvalidComponentError:
+            enclosing[-1].at = enclosing[-1].end
 
 
-def _read(section: bytes, found: dict[str, list[str]]) -> None:
-    fields, at = read_leb128(section, 0)
-    for _ in range(min(fields, 8)):
-        name, at = _text(section, at)
-        count, at = read_leb128(section, at)
+def _read(section: Reader, found: dict[str, list[str]]) -> None:
+    for _ in range(min(section.u32(), _MAX_FIELDS)):
+        name = _text(section)
         values = found.setdefault(name, []) if name else []
-        for _ in range(min(count, _MAX_VALUES)):
-            value, at = _text(section, at)
-            version, at = _text(section, at)
-            said = f"{value} {version}".strip()
+        for _ in range(min(section.u32(), _MAX_VALUES)):
+            said = f"{_text(section)} {_text(section)}".strip()
             if said and said not in values and len(values) < _MAX_VALUES:
                 values.append(said)
 
 
-def _text(data: bytes, at: int) -> tuple[str, int]:
-    size, start = read_leb128(data, at)
-    return plain(data[start : start + size].decode("utf-8", "replace"), 80), min(start + size, len(data))
+def _text(section: Reader) -> str:
+    return plain(section.take(section.u32()).decode("utf-8", "replace"), _MAX_TEXT_BYTES)

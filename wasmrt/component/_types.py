@@ -1,4 +1,4 @@
-"""WIT types as plain values: what the engine's own type information says of a component, without pointers.
+"""WIT types as immutable values, compared by structure; `str` of each is WIT's own spelling with every name resolved.
 
 Source of the vocabulary: the component model's WIT, section "Types".
 """
@@ -6,110 +6,100 @@ Source of the vocabulary: the component model's WIT, section "Types".
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-from wasmrt.component._plain_value import PlainValue
+from dataclasses import dataclass
 
 PRIMITIVES = (
     "bool", "s8", "s16", "s32", "s64", "u8", "u16", "u32", "u64", "f32", "f64", "char", "string",
 )  # fmt: skip
 
 
-class Primitive(PlainValue):
-    __slots__ = ("name",)
-    __match_args__ = ("name",)
+@dataclass(frozen=True, slots=True)
+class Primitive:
+    """A WIT primitive; `name` is one of `PRIMITIVES`."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    name: str
 
     def __str__(self) -> str:
         return self.name
 
 
-class ListType(PlainValue):
-    __slots__ = ("element",)
-    __match_args__ = ("element",)
+@dataclass(frozen=True, slots=True)
+class ListType:
+    """`list<T>`."""
 
-    def __init__(self, element: WitType) -> None:
-        self.element = element
+    element: WitType
 
     def __str__(self) -> str:
         return f"list<{self.element}>"
 
 
-class RecordType(PlainValue):
-    __slots__ = ("fields",)
-    __match_args__ = ("fields",)
+@dataclass(frozen=True, slots=True)
+class RecordType:
+    """A record: field names and their types, in order."""
 
-    def __init__(self, fields: tuple[tuple[str, WitType], ...]) -> None:
-        self.fields = fields
+    fields: tuple[tuple[str, WitType], ...]
 
     def __str__(self) -> str:
         return "record { " + ", ".join(f"{name}: {kind}" for name, kind in self.fields) + " }"
 
 
-class TupleType(PlainValue):
-    __slots__ = ("elements",)
-    __match_args__ = ("elements",)
+@dataclass(frozen=True, slots=True)
+class TupleType:
+    """`tuple<...>`."""
 
-    def __init__(self, elements: tuple[WitType, ...]) -> None:
-        self.elements = elements
+    elements: tuple[WitType, ...]
 
     def __str__(self) -> str:
         return "tuple<" + ", ".join(map(str, self.elements)) + ">"
 
 
-class VariantType(PlainValue):
-    __slots__ = ("cases",)
-    __match_args__ = ("cases",)
+@dataclass(frozen=True, slots=True)
+class VariantType:
+    """A variant: case names, each with the type of its payload or None."""
 
-    def __init__(self, cases: tuple[tuple[str, WitType | None], ...]) -> None:
-        self.cases = cases
+    cases: tuple[tuple[str, WitType | None], ...]
 
     def __str__(self) -> str:
         cases = (name if kind is None else f"{name}({kind})" for name, kind in self.cases)
         return "variant { " + ", ".join(cases) + " }"
 
 
-class EnumType(PlainValue):
-    __slots__ = ("names",)
-    __match_args__ = ("names",)
+@dataclass(frozen=True, slots=True)
+class EnumType:
+    """An enum: case names, in order."""
 
-    def __init__(self, names: tuple[str, ...]) -> None:
-        self.names = names
+    names: tuple[str, ...]
 
     def __str__(self) -> str:
         return "enum { " + ", ".join(self.names) + " }"
 
 
-class FlagsType(PlainValue):
-    __slots__ = ("names",)
-    __match_args__ = ("names",)
+@dataclass(frozen=True, slots=True)
+class FlagsType:
+    """A flags type: flag names, in order."""
 
-    def __init__(self, names: tuple[str, ...]) -> None:
-        self.names = names
+    names: tuple[str, ...]
 
     def __str__(self) -> str:
         return "flags { " + ", ".join(self.names) + " }"
 
 
-class OptionType(PlainValue):
-    __slots__ = ("inner",)
-    __match_args__ = ("inner",)
+@dataclass(frozen=True, slots=True)
+class OptionType:
+    """`option<T>`."""
 
-    def __init__(self, inner: WitType) -> None:
-        self.inner = inner
+    inner: WitType
 
     def __str__(self) -> str:
         return f"option<{self.inner}>"
 
 
-class ResultType(PlainValue):
-    __slots__ = ("err", "ok")
-    __match_args__ = ("ok", "err")
+@dataclass(frozen=True, slots=True)
+class ResultType:
+    """`result<ok, err>`; None on a side that carries nothing."""
 
-    def __init__(self, ok: WitType | None, err: WitType | None) -> None:
-        self.ok = ok
-        self.err = err
+    ok: WitType | None
+    err: WitType | None
 
     def __str__(self) -> str:
         if self.err is None:
@@ -117,15 +107,12 @@ class ResultType(PlainValue):
         return f"result<{'_' if self.ok is None else self.ok}, {self.err}>"
 
 
-class ResourceRef(PlainValue):
-    """`own<T>` or `borrow<T>`; `resource` is `package:name/interface#resource`, or empty for a guest's own."""
+@dataclass(frozen=True, slots=True)
+class ResourceRef:
+    """A handle, `own<T>` or `borrow<T>`; `resource` is `package:name/interface#resource`, empty for the guest's own."""
 
-    __slots__ = ("owned", "resource")
-    __match_args__ = ("resource", "owned")
-
-    def __init__(self, resource: str, owned: bool) -> None:
-        self.resource = resource
-        self.owned = owned
+    resource: str
+    owned: bool
 
     def __str__(self) -> str:
         name = self.resource.partition("#")[2] or "resource"
@@ -146,14 +133,13 @@ WitType = (
 )
 
 
-class FuncType(PlainValue):
-    __slots__ = ("is_async", "params", "result")
-    __match_args__ = ("params", "result", "is_async")
+@dataclass(frozen=True, slots=True)
+class FuncType:
+    """A function: named params in order, and its result or None."""
 
-    def __init__(self, params: tuple[tuple[str, WitType], ...], result: WitType | None, is_async: bool = False) -> None:
-        self.params = params
-        self.result = result
-        self.is_async = is_async
+    params: tuple[tuple[str, WitType], ...]
+    result: WitType | None
+    is_async: bool = False
 
     def __str__(self) -> str:
         params = ", ".join(f"{name}: {kind}" for name, kind in self.params)
@@ -161,59 +147,48 @@ class FuncType(PlainValue):
         return f"{'async ' if self.is_async else ''}func({params}){arrow}"
 
 
-class InterfaceType(PlainValue):
-    """One imported or exported interface: its functions and the resources it defines."""
+@dataclass(frozen=True, slots=True)
+class InterfaceType:
+    """One imported or exported interface: its functions by name, and the resources it defines."""
 
-    __slots__ = ("functions", "name", "resources")
-    __match_args__ = ("name", "functions", "resources")
-
-    def __init__(self, name: str, functions: tuple[tuple[str, FuncType], ...], resources: tuple[str, ...]) -> None:
-        self.name = name
-        self.functions = functions
-        self.resources = resources
+    name: str
+    functions: tuple[tuple[str, FuncType], ...]
+    resources: tuple[str, ...]
 
     def function(self, name: str) -> FuncType | None:
+        """Return the function of that name, or None."""
         return next((kind for known, kind in self.functions if known == name), None)
 
 
-class ComponentType(PlainValue):
-    """What a component asks for and offers, in the engine's own words.
+@dataclass(frozen=True, slots=True)
+class ComponentType:
+    """Imports and exports of a component, as the engine's type information has them.
 
-    `functions` are exported at the top level, `other` names what is neither an interface nor a function.
+    `functions` and `import_functions` stand at the top level; `export_other` and `import_other` are the names of items
+    that are neither an interface nor a function.
     """
 
-    __slots__ = ("export_other", "exports", "functions", "import_functions", "import_other", "imports")
-    __match_args__ = ("imports", "import_functions", "import_other", "exports", "functions", "export_other")
-
-    def __init__(
-        self,
-        imports: tuple[InterfaceType, ...],
-        import_functions: tuple[tuple[str, FuncType], ...],
-        import_other: tuple[str, ...],
-        exports: tuple[InterfaceType, ...],
-        functions: tuple[tuple[str, FuncType], ...],
-        export_other: tuple[str, ...],
-    ) -> None:
-        self.imports = imports
-        self.import_functions = import_functions
-        self.import_other = import_other
-        self.exports = exports
-        self.functions = functions
-        self.export_other = export_other
+    imports: tuple[InterfaceType, ...]
+    import_functions: tuple[tuple[str, FuncType], ...]
+    import_other: tuple[str, ...]
+    exports: tuple[InterfaceType, ...]
+    functions: tuple[tuple[str, FuncType], ...]
+    export_other: tuple[str, ...]
 
     def export(self, name: str) -> InterfaceType | None:
+        """Return the exported interface of that name, or None."""
         return next((e for e in self.exports if e.name == name), None)
 
 
 def walk(kind: WitType) -> Iterator[WitType]:
-    """Every type inside `kind`, itself first."""
+    """Yield `kind` and every type inside it, depth first."""
     yield kind
     for inner in _children(kind):
         yield from walk(inner)
 
 
-def converts_slowly(kind: WitType) -> bool:
-    """Whether the engine makes a value of its own, with memory of its own, for each of many elements."""
+def has_unbounded_lift(kind: WitType) -> bool:
+    """Return whether `kind` holds a list whose elements the engine allocates one by one when it lifts them."""
     elements = [inner.element for inner in walk(kind) if isinstance(inner, ListType)]
     return any(not isinstance(element, Primitive) or element.name == "string" for element in elements)
 

@@ -1,4 +1,4 @@
-"""What WIT values look like in Python, and the constants both directions of the codec share.
+"""WIT values in Python.
 
 bool, integers, floats and strings are themselves; `char` is a string of one; `list<u8>` is bytes, other lists are
 lists; records are dicts keyed by WIT field names; tuples are tuples; enums are strings; flags are frozensets; an
@@ -8,63 +8,41 @@ resource handle is the host's integer representation.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from wasmrt.component._plain_value import PlainValue
 from wasmrt.component._types import OptionType, WitType
 
-KIND = {
-    "bool": 0, "s8": 1, "u8": 2, "s16": 3, "u16": 4, "s32": 5, "u32": 6, "s64": 7, "u64": 8, "f32": 9, "f64": 10,
-    "char": 11, "string": 12,
-}  # fmt: skip
-LIST, RECORD, TUPLE, VARIANT, ENUM, OPTION, RESULT, FLAGS, RESOURCE = range(13, 22)
 
-# struct and memoryview format of each number, and its width in bytes.
-FORMAT = {
-    "bool": ("?", 1), "s8": ("b", 1), "u8": ("B", 1), "s16": ("h", 2), "u16": ("H", 2), "s32": ("i", 4),
-    "u32": ("I", 4), "s64": ("q", 8), "u64": ("Q", 8), "f32": ("f", 4), "f64": ("d", 8),
-}  # fmt: skip
+@dataclass(frozen=True, slots=True)
+class Ok:
+    """The ok side of a result; None where it carries nothing."""
 
-PAYLOAD = 8
-"""Where a value's payload starts."""
+    value: Any = None
 
 
-class Ok(PlainValue):
-    __slots__ = ("value",)
-    __match_args__ = ("value",)
+@dataclass(frozen=True, slots=True)
+class Err:
+    """The err side of a result; None where it carries nothing."""
 
-    def __init__(self, value: Any = None) -> None:
-        self.value = value
-
-
-class Err(PlainValue):
-    __slots__ = ("value",)
-    __match_args__ = ("value",)
-
-    def __init__(self, value: Any = None) -> None:
-        self.value = value
+    value: Any = None
 
 
-class Case(PlainValue):
-    """One case of a variant, with its payload where it has one."""
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One case of a variant; `value` is None where the case has no payload."""
 
-    __slots__ = ("name", "value")
-    __match_args__ = ("name", "value")
-
-    def __init__(self, name: str, value: Any = None) -> None:
-        self.name = name
-        self.value = value
+    name: str
+    value: Any = None
 
 
-class Some(PlainValue):
+@dataclass(frozen=True, slots=True)
+class Some:
     """The present value of an option whose inner type is an option too."""
 
-    __slots__ = ("value",)
-    __match_args__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
+    value: Any
 
 
 def is_nested_option(kind: WitType) -> bool:
+    """Return whether a present value of `kind` is wrapped in `Some`, as None alone would be ambiguous."""
     return isinstance(kind, OptionType) and isinstance(kind.inner, OptionType)

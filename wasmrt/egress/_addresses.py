@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from ipaddress import IPv4Network, IPv6Network
 
-from wasmrt.capabilities import judge_addresses, judge_host
+from wasmrt.capabilities import check_addresses, check_host
 from wasmrt.egress._resolver import ResolveError, Resolver
 from wasmrt.model import Decision, Reason
 from wasmrt.url import ParsedUrl
@@ -18,10 +18,10 @@ def checked_addresses(
 
     SECURITY: the addresses returned are the addresses dialled. The name is not looked up a second time.
     """
-    if (refused := judge_host(url, networks)) is not None:
+    if (refused := check_host(url, networks)) is not None:
         return (), refused
     if url.address is not None:
-        # `judge_host` has checked it.
+        # `check_host` has checked it.
         return (str(url.address),), Decision(True, Reason.ALLOWED, "a literal address", None, "http", url.origin)
     try:
         left = max(0.0, ends_at - time.monotonic())
@@ -29,5 +29,5 @@ def checked_addresses(
     except ResolveError as error:
         hint = "check its spelling, and that this machine is online and can look names up"
         return (), Decision(False, Reason.NO_ADDRESS, error.message, hint, "http", url.origin)
-    decision = judge_addresses(addresses, networks, url.origin)
+    decision = check_addresses(addresses, networks, url.origin)
     return (addresses if decision.allowed else ()), decision

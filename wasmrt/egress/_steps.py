@@ -185,11 +185,7 @@ def denied(call: EgressCall, decision: Decision, kind: FailureKind = FailureKind
     """Record a refusal and make the failure that reports it."""
     # SECURITY: rule, hint and subject may quote the guest's URL, and a URL may hold a secret.
     scanner = call.scanner.strict  # they are cut short, and so may be the secret
-    decision = decision._replace(
-        rule=_redact(scanner, decision.rule),
-        hint=None if decision.hint is None else _redact(scanner, decision.hint),
-        subject=_redact(scanner, decision.subject),
-    )
+    decision = decision.redacted(lambda text: _redact(scanner, text))
     call.decide(decision)
     return HttpFailure(kind, str(decision.reason), decision.rule, decision=decision)
 

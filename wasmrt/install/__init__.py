@@ -40,10 +40,9 @@ if TYPE_CHECKING:
         FileSource,
         Source,
         read_capability_file,
-        read_file,
+        read_source,
     )
     from wasmrt.install._validator import (
-        ANY_WORLD,
         ValidationResult,
         WasmValidator,
     )
@@ -75,17 +74,15 @@ _LATER = {
         "SIDECAR_SUFFIX",
         "Source",
         "read_capability_file",
-        "read_file",
+        "read_source",
     ),
     "_validator": (
-        "ANY_WORLD",
         "ValidationResult",
         "WasmValidator",
     ),
 }
 
 __all__ = [
-    "ANY_WORLD",
     "MAX_NAME_LENGTH",
     "SIDECAR_SUFFIX",
     "Catalog",
@@ -105,8 +102,8 @@ __all__ = [
     "digest_of",
     "granted_to",
     "read_capability_file",
-    "read_file",
     "read_name",
+    "read_source",
     "request_of",
 ]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Container
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from blake3 import blake3
 
 from wasmrt.errors import InstallError, IntegrityError
+from wasmrt.files import UnfitFileError, read_file, replace_file
 from wasmrt.install._index import INCOMING
 
 _SUFFIX = ".wasm"
@@ -34,22 +34,8 @@ class ComponentFolder:
     def write(self, data: bytes, digest: str) -> None:
         """Store `data`, durably. A sound file of that digest is left alone; a spoilt one is replaced."""
         path = self._path(digest)
-        if self._is_sound(digest):
-            return
-        import tempfile  # reading does without
-
-        handle, name = tempfile.mkstemp(dir=self._incoming)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(name).replace(path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                Path(name).unlink()
-            raise
-        _sync_folder(self._folder)
+        if not self._is_sound(digest):
+            replace_file(path, data, drafts=self._incoming)
 
     def read(self, digest: str, name: str, *, size_bytes: int) -> bytes:
         """Return the bytes of a digest, checked.
@@ -60,10 +46,11 @@ class ComponentFolder:
         """
         hint = f"install {name} again from where it came, or go back: wasmrt rollback {name}"
         try:
-            with self._path(digest).open("rb") as file:
-                data = file.read(size_bytes + 1)
+            data = read_file(self._path(digest), max_bytes=size_bytes, follow_link=False)
         except FileNotFoundError:
             raise IntegrityError(f"the stored component of {name} is gone", hint=hint) from None
+        except UnfitFileError as error:
+            raise IntegrityError(f"the stored component of {name} is not what was installed", hint=hint) from error
         except OSError as error:
             raise InstallError(f"the stored component of {name} cannot be read ({error.strerror})") from error
         # SECURITY: the bytes that were hashed are the bytes that are returned; nothing is read twice.
@@ -108,12 +95,3 @@ class ComponentFolder:
 
     def _path(self, digest: str) -> Path:
         return self._folder / (digest + _SUFFIX)
-
-
-def _sync_folder(folder: Path) -> None:
-    # The name has to survive a power cut as well as the bytes.
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

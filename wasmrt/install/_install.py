@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from wasmrt.capabilities import Capabilities, diff, explain, merge
+from wasmrt.capabilities import Capabilities, merge
 from wasmrt.capabilities.file import format_file, parse
+from wasmrt.capabilities.sentences import diff, explain
 from wasmrt.errors import InvalidNameError
 from wasmrt.install._catalog import Catalog
 from wasmrt.install._components import digest_of

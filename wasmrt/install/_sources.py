@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from wasmrt.errors import ComponentTooLargeError, SourceError
+from wasmrt.files import Unfit, UnfitFileError, read_file
 from wasmrt.limits import MAX_CAPABILITY_FILE_BYTES
 
 SIDECAR_SUFFIX = ".capabilities.json"
@@ -51,7 +51,7 @@ class FileSource:
     sidecar: Path | None = None
 
     def fetch(self, *, max_bytes: int) -> Fetched:
-        data = read_file(self.path, "component", max_bytes=max_bytes)
+        data = read_source(self.path, "component", max_bytes=max_bytes)
         beside = self.path.with_name(self.path.name.removesuffix(".wasm") + SIDECAR_SUFFIX)
         # `isfile` has no error for a name that is too long.
         path = self.sidecar or (beside if os.path.isfile(beside) else None)  # noqa: PTH113
@@ -89,7 +89,7 @@ def read_capability_file(path: Path) -> bytes:
         SourceError: it cannot be read or is too large.
     """
     try:
-        return read_file(path, "capability file", max_bytes=MAX_CAPABILITY_FILE_BYTES)
+        return read_source(path, "capability file", max_bytes=MAX_CAPABILITY_FILE_BYTES)
     except ComponentTooLargeError as error:
         raise SourceError(
             f"{path.name!r} is over the {MAX_CAPABILITY_FILE_BYTES} bytes of a capability file",
@@ -97,7 +97,7 @@ def read_capability_file(path: Path) -> bytes:
         ) from error
 
 
-def read_file(path: Path, what: str, *, max_bytes: int) -> bytes:
+def read_source(path: Path, what: str, *, max_bytes: int) -> bytes:
     """Read a regular file of at most `max_bytes`.
 
     Raises:
@@ -106,12 +106,14 @@ def read_file(path: Path, what: str, *, max_bytes: int) -> bytes:
     """
     shown = repr(path.name)
     try:
-        # Not to hang on a pipe that nobody writes to: what is opened is looked at before it is read.
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
-        with os.fdopen(handle, "rb") as file:
-            if not stat.S_ISREG(os.fstat(handle).st_mode):
-                raise SourceError(f"{shown} is not a regular file", hint=f"give the path of a {what}")
-            data = file.read(max_bytes + 1)
+        return read_file(path, max_bytes=max_bytes, follow_link=True)
+    except UnfitFileError as error:
+        if error.reason is not Unfit.TOO_LARGE:
+            raise SourceError(f"{shown} {error.reason}", hint=f"give the path of a {what}") from None
+        raise ComponentTooLargeError(
+            f"{shown} is over the limit of {max_bytes} bytes for a {what}",
+            hint="strip debug information and names from it, or raise the limit with wasmrt install --max-bytes",
+        ) from None
     except FileNotFoundError:
         longer = path.with_name(f"{path.name}.wasm")
         found = os.path.isfile(longer)  # noqa: PTH113 - no error where the longer name is too long
@@ -122,9 +124,3 @@ def read_file(path: Path, what: str, *, max_bytes: int) -> bytes:
         raise SourceError(
             f"the {what} {shown} cannot be read ({reason})", hint=f"give the path of a {what} that you may read"
         ) from error
-    if len(data) > max_bytes:
-        raise ComponentTooLargeError(
-            f"{shown} is over the limit of {max_bytes} bytes for a {what}",
-            hint="strip debug information and names from it, or raise the limit with wasmrt install --max-bytes",
-        )
-    return data

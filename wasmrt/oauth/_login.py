@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
-from wasmrt.capabilities import OAuthConfig
+from wasmrt.capabilities.file import OAuthConfig
 from wasmrt.egress import EgressGateway
 from wasmrt.errors import ConfigurationError
 from wasmrt.limits import OAUTH_LOGIN_SECONDS

@@ -38,9 +38,6 @@ if TYPE_CHECKING:
         coerce,
         schema_problem,
     )
-    from wasmrt.schema._wit import (
-        wit_text,
-    )
     from wasmrt.schema._write import (
         failure_text,
         split_result,
@@ -71,7 +68,6 @@ _LATER = {
         "coerce",
         "schema_problem",
     ),
-    "_wit": ("wit_text",),
     "_write": (
         "failure_text",
         "split_result",
@@ -98,7 +94,6 @@ __all__ = [
     "to_values",
     "type_schema",
     "unsupported",
-    "wit_text",
 ]
 
 __getattr__ = lazy(__name__, _LATER, globals())

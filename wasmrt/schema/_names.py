@@ -7,8 +7,7 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass
 
-from wasmrt.component import ComponentType, FuncType, plain
-from wasmrt.component._docs import Docs, doc_of
+from wasmrt.component import ComponentType, Docs, FuncType, doc_of, plain
 from wasmrt.limits import MAX_DESCRIPTION_BYTES
 from wasmrt.schema._forms import unsupported
 

@@ -14,8 +14,6 @@ import fcntl
 import json
 import os
 import secrets as tokens
-import stat
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -24,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from wasmrt.errors import SecretBackendError
+from wasmrt.files import Unfit, UnfitFileError, create_file, read_file, replace_file
 from wasmrt.limits import MAX_SECRETS_FILE_BYTES
 from wasmrt.secrets._entries import Entry, EntryStore
 
@@ -110,7 +109,7 @@ class FileSecrets(EntryStore):
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 users, salt = self._decrypted()
                 yield users
-                _replace(self._path, self._encrypted(users, salt))
+                replace_file(self._path, self._encrypted(users, salt))
             finally:
                 os.close(lock)
 
@@ -193,76 +192,41 @@ def _parse_users(plain: bytes) -> _Users:
 def _bounded_read(path: Path) -> bytes | None:
     with _os_errors("the secrets file cannot be read", path):
         try:
-            with path.open("rb") as file:
-                blob = file.read(MAX_SECRETS_FILE_BYTES + 1)
+            return read_file(path, max_bytes=MAX_SECRETS_FILE_BYTES, follow_link=True)
         except FileNotFoundError:
             return None
-    if len(blob) > MAX_SECRETS_FILE_BYTES:
-        raise SecretBackendError(f"the secrets file has more than {MAX_SECRETS_FILE_BYTES} bytes")
-    return blob
-
-
-def _replace(path: Path, blob: bytes) -> None:
-    """Write beside and rename over, so that a crash leaves the old file or the new one."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name + ".")  # mkstemp: mode 0600
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(blob)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
 
 
 def _key_from_file(path: Path) -> bytes:
     """Read the key, or make one where there is none yet."""
     with _os_errors("the key file of the secrets cannot be opened", path):
         try:
-            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            key = read_file(path, max_bytes=_KEY_BYTES, follow_link=False, private=True)
         except FileNotFoundError:
-            return _new_key_file(path)
-        with os.fdopen(handle, "rb") as file:
-            status = os.fstat(file.fileno())
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            create_file(path, tokens.token_bytes(_KEY_BYTES))
+            key = read_file(path, max_bytes=_KEY_BYTES, follow_link=False, private=True)  # whoever was first
+        except UnfitFileError as error:
+            if error.reason is Unfit.TOO_LARGE:
+                raise _wrong_size(path) from None
             # SECURITY: a key that others can read, or that another user can exchange, protects nothing.
-            if not stat.S_ISREG(status.st_mode) or status.st_mode & 0o077 or status.st_uid != os.geteuid():
-                raise SecretBackendError(
-                    "the key file of the secrets can be read by others",
-                    path=path,
-                    hint=f"make the file {path.name} yours with mode 0600 (wasmrt secret list says where it is), "
-                    "and treat its secrets as known to others",
-                )
-            key = file.read(_KEY_BYTES + 1)
+            raise SecretBackendError(
+                f"the key file of the secrets {error.reason}",
+                path=path,
+                hint=f"make the file {path.name} yours with mode 0600 (wasmrt secret list says where it is), "
+                "and treat its secrets as known to others",
+            ) from None
     if len(key) != _KEY_BYTES:
-        raise SecretBackendError(
-            f"the key file of the secrets must hold exactly {_KEY_BYTES} bytes",
-            path=path,
-            hint=f"restore the file {path.name} from a backup (wasmrt secret list says where it is)",
-        )
+        raise _wrong_size(path)
     return key
 
 
-def _new_key_file(path: Path) -> bytes:
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    key = tokens.token_bytes(_KEY_BYTES)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name + ".")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(key)
-            file.flush()
-            os.fsync(file.fileno())
-        os.link(name, path)  # fails where another process was first; its key counts then
-    except FileExistsError:
-        return _key_from_file(path)
-    finally:
-        Path(name).unlink()
-    return key
+def _wrong_size(path: Path) -> SecretBackendError:
+    return SecretBackendError(
+        f"the key file of the secrets must hold exactly {_KEY_BYTES} bytes",
+        path=path,
+        hint=f"restore the file {path.name} from a backup (wasmrt secret list says where it is)",
+    )
 
 
 @contextlib.contextmanager

@@ -26,7 +26,7 @@ class ReceivedRequest:
     sni: str | None
     """The server name of the TLS handshake."""
     connection: int
-    """Which connection it came on, counted from 0."""
+    """The connection it came on, counted from 0."""
 
     def header(self, name: str) -> str | None:
         """Return the value of a header that was sent once, or None; names in any case."""
@@ -37,7 +37,7 @@ class ReceivedRequest:
 
 @dataclass(slots=True)
 class ServerConnection:
-    """What a script writes to."""
+    """The connection that a script writes to."""
 
     sock: socket.socket
     number: int

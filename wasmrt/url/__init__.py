@@ -1,4 +1,4 @@
-"""URLs and addresses as they are judged and sent: one parser, one host rule, one table of networks. Pure."""
+"""URLs and addresses: one parser, one host rule, one table of networks. Pure: nothing here resolves or connects."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from wasmrt.url._addresses import (
     is_exempt,
     parse_networks,
 )
+from wasmrt.url._host import UnreadableError, parse_address, read_host
+from wasmrt.url._path import ambiguity, is_under, is_well_escaped, split_path
 from wasmrt.url._url import (
     DEFAULT_PORTS,
     InvalidUrlError,
@@ -22,8 +24,15 @@ __all__ = [
     "InvalidUrlError",
     "Network",
     "ParsedUrl",
+    "UnreadableError",
+    "ambiguity",
     "classify_address",
     "is_exempt",
+    "is_under",
+    "is_well_escaped",
+    "parse_address",
     "parse_networks",
     "parse_url",
+    "read_host",
+    "split_path",
 ]

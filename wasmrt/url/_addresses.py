@@ -1,7 +1,7 @@
-"""Judges one address: is it a place on the public internet, and if not, what is it?
+"""Classifies one address: a place on the public internet, or the kind of network that it belongs to.
 
 The table is IANA's two special-purpose registries, multicast, and the ranges that clouds and relays use
-although no registry says so. IPv6 is judged the other way round: only 2000::/3 is in use, so all else is
+although no registry says so. IPv6 is classified the other way round: only 2000::/3 is in use, so all else is
 refused. `ipaddress`'s own predicates are not asked: they differ between Python versions and let hundreds of
 these addresses through.
 """
@@ -19,7 +19,7 @@ _NETWORKS = (IPv4Network, IPv6Network)
 
 
 class AddressClass(StrEnum):
-    """What an address is. Only `PUBLIC` is dialled."""
+    """The kind of an address. Only `PUBLIC` is dialled."""
 
     PUBLIC = "public"
     THIS_NETWORK = "this-network"
@@ -92,7 +92,7 @@ _IPV6_TABLE = _table(_IPV6)
 
 
 def classify_address(address: str | IPv4Address | IPv6Address) -> AddressClass:
-    """Say what an address is; a text that is not exactly one address is `UNREADABLE`."""
+    """Return the kind of an address; a text that is not exactly one address is `UNREADABLE`."""
     read = _read(address)
     if read is None:
         return AddressClass.UNREADABLE
@@ -155,6 +155,6 @@ def _text(network: object) -> str:
 
 
 def is_exempt(address: str | IPv4Address | IPv6Address, networks: Iterable[Network]) -> bool:
-    """Whether an operator named a network that holds this address, as it stands."""
+    """Tell whether an operator named a network that holds this address, as it stands."""
     read = _read(address)
     return read is not None and any(read.version == net.version and read in net for net in networks)

@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 
 _LABEL = re.compile(r"[a-z0-9_-]{1,63}\Z")
 _NUMERIC_LABEL = re.compile(r"(?:[0-9]+|0x[0-9a-f]*)\Z")
@@ -20,7 +17,7 @@ _MAX_NAME = 253
 
 
 class UnreadableError(ValueError):
-    """A text has no single meaning; the message is a clause that says why. Never leaves this room."""
+    """A text has no single meaning; the message is a clause that says why. Callers turn it into their own error."""
 
 
 def read_host(text: str, *, brackets: bool = True) -> str:
@@ -52,8 +49,6 @@ def parse_address(host: str) -> IPv4Address | IPv6Address | None:
     """Return the address that a canonical host is, or None for a name."""
     if not (":" in host or (host[-1:].isdigit() and _NUMERIC_LABEL.match(host.rpartition(".")[2]))):
         return None
-    from ipaddress import ip_address
-
     return ip_address(host)
 
 
@@ -79,8 +74,6 @@ def _read_ipv6(text: str) -> str:
         raise UnreadableError("the IPv6 host has a zone id")
     if not text.isascii():
         raise UnreadableError("the host is not ASCII")
-    from ipaddress import IPv6Address
-
     try:
         return spell_ipv6(IPv6Address(text))
     except ValueError:
@@ -89,8 +82,6 @@ def _read_ipv6(text: str) -> str:
 
 def _read_ipv4(text: str) -> str:
     # WHATWG URL, host parsing: a name whose last label is a number is an IPv4 address or nothing.
-    from ipaddress import IPv4Address
-
     try:
         return str(IPv4Address(text))
     except ValueError:

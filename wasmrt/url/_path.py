@@ -1,9 +1,10 @@
-"""Judges URL paths as every server down the line might read them, without changing a byte of them."""
+"""Checks URL paths as every server down the line might read them, without changing a byte of them."""
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
+from unicodedata import normalize
 
 _BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _SEPARATORS = re.compile(r"[/\\]")
@@ -16,7 +17,7 @@ DOT_SEGMENT = "a dot segment ('.' or '..', also percent-encoded)"
 
 
 def is_well_escaped(path: str) -> bool:
-    """Whether every `%` begins a two-digit escape."""
+    """Tell whether every `%` begins a two-digit escape."""
     return "%" not in path or not _BROKEN_ESCAPE.search(path)
 
 
@@ -29,7 +30,7 @@ def decode(text: str) -> str:
 
 
 def split_path(path: str) -> tuple[str, ...] | None:
-    """The decoded segments of a path that begins with `/`; an encoded slash stays inside its segment.
+    """Return the decoded segments of a path that begins with `/`; an encoded slash stays inside its segment.
 
     None where an escape is broken: readers differ on what such a path is, so it lies under no prefix.
     """
@@ -44,7 +45,7 @@ def _prefix_segments(prefix: str) -> tuple[str, ...]:
 
 
 def is_under(prefix: str | None, segments: tuple[str, ...] | None) -> bool:
-    """Whether a path, given as its segments, lies under `prefix` by whole segments.
+    """Tell whether a path, given as its segments, lies under `prefix` by whole segments.
 
     `/v1/messages` covers itself and everything below, `/v1/` only what is below.
     """
@@ -60,7 +61,7 @@ def is_under(prefix: str | None, segments: tuple[str, ...] | None) -> bool:
 
 
 def ambiguity(path: str) -> str | None:
-    """What of a path some reader would take for another path; None where every reader sees the same.
+    """Name the part of a path that some reader would take for another path; None where every reader sees the same.
 
     SECURITY: servers differ. Some decode twice, some split at `\\` or at a decoded `%2F`, some take overlong UTF-8,
     `%u002e` or full-width forms for the ASCII character, some drop `;parameters`, NUL or blanks before they compare;
@@ -83,8 +84,6 @@ def _as_some_see(path: str) -> str:
     path = _U_ESCAPE.sub(lambda m: chr(int(m[1], 16)), path)
     if path.isascii():
         return path
-    from unicodedata import normalize
-
     return normalize("NFKC", path).translate(_BEST_FIT)
 
 

@@ -1,17 +1,16 @@
-"""The one URL parser: what it returns is judged and is sent, so that nobody reads the text a second time."""
+"""The one URL parser: what it returns is checked and is sent, so that nobody reads the text a second time."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from ipaddress import IPv4Address, IPv6Address
+from typing import NamedTuple
+from urllib.parse import quote
 
 from wasmrt.errors import WasmrtError
 from wasmrt.limits import MAX_URL_BYTES
 from wasmrt.url._host import UnreadableError, parse_address, read_host
 from wasmrt.url._path import ambiguity, split_path
-
-if TYPE_CHECKING:
-    from ipaddress import IPv4Address, IPv6Address
 
 # Visible ASCII without the backslash, which some clients take for a slash. `( ) , | { } [ ]` stay.
 _PLAIN = re.compile(r"[\x21-\x5b\x5d-\x7e]+\Z")
@@ -45,21 +44,22 @@ class ParsedUrl(NamedTuple):
     query: str | None
     """As written, without its `?`; None where there is none."""
     segments: tuple[str, ...] | None
-    """The path's decoded segments, for judging only; None where an escape is broken."""
+    """The path's decoded segments, for checks only; None where an escape is broken."""
 
     @property
     def target(self) -> str:
-        """What goes on the request line: path and query."""
+        """Path and query, as on the request line (RFC 9112, 3.2.1)."""
         return self.path if self.query is None else f"{self.path}?{self.query}"
 
     @property
     def authority(self) -> str:
-        """What goes into the Host header: the port only where it is not the scheme's own."""
+        """Host and port, as in the Host header: the port only where it is not the scheme's own."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
 
     @property
     def origin(self) -> str:
+        """Scheme and authority: `https://api.example.com`."""
         return f"{self.scheme}://{self.authority}"
 
     @property
@@ -69,8 +69,6 @@ class ParsedUrl(NamedTuple):
 
     def with_query_param(self, name: str, value: str) -> ParsedUrl:
         """Return the URL with one more query parameter, percent-encoded."""
-        from urllib.parse import quote
-
         pair = f"{quote(name, safe='')}={quote(value, safe='')}"
         return self._replace(query=f"{self.query}&{pair}" if self.query else pair)
 
@@ -80,8 +78,6 @@ class ParsedUrl(NamedTuple):
         Raises:
             InvalidUrlError: the value would make a dot segment.
         """
-        from urllib.parse import quote
-
         path = self.path.replace(f"{{{placeholder}}}", quote(value, safe=""))
         if ambiguity(path) is not None:
             raise InvalidUrlError("the credential cannot stand in a URL path")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import stat
 from collections.abc import Iterable
@@ -11,11 +10,10 @@ from pathlib import Path
 
 from wasmrt.capabilities import Capabilities, path_problem
 from wasmrt.errors import CapabilityDeniedError, ConfigurationError
+from wasmrt.files import UnfitFileError, opened_file
 from wasmrt.limits import MAX_WORKSPACE_ENTRIES, MAX_WORKSPACE_FILE_BYTES
 from wasmrt.model import Decision, Reason
 from wasmrt.workspace._walk import OutsideError, Walk, walking
-
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,30 +93,21 @@ class WorkspaceReader:
 
 
 def _read_file(directory: int, name: str, path: str) -> bytes:
-    # The name was no link and no directory a moment ago; what counts is what the open file is.
+    # Looked at before it is opened, since to open a device can already do something; what counts is what is open.
     if not stat.S_ISREG(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
         raise _refusal(Reason.NOT_A_FILE, "the path is not a regular file", path, "read a plain file")
-    opened = os.open(name, _FILE, dir_fd=directory)
-    with os.fdopen(opened, "rb", buffering=0) as file:
-        status = os.fstat(opened)
-        if not stat.S_ISREG(status.st_mode):
-            raise _refusal(Reason.NOT_A_FILE, "the path is not a regular file", path, "read a plain file")
-        if status.st_nlink > 1:
-            raise _refusal(Reason.NOT_A_FILE, "the file has several names (hard links)", path, "copy the file")
-        if status.st_size <= MAX_WORKSPACE_FILE_BYTES:
-            content = _read_up_to(file, MAX_WORKSPACE_FILE_BYTES + 1)
-            if len(content) <= MAX_WORKSPACE_FILE_BYTES:
-                return content
+    try:
+        with opened_file(name, folder=directory, follow_link=False) as (file, status):
+            if status.st_nlink > 1:
+                raise _refusal(Reason.NOT_A_FILE, "the file has several names (hard links)", path, "copy the file")
+            if status.st_size <= MAX_WORKSPACE_FILE_BYTES:
+                content = file.read(MAX_WORKSPACE_FILE_BYTES + 1)
+                if len(content) <= MAX_WORKSPACE_FILE_BYTES:
+                    return content
+    except UnfitFileError:
+        raise _refusal(Reason.NOT_A_FILE, "the path is not a regular file", path, "read a plain file") from None
     rule = f"the file is larger than {MAX_WORKSPACE_FILE_BYTES} bytes"
     raise _refusal(Reason.FILE_TOO_LARGE, rule, path, "split the file")
-
-
-def _read_up_to(file: io.RawIOBase, size: int) -> bytes:
-    chunks: list[bytes] = []
-    while size > 0 and (chunk := file.read(min(size, 1 << 20))):
-        chunks.append(chunk)
-        size -= len(chunk)
-    return b"".join(chunks)
 
 
 def _list_directory(walk: Walk, path: str) -> tuple[WorkspaceEntry, ...]:

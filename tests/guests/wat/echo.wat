@@ -1,4 +1,4 @@
-;; Answers with its params; imports nothing. near:agent@0.3.0 by the canonical ABI, wrapped by wasmrt.componentizer.
+;; Answers with its params; imports nothing. near:agent@0.3.0 by the canonical ABI, wrapped by wasm-tools.
 (module
   (memory (export "memory") 1)
   (global $free (mut i32) (i32.const 4096))

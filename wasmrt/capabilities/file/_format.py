@@ -6,10 +6,10 @@ import json
 from dataclasses import fields
 from typing import Any
 
-from wasmrt.capabilities._auth import AuthSection
-from wasmrt.capabilities._model import Capabilities
-from wasmrt.capabilities._powers import HttpCapability, RateLimitConfig, WorkspaceCapability
+from wasmrt.capabilities._capabilities import Capabilities
+from wasmrt.capabilities.file._auth import AuthSection
 from wasmrt.capabilities.file._model import CapabilityFile
+from wasmrt.capabilities.model import HttpCapability, RateLimitConfig, WorkspaceCapability
 
 _WIDTH = 110
 
@@ -20,22 +20,22 @@ def format_file(file: CapabilityFile | Capabilities) -> str:
 
 
 def as_tree(file: CapabilityFile | Capabilities) -> dict[str, Any]:
-    """The file as JSON-ready data, in the order written."""
+    """Return the file as JSON-ready data, in the order written."""
     if isinstance(file, Capabilities):
-        return _powers(file)
+        return _capabilities(file)
     tree: dict[str, Any] = {}
     if "$schema" in file.sections:
         tree["$schema"] = file.sections["$schema"]
     for key in ("description", "version", "wit_version"):
         if (value := getattr(file, key)) is not None:
             tree[key] = value
-    tree |= _powers(file.capabilities)
+    tree |= _capabilities(file.capabilities)
     if file.auth is not None:
         tree["auth"] = _auth(file.auth)
     return tree | {key: value for key, value in file.sections.items() if key != "$schema"}
 
 
-def _powers(capabilities: Capabilities) -> dict[str, Any]:
+def _capabilities(capabilities: Capabilities) -> dict[str, Any]:
     tree: dict[str, Any] = {}
     if capabilities.http is not None:
         tree["http"] = _http(capabilities.http)

@@ -1,20 +1,18 @@
-"""A capability file as a whole: the powers it asks for, and what it says about the tool."""
+"""A capability file as a whole: the capabilities it asks for, and its description of the tool."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from wasmrt.capabilities._model import Capabilities
-
-if TYPE_CHECKING:
-    from wasmrt.capabilities._auth import AuthSection, SetupSecret
+from wasmrt.capabilities._capabilities import Capabilities
+from wasmrt.capabilities.file._auth import AuthSection, SetupSecret
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapabilityFile:
-    """What one capability file says. Two files are equal when they ask and say the same."""
+    """One capability file. Two files are equal when they ask and say the same."""
 
     capabilities: Capabilities = field(default_factory=Capabilities)
     description: str | None = None

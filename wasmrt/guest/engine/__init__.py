@@ -26,9 +26,6 @@ from wasmrt.guest.engine._ffi import (
     VERSION,
     give_memory_back,
 )
-from wasmrt.guest.engine._inflight import (
-    GuestCall,
-)
 from wasmrt.guest.engine._kernel import (
     Kernel,
     make_kernel,
@@ -69,7 +66,6 @@ __all__ = [
     "EngineConfig",
     "EngineFault",
     "Export",
-    "GuestCall",
     "HostInterface",
     "Kernel",
     "Linker",

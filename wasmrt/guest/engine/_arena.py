@@ -1,4 +1,4 @@
-"""Who owns the memory that values are written to.
+"""Memory that values are written to, and its owners.
 
 Parameters of an export stay Python's for as long as the store lives (`CallArena`); results of an import are handed to
 the engine, which frees them (`OwnedArena`).

@@ -1,4 +1,4 @@
-"""How the engine is configured, and why: what is on, what is off, and which allocator a machine can bear."""
+"""The engine's configuration, with reasons: features on and off, and the allocator that a machine can bear."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from wasmrt.guest.engine import _ffi
 from wasmrt.limits import MIB
 
 # The pool: sized for 64 calls at once, each with a guest as demanding as any that was measured (a Python guest:
-# 38 core instances; QuickJS: 3 memories), plus spare instances and tools that call tools.
+# 38 core instances; QuickJS: 3 memories), plus tools that call tools.
 POOL_MEMORY_BYTES = 128 * MIB
 POOL_TABLE_ELEMENTS = 20_000
 POOL_CORE_INSTANCES_PER_COMPONENT = 64
 POOL_MEMORIES_PER_COMPONENT = 8
 POOL_TABLES_PER_COMPONENT = 16
 _POOL = {
-    "total_component_instances": 304,  # 256 calls, 32 spares, 16 that wait to be dropped
+    "total_component_instances": 256,
     "total_core_instances": 4096,
     "total_memories": 512,
     "total_tables": 1024,
@@ -76,7 +76,7 @@ class Allocator(StrEnum):
 
 
 class EngineConfig(NamedTuple):
-    """What decides the machine code, and so what a cached artifact is good for."""
+    """Settings that decide the machine code, and so which engine a cached artifact fits."""
 
     optimization_level: OptLevel = OptLevel.SPEED
     allocator: Allocator = Allocator.POOLING

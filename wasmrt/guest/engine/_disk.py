@@ -8,13 +8,13 @@ are loaded. A file that does not verify is reported once, removed and never load
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
-import stat
+from hmac import compare_digest
 from pathlib import Path
 
 from blake3 import blake3
 
+from wasmrt.files import create_file, read_file, replace_file
 from wasmrt.guest.engine import _ffi
 from wasmrt.guest.engine._config import EngineConfig
 from wasmrt.limits import MIB
@@ -46,14 +46,14 @@ class DiskCache:
             return None
         path = self._path(key)
         try:
-            blob = _read(path, max_bytes=self._max_bytes + _MAC_BYTES)
+            blob = read_file(path, max_bytes=self._max_bytes + _MAC_BYTES, follow_link=False)
         except FileNotFoundError:
             return None
         except OSError as error:
             self._say(f"the compile cache cannot be read ({error.strerror}); compiling without it")
             return None
         mac, artifact = blob[:_MAC_BYTES], blob[_MAC_BYTES:]
-        if not _same(mac, self._mac(key, artifact)):
+        if not compare_digest(mac, self._mac(key, artifact)):
             self._say(f"the cached code {path.name} is not what was written; it was removed and is compiled again")
             with contextlib.suppress(OSError):
                 path.unlink()
@@ -67,13 +67,8 @@ class DiskCache:
         if self._key is None:
             return
         try:
-            new = _new_file(self.folder, self._mac(key, artifact), artifact)
-            try:
-                new.replace(self._path(key))
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    new.unlink()
-                raise
+            # Not durable: what a power cut spoils does not verify, and is compiled again.
+            replace_file(self._path(key), self._mac(key, artifact), artifact, durable=False)
             self._evict()
         except OSError as error:
             self._say(f"the compile cache cannot be written ({error.strerror}); this tool stays uncached")
@@ -120,73 +115,23 @@ class DiskCache:
 def _installation_key(path: Path) -> bytes:
     """The installation's own key, made on first use. Two processes that race end with the same one."""
     try:
-        key = _read_key(path)
+        return _read_key(path)
     except FileNotFoundError:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        new = _new_file(path.parent, os.urandom(_KEY_BYTES))
-        try:
-            with contextlib.suppress(FileExistsError):
-                os.link(new, path)  # unlike replace, the first writer wins
-        finally:
-            new.unlink()
-        key = _read_key(path)
-    return key
+        create_file(path, os.urandom(_KEY_BYTES))
+        return _read_key(path)  # ours, or that of whoever was first
 
 
 def _read_key(path: Path) -> bytes:
     """SECURITY: whoever can choose the key, or read it, can have code of their own loaded from the cache."""
-    key = _read(path, max_bytes=_KEY_BYTES, private=True)
+    key = read_file(path, max_bytes=_KEY_BYTES, follow_link=False, private=True)
     if len(key) != _KEY_BYTES:
         raise OSError(0, f"{path.name} is not a key; remove it to start a new cache")
     return key
 
 
-def _read(path: Path, *, max_bytes: int, private: bool = False) -> bytes:
-    """Read a regular file: never a pipe that nobody writes to, a device without an end or a link elsewhere."""
-    flags = os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    try:
-        handle = os.open(path, flags)
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise OSError(0, f"{path.name} is a symbolic link; remove it") from error
-        raise
-    with os.fdopen(handle, "rb") as file:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
-            raise OSError(0, f"{path.name} is not a regular file; remove it")
-        if private and hasattr(os, "geteuid"):
-            if found.st_uid != os.geteuid():
-                raise OSError(0, f"{path.name} belongs to another user; remove it")
-            if found.st_mode & 0o077:
-                raise OSError(0, f"{path.name} can be read or written by other users; remove it")
-        if found.st_size > max_bytes:
-            raise OSError(0, f"{path.name} is larger than it can be; remove it")
-        return file.read(found.st_size)
-
-
-def _new_file(folder: Path, *parts: bytes) -> Path:
-    """A private file under a name nobody has, written whole or not there at all."""
-    path = folder / f".new-{os.urandom(8).hex()}"
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            for part in parts:
-                file.write(part)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            path.unlink()
-        raise
-    return path
-
-
-def _same(ours: bytes, theirs: bytes) -> bool:
-    # Compared as digests under a key nobody knows, so that timing tells nothing about either.
-    key = os.urandom(32)
-    return blake3(ours, key=key).digest() == blake3(theirs, key=key).digest()
-
-
 def cache_key(digest: str, config: EngineConfig) -> str:
-    """What an artifact is good for: these bytes, this engine, this configuration, this processor."""
+    """The key of an artifact: these bytes, this engine, this configuration, this processor."""
     return "|".join((digest, _ffi.VERSION, config.key, _processor()))
 
 

@@ -7,8 +7,7 @@ import os
 import threading
 import weakref
 
-from wasmrt.component._text import plain
-from wasmrt.component._types import ComponentType
+from wasmrt.component import ComponentType, plain
 from wasmrt.errors import ConfigurationError, InternalError, InvalidComponentError
 from wasmrt.guest.engine import _ffi
 from wasmrt.guest.engine._config import EngineConfig, native_config
@@ -115,7 +114,7 @@ class Component:
 _engines: weakref.WeakValueDictionary[str, Engine] = weakref.WeakValueDictionary()
 _engines_lock = threading.Lock()
 _process: int | None = None
-"""Which process the engines are of."""
+"""The process that the engines belong to."""
 
 
 def shared_engine(config: EngineConfig) -> Engine:

@@ -1,4 +1,4 @@
-"""The C functions of wasmtime that this room uses, and nothing else of wasmtime.
+"""The C functions of wasmtime that this package uses, and nothing else of wasmtime.
 
 The wheel's Python classes rebuild type objects on every call and importing them costs more than a whole
 run of a cached tool, so the shared library is loaded without them. Every name is resolved at import: a

@@ -2,34 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
+from wasmrt.guest.budgets import GuestBudgets
 from wasmrt.guest.engine import _ffi
 
-
-class GuestCall(Protocol):
-    """What the engine needs of a call that is in flight. host/ and wasi/ get the same object as `ctx`."""
-
-    def enter_host(self) -> None:
-        """Count one host call; raise when a budget or the deadline is spent or the call was cancelled."""
-
-    def leave_host(self) -> None:
-        """Raise when the deadline passed or the call was cancelled while the host worked."""
-
-    def charge_values(self, count: int) -> None:
-        """Count values about to be made of what the guest passed; raise when a budget or the deadline is spent."""
-
-    def charge_text(self, size: int) -> None:
-        """Look at the bytes of a long text before it is copied; raise when it is over what the call may answer."""
-
-    def fail(self, error: BaseException) -> None:
-        """Keep the first failure; the guest is stopped."""
-
-    def interruption(self) -> BaseException | None:
-        """What ends the guest at this tick, if anything: deadline, cancellation, a closed runtime."""
-
-
-calls: dict[int, GuestCall] = {}
+calls: dict[int, GuestBudgets] = {}
 """By the number in their store's data slot."""
 
 

@@ -11,23 +11,28 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Any
 
-from wasmrt.component._types import (
+from wasmrt.component import (
+    Case,
     EnumType,
+    Err,
     FlagsType,
     ListType,
+    Ok,
     OptionType,
     Primitive,
     RecordType,
     ResourceRef,
     ResultType,
+    Some,
     TupleType,
     VariantType,
     WitType,
+    is_nested_option,
 )
-from wasmrt.component._values import FORMAT, PAYLOAD, Case, Err, Ok, Some, is_nested_option
 from wasmrt.errors import BudgetExceededError
 from wasmrt.guest.engine import _ffi
 from wasmrt.guest.engine._inflight import charge_text, charge_values
+from wasmrt.guest.engine._layout import FORMAT, PAYLOAD
 from wasmrt.guest.engine._traps import fault
 
 Lifter = Callable[[int, int], Any]

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from wasmrt.component._types import FuncType, InterfaceType, converts_slowly
+from wasmrt.component import FuncType, InterfaceType, has_unbounded_lift
 from wasmrt.errors import InternalError, UnknownImportError
 from wasmrt.guest.engine import _ffi
 from wasmrt.guest.engine._arena import OwnedArena
@@ -25,7 +25,7 @@ from wasmrt.guest.engine._lift import Lifter, lifter
 from wasmrt.guest.engine._lower import Lowerer, lowerer
 from wasmrt.guest.engine._reflect import resource_key
 from wasmrt.guest.engine._resources import number_of
-from wasmrt.guest.engine._signals import reshield, shield, unshielded
+from wasmrt.guest.engine._signals import resume, resume_quietly, suspend
 from wasmrt.guest.engine._traps import fault
 from wasmrt.limits import MAX_HOST_TEXT_BYTES
 
@@ -70,18 +70,18 @@ def _trampoline(
         call.enter_host()
         entry = _imports[import_id]
         values = [lift(args + index * _SIZE, context) for index, lift in enumerate(entry.lifters[:count])]
-        bare = unshielded()
+        suspended = suspend()
         try:
             answer = entry.function(call, *values)
         finally:
-            if bare:
-                shield()
+            if suspended:
+                resume()
         call.leave_host()
         if entry.lower is not None:
             entry.lower(answer, results, OwnedArena(context))
         return None
     except BaseException as error:
-        reshield()
+        resume_quietly()
         call.fail(error)
         return _stop()
 
@@ -117,13 +117,13 @@ class Linker:
         self.component = component
         pairs = resolve(component.type.imports, interfaces)
         _refuse_loose_imports(component)
-        self.converts_slowly = any(
-            converts_slowly(kind)
+        self.unbounded_lift = any(
+            has_unbounded_lift(kind)
             for interface in component.type.imports
             for _, function in interface.functions
             for _, kind in function.params
         )
-        """Whether the engine may take long over what the guest passes to an import, which nothing interrupts."""
+        """True where the engine may take long over values passed to an import; nothing interrupts that."""
         self._ids: list[int] = []
         self.pointer: int = _ffi.linker_new(component.engine.pointer)
         weakref.finalize(self, _unlink, self.pointer, self._ids).atexit = False

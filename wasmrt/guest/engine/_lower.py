@@ -14,20 +14,27 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Any
 
-from wasmrt.component._types import (
+from wasmrt.component import (
+    Case,
     EnumType,
+    Err,
     FlagsType,
     ListType,
+    Ok,
     OptionType,
     Primitive,
     RecordType,
     ResourceRef,
     ResultType,
+    Some,
     TupleType,
     VariantType,
     WitType,
+    is_nested_option,
 )
-from wasmrt.component._values import (
+from wasmrt.guest.engine import _ffi
+from wasmrt.guest.engine._arena import Arena, CallArena
+from wasmrt.guest.engine._layout import (
     ENUM,
     FLAGS,
     FORMAT,
@@ -40,14 +47,7 @@ from wasmrt.component._values import (
     RESULT,
     TUPLE,
     VARIANT,
-    Case,
-    Err,
-    Ok,
-    Some,
-    is_nested_option,
 )
-from wasmrt.guest.engine import _ffi
-from wasmrt.guest.engine._arena import Arena, CallArena
 from wasmrt.guest.engine._resources import number_of
 from wasmrt.guest.engine._traps import fault
 

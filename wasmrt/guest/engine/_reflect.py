@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from wasmrt.component._types import (
+from wasmrt.component import (
     PRIMITIVES,
     ComponentType,
     EnumType,

@@ -8,15 +8,16 @@ import time
 from types import TracebackType
 from typing import Any
 
-from wasmrt.component._types import FuncType, converts_slowly
+from wasmrt.component import FuncType, has_unbounded_lift
 from wasmrt.errors import InternalError
+from wasmrt.guest.budgets import GuestBudgets
 from wasmrt.guest.engine import _ffi
 from wasmrt.guest.engine._arena import CallArena
-from wasmrt.guest.engine._inflight import GuestCall, calls
+from wasmrt.guest.engine._inflight import calls
 from wasmrt.guest.engine._lift import Lifter, lifter
 from wasmrt.guest.engine._linker import Linker
 from wasmrt.guest.engine._lower import Lowerer, LowerError, lowerer
-from wasmrt.guest.engine._signals import begin, deliver, end
+from wasmrt.guest.engine._signals import defer, deliver, restore
 from wasmrt.guest.engine._traps import EngineFault, fault
 
 _SIZE = _ffi.VALUE_SIZE
@@ -58,8 +59,8 @@ class Export:
         self.index = _export_index(linker.component.pointer, path)
         self.lowerers: tuple[Lowerer, ...] = tuple(lowerer(param) for _, param in kind.params)
         self.lift: Lifter | None = None if kind.result is None else lifter(kind.result)
-        self.converts_slowly = kind.result is not None and converts_slowly(kind.result)
-        """Whether the engine may take long over a result, which nothing interrupts."""
+        self.unbounded_lift = kind.result is not None and has_unbounded_lift(kind.result)
+        """True where the engine may take long over a result; nothing interrupts that."""
 
 
 def _export_index(component: int, path: tuple[str, ...]) -> int:
@@ -99,11 +100,11 @@ class Sandbox:
     __slots__ = (
         "_arena",
         "_context",
+        "_deferring",
         "_fuel",
         "_handle",
         "_linker",
         "_made",
-        "_shielded",
         "_spent",
         "_store",
         "_ticker",
@@ -111,8 +112,8 @@ class Sandbox:
         "started",
     )
 
-    def __init__(self, linker: Linker, limits: StoreLimits, call: GuestCall) -> None:
-        self._shielded = begin()  # the first thing: nothing may come between a store and what puts it away
+    def __init__(self, linker: Linker, limits: StoreLimits, call: GuestBudgets) -> None:
+        self._deferring = defer()  # the first thing: nothing may come between a store and what puts it away
         engine = linker.component.engine
         self._linker = linker
         self._handle = handle = next(_handles)
@@ -145,18 +146,6 @@ class Sandbox:
         if error:
             raise fault(error)
         self.started = True
-
-    def rest(self) -> None:
-        """Leave the call that instantiated it, and wait for another in `adopt`; until then nothing of it runs."""
-        calls.pop(self._handle, None)
-        self._ticker.leave()
-
-    def adopt(self, call: GuestCall) -> None:
-        """Go on in the name of `call`, after `rest`; possibly on another thread."""
-        self._shielded = begin()
-        calls[self._handle] = call
-        self._ticker.enter()
-        _ffi.context_set_epoch_deadline(self._context, 1)
 
     def call(self, export: Export, *values: Any) -> Any:
         """Lower `values`, run the export, lift its result.
@@ -195,7 +184,7 @@ class Sandbox:
         try:
             return export.lift(at, context)
         finally:
-            (_ffi.val_delete_slow if export.converts_slowly else _ffi.val_delete)(at)
+            (_ffi.val_delete_slow if export.unbounded_lift else _ffi.val_delete)(at)
 
     @property
     def fuel_used(self) -> int:
@@ -211,7 +200,7 @@ class Sandbox:
     def finish(self) -> None:
         """End the guest: nothing of it runs from here on. Safe to call twice.
 
-        The store is still to be dropped, and signals are held back until `unshield`.
+        The store is still to be dropped, and signals are held back until `release_signals`.
         """
         if self.closed:
             return
@@ -220,18 +209,18 @@ class Sandbox:
         calls.pop(self._handle, None)
         self._ticker.leave()
 
-    def unshield(self) -> None:
-        """Let signals through again, on the thread that made or adopted it, after its end. Safe to call twice.
+    def release_signals(self) -> None:
+        """Let signals through again, on the thread that made it, after its end. Safe to call twice.
 
         Raises:
             BaseException: what the handler of a signal raises that came in the meantime.
         """
-        if self._shielded:
-            self._shielded = False
-            end()
+        if self._deferring:
+            self._deferring = False
+            restore()
 
     def drop(self) -> None:
-        """Drop the store and everything in it, after `finish` or `rest`; on any thread. Safe to call twice."""
+        """Drop the store and everything in it, after `finish`; on any thread. Safe to call twice."""
         store, self._store = self._store, 0
         if not store:
             return
@@ -243,16 +232,16 @@ class Sandbox:
         _arenas.append(self._arena)
 
     def close(self) -> None:
-        """`finish`, `drop` and `unshield`.
+        """`finish`, `drop` and `release_signals`.
 
         Raises:
-            BaseException: as `unshield`.
+            BaseException: as `release_signals`.
         """
         try:
             self.finish()
         finally:
             self.drop()
-            self.unshield()
+            self.release_signals()
 
     def __enter__(self) -> Sandbox:
         return self

@@ -24,7 +24,7 @@ _MAIN = threading.main_thread().ident
 _noted: dict[int, Any] = {}
 _note = _noted.setdefault  # takes (number, frame), is C, never raises
 _seen: tuple[Any, ...] = (None,) * len(_WATCHED)
-"""What handled the watched signals last time; nearly always it still does."""
+"""The handlers of the watched signals last time; nearly always they still are."""
 _handlers: tuple[tuple[int, Any], ...] = ()
 """Those of them that are Python's."""
 _held: tuple[tuple[int, Any], ...] = ()
@@ -32,10 +32,10 @@ _here = threading.get_ident
 _getsignal, _set = _signal.getsignal, _signal.signal
 
 
-def begin() -> bool:
-    """Hold signals back from here on, before C that may call back into Python; True where `end` has to follow.
+def defer() -> bool:
+    """Hold signals back from here on, before C that may call back into Python; True where `restore` has to follow.
 
-    One shield lasts from the making of a store to its end: handlers are costly to exchange.
+    It lasts from the making of a store to its end: handlers are costly to exchange.
     """
     if _held or _here() != _MAIN:
         return False
@@ -47,7 +47,7 @@ def begin() -> bool:
     return bool(_held)
 
 
-def end() -> None:
+def restore() -> None:
     """Give signals their handlers back, and deliver those that were noted.
 
     Raises:
@@ -67,20 +67,20 @@ def deliver() -> None:
         _hold()
 
 
-def unshielded() -> bool:
-    """Give signals their handlers back while a host function runs; True where `_hold` has to follow."""
+def suspend() -> bool:
+    """Give signals their handlers back while a host function runs; True where `resume` has to follow."""
     if not _held or _here() != _MAIN:
         return False
     _release()
     return True
 
 
-def shield() -> None:
+def resume() -> None:
     """Take the handlers away again after a host function."""
     _hold()
 
 
-def reshield() -> None:
+def resume_quietly() -> None:
     """After an error inside a callback: nothing may raise on the way back to C."""
     if not _held and _here() == _MAIN:
         with contextlib.suppress(BaseException):  # a second signal on the way; the first one is being told

@@ -49,7 +49,7 @@ class TrapCode(IntEnum):
 
 
 class EngineFault(Exception):  # noqa: N818 - the engine's word for it; never leaves the host
-    """What the engine said; stays inside this room's callers, who turn it into a WasmrtError."""
+    """The engine's own error; the callers of this package turn it into a WasmrtError."""
 
     def __init__(self, message: str, code: TrapCode | None, raw_code: int | None) -> None:
         super().__init__(message)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 
-from wasmrt.component._text import plain
+from wasmrt.component import plain
 from wasmrt.errors import InvalidComponentError
 from wasmrt.guest.engine import _ffi
 from wasmrt.guest.engine._traps import fault

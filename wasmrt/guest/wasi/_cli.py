@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import codecs
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wasmrt.component import Ok
 from wasmrt.errors import GuestError
+from wasmrt.guest.call import GuestCall
 from wasmrt.guest.engine import HostInterface
 from wasmrt.guest.wasi._handles import Handles, drop_handle
 from wasmrt.guest.wasi._streams import InputStream, OutputStream
 from wasmrt.limits import MAX_CAPTURED_OUTPUT_BYTES, MAX_LOG_ENTRY_BYTES
 from wasmrt.model import LogLevel
-
-if TYPE_CHECKING:
-    from wasmrt.context import CallContext
 
 
 class GuestExit(GuestError):  # noqa: N818 - an end, not always an error
@@ -43,7 +41,7 @@ class Captured(OutputStream):
         self._at: int | None = None
         self._left = MAX_CAPTURED_OUTPUT_BYTES
 
-    def write(self, ctx: CallContext, data: bytes) -> Ok:
+    def write(self, ctx: GuestCall, data: bytes) -> Ok:
         if len(data) > self._left:
             ctx.log_entries_dropped += max(1, data.count(b"\n"))
             return Ok()
@@ -56,7 +54,7 @@ class Captured(OutputStream):
             self._show(ctx, rest)
         return Ok()
 
-    def _show(self, ctx: CallContext, text: str) -> None:
+    def _show(self, ctx: GuestCall, text: str) -> None:
         if self._at is not None and self._at == len(ctx.logs) - 1:
             ctx.logs.pop()
         else:
@@ -76,35 +74,35 @@ class Stderr(Captured):
     level = LogLevel.WARN
 
 
-def _environment(_ctx: CallContext) -> list[tuple[str, str]]:
+def _environment(_ctx: GuestCall) -> list[tuple[str, str]]:
     return []
 
 
-def _arguments(_ctx: CallContext) -> list[str]:
+def _arguments(_ctx: GuestCall) -> list[str]:
     return []
 
 
-def _nothing(_ctx: CallContext) -> None:
+def _nothing(_ctx: GuestCall) -> None:
     return None
 
 
-def _exit(_ctx: CallContext, status: Any) -> None:
+def _exit(_ctx: GuestCall, status: Any) -> None:
     raise GuestExit(status_ok=isinstance(status, Ok), status=0 if isinstance(status, Ok) else 1)
 
 
-def _exit_with_code(_ctx: CallContext, code: int) -> None:
+def _exit_with_code(_ctx: GuestCall, code: int) -> None:
     raise GuestExit(status_ok=code == 0, status=code)
 
 
-def _stdin(ctx: CallContext) -> int:
+def _stdin(ctx: GuestCall) -> int:
     return ctx.part(Handles).add(InputStream())
 
 
-def _stdout(ctx: CallContext) -> int:
+def _stdout(ctx: GuestCall) -> int:
     return ctx.part(Handles).add(ctx.part(Stdout))
 
 
-def _stderr(ctx: CallContext) -> int:
+def _stderr(ctx: GuestCall) -> int:
     return ctx.part(Handles).add(ctx.part(Stderr))
 
 

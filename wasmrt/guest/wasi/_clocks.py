@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from wasmrt.guest.call import GuestCall
 from wasmrt.guest.engine import HostInterface
 from wasmrt.guest.wasi._streams import Pollable, subscribe
 from wasmrt.limits import CLOCK_RESOLUTION_NS
 
-if TYPE_CHECKING:
-    from wasmrt.context import CallContext
-
 _SECOND = 1_000_000_000
 
 
-def _monotonic(ctx: CallContext) -> int:
+def _monotonic(ctx: GuestCall) -> int:
     # SECURITY: coarse on purpose; a fine timer is what cache-timing attacks need.
     return ctx.clock.monotonic_ns() // CLOCK_RESOLUTION_NS * CLOCK_RESOLUTION_NS
 
 
-def _resolution(_ctx: CallContext) -> int:
+def _resolution(_ctx: GuestCall) -> int:
     return CLOCK_RESOLUTION_NS
 
 
-def _subscribe_instant(ctx: CallContext, when: int) -> int:
+def _subscribe_instant(ctx: GuestCall, when: int) -> int:
     # Rounded up, so that a guest that slept until `when` never reads an earlier time.
     return subscribe(ctx, Pollable(-(-when // CLOCK_RESOLUTION_NS) * CLOCK_RESOLUTION_NS))
 
 
-def _subscribe_duration(ctx: CallContext, nanoseconds: int) -> int:
+def _subscribe_duration(ctx: GuestCall, nanoseconds: int) -> int:
     return _subscribe_instant(ctx, ctx.clock.monotonic_ns() + nanoseconds)
 
 
@@ -37,19 +35,19 @@ def datetime(nanoseconds: int) -> dict[str, int]:
     return {"seconds": nanoseconds // _SECOND, "nanoseconds": nanoseconds % _SECOND}
 
 
-def _wall(ctx: CallContext) -> dict[str, int]:
+def _wall(ctx: GuestCall) -> dict[str, int]:
     return datetime(ctx.clock.now_ns() // CLOCK_RESOLUTION_NS * CLOCK_RESOLUTION_NS)
 
 
-def _wall_resolution(_ctx: CallContext) -> dict[str, int]:
+def _wall_resolution(_ctx: GuestCall) -> dict[str, int]:
     return datetime(CLOCK_RESOLUTION_NS)
 
 
-def _utc(_ctx: CallContext, _when: dict[str, int]) -> dict[str, Any]:
+def _utc(_ctx: GuestCall, _when: dict[str, int]) -> dict[str, Any]:
     return {"utc-offset": 0, "name": "UTC", "in-daylight-saving-time": False}
 
 
-def _utc_offset(_ctx: CallContext, _when: dict[str, int]) -> int:
+def _utc_offset(_ctx: GuestCall, _when: dict[str, int]) -> int:
     return 0
 
 

@@ -1,4 +1,4 @@
-"""What a descriptor stands for: a folder or a file of the granted workspace, read through its checked reader.
+"""Descriptors: folders and files of the granted workspace.
 
 No host descriptor is ever open behind one; a file's bytes are read once, whole, when it is opened.
 """
@@ -6,18 +6,16 @@ No host descriptor is ever open behind one; a file's bytes are read once, whole,
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wasmrt.component import Err
-from wasmrt.errors import BudgetExceededError, CapabilityDeniedError
-from wasmrt.guest.wasi._refusals import record
+from wasmrt.errors import BudgetExceededError
+from wasmrt.guest.call import GuestCall
+from wasmrt.guest.services import HostFailure
 from wasmrt.limits import MAX_WORKSPACE_BYTES_PER_CALL
 from wasmrt.model import Decision, Reason
 
-if TYPE_CHECKING:
-    from wasmrt.context import CallContext, Workspace
-
-_CODES = {
+_CODES: dict[str, str] = {
     Reason.NOT_FOUND: "no-entry",
     Reason.INVALID_PATH: "not-permitted",
     Reason.FILE_TOO_LARGE: "file-too-large",
@@ -53,20 +51,17 @@ class _Read:
         self.count = 0
 
 
-def open_path(ctx: CallContext, folder: str, path: str) -> Node | Err:
+def open_path(ctx: GuestCall, folder: str, path: str) -> Node | Err:
     """The file or folder at `path` below `folder`; an error code where there is none to be read."""
     whole = joined(folder, path)
     if whole is None:
         return Err("not-permitted")
     if not whole:
         return Folder("")
-    workspace = _workspace(ctx)
     try:
-        content = workspace.read(whole)
-    except CapabilityDeniedError as error:
-        if error.decision is not None and error.decision.reason == Reason.NOT_A_FILE:
-            return _folder(ctx, workspace, whole)
-        return _denied(ctx, error)
+        content = ctx.services.workspace_read(whole, looking=True)
+    except HostFailure as failure:
+        return _folder(ctx, whole) if failure.code == Reason.NOT_A_FILE else _error(failure)
     read = ctx.part(_Read)
     read.count += len(content)
     if read.count > MAX_WORKSPACE_BYTES_PER_CALL:
@@ -78,18 +73,17 @@ def open_path(ctx: CallContext, folder: str, path: str) -> Node | Err:
     return File(whole, content)
 
 
-def list_folder(ctx: CallContext, folder: Folder) -> Listing | Err:
+def list_folder(ctx: GuestCall, folder: Folder) -> Listing | Err:
     try:
-        entries = _workspace(ctx).list(folder.path)
-    except CapabilityDeniedError as error:
-        return _denied(ctx, error)
+        entries = ctx.services.workspace_list(folder.path, looking=True)
+    except HostFailure as failure:
+        return _error(failure)
     return Listing([{"type": _kind(entry.is_directory), "name": entry.name} for entry in entries])
 
 
-def refuse_write(ctx: CallContext, subject: str) -> Err:
+def refuse_write(ctx: GuestCall, subject: str) -> Err:
     """Files are never written; the attempt is on record."""
-    record(
-        ctx,
+    ctx.services.refuse(
         Decision(
             allowed=False,
             reason=Reason.FILESYSTEM_DENIED,
@@ -114,24 +108,13 @@ def _kind(is_directory: bool) -> str:
     return "directory" if is_directory else "regular-file"
 
 
-def _folder(ctx: CallContext, workspace: Workspace, path: str) -> Folder | Err:
+def _folder(ctx: GuestCall, path: str) -> Folder | Err:
     try:
-        workspace.list(path)
-    except CapabilityDeniedError as error:
-        return _denied(ctx, error)
+        ctx.services.workspace_list(path, looking=True)
+    except HostFailure as failure:
+        return _error(failure)
     return Folder(path)
 
 
-def _denied(ctx: CallContext, error: CapabilityDeniedError) -> Err:
-    if error.decision is None:
-        return Err("access")
-    code = _CODES.get(error.decision.reason, "access")
-    if code != "no-entry":  # looking for what is not there is no attempt on anything
-        record(ctx, error.decision)
-    return Err(code)
-
-
-def _workspace(ctx: CallContext) -> Workspace:
-    workspace = ctx.services.workspace
-    assert workspace is not None  # no descriptor is given out without one
-    return workspace
+def _error(failure: HostFailure) -> Err:
+    return Err(_CODES.get(failure.code, "access"))

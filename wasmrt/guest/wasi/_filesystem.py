@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wasmrt.component import Err, Ok
+from wasmrt.guest.call import GuestCall
 from wasmrt.guest.engine import HostInterface
 from wasmrt.guest.wasi._files import File, Folder, Listing, Node, list_folder, open_path, refuse_write
 from wasmrt.guest.wasi._handles import Handles, drop_handle
 from wasmrt.guest.wasi._streams import BytesStream, IoError
 from wasmrt.limits import MAX_STREAM_CHUNK_BYTES
-
-if TYPE_CHECKING:
-    from wasmrt.context import CallContext
 
 _WRITES = (
     "write-via-stream append-via-stream set-size set-times write create-directory-at set-times-at link-at "
@@ -22,27 +20,27 @@ _WRITES = (
 )
 
 
-def _error_code(ctx: CallContext, rep: int) -> str | None:
+def _error_code(ctx: GuestCall, rep: int) -> str | None:
     return ctx.part(Handles).get(rep, IoError).file_code
 
 
-def _directories(ctx: CallContext) -> list[tuple[int, str]]:
-    if ctx.services.workspace is None:
+def _directories(ctx: GuestCall) -> list[tuple[int, str]]:
+    if not ctx.services.has_workspace:
         return []
     return [(ctx.part(Handles).add(Folder("")), "/")]
 
 
-def _descriptor(ctx: CallContext, rep: int) -> Node:
+def _descriptor(ctx: GuestCall, rep: int) -> Node:
     return ctx.part(Handles).get(rep, Node)
 
 
-def _find(ctx: CallContext, rep: int, path: str) -> Node | Err:
+def _find(ctx: GuestCall, rep: int, path: str) -> Node | Err:
     base = _descriptor(ctx, rep)
     return open_path(ctx, base.path, path) if isinstance(base, Folder) else Err("not-directory")
 
 
 def _open_at(
-    ctx: CallContext, rep: int, _follow: frozenset[str], path: str, how: frozenset[str], flags: frozenset[str]
+    ctx: GuestCall, rep: int, _follow: frozenset[str], path: str, how: frozenset[str], flags: frozenset[str]
 ) -> Ok | Err:
     if how & {"create", "exclusive", "truncate"} or flags & {"write", "mutate-directory"}:
         return refuse_write(ctx, path)
@@ -54,14 +52,14 @@ def _open_at(
     return Ok(ctx.part(Handles).add(found))
 
 
-def _read_via_stream(ctx: CallContext, rep: int, offset: int) -> Ok | Err:
+def _read_via_stream(ctx: GuestCall, rep: int, offset: int) -> Ok | Err:
     file = _descriptor(ctx, rep)
     if not isinstance(file, File):
         return Err("is-directory")
     return Ok(ctx.part(Handles).add(BytesStream(file.content, offset)))
 
 
-def _read(ctx: CallContext, rep: int, length: int, offset: int) -> Ok | Err:
+def _read(ctx: GuestCall, rep: int, length: int, offset: int) -> Ok | Err:
     file = _descriptor(ctx, rep)
     if not isinstance(file, File):
         return Err("is-directory")
@@ -92,14 +90,14 @@ def _hash(thing: Node) -> Ok:
 
 
 def _at(of: Callable[[Node], Ok]) -> Callable[..., Ok | Err]:
-    def answer(ctx: CallContext, rep: int, _follow: frozenset[str], path: str) -> Ok | Err:
+    def answer(ctx: GuestCall, rep: int, _follow: frozenset[str], path: str) -> Ok | Err:
         found = _find(ctx, rep, path)
         return found if isinstance(found, Err) else of(found)
 
     return answer
 
 
-def _read_directory(ctx: CallContext, rep: int) -> Ok | Err:
+def _read_directory(ctx: GuestCall, rep: int) -> Ok | Err:
     folder = _descriptor(ctx, rep)
     if not isinstance(folder, Folder):
         return Err("not-directory")
@@ -107,32 +105,32 @@ def _read_directory(ctx: CallContext, rep: int) -> Ok | Err:
     return listing if isinstance(listing, Err) else Ok(ctx.part(Handles).add(listing))
 
 
-def _next_entry(ctx: CallContext, rep: int) -> Ok:
+def _next_entry(ctx: GuestCall, rep: int) -> Ok:
     return Ok(next(ctx.part(Handles).get(rep, Listing).entries, None))
 
 
-def _same(ctx: CallContext, rep: int, other: int) -> bool:
+def _same(ctx: GuestCall, rep: int, other: int) -> bool:
     return _descriptor(ctx, rep).path == _descriptor(ctx, other).path
 
 
 def _refused(method: str) -> Callable[..., Err]:
-    def refuse(ctx: CallContext, rep: int, *_: Any) -> Err:
+    def refuse(ctx: GuestCall, rep: int, *_: Any) -> Err:
         return refuse_write(ctx, f"{method} in {_descriptor(ctx, rep).path or '/'}")
 
     return refuse
 
 
-def _flags(ctx: CallContext, rep: int) -> Ok:
+def _flags(ctx: GuestCall, rep: int) -> Ok:
     _descriptor(ctx, rep)
     return Ok(frozenset(("read",)))
 
 
-def _no_link(ctx: CallContext, rep: int, _path: str) -> Err:
+def _no_link(ctx: GuestCall, rep: int, _path: str) -> Err:
     _descriptor(ctx, rep)
     return Err("invalid")
 
 
-def _harmless(ctx: CallContext, rep: int, *_: Any) -> Ok:
+def _harmless(ctx: GuestCall, rep: int, *_: Any) -> Ok:
     _descriptor(ctx, rep)
     return Ok()
 

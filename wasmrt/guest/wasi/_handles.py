@@ -1,14 +1,12 @@
-"""What one call holds open, by the number that the guest's handle stands for. Capped; gone with the call."""
+"""Handles of one call, by the number that the guest has. Capped; gone with the call."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from wasmrt.errors import BudgetExceededError, InternalError
+from wasmrt.guest.call import GuestCall
 from wasmrt.limits import MAX_HANDLES, MAX_POLLABLES
-
-if TYPE_CHECKING:
-    from wasmrt.context import CallContext
 
 Kind = TypeVar("Kind")
 
@@ -57,10 +55,10 @@ class Pollables(Handles):
     noun = "pollables"
 
 
-def drop_handle(ctx: CallContext, rep: int) -> None:
+def drop_handle(ctx: GuestCall, rep: int) -> None:
     """The destructor of every resource in `Handles`."""
     ctx.part(Handles).drop(rep)
 
 
-def drop_pollable(ctx: CallContext, rep: int) -> None:
+def drop_pollable(ctx: GuestCall, rep: int) -> None:
     ctx.part(Pollables).drop(rep)

@@ -1,4 +1,4 @@
-"""`wasi:http@0.2`, outgoing: requests through the same guarded door as the tool worlds' own HTTP imports.
+"""`wasi:http@0.2`, outgoing: requests through the same gateway as the tool worlds' own HTTP imports.
 
 The whole of `types` is here, because engines of languages import all of it; incoming requests do not exist, since no
 tool is a server.
@@ -7,10 +7,11 @@ tool is a server.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wasmrt.component import Err, Ok
 from wasmrt.errors import TrapError
+from wasmrt.guest.call import GuestCall
 from wasmrt.guest.engine import HostInterface
 from wasmrt.guest.wasi import _http_fields
 from wasmrt.guest.wasi._handles import Handles, drop_handle
@@ -42,19 +43,16 @@ from wasmrt.guest.wasi._http_sending import Future, Response, get_response, hand
 from wasmrt.guest.wasi._streams import IoError, Pollable, subscribe
 from wasmrt.guest.wasi._unreachable import unreachable
 
-if TYPE_CHECKING:
-    from wasmrt.context import CallContext
-
 
 def _shown(kind: type) -> Callable[..., int]:
     return lambda ctx, rep: _http_fields.shown(ctx, ctx.part(Handles).get(rep, kind).fields)
 
 
-def _status(ctx: CallContext, rep: int) -> int:
+def _status(ctx: GuestCall, rep: int) -> int:
     return ctx.part(Handles).get(rep, Response).status
 
 
-def _consume(ctx: CallContext, rep: int) -> Ok | Err:
+def _consume(ctx: GuestCall, rep: int) -> Ok | Err:
     response = ctx.part(Handles).get(rep, Response)
     if response.body is None:
         return Err()
@@ -62,7 +60,7 @@ def _consume(ctx: CallContext, rep: int) -> Ok | Err:
     return Ok(ctx.part(Handles).add(IncomingBody(receiving)))
 
 
-def _drop_response(ctx: CallContext, rep: int) -> None:
+def _drop_response(ctx: GuestCall, rep: int) -> None:
     unread = ctx.part(Handles).get(rep, Response).body
     if unread is not None:
         unread.close()
@@ -73,7 +71,7 @@ def _subscribe(kind: type[Pollable]) -> Callable[..., int]:
     return lambda ctx, rep: subscribe(ctx, ctx.part(Handles).get(rep, kind))
 
 
-def _no_server(_ctx: CallContext, _fields: int) -> int:
+def _no_server(_ctx: GuestCall, _fields: int) -> int:
     raise TrapError("the guest made a response, and no tool answers HTTP requests")
 
 

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from wasmrt.component import Case, Err, Ok
 from wasmrt.errors import BudgetExceededError
+from wasmrt.guest.call import GuestCall
+from wasmrt.guest.services import GuestResponse, HostFailure
 from wasmrt.guest.wasi._handles import Handles
 from wasmrt.guest.wasi._http_errors import error_code
-from wasmrt.guest.wasi._refusals import record
 from wasmrt.guest.wasi._streams import CLOSED, InputStream, IoError, OutputStream, Pollable, failed
 from wasmrt.limits import MAX_HELD_HTTP_BYTES, MAX_OPEN_ANSWERS
 from wasmrt.model import Decision, Reason
-
-if TYPE_CHECKING:
-    from wasmrt.capabilities import HttpCapability
-    from wasmrt.context import CallContext
-    from wasmrt.egress import Response
 
 
 class _Held:
@@ -24,7 +18,7 @@ class _Held:
         self.size = 0
 
 
-def hold(ctx: CallContext, size: int) -> None:
+def hold(ctx: GuestCall, size: int) -> None:
     """Count bytes of headers and bodies that went through the host for the call.
 
     Raises:
@@ -56,7 +50,7 @@ class BodyStream(OutputStream):
     def __init__(self, body: Body) -> None:
         self._body = body
 
-    def write(self, ctx: CallContext, data: bytes) -> Ok | Err:
+    def write(self, ctx: GuestCall, data: bytes) -> Ok | Err:
         body = self._body
         if body.closed:
             return CLOSED
@@ -67,12 +61,12 @@ class BodyStream(OutputStream):
         return Ok()
 
 
-def _refuse(ctx: CallContext, body: Body) -> Err:
+def _refuse(ctx: GuestCall, body: Body) -> Err:
     if body.limit != body.declared:
         # On record too: engines of languages trap on a stream's error, and then it is all that tells why.
         rule = "the request has more bytes than http.max_request_bytes"
         hint = f"send less, or raise http.max_request_bytes, now {body.limit}"
-        record(ctx, Decision(False, Reason.REQUEST_TOO_LARGE, rule, hint, "http", "a body"))
+        ctx.services.refuse(Decision(False, Reason.REQUEST_TOO_LARGE, rule, hint, "http", "a body"))
     size = Case("HTTP-request-body-size", body.limit)
     return failed(ctx, IoError(f"the body may have {body.limit} bytes", http_code=size))
 
@@ -83,71 +77,63 @@ class Receiving(InputStream):
     Its pollable is always ready, because nothing comes in while nobody reads.
     """
 
-    def __init__(self, answer: Response, http: HttpCapability) -> None:
-        self._answer: Response | None = answer
-        self._http = http
+    def __init__(self, response: GuestResponse) -> None:
+        self._response: GuestResponse | None = response
         self._ready = b""
 
-    def read(self, ctx: CallContext, count: int) -> bytes | Err:
-        from wasmrt.egress import HttpFailure
-
-        if count and not self._ready and self._answer is not None:
+    def read(self, ctx: GuestCall, count: int) -> bytes | Err:
+        if count and not self._ready and self._response is not None:
             try:
-                self._take(ctx, self._answer)
-            except HttpFailure as failure:
+                self._take(ctx, self._response)
+            except HostFailure as failure:
                 self.close()
-                ctx.check()  # a deadline that passed on the wire ends the call
-                return failed(ctx, IoError(failure.message, http_code=error_code(failure, self._http)))
-        if not self._ready and self._answer is None:
+                return failed(ctx, IoError(failure.message, http_code=error_code(failure)))
+        if not self._ready and self._response is None:
             return CLOSED
         piece, self._ready = self._ready[:count], self._ready[count:]
         return piece
 
-    def fill(self, ctx: CallContext) -> None:
-        """Take all of it now. Raises `HttpFailure` where that cannot be."""
+    def fill(self, ctx: GuestCall) -> None:
+        """Take all of it now. Raises `HostFailure` where that cannot be."""
         pieces = []
-        while self._answer is not None:
-            self._take(ctx, self._answer)
+        while self._response is not None:
+            self._take(ctx, self._response)
             pieces.append(self._ready)
         self._ready = b"".join(pieces)
 
     def close(self) -> None:
-        if self._answer is not None:
-            self._answer.close()
-            self._answer = None
+        if self._response is not None:
+            self._response.close()
+            self._response = None
 
     @property
     def is_open(self) -> bool:
-        return self._answer is not None
+        return self._response is not None
 
-    def _take(self, ctx: CallContext, answer: Response) -> None:
-        self._ready = answer.read()
+    def _take(self, ctx: GuestCall, response: GuestResponse) -> None:
+        self._ready = response.read()
         hold(ctx, len(self._ready))
         if not self._ready:
             self.close()
 
 
-class OpenAnswers:
-    """The answers that one call has on the wire: a few. Closed with the call."""
+class OpenResponses:
+    """The responses that one guest reads piece by piece: a few. The host closes them with the call."""
 
     def __init__(self) -> None:
         self._open: list[Receiving] = []
 
-    def add(self, ctx: CallContext, answer: Receiving) -> None:
-        """Keep an answer, or read all of it where the guest has begun many and finished none.
+    def add(self, ctx: GuestCall, response: Receiving) -> None:
+        """Keep a response, or read all of it where the guest has begun many and finished none.
 
         Raises:
-            HttpFailure: it could not be read.
+            HostFailure: it could not be read.
         """
         self._open = [known for known in self._open if known.is_open]
-        self._open.append(answer)
+        self._open.append(response)
         if len(self._open) > MAX_OPEN_ANSWERS:
             # Each holds one of the connections to its host, which other calls may be waiting for.
-            answer.fill(ctx)
-
-    def close(self) -> None:
-        for answer in self._open:
-            answer.close()
+            response.fill(ctx)
 
 
 class IncomingBody:
@@ -166,7 +152,7 @@ class Trailers(Pollable):
         self.taken = False
 
 
-def body_stream(ctx: CallContext, rep: int) -> Ok | Err:
+def body_stream(ctx: GuestCall, rep: int) -> Ok | Err:
     body = ctx.part(Handles).get(rep, Body)
     if body.has_stream:
         return Err()
@@ -174,7 +160,7 @@ def body_stream(ctx: CallContext, rep: int) -> Ok | Err:
     return Ok(ctx.part(Handles).add(BodyStream(body)))
 
 
-def finish_body(ctx: CallContext, rep: int, trailers: int | None) -> Ok | Err:
+def finish_body(ctx: GuestCall, rep: int, trailers: int | None) -> Ok | Err:
     handles = ctx.part(Handles)
     body = handles.get(rep, Body)
     handles.drop(rep)
@@ -188,13 +174,13 @@ def finish_body(ctx: CallContext, rep: int, trailers: int | None) -> Ok | Err:
     return Ok()
 
 
-def drop_body(ctx: CallContext, rep: int) -> None:
+def drop_body(ctx: GuestCall, rep: int) -> None:
     """A body that was dropped unfinished is never sent."""
     ctx.part(Handles).get(rep, Body).closed = True
     ctx.part(Handles).drop(rep)
 
 
-def incoming_stream(ctx: CallContext, rep: int) -> Ok | Err:
+def incoming_stream(ctx: GuestCall, rep: int) -> Ok | Err:
     body = ctx.part(Handles).get(rep, IncomingBody)
     if body.has_stream:
         return Err()
@@ -202,18 +188,18 @@ def incoming_stream(ctx: CallContext, rep: int) -> Ok | Err:
     return Ok(ctx.part(Handles).add(body.receiving))
 
 
-def finish_incoming(ctx: CallContext, rep: int) -> int:
+def finish_incoming(ctx: GuestCall, rep: int) -> int:
     drop_incoming(ctx, rep)
     return ctx.part(Handles).add(Trailers())
 
 
-def drop_incoming(ctx: CallContext, rep: int) -> None:
-    """What the guest has not read by now it does not want."""
+def drop_incoming(ctx: GuestCall, rep: int) -> None:
+    """Drop a response body with all that the guest has not read."""
     ctx.part(Handles).get(rep, IncomingBody).receiving.close()
     ctx.part(Handles).drop(rep)
 
 
-def trailers(ctx: CallContext, rep: int) -> Ok | Err:
+def trailers(ctx: GuestCall, rep: int) -> Ok | Err:
     known = ctx.part(Handles).get(rep, Trailers)
     if known.taken:
         return Err()

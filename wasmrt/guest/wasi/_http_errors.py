@@ -1,15 +1,10 @@
-"""What the door's failures are called in `wasi:http@0.2`."""
+"""The host's refusals in the words of `wasi:http@0.2`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from wasmrt.component import Case
+from wasmrt.guest.services import HostFailure
 from wasmrt.model import Reason
-
-if TYPE_CHECKING:
-    from wasmrt.capabilities import HttpCapability
-    from wasmrt.egress import HttpFailure
 
 DENIED = Case("HTTP-request-denied")
 NO_URL = Case("HTTP-request-URI-invalid")
@@ -29,19 +24,18 @@ _OF_CODE = {
 }
 
 
-def error_code(failure: HttpFailure, http: HttpCapability) -> Case:
-    """The closest word of the package's own; a text where there is none."""
+def error_code(failure: HostFailure) -> Case:
+    """Return the closest word of the package's own; a text where there is none."""
     code = failure.code
     if code == "timeout":
         return Case("HTTP-response-timeout" if failure.request_sent else "connection-timeout")
     if code == str(Reason.REQUEST_TOO_LARGE):
-        return Case("HTTP-request-body-size", http.max_request_bytes)
+        return Case("HTTP-request-body-size", failure.limit_bytes)
     if code == str(Reason.RESPONSE_TOO_LARGE):
-        return Case("HTTP-response-body-size", http.max_response_bytes)
+        return Case("HTTP-response-body-size", failure.limit_bytes)
     known = _OF_CODE.get(code)
     if known is not None:
         return known
-    if str(failure.kind) in ("network-denied", "auth-required") and failure.decision is not None:
+    if failure.kind in ("network-denied", "auth-required") and failure.denied:
         return DENIED
-    hint = f"; {failure.hint}" if failure.hint else ""
-    return Case("internal-error", f"{code}: {failure.message}{hint}")
+    return Case("internal-error", f"{code}: {failure.message}")

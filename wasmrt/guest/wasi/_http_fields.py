@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from wasmrt.component import Case, Err, Ok
 from wasmrt.errors import BudgetExceededError
+from wasmrt.guest.call import GuestCall
 from wasmrt.guest.wasi._handles import Handles
 from wasmrt.guest.wasi._http_bodies import hold
 from wasmrt.limits import MAX_HEADER_BYTES, MAX_HEADERS
 
-if TYPE_CHECKING:
-    from wasmrt.context import CallContext
-
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}\Z")  # a token, RFC 9110 5.6.2
 _VALUE = re.compile(rb"[\t\x20-\x7e\x80-\xff]*\Z")
-# They frame the message or say where it goes, so the host alone writes them. Others that the door refuses are refused
-# there, on record; these are what guests of every host expect to be told about at once.
+# They frame the message or say where it goes, so the host alone writes them. Others are refused by the gateway, on
+# record; these are what guests of every host expect to be told about at once.
 _FORBIDDEN = frozenset(
     (
         *("connection", "host", "http2-settings", "keep-alive", "proxy-authenticate", "proxy-authorization"),
@@ -29,7 +26,7 @@ _NOT_YOURS = Err(Case("forbidden"))
 _IMMUTABLE = Err(Case("immutable"))
 
 _ENTRY_BYTES = 256
-"""What a field costs here apart from its text, about."""
+"""Bytes that a field takes here apart from its text, about."""
 
 Entry = tuple[str, bytes]
 
@@ -45,7 +42,7 @@ class Fields:
         return [value for known, value in self.entries if known.lower() == name.lower()]
 
     def as_text(self) -> tuple[tuple[str, str], ...]:
-        """As the door takes them: what is UTF-8 arrives byte for byte."""
+        """As the gateway takes them: what is UTF-8 arrives byte for byte."""
         return tuple((name, _decoded(value)) for name, value in self.entries)
 
 
@@ -60,11 +57,11 @@ def is_token(text: str) -> bool:
     return _NAME.match(text) is not None
 
 
-def new(ctx: CallContext) -> int:
+def new(ctx: GuestCall) -> int:
     return ctx.part(Handles).add(Fields([]))
 
 
-def from_list(ctx: CallContext, entries: list[Entry]) -> Ok | Err:
+def from_list(ctx: GuestCall, entries: list[Entry]) -> Ok | Err:
     _check_size(ctx, entries, entries)
     problem = _problem(entries)
     if problem is not None:
@@ -72,50 +69,50 @@ def from_list(ctx: CallContext, entries: list[Entry]) -> Ok | Err:
     return Ok(ctx.part(Handles).add(Fields(list(entries))))
 
 
-def get(ctx: CallContext, rep: int, name: str) -> list[bytes]:
+def get(ctx: GuestCall, rep: int, name: str) -> list[bytes]:
     return ctx.part(Handles).get(rep, Fields).named(name)
 
 
-def has(ctx: CallContext, rep: int, name: str) -> bool:
+def has(ctx: GuestCall, rep: int, name: str) -> bool:
     return bool(get(ctx, rep, name))
 
 
-def put(ctx: CallContext, rep: int, name: str, values: list[bytes]) -> Ok | Err:
+def put(ctx: GuestCall, rep: int, name: str, values: list[bytes]) -> Ok | Err:
     fields = ctx.part(Handles).get(rep, Fields)
     others = [entry for entry in fields.entries if entry[0].lower() != name.lower()]
     return _change(ctx, fields, others, [(name, value) for value in values], name)
 
 
-def delete(ctx: CallContext, rep: int, name: str) -> Ok | Err:
+def delete(ctx: GuestCall, rep: int, name: str) -> Ok | Err:
     return put(ctx, rep, name, [])
 
 
-def append(ctx: CallContext, rep: int, name: str, value: bytes) -> Ok | Err:
+def append(ctx: GuestCall, rep: int, name: str, value: bytes) -> Ok | Err:
     fields = ctx.part(Handles).get(rep, Fields)
     return _change(ctx, fields, fields.entries, [(name, value)], name)
 
 
-def entries(ctx: CallContext, rep: int) -> list[Entry]:
+def entries(ctx: GuestCall, rep: int) -> list[Entry]:
     return ctx.part(Handles).get(rep, Fields).entries
 
 
-def clone(ctx: CallContext, rep: int) -> int:
+def clone(ctx: GuestCall, rep: int) -> int:
     return ctx.part(Handles).add(Fields(list(entries(ctx, rep))))
 
 
-def take(ctx: CallContext, rep: int) -> Fields:
+def take(ctx: GuestCall, rep: int) -> Fields:
     """The fields that a guest gives away with their handle."""
     fields = ctx.part(Handles).get(rep, Fields)
     ctx.part(Handles).drop(rep)
     return fields
 
 
-def shown(ctx: CallContext, fields: Fields) -> int:
+def shown(ctx: GuestCall, fields: Fields) -> int:
     """A handle through which `fields` can be read and not changed."""
     return ctx.part(Handles).add(Fields(fields.entries, immutable=True))
 
 
-def _change(ctx: CallContext, fields: Fields, kept: list[Entry], added: list[Entry], name: str) -> Ok | Err:
+def _change(ctx: GuestCall, fields: Fields, kept: list[Entry], added: list[Entry], name: str) -> Ok | Err:
     if fields.immutable:
         return _IMMUTABLE
     if not is_token(name):
@@ -136,7 +133,7 @@ def _problem(entries: list[Entry]) -> Err | None:
     return _NOT_YOURS if any(name.lower() in _FORBIDDEN for name, _ in entries) else None
 
 
-def _check_size(ctx: CallContext, entries: list[Entry], added: list[Entry]) -> None:
+def _check_size(ctx: GuestCall, entries: list[Entry], added: list[Entry]) -> None:
     """Bound one set of fields, and all that a call makes together."""
     size = _size(entries)
     if len(entries) > MAX_HEADERS or size > MAX_HEADER_BYTES:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wasmrt.component import Case, Err, Ok
+from wasmrt.guest.call import GuestCall
 from wasmrt.guest.wasi import _http_fields
 from wasmrt.guest.wasi._handles import Handles
 from wasmrt.guest.wasi._http_bodies import Body
 from wasmrt.guest.wasi._http_fields import Fields, is_token
-from wasmrt.limits import DEFAULT_MAX_REQUEST_BYTES
-
-if TYPE_CHECKING:
-    from wasmrt.context import CallContext
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,31}\Z")  # RFC 3986 3.1
 
@@ -48,7 +45,7 @@ class Options:
 
     @property
     def seconds(self) -> float | None:
-        """How long the exchange may last: the door has one timeout, so those that were set are added up.
+        """Seconds that the exchange may last: it has one timeout, so those that were set are added up.
 
         None where only others than the first byte's are set: a time to connect says nothing about an answer.
         """
@@ -57,25 +54,24 @@ class Options:
         return sum(value for value in self.timeouts.values() if value is not None) / 1e9
 
 
-def new_request(ctx: CallContext, fields: int) -> int:
+def new_request(ctx: GuestCall, fields: int) -> int:
     return ctx.part(Handles).add(Request(_http_fields.take(ctx, fields)))
 
 
-def new_options(ctx: CallContext) -> int:
+def new_options(ctx: GuestCall) -> int:
     return ctx.part(Handles).add(Options())
 
 
-def request_body(ctx: CallContext, rep: int) -> Ok | Err:
+def request_body(ctx: GuestCall, rep: int) -> Ok | Err:
     request = ctx.part(Handles).get(rep, Request)
     if request.body is not None:
         return Err()
-    limit = DEFAULT_MAX_REQUEST_BYTES if ctx.grant.http is None else ctx.grant.http.max_request_bytes
-    request.body = Body(limit, _declared(request.fields))
+    request.body = Body(ctx.services.max_request_bytes, _declared(request.fields))
     return Ok(ctx.part(Handles).add(request.body))
 
 
 def _declared(fields: Fields) -> int | None:
-    """What a content-length says; the door refuses one that is not a number."""
+    """Read the content-length; the host refuses one that is not a number."""
     lengths = {value for value in fields.named("content-length") if value.isdigit() and len(value) < 20}
     return int(lengths.pop()) if len(lengths) == 1 else None
 
@@ -85,7 +81,7 @@ def getter(attribute: str) -> Callable[..., Any]:
 
 
 def setter(attribute: str, accepts: Callable[[Any], bool]) -> Callable[..., Ok | Err]:
-    def assign(ctx: CallContext, rep: int, value: Any) -> Ok | Err:
+    def assign(ctx: GuestCall, rep: int, value: Any) -> Ok | Err:
         request = ctx.part(Handles).get(rep, Request)
         if value is not None and not accepts(value):
             return Err()
@@ -104,7 +100,7 @@ def is_scheme(scheme: Case) -> bool:
 
 
 def is_authority(text: str) -> bool:
-    """Whether nothing but host and port can be read into it; whether they are is told by the URL's parser."""
+    """Accept text that can only be a host and a port; the URL's parser judges which."""
     return _is_plain(text) and not any(character in "/\\?#@ " for character in text)
 
 
@@ -117,7 +113,7 @@ def _is_plain(text: str) -> bool:
 
 
 def timeout(name: str) -> dict[str, Callable[..., Any]]:
-    def assign(ctx: CallContext, rep: int, nanoseconds: int | None) -> Ok:
+    def assign(ctx: GuestCall, rep: int, nanoseconds: int | None) -> Ok:
         ctx.part(Handles).get(rep, Options).timeouts[name] = nanoseconds
         return Ok()
 

@@ -1,4 +1,4 @@
-"""`wasi:http/outgoing-handler@0.2`: from a request to its response, through the guarded door.
+"""`wasi:http/outgoing-handler@0.2`: from a request to its response, through the host.
 
 `handle` promises a response and sends nothing. The request leaves, whole, when the guest asks its future for the
 response after it has finished the body; that call then blocks until the head of the response is here, within the
@@ -10,20 +10,15 @@ that the guest wrote was scanned: what is found in a body's last byte must not f
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from wasmrt.component import Case, Err, Ok
+from wasmrt.guest.call import GuestCall
+from wasmrt.guest.services import GuestRequest, HostFailure
 from wasmrt.guest.wasi._handles import Handles
-from wasmrt.guest.wasi._http_bodies import OpenAnswers, Receiving
+from wasmrt.guest.wasi._http_bodies import OpenResponses, Receiving
 from wasmrt.guest.wasi._http_errors import DENIED, NO_URL, error_code
 from wasmrt.guest.wasi._http_fields import Fields
 from wasmrt.guest.wasi._http_request import Options, Request
-from wasmrt.guest.wasi._refusals import record
 from wasmrt.guest.wasi._streams import NEVER_NS, Pollable
-from wasmrt.model import Decision, Reason
-
-if TYPE_CHECKING:
-    from wasmrt.context import CallContext
 
 
 class Response:
@@ -50,7 +45,7 @@ class Future(Pollable):
         return 0 if body is None or body.closed else NEVER_NS
 
 
-def handle(ctx: CallContext, rep: int, options: int | None) -> Ok | Err:
+def handle(ctx: GuestCall, rep: int, options: int | None) -> Ok | Err:
     handles = ctx.part(Handles)
     request = handles.get(rep, Request)
     handles.drop(rep)
@@ -61,14 +56,12 @@ def handle(ctx: CallContext, rep: int, options: int | None) -> Ok | Err:
     url = request.url
     if url is None:
         return Err(NO_URL)
-    refused = _refusal(ctx, request.verb, url)
-    if refused is not None:
-        record(ctx, refused)
+    if ctx.services.http_refusal(request.verb, url) is not None:
         return Err(DENIED)
     return Ok(handles.add(Future(request, url, seconds)))
 
 
-def get_response(ctx: CallContext, rep: int) -> Ok | Err | None:
+def get_response(ctx: GuestCall, rep: int) -> Ok | Err | None:
     future = ctx.part(Handles).get(rep, Future)
     if future.due():
         return None
@@ -78,33 +71,17 @@ def get_response(ctx: CallContext, rep: int) -> Ok | Err | None:
     return Ok(_send(ctx, future))
 
 
-def _refusal(ctx: CallContext, verb: str, url: str) -> Decision | None:
-    """What is known before anything is sent: nothing was granted, or there is no network to grant."""
-    if ctx.grant.http is None:
-        networks = () if ctx.services.http is None else ctx.services.http.networks
-        return ctx.grant.explain_http(verb, url, unsafe_allowed_networks=networks)
-    if ctx.services.http is None:
-        rule = "this runtime has no network"
-        return Decision(False, Reason.NOT_GRANTED, rule, "give WasmRuntimeConfig a network", "http", verb)
-    return None
-
-
-def _send(ctx: CallContext, future: Future) -> Ok | Err:
-    from wasmrt.egress import HttpFailure, HttpRequest
-
+def _send(ctx: GuestCall, future: Future) -> Ok | Err:
     body, fields = future.request.body, future.request.fields
     if body is not None and not body.finished:
         return Err(Case("connection-terminated"))
     content = None if body is None or not body.content else bytes(body.content)
-    door, http = ctx.services.http, ctx.grant.http
-    assert door is not None and http is not None  # no future is given out without them
-    asked = HttpRequest(future.request.verb, future.url, fields.as_text(), content, future.seconds)
+    request = GuestRequest(future.request.verb, future.url, fields.as_text(), content, future.seconds)
     try:
-        answer = door.open(ctx, asked)
-        receiving = Receiving(answer, http)
-        ctx.part(OpenAnswers).add(ctx, receiving)
-    except HttpFailure as failure:
-        ctx.check()  # a deadline that passed on the wire ends the call
-        return Err(error_code(failure, http))
-    shown = Fields([(name, value.encode("latin-1", "replace")) for name, value in answer.headers])
-    return Ok(ctx.part(Handles).add(Response(answer.status, shown, receiving)))
+        response = ctx.services.http_open(request)
+        receiving = Receiving(response)
+        ctx.part(OpenResponses).add(ctx, receiving)
+    except HostFailure as failure:
+        return Err(error_code(failure))
+    shown = Fields([(name, value.encode("latin-1", "replace")) for name, value in response.headers])
+    return Ok(ctx.part(Handles).add(Response(response.status, shown, receiving)))

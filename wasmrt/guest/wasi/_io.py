@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from wasmrt.component import Ok
 from wasmrt.errors import TrapError
+from wasmrt.guest.call import GuestCall
 from wasmrt.guest.engine import HostInterface
 from wasmrt.guest.wasi import _streams
 from wasmrt.guest.wasi._handles import Handles, Pollables, drop_handle, drop_pollable
 from wasmrt.guest.wasi._streams import NEVER_NS, InputStream, IoError, OutputStream, Pollable
 from wasmrt.limits import MAX_STREAM_CHUNK_BYTES
 
-if TYPE_CHECKING:
-    from wasmrt.context import CallContext
 
-
-def _debug_string(ctx: CallContext, rep: int) -> str:
+def _debug_string(ctx: GuestCall, rep: int) -> str:
     return ctx.part(Handles).get(rep, IoError).text
 
 
-def _wait(ctx: CallContext, pollables: list[Pollable]) -> list[int]:
+def _wait(ctx: GuestCall, pollables: list[Pollable]) -> list[int]:
     """Sleep until one is due and return the indexes of those that are; the deadline ends the wait."""
     while True:
         now = ctx.clock.monotonic_ns()
@@ -33,40 +29,40 @@ def _wait(ctx: CallContext, pollables: list[Pollable]) -> list[int]:
                 "the guest waits for a response to a request that it has not finished",
                 hint="finish the request's outgoing-body before waiting",
             )
-        ctx.clock.sleep(ctx, (soonest - now) / 1e9)
+        ctx.clock.sleep(ctx.lifetime, (soonest - now) / 1e9)
 
 
-def _poll(ctx: CallContext, reps: list[int]) -> list[int]:
+def _poll(ctx: GuestCall, reps: list[int]) -> list[int]:
     if not reps:
         raise TrapError("the guest polled an empty list", hint="WIT: wasi:io/poll traps on an empty list")
     table = ctx.part(Pollables)
     return _wait(ctx, [table.get(rep, Pollable) for rep in reps])
 
 
-def _block(ctx: CallContext, rep: int) -> None:
+def _block(ctx: GuestCall, rep: int) -> None:
     _wait(ctx, [ctx.part(Pollables).get(rep, Pollable)])
 
 
-def _ready(ctx: CallContext, rep: int) -> bool:
+def _ready(ctx: GuestCall, rep: int) -> bool:
     due = ctx.part(Pollables).get(rep, Pollable).due()
     return due == 0 or due <= ctx.clock.monotonic_ns()
 
 
-def _subscribe_input(ctx: CallContext, rep: int) -> int:
+def _subscribe_input(ctx: GuestCall, rep: int) -> int:
     return _streams.subscribe(ctx, ctx.part(Handles).get(rep, InputStream).pollable())
 
 
-def _subscribe_output(ctx: CallContext, rep: int) -> int:
+def _subscribe_output(ctx: GuestCall, rep: int) -> int:
     ctx.part(Handles).get(rep, OutputStream)
     return _streams.subscribe(ctx, Pollable())
 
 
-def _check_write(ctx: CallContext, rep: int) -> Ok:
+def _check_write(ctx: GuestCall, rep: int) -> Ok:
     ctx.part(Handles).get(rep, OutputStream)
     return Ok(MAX_STREAM_CHUNK_BYTES)
 
 
-def _flush(ctx: CallContext, rep: int) -> Ok:
+def _flush(ctx: GuestCall, rep: int) -> Ok:
     ctx.part(Handles).get(rep, OutputStream)
     return Ok()
 

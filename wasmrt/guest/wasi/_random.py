@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from wasmrt.errors import BudgetExceededError
+from wasmrt.guest.call import GuestCall
 from wasmrt.guest.engine import HostInterface
 from wasmrt.limits import MAX_RANDOM_BYTES, MAX_RANDOM_BYTES_PER_CALL
-
-if TYPE_CHECKING:
-    from wasmrt.context import CallContext
 
 
 class _Drawn:
@@ -17,7 +13,7 @@ class _Drawn:
         self.count = 0
 
 
-def _bytes(ctx: CallContext, count: int) -> bytes:
+def _bytes(ctx: GuestCall, count: int) -> bytes:
     if count > MAX_RANDOM_BYTES_PER_CALL:
         raise BudgetExceededError(
             f"the guest asked for {count:,} random bytes at once",
@@ -35,11 +31,11 @@ def _bytes(ctx: CallContext, count: int) -> bytes:
     return ctx.clock.random_bytes(count)
 
 
-def _u64(ctx: CallContext) -> int:
+def _u64(ctx: GuestCall) -> int:
     return int.from_bytes(_bytes(ctx, 8), "little")
 
 
-def _seed(ctx: CallContext) -> tuple[int, int]:
+def _seed(ctx: GuestCall) -> tuple[int, int]:
     return _u64(ctx), _u64(ctx)
 
 

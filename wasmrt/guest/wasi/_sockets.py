@@ -5,18 +5,13 @@ No socket and no lookup ever comes to be, so what would work on one cannot be ca
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from wasmrt.component import Err
+from wasmrt.guest.call import GuestCall
 from wasmrt.guest.engine import HostInterface
 from wasmrt.guest.wasi._handles import Handles, drop_handle
-from wasmrt.guest.wasi._refusals import record
 from wasmrt.guest.wasi._streams import IoError
 from wasmrt.guest.wasi._unreachable import unreachable
 from wasmrt.model import Decision, Reason
-
-if TYPE_CHECKING:
-    from wasmrt.context import CallContext
 
 _SHOWN_CHARACTERS = 80
 _OPTIONS = (
@@ -36,9 +31,8 @@ class Network:
     """The handle that every socket function wants to see; it opens nothing."""
 
 
-def _refuse(ctx: CallContext, subject: str) -> Err:
-    record(
-        ctx,
+def _refuse(ctx: GuestCall, subject: str) -> Err:
+    ctx.services.refuse(
         Decision(
             allowed=False,
             reason=Reason.SOCKETS_DENIED,
@@ -51,24 +45,24 @@ def _refuse(ctx: CallContext, subject: str) -> Err:
     return Err("access-denied")
 
 
-def _network(ctx: CallContext) -> int:
+def _network(ctx: GuestCall) -> int:
     return ctx.part(Handles).add(Network())
 
 
-def _error_code(ctx: CallContext, rep: int) -> None:
+def _error_code(ctx: GuestCall, rep: int) -> None:
     ctx.part(Handles).get(rep, IoError)
 
 
-def _lookup(ctx: CallContext, _network: int, name: str) -> Err:
+def _lookup(ctx: GuestCall, _network: int, name: str) -> Err:
     shown = name[:_SHOWN_CHARACTERS].encode("ascii", "backslashreplace").decode()
     return _refuse(ctx, f"look up {shown}" if shown.isprintable() else "look up a name")
 
 
-def _tcp(ctx: CallContext, family: str) -> Err:
+def _tcp(ctx: GuestCall, family: str) -> Err:
     return _refuse(ctx, f"open a TCP socket ({family})")
 
 
-def _udp(ctx: CallContext, family: str) -> Err:
+def _udp(ctx: GuestCall, family: str) -> Err:
     return _refuse(ctx, f"open a UDP socket ({family})")
 
 

@@ -5,14 +5,10 @@ Nothing here blocks on its own: waiting goes through the call's clock, which end
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from wasmrt.component import Case, Err, Ok
+from wasmrt.guest.call import GuestCall
 from wasmrt.guest.wasi._handles import Handles, Pollables
 from wasmrt.limits import MAX_STREAM_CHUNK_BYTES
-
-if TYPE_CHECKING:
-    from wasmrt.context import CallContext
 
 CLOSED = Err(Case("closed"))
 NEVER_NS = 2**65
@@ -32,7 +28,7 @@ class Pollable:
 
 
 class IoError:
-    """What a failed stream operation leaves behind: a text, and its package's word where it has one."""
+    """The error of a failed stream operation: a text, and its package's code where it has one."""
 
     __slots__ = ("file_code", "http_code", "text")
 
@@ -45,7 +41,7 @@ class IoError:
 class InputStream:
     """At its end from the start: standard input, and the base of what can be read."""
 
-    def read(self, ctx: CallContext, count: int) -> bytes | Err:
+    def read(self, ctx: GuestCall, count: int) -> bytes | Err:
         """At most `count` bytes, or the stream error."""
         return CLOSED
 
@@ -60,7 +56,7 @@ class BytesStream(InputStream):
         self._content = content
         self._offset = offset
 
-    def read(self, ctx: CallContext, count: int) -> bytes | Err:
+    def read(self, ctx: GuestCall, count: int) -> bytes | Err:
         if self._offset >= len(self._content):
             return CLOSED
         chunk = self._content[self._offset : self._offset + count]
@@ -71,44 +67,44 @@ class BytesStream(InputStream):
 class OutputStream:
     """Takes everything at once; the base of what can be written."""
 
-    def write(self, ctx: CallContext, data: bytes) -> Ok | Err:
+    def write(self, ctx: GuestCall, data: bytes) -> Ok | Err:
         raise NotImplementedError
 
 
-def failed(ctx: CallContext, error: IoError) -> Err:
+def failed(ctx: GuestCall, error: IoError) -> Err:
     """A stream error that carries an error resource."""
     return Err(Case("last-operation-failed", ctx.part(Handles).add(error)))
 
 
-def subscribe(ctx: CallContext, pollable: Pollable) -> int:
+def subscribe(ctx: GuestCall, pollable: Pollable) -> int:
     return ctx.part(Pollables).add(pollable)
 
 
-def read(ctx: CallContext, rep: int, count: int) -> Ok | Err:
+def read(ctx: GuestCall, rep: int, count: int) -> Ok | Err:
     """`[method]input-stream.read` and its blocking twin: no stream of ours is ever half ready."""
     data = ctx.part(Handles).get(rep, InputStream).read(ctx, min(count, MAX_STREAM_CHUNK_BYTES))
     return data if isinstance(data, Err) else Ok(data)
 
 
-def skip(ctx: CallContext, rep: int, count: int) -> Ok | Err:
+def skip(ctx: GuestCall, rep: int, count: int) -> Ok | Err:
     answer = read(ctx, rep, count)
     return Ok(len(answer.value)) if isinstance(answer, Ok) else answer
 
 
-def write(ctx: CallContext, rep: int, data: bytes) -> Ok | Err:
+def write(ctx: GuestCall, rep: int, data: bytes) -> Ok | Err:
     """Write at most one chunk; more breaks the contract of `check-write`, and is an error of the stream."""
     if len(data) > MAX_STREAM_CHUNK_BYTES:
         return failed(ctx, IoError(f"a write may hold {MAX_STREAM_CHUNK_BYTES} bytes, see check-write"))
     return ctx.part(Handles).get(rep, OutputStream).write(ctx, data)
 
 
-def write_zeroes(ctx: CallContext, rep: int, count: int) -> Ok | Err:
+def write_zeroes(ctx: GuestCall, rep: int, count: int) -> Ok | Err:
     if count > MAX_STREAM_CHUNK_BYTES:
         return failed(ctx, IoError(f"a write may hold {MAX_STREAM_CHUNK_BYTES} bytes, see check-write"))
     return write(ctx, rep, bytes(count))
 
 
-def splice(ctx: CallContext, rep: int, source: int, count: int) -> Ok | Err:
+def splice(ctx: GuestCall, rep: int, source: int, count: int) -> Ok | Err:
     answer = read(ctx, source, count)
     if isinstance(answer, Err):
         return answer

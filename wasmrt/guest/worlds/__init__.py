@@ -1,17 +1,9 @@
-"""The tool worlds: their imports, bound to guarded services, and how their exports are asked and run."""
+"""The tool worlds: their imports, bound to the host's services, and how their exports are asked and run."""
 
 from __future__ import annotations
 
-from wasmrt.guest.worlds._imports import (
-    AGENT_VERSIONS,
-    interfaces,
-)
-from wasmrt.guest.worlds._spec import (
-    ToolSpec,
-)
+from wasmrt.guest.worlds._detect import detect
+from wasmrt.guest.worlds._exports import World
+from wasmrt.guest.worlds._imports import interfaces
 
-__all__ = [
-    "AGENT_VERSIONS",
-    "ToolSpec",
-    "interfaces",
-]
+__all__ = ["World", "detect", "interfaces"]

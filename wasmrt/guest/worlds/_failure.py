@@ -1,62 +1,32 @@
-"""What a host function answers when it cannot do what was asked, before it is put in the words of a world."""
+"""A refusal of the host, in the shapes of the tool worlds."""
 
 from __future__ import annotations
 
-from wasmrt.context import CallContext
-from wasmrt.errors import CapabilityDeniedError, ToolError, ToolErrorKind, WasmrtError
-from wasmrt.limits import MAX_ERROR_TEXT_BYTES
-from wasmrt.model import Decision
+from collections.abc import Callable
+from typing import Any
 
-_OF_TOOL_ERROR = {
-    ToolErrorKind.INVALID_PARAMETERS: "input",
-    ToolErrorKind.NOT_AUTHORIZED: "auth-required",
-    ToolErrorKind.RATE_LIMITED: "executor",
-    ToolErrorKind.TIMEOUT: "executor",
-    ToolErrorKind.SANDBOX: "executor",
-    ToolErrorKind.EXTERNAL_SERVICE: "client",
-}
+from wasmrt.component import Err, Ok
+from wasmrt.guest.services import HostFailure
 
 
-class HostFailure(Exception):  # noqa: N818 - a refusal, as the worlds call it
-    """A typed refusal: `kind` is one of the closed set that wasmrt:tool and near:agent@0.4.1 share."""
-
-    def __init__(self, kind: str, code: str, message: str, *, request_sent: bool = False) -> None:
-        super().__init__(message)
-        self.kind = kind
-        self.code = code
-        self.message = message[:MAX_ERROR_TEXT_BYTES]
-        self.request_sent = request_sent
-
-    @property
-    def text(self) -> str:
-        """For worlds whose errors are one string."""
-        return f"{self.code}: {self.message}"
-
-    def as_failure(self) -> dict[str, str | None]:
-        """wasmrt:tool's `failure`."""
-        return {"kind": self.kind, "code": self.code, "message": self.message}
-
-    def as_http_failure(self) -> dict[str, str | bool | None]:
-        """near:agent@0.4.1's `http-failure`."""
-        return {**self.as_failure(), "request-sent": self.request_sent}
+def as_text(failure: HostFailure) -> str:
+    """For worlds whose errors are one string."""
+    return f"{failure.code}: {failure.message}"
 
 
-def denied(context: CallContext, decision: Decision) -> HostFailure:
-    """Record a denial and put it in a sentence that ends with what would allow it."""
-    context.decide(decision)
-    return HostFailure("network-denied", str(decision.reason), _sentence(decision))
+def as_failure(failure: HostFailure) -> dict[str, Any]:
+    """wasmrt:tool's `failure`."""
+    return {"kind": failure.kind, "code": failure.code, "message": failure.message}
 
 
-def from_error(context: CallContext, error: WasmrtError) -> HostFailure:
-    """The refusal for an error of ours that the guest may know about; errors that end the call pass it by."""
-    if isinstance(error, CapabilityDeniedError) and error.decision is not None:
-        return denied(context, error.decision)
-    kind = "operation-failed"
-    if isinstance(error, ToolError):
-        kind = _OF_TOOL_ERROR.get(error.kind, kind)
-    return HostFailure(kind, error.code, error.message)
+def as_http_failure(failure: HostFailure) -> dict[str, Any]:
+    """near:agent@0.4.1's `http-failure`."""
+    return {**as_failure(failure), "request-sent": failure.request_sent}
 
 
-def _sentence(decision: Decision) -> str:
-    said = decision.rule if not decision.subject else f"{decision.subject}: {decision.rule}"
-    return f"{said}; {decision.hint}" if decision.hint else said
+def result(render: Callable[[HostFailure], Any], ask: Callable[..., Any], *values: Any) -> Ok | Err:
+    """Ask the host, and make a WIT `result` of what it answers or refuses."""
+    try:
+        return Ok(ask(*values))
+    except HostFailure as failure:
+        return Err(render(failure))

@@ -5,25 +5,24 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from wasmrt.component import doc_comments
+from wasmrt.component import ToolSpec, doc_comments, worlds
 from wasmrt.errors import GuestError
 from wasmrt.guest.engine import Export, Linker, Sandbox
-from wasmrt.guest.worlds._spec import ToolSpec
 from wasmrt.limits import MAX_TOOLS_PER_COMPONENT
 from wasmrt.schema import exported_functions, failure_text, function_schema, split_result, to_values
 
 
 @dataclass(frozen=True, slots=True)
-class PlainWorld:
+class GenericWorld:
     """A component that was never written for wasmrt. It is not run to be described: its types say everything."""
 
     exports: dict[str, Export]
     specs: tuple[ToolSpec, ...]
-    name: str = "plain functions"
+    name: str = worlds.GENERIC_WORLD
 
     @property
-    def converts_slowly(self) -> bool:
-        return any(export.converts_slowly for export in self.exports.values())
+    def unbounded_lift(self) -> bool:
+        return any(export.unbounded_lift for export in self.exports.values())
 
     def describe(self, _sandbox: Sandbox, _name: str) -> list[ToolSpec]:
         return list(self.specs)
@@ -37,7 +36,7 @@ class PlainWorld:
         return json.dumps(value, ensure_ascii=False)
 
 
-def plain_world(linker: Linker, data: bytes) -> PlainWorld | None:
+def generic_world(linker: Linker, data: bytes) -> GenericWorld | None:
     """The plain world of a component, with the doc comments in its bytes; None where JSON can call no function."""
     exports: dict[str, Export] = {}
     specs: list[ToolSpec] = []
@@ -47,4 +46,4 @@ def plain_world(linker: Linker, data: bytes) -> PlainWorld | None:
         path = (function.interface, function.function) if function.interface else (function.function,)
         exports[function.tool] = Export(linker, path, function.type)
         specs.append(ToolSpec(function.tool, function.description, function_schema(function.type)))
-    return PlainWorld(exports, tuple(specs)) if specs else None
+    return GenericWorld(exports, tuple(specs)) if specs else None

@@ -3,42 +3,15 @@
 from __future__ import annotations
 
 from wasmrt.component import Err, Ok
-from wasmrt.context import CallContext
-from wasmrt.errors import CapabilityDeniedError, ToolError
-from wasmrt.guest.worlds._failure import HostFailure, denied, from_error
-from wasmrt.model import Decision, Reason
+from wasmrt.guest.call import GuestCall
+from wasmrt.guest.worlds._failure import as_failure, as_text, result
 
 
-def agent_invoke(context: CallContext, alias: str, params: str) -> Ok | Err:
+def agent_invoke(ctx: GuestCall, alias: str, params: str) -> Ok | Err:
     """near:agent's `tool-invoke`."""
-    try:
-        return Ok(_invoke(context, alias, params))
-    except HostFailure as failure:
-        return Err(failure.text)
+    return result(as_text, ctx.services.invoke_tool, alias, params)
 
 
-def invoke(context: CallContext, alias: str, params: str) -> Ok | Err:
+def invoke(ctx: GuestCall, alias: str, params: str) -> Ok | Err:
     """wasmrt:tool's `tools.invoke`."""
-    try:
-        return Ok(_invoke(context, alias, params))
-    except HostFailure as failure:
-        return Err(failure.as_failure())
-
-
-def _invoke(context: CallContext, alias: str, params: str) -> str:
-    decision = context.grant.explain_tool(alias)
-    if not decision.allowed:
-        raise denied(context, decision)
-    if context.services.tools is None:
-        raise denied(
-            context,
-            Decision(
-                False, Reason.NOT_GRANTED, "this runtime lets no tool call another",
-                "prepare the other tool in the same runtime", capability="tool_invoke", subject=alias[:64],
-            ),
-        )  # fmt: skip
-    try:
-        return context.services.tools.invoke(context, alias, params)
-    except (CapabilityDeniedError, ToolError) as error:
-        context.check()  # the caller's own deadline or cancellation is not a failure of the other tool
-        raise from_error(context, error) from error
+    return result(as_failure, ctx.services.invoke_tool, alias, params)

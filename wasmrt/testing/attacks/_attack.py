@@ -1,4 +1,4 @@
-"""What an attack is, and how it is let loose on a runtime."""
+"""Attacks, and the way they are let loose on a runtime."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wasmrt.runtime import WasmToolRuntime
 from wasmrt.testing.attacks._build import Body, tool
 
 OVERRUN_SECONDS = 0.1
-"""How long after its deadline an attack may still hold the caller."""
+"""Seconds after its deadline that an attack may still hold the caller."""
 ONLY_THE_CLOCK = ResourceLimits(timeout_seconds=0.3, fuel=2**60)
 """Fuel for years: what stops the guest is the deadline."""
 
@@ -30,7 +30,7 @@ class Attack:
     expects: tuple[type[WasmrtError], ...] = ()
     """Empty where the attack comes to nothing and the call succeeds."""
     harmless: bool = False
-    """Whether the call may succeed although something is expected."""
+    """True where the call may succeed although something is expected."""
     params: Any = field(default_factory=dict)
     limits: ResourceLimits = ONLY_THE_CLOCK
 
@@ -40,7 +40,7 @@ class Attack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How an attack ended."""
+    """The end of an attack."""
 
     attack: str
     ended: ToolOutput | BaseException

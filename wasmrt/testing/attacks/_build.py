@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from wasmrt.testing.attacks._imports import BLOCKS, DROPS, FUNCTIONS
 
 ANSWER_AT = 64
-"""Where the response record lies: two options of a string, 12 bytes each."""
+"""Address of the response record: two options of a string, 12 bytes each."""
 TEXT_AT = 1024
-"""Where an attack's `text` lies in memory."""
+"""Address of an attack's `text` in memory."""
 FREE_AT = 65536
 """Memory from here on belongs to the allocator."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from wasmrt.component import COMPONENT, HEADER, encode_custom_section, encode_section
 from wasmrt.errors import (
     ComponentTooLargeError,
     CoreModuleError,
@@ -24,22 +25,8 @@ def _text(text: str) -> Callable[[], bytes]:
     return lambda: wat2wasm(text)
 
 
-def _leb(number: int) -> bytes:
-    out = bytearray()
-    while True:
-        out.append(number & 0x7F | (0x80 if number > 0x7F else 0))
-        number >>= 7
-        if not number:
-            return bytes(out)
-
-
-def _custom_section(name: bytes, size: int) -> bytes:
-    body = _leb(len(name)) + name + bytes(size)
-    return b"\0" + _leb(len(body)) + body
-
-
-def _with_section(name: bytes, size: int) -> Callable[[], bytes]:
-    return lambda: wat2wasm(tool(Body())) + _custom_section(name, size)
+def _with_section(name: str, size: int) -> Callable[[], bytes]:
+    return lambda: wat2wasm(tool(Body())) + encode_custom_section(name, bytes(size))
 
 
 def _br_table() -> Body:
@@ -49,10 +36,10 @@ def _br_table() -> Body:
 
 
 def _nested(depth: int) -> bytes:
-    # As bytes: the text's own parser stops at a hundred. 4 is the section of a component in a component.
-    component = b"\0asm\x0d\0\x01\0"
+    # As bytes: the text's own parser stops at a hundred.
+    component = HEADER
     for _ in range(depth):
-        component = b"\0asm\x0d\0\x01\0\x04" + _leb(len(component)) + component
+        component = HEADER + encode_section(COMPONENT, component)
     return component
 
 
@@ -154,10 +141,10 @@ COMPONENTS = (
         "long-name", "exports a function with a name of 200,000 characters",
         _text(f'(component (import "{"a" * 200_000}" (instance)))'), InvalidComponentError, UnknownWorldError,
     ),
-    _component("custom-section", "carries 20 MB in a section that means nothing", _with_section(b"x", 20_000_000)),
+    _component("custom-section", "carries 20 MB in a section that means nothing", _with_section("x", 20_000_000)),
     _component(
         "custom-section-name", "carries a section with a name of 90,000 characters",
-        _with_section(b"n" * 90_000, 10),
+        _with_section("n" * 90_000, 10),
     ),
     _component(
         "many-functions", "has twenty thousand functions", Body(functions="(func)" * 20_000),

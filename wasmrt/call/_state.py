@@ -1,0 +1,207 @@
+"""The host's side of one call: what is granted, which secrets it used, what was decided, what it spent."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from wasmrt.capabilities import Capabilities
+from wasmrt.guest.call import GuestCall
+from wasmrt.leaks import LeakDetector, LeakScanner
+from wasmrt.lifetime import Lifetime
+from wasmrt.limits import MAX_DECISIONS, MAX_HTTP_REQUESTS, MAX_TOOL_INVOCATIONS, ResourceLimits
+from wasmrt.model import Decision, Usage
+
+if TYPE_CHECKING:
+    from wasmrt.call.http import GuestHttp
+    from wasmrt.egress import SecretsView
+    from wasmrt.workspace import WorkspaceReader
+
+Progress = Callable[[int, int | None, str | None], None]
+CLOSING_SECONDS = 0.05
+"""Logs and errors of a call that is late are still scanned for this long; what is not done by then is withheld."""
+
+
+class ToolInvoker(Protocol):
+    """The way to another tool by alias; raises `ToolError` or `CapabilityDeniedError`."""
+
+    def invoke(self, call: Call, alias: str, params: str) -> str: ...
+
+
+class Backends(NamedTuple):
+    """A runtime's services for the calls of one tool; None where nothing is configured or granted."""
+
+    detector: LeakDetector
+    http: GuestHttp | None = None
+    workspace: WorkspaceReader | None = None
+    secrets_of: Callable[[str], SecretsView] | None = None
+    """From a user to the view of that user's secrets, and of nobody else's."""
+    tools: ToolInvoker | None = None
+
+
+class Call:
+    """One call, from opening to close. `lifetime.cancel` from any thread; the rest on the call's own.
+
+    It counts, waits and remembers; what is allowed is decided by `wasmrt.capabilities` from `grant`.
+    """
+
+    __slots__ = (
+        "_scan_until",
+        "_scanner",
+        "_watched",
+        "abandoned",
+        "backends",
+        "call_id",
+        "decisions",
+        "decisions_dropped",
+        "grant",
+        "guest",
+        "http_received_bytes",
+        "http_requests",
+        "http_sent_bytes",
+        "lifetime",
+        "limits",
+        "on_progress",
+        "params_bytes",
+        "parent",
+        "tool",
+        "tool_chain",
+        "tool_invocations",
+        "user",
+    )
+
+    def __init__(
+        self,
+        *,
+        call_id: str,
+        tool: str,
+        user: str,
+        limits: ResourceLimits,
+        grant: Capabilities,
+        backends: Backends,
+        parent: Call | None = None,
+        on_progress: Progress | None = None,
+    ) -> None:
+        self.call_id = call_id
+        self.tool = tool
+        self.user = user
+        self.limits = limits
+        self.grant = grant
+        self.backends = backends
+        self.parent = parent
+        self.on_progress = on_progress
+        self.tool_chain: tuple[str, ...] = (*(parent.tool_chain if parent else ()), tool)
+        self.lifetime: Lifetime = Lifetime(limits.timeout_seconds, within=None if parent is None else parent.lifetime)
+        self.guest: GuestCall | None = None
+        """Its guest's side; None for a call of the host's own."""
+        self.abandoned = False
+        """Its guest is still in the engine's hands, and whoever waited for it no longer does."""
+        self.decisions: list[Decision] = []
+        self.decisions_dropped = 0
+        self.params_bytes = 0
+        self.http_requests = 0
+        self.http_sent_bytes = 0
+        self.http_received_bytes = 0
+        self.tool_invocations = 0
+        self._watched: dict[str, str] = {}
+        self._scanner: LeakScanner | None = None
+        self._scan_until = self.lifetime.deadline
+
+    @property
+    def deadline(self) -> float:
+        """Monotonic seconds when it ends."""
+        return self.lifetime.deadline
+
+    @property
+    def cancelled(self) -> threading.Event:
+        """Set when it was cancelled or its runtime closed."""
+        return self.lifetime.cancelled
+
+    # -- secrets and leaks -----------------------------------------------------------------------------------------
+
+    @property
+    def secrets(self) -> SecretsView | None:
+        """The secrets of this call's user."""
+        return None if self.backends.secrets_of is None else self.backends.secrets_of(self.user)
+
+    @property
+    def scanner(self) -> LeakScanner:
+        """Knows the rules and every secret that was put to use so far."""
+        if self._scanner is None:
+            self._scanner = self.backends.detector.primed(self._watched, check=self._check_scan)
+        return self._scanner
+
+    def closing(self) -> None:
+        """Let what the guest left behind be scanned for a moment longer, its deadline or not."""
+        self._scan_until = max(self._scan_until, time.monotonic() + CLOSING_SECONDS)
+
+    def _check_scan(self) -> None:
+        if time.monotonic() >= self._scan_until:
+            raise self.lifetime.late()
+
+    def watch(self, name: str, value: str) -> None:
+        """Have `scanner` find `value` from now on; called before a secret is put to use."""
+        if self._watched.get(name) != value:
+            # A renewed secret keeps the old value watched too, under a name of its own.
+            key = name if name not in self._watched else f"{name}#{len(self._watched)}"
+            self._watched[key] = value
+            self._scanner = None
+
+    # -- budgets ---------------------------------------------------------------------------------------------------
+
+    def charge_http_request(self) -> bool:
+        """Count one HTTP request, for the callers too; False where a budget of theirs or the call's is spent."""
+        if self.parent is not None and not self.parent.charge_http_request():
+            return False
+        if self.http_requests >= MAX_HTTP_REQUESTS:
+            return False
+        self.http_requests += 1
+        return True
+
+    def charge_http_bytes(self, *, sent: int, received: int) -> None:
+        """Count bytes on the wire, headers included."""
+        self.http_sent_bytes += sent
+        self.http_received_bytes += received
+
+    def charge_tool_invocation(self) -> bool:
+        """Count one invocation of another tool, for the callers too; False where one of the budgets is spent."""
+        if self.parent is not None and not self.parent.charge_tool_invocation():
+            return False
+        if self.tool_invocations >= MAX_TOOL_INVOCATIONS:
+            return False
+        self.tool_invocations += 1
+        return True
+
+    # -- what is remembered ----------------------------------------------------------------------------------------
+
+    def decide(self, decision: Decision) -> Decision:
+        """Remember a decision for the result and the audit record; the ones over the cap are counted."""
+        if len(self.decisions) < MAX_DECISIONS:
+            self.decisions.append(decision)
+        else:
+            self.decisions_dropped += 1
+        return decision
+
+    def usage(self, *, output_bytes: int = 0) -> Usage:
+        """Return what the call and its guest have used until now."""
+        guest = self.guest
+        fuel, host_calls, logs, dropped = (
+            (0, 0, 0, 0)
+            if guest is None
+            else (guest.fuel_used, guest.host_calls, len(guest.logs), guest.log_entries_dropped)
+        )
+        return Usage(  # by position: every call makes one
+            fuel,
+            int((time.monotonic() - self.lifetime.started) * 1e6) / 1e6,
+            self.params_bytes,
+            output_bytes,
+            host_calls,
+            self.http_requests,
+            self.http_sent_bytes,
+            self.http_received_bytes,
+            self.tool_invocations,
+            logs,
+            dropped,
+        )

@@ -1,0 +1,144 @@
+"""The capabilities of one tool. Frozen, hashable, and empty unless something was added: nothing is ever assumed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from wasmrt.capabilities.decide import decide_http, decide_secret, decide_tool, decide_workspace
+from wasmrt.capabilities.model import (
+    EndpointPattern,
+    HttpCapability,
+    SecretsCapability,
+    ToolInvokeCapability,
+    ToolLimits,
+    WorkspaceCapability,
+)
+from wasmrt.capabilities.sections import read_sections
+from wasmrt.errors import CapabilityFileError, ConfigurationError
+from wasmrt.model import Addition, Decision, GrantList
+from wasmrt.url import Network
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """Everything that one tool may do. Built up from `Capabilities.none()`; each `with_...` returns a new value."""
+
+    http: HttpCapability | None = None
+    workspace_read: WorkspaceCapability | None = None
+    secrets: SecretsCapability | None = None
+    tool_invoke: ToolInvokeCapability | None = None
+    limits: ToolLimits = field(default_factory=ToolLimits)
+
+    @classmethod
+    def none(cls) -> Capabilities:
+        """Return no capability at all."""
+        return cls()
+
+    @classmethod
+    def parse(cls, data: str | bytes) -> Capabilities:
+        """Return the capabilities that a capability file asks for.
+
+        Raises:
+            CapabilityFileError: the file is refused; `problems` lists every mistake with its path.
+        """
+        return cls(*read_sections(data).asked)
+
+    def with_http(self, http: HttpCapability | EndpointPattern | Iterable[EndpointPattern]) -> Capabilities:
+        """Allow these requests; a list of entries comes with the default limits."""
+        if isinstance(http, EndpointPattern):
+            http = (http,)
+        return replace(self, http=http if isinstance(http, HttpCapability) else HttpCapability(_listed(http)))
+
+    def with_workspace_read(self, prefixes: WorkspaceCapability | Iterable[str]) -> Capabilities:
+        """Allow reading below these prefixes; `""` is the whole workspace."""
+        given = prefixes if isinstance(prefixes, WorkspaceCapability) else WorkspaceCapability(_listed(prefixes))
+        return replace(self, workspace_read=given)
+
+    def with_secrets(self, names: SecretsCapability | Iterable[str]) -> Capabilities:
+        """Allow asking whether these secrets are set; `*` at the end covers all that begin so."""
+        given = names if isinstance(names, SecretsCapability) else SecretsCapability(_listed(names))
+        return replace(self, secrets=given)
+
+    def with_tool_invoke(self, aliases: ToolInvokeCapability | Mapping[str, str]) -> Capabilities:
+        """Allow calling these tools, by alias."""
+        given = aliases
+        if not isinstance(given, ToolInvokeCapability):
+            given = ToolInvokeCapability(tuple(given.items()) if isinstance(given, Mapping) else given)
+        return replace(self, tool_invoke=given)
+
+    def with_limits(self, limits: ToolLimits) -> Capabilities:
+        """Set the limits that differ from the runtime's."""
+        return replace(self, limits=limits)
+
+    def with_addition(self, addition: Addition) -> Capabilities:
+        """Add the entry that a denial suggested; everything else stays as it is.
+
+        Raises:
+            CapabilityFileError: it is not one entry that a capability file can have.
+            ConfigurationError: the list is full.
+        """
+        added = Capabilities.parse(_file_of(addition))
+        http, workspace, secrets, tools = self.http, self.workspace_read, self.secrets, self.tool_invoke
+        if http is not None and added.http is not None:
+            http = replace(http, allowlist=(*http.allowlist, *added.http.allowlist))
+        if workspace is not None and added.workspace_read is not None:
+            prefixes = (*workspace.allowed_prefixes, *added.workspace_read.allowed_prefixes)
+            workspace = WorkspaceCapability(prefixes)
+        if secrets is not None and added.secrets is not None:
+            secrets = SecretsCapability((*secrets.allowed_names, *added.secrets.allowed_names))
+        if tools is not None and added.tool_invoke is not None:
+            tools = replace(tools, aliases=(*tools.aliases, *added.tool_invoke.aliases))
+        return Capabilities(
+            http or added.http,
+            workspace or added.workspace_read,
+            secrets or added.secrets,
+            tools or added.tool_invoke,
+            self.limits,
+        )
+
+    def explain_http(
+        self,
+        method: str,
+        url: str,
+        resolves_to: Iterable[str] | None = None,
+        *,
+        unsafe_allowed_networks: Iterable[Network | str] = (),
+    ) -> Decision:
+        """Decide one request without the network: its URL, a literal address, and every address given."""
+        return decide_http(self.http, method, url, resolves_to, unsafe_allowed_networks)
+
+    def explain_workspace(self, path: str) -> Decision:
+        """Decide whether a workspace path may be read; whether it exists is the reader's to find out."""
+        return decide_workspace(self.workspace_read, path)
+
+    def explain_secret(self, name: str) -> Decision:
+        """Decide whether a guest may ask if a secret exists."""
+        return decide_secret(self.secrets, name)
+
+    def explain_tool(self, alias: str) -> Decision:
+        """Decide whether a guest may call a tool by this alias."""
+        return decide_tool(self.tool_invoke, alias)
+
+
+def _file_of(addition: Addition) -> str:
+    """Return a capability file that asks for this entry and nothing else."""
+    try:
+        # SECURITY: read as one value and written anew, so that an entry cannot close its list and open another section.
+        entry, to = json.loads(addition.entry), GrantList(addition.to)
+    except (ValueError, RecursionError):
+        raise CapabilityFileError("the suggested entry is not JSON, or for no list of a capability file") from None
+    section, _, name = to.partition(".")
+    if to is GrantList.WORKSPACE and entry == "":
+        return json.dumps({section: True})
+    return json.dumps({section: {name: entry if to is GrantList.TOOLS else [entry]}})
+
+
+def _listed(items: Iterable[T]) -> tuple[T, ...]:
+    if isinstance(items, str) or not isinstance(items, Iterable):
+        raise ConfigurationError(f"{items!r} must be a list")
+    return tuple(items)

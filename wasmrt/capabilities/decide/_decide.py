@@ -1,0 +1,115 @@
+"""Decides one use of one capability: the same answer in `explain` and before a running guest's import."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from wasmrt.capabilities.decide._allowlist import AllowlistValidator, suggest_entry
+from wasmrt.capabilities.decide._hosts import check_addresses, check_host
+from wasmrt.capabilities.decide._subjects import describe_request, describe_unread
+from wasmrt.capabilities.model import (
+    HttpCapability,
+    SecretsCapability,
+    ToolInvokeCapability,
+    WorkspaceCapability,
+    is_under_prefixes,
+    path_problem,
+    plain_path,
+    read_alias,
+    read_secret_name,
+)
+from wasmrt.errors import ConfigurationError
+from wasmrt.model import Addition, Decision, GrantList, Reason, Suggestion
+from wasmrt.url import InvalidUrlError, Network, parse_networks, parse_url
+
+_SUBJECT_LENGTH = 200
+_SOME_TOOL = "NAME-OF-THE-TOOL"
+
+
+def decide_http(
+    granted: HttpCapability | None,
+    method: str,
+    url: str,
+    resolves_to: Iterable[str] | None,
+    unsafe_allowed_networks: Iterable[Network | str],
+) -> Decision:
+    """Decide a request by its URL, and by the addresses its host is said to have."""
+    networks = parse_networks(unsafe_allowed_networks)
+    try:
+        parsed = parse_url(url)
+    except InvalidUrlError as problem:
+        shown = describe_unread(url, method)
+        return Decision(False, Reason.INVALID_URL, problem.message, problem.hint, "http", shown)
+    subject = describe_request(parsed, method)
+    if granted is None:
+        suggestion = suggest_entry(parsed, method, networks, new_section=True)
+        return Decision(False, Reason.NOT_GRANTED, "no http section", suggestion, "http", subject)
+    decision = AllowlistValidator(granted.allowlist, networks).check(parsed, method)
+    if not decision.allowed:
+        return decision
+    refused = check_host(parsed, networks)
+    if refused is not None:
+        return refused
+    if resolves_to is not None and not (answers := check_addresses(resolves_to, networks, subject)).allowed:
+        return answers
+    return decision
+
+
+def decide_workspace(granted: WorkspaceCapability | None, path: str) -> Decision:
+    """Decide a workspace path by its text alone."""
+
+    def deny(reason: Reason, rule: str, suggestion: str | Suggestion) -> Decision:
+        return Decision(False, reason, rule, suggestion, "workspace", subject)
+
+    subject = path[:_SUBJECT_LENGTH].encode("unicode_escape").decode("ascii") if isinstance(path, str) else ""
+    problem = path_problem(path)
+    if problem:
+        return deny(Reason.INVALID_PATH, problem, "write it relative to the workspace, like context/notes.md")
+    plain = plain_path(path)
+    folder = plain.rpartition("/")[0]
+    prefix = json.dumps(f"{folder}/" if folder else plain)
+    if granted is None:
+        addition = Addition(GrantList.WORKSPACE, prefix, new_section=True)
+        return deny(Reason.NOT_GRANTED, "no workspace section", addition)
+    for index, allowed in enumerate(granted.allowed_prefixes):
+        if is_under_prefixes(path, (allowed,)):
+            return Decision(
+                True, Reason.ALLOWED, f"workspace.allowed_prefixes[{index}]", capability="workspace", subject=subject
+            )
+    rule = "no entry of workspace.allowed_prefixes covers this path"
+    return deny(Reason.PREFIX_NOT_ALLOWED, rule, Addition(GrantList.WORKSPACE, prefix))
+
+
+def decide_secret(granted: SecretsCapability | None, name: str) -> Decision:
+    """Decide whether a guest may learn that a secret exists."""
+    try:
+        spelled = read_secret_name(name)
+    except ConfigurationError as problem:
+        rule = "the name is not one that a secret can have"
+        return Decision(False, Reason.SECRET_NOT_ALLOWED, rule, problem.message, "secrets")
+    if granted is None:
+        addition = Addition(GrantList.SECRETS, json.dumps(spelled), new_section=True)
+        return Decision(False, Reason.NOT_GRANTED, "no secrets section", addition, "secrets", spelled)
+    if not granted.allows(spelled):
+        rule = "no entry of secrets.allowed_names covers this name"
+        addition = Addition(GrantList.SECRETS, json.dumps(spelled))
+        return Decision(False, Reason.SECRET_NOT_ALLOWED, rule, addition, "secrets", spelled)
+    return Decision(True, Reason.ALLOWED, "secrets.allowed_names", capability="secrets", subject=spelled)
+
+
+def decide_tool(granted: ToolInvokeCapability | None, alias: str) -> Decision:
+    """Decide whether a guest may call the tool behind an alias."""
+    try:
+        spelled = read_alias(alias)
+    except ConfigurationError as problem:
+        rule = "the alias is not one that a tool can have"
+        return Decision(False, Reason.ALIAS_NOT_ALLOWED, rule, problem.message, "tool_invoke")
+    if granted is None:
+        addition = Addition(GrantList.TOOLS, json.dumps({spelled: _SOME_TOOL}), new_section=True)
+        return Decision(False, Reason.NOT_GRANTED, "no tool_invoke section", addition, "tool_invoke", spelled)
+    if granted.resolve(spelled) is None:
+        rule = "tool_invoke.aliases has no such alias"
+        addition = Addition(GrantList.TOOLS, json.dumps({spelled: _SOME_TOOL}))
+        return Decision(False, Reason.ALIAS_NOT_ALLOWED, rule, addition, "tool_invoke", spelled)
+    return Decision(True, Reason.ALLOWED, f"tool_invoke.aliases.{spelled}", capability="tool_invoke", subject=spelled)

@@ -1,0 +1,68 @@
+"""Decides whether a host, by its name or its addresses, is a place on the public internet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from wasmrt.model import Decision, Reason
+from wasmrt.url import (
+    AddressClass,
+    Network,
+    ParsedUrl,
+    classify_address,
+    is_exempt,
+    parse_address,
+    parse_networks,
+)
+
+_PRIVATE_NAMES = ("localhost", "localdomain", "local", "internal", "home.arpa")
+
+
+def check_host(url: ParsedUrl, networks: Sequence[Network] = ()) -> Decision | None:
+    """Refuse a host that needs no resolver to be known as internal; None where there is nothing against it.
+
+    RFC 6761 (localhost), RFC 6762 (local), RFC 8375 (home.arpa), ICANN's reservation of internal.
+    """
+    rule = internal_host(url.host, networks)
+    return None if rule is None else _denied(Reason.ADDRESS_NOT_ALLOWED, rule, url.origin, _network_hint())
+
+
+def internal_host(host: str, networks: Sequence[Network] = ()) -> str | None:
+    """Return what makes a canonical host, or a pattern of names, internal; None where nothing is known against it."""
+    if (address := parse_address(host)) is not None:
+        return _address_problem(str(address), networks)
+    last_two = host.split(".")[-2:]
+    private = last_two[-1] in _PRIVATE_NAMES or ".".join(last_two) in _PRIVATE_NAMES
+    return "the host is a name that only private networks answer for" if private and not networks else None
+
+
+def check_addresses(addresses: Iterable[str], networks: Iterable[Network | str] = (), subject: str = "") -> Decision:
+    """Decide whether a host with these addresses may be dialled: there is one, and all are public or exempt."""
+    exempt = parse_networks(networks)
+    count = 0
+    for address in addresses:
+        count += 1
+        if (problem := _address_problem(address, exempt)) is not None:
+            return _denied(Reason.ADDRESS_NOT_ALLOWED, problem, subject, _network_hint())
+    if not count:
+        return _denied(Reason.NO_ADDRESS, "the host has no address", subject, "check the host's name")
+    return Decision(True, Reason.ALLOWED, "every address is public or exempt", capability="http", subject=subject)
+
+
+def _address_problem(address: str, exempt: Sequence[Network]) -> str | None:
+    kind = classify_address(address)
+    if kind is AddressClass.PUBLIC or (kind is not AddressClass.UNREADABLE and is_exempt(address, exempt)):
+        return None
+    shown = address if kind is not AddressClass.UNREADABLE else "an answer that is no address"
+    return f"{shown} is {kind}, not public"
+
+
+def _network_hint() -> str:
+    return (
+        "no capability file can allow it; an operator may: unsafe_allowed_networks under [network] in config.toml"
+        " (wasmrt doctor shows its folder), or NetworkConfig(unsafe_allowed_networks=...) in Python"
+    )
+
+
+def _denied(reason: Reason, rule: str, subject: str, hint: str) -> Decision:
+    return Decision(False, reason, rule, hint, "http", subject)

@@ -1,0 +1,118 @@
+"""Compares parts of capabilities: whether one lies within another, and the part that two have in common."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from wasmrt.capabilities.model import METHODS, CredentialMapping, EndpointPattern, glob_covers, is_under_prefixes
+from wasmrt.url import is_under, split_path
+
+
+def host_within(inner: str, outer: str) -> bool:
+    """Tell whether every host that `inner` covers is covered by `outer`."""
+    if inner == outer:
+        return True
+    return outer.startswith("*.") and inner.removeprefix("*").endswith(outer[1:])
+
+
+def path_within(inner: str | None, outer: str | None) -> bool:
+    """Tell whether every path under prefix `inner` lies under `outer`."""
+    return outer is None or outer == "/" or (inner is not None and is_under(outer, split_path(inner)))
+
+
+def endpoint_within(inner: EndpointPattern, outer: EndpointPattern) -> bool:
+    """Tell whether every request that `inner` covers is covered by `outer`."""
+    return (
+        host_within(inner.host_pattern, outer.host_pattern)
+        and path_within(inner.path_prefix, outer.path_prefix)
+        and _methods(inner) <= _methods(outer)
+        and _origins(inner) <= _origins(outer)
+    )
+
+
+def credential_within(inner: CredentialMapping, outer: CredentialMapping) -> bool:
+    """Tell whether every request that gets `inner` gets the same secret, in the same place, by `outer`."""
+    return (
+        (inner.secret_name, inner.location) == (outer.secret_name, outer.location)
+        and all(any(host_within(i, o) for o in outer.host_patterns) for i in inner.host_patterns)
+        and (
+            not outer.path_patterns
+            or (
+                bool(inner.path_patterns)
+                and all(any(path_within(i, o) for o in outer.path_patterns) for i in inner.path_patterns)
+            )
+        )
+        and inner.optional <= outer.optional
+    )
+
+
+def prefix_within(inner: str, outer: str) -> bool:
+    """Tell whether every workspace path under `inner` lies under `outer`."""
+    return inner == outer or not outer or (bool(inner) and is_under_prefixes(inner, (outer,)))
+
+
+def name_within(inner: str, outer: str) -> bool:
+    """Tell whether every secret that `inner` covers is covered by `outer`."""
+    return inner == outer or (glob_covers(outer, inner.removesuffix("*")) and outer.endswith("*"))
+
+
+def common_endpoints(one: EndpointPattern, other: EndpointPattern) -> list[EndpointPattern]:
+    """Return the requests that both cover, as entries."""
+    host = _narrower(one.host_pattern, other.host_pattern)
+    if host is None:
+        return []
+    methods = tuple(m for m in METHODS if m in _methods(one) & _methods(other))
+    prefix = _narrower_path(one.path_prefix, other.path_prefix)
+    if not methods or isinstance(prefix, bool):
+        return []
+    every = () if len(methods) == len(METHODS) else methods
+    shared = _origins(one) & _origins(other)
+    by_ports: dict[tuple[int, ...], list[str]] = {}
+    for scheme in sorted({scheme for scheme, _ in shared}, reverse=True):
+        ports = tuple(sorted(port for s, port in shared if s == scheme))
+        default = EndpointPattern(host, schemes=(scheme,)).ports_for(scheme)
+        by_ports.setdefault(() if ports == default else ports, []).append(scheme)
+    return [EndpointPattern(host, prefix, every, ports, tuple(schemes)) for ports, schemes in by_ports.items()]
+
+
+def common_hosts(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the hosts that both lists of patterns cover."""
+    first, second = frozenset(one), frozenset(other)
+    within = [host for host in one if not second.isdisjoint(_covering(host))]
+    within += [host for host in other if not first.isdisjoint(_covering(host))]
+    return tuple(dict.fromkeys(within))
+
+
+def _covering(host: str) -> list[str]:
+    """The pattern itself, and every `*.` pattern that covers all it covers."""
+    labels = host.removeprefix("*.").split(".")
+    return [host, *("*." + ".".join(labels[at:]) for at in range(1, len(labels)))]
+
+
+def common_paths(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Return the path prefixes that both lists cover; an empty list covers every path, None is no path at all."""
+    if not one or not other:
+        return one or other
+    both = [p for a, b in product(one, other) if isinstance(p := _narrower_path(a, b), str)]
+    return tuple(dict.fromkeys(both)) or None
+
+
+def _methods(entry: EndpointPattern) -> frozenset[str]:
+    return frozenset(entry.methods or METHODS)
+
+
+def _origins(entry: EndpointPattern) -> frozenset[tuple[str, int]]:
+    return frozenset((scheme, port) for scheme in entry.schemes for port in entry.ports_for(scheme))
+
+
+def _narrower(one: str, other: str) -> str | None:
+    if host_within(one, other):
+        return one
+    return other if host_within(other, one) else None
+
+
+def _narrower_path(one: str | None, other: str | None) -> str | bool | None:
+    """The prefix that lies within the other one, or False where neither does."""
+    if path_within(one, other):
+        return one
+    return other if path_within(other, one) else False

@@ -1,0 +1,137 @@
+"""Merges what a tool asks for with what it was granted: the capabilities that it has, never wider than either."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields, replace
+from itertools import product
+from typing import TypeVar
+
+from wasmrt.capabilities._capabilities import Capabilities
+from wasmrt.capabilities.lattice._cover import (
+    common_endpoints,
+    common_hosts,
+    common_paths,
+    endpoint_within,
+    name_within,
+    prefix_within,
+)
+from wasmrt.capabilities.model import (
+    CredentialMapping,
+    EndpointPattern,
+    HttpCapability,
+    RateLimitConfig,
+    SecretsCapability,
+    ToolInvokeCapability,
+    ToolLimits,
+    WorkspaceCapability,
+)
+from wasmrt.errors import ConfigurationError
+from wasmrt.limits import MAX_CAPABILITY_ENTRIES, ResourceLimits
+
+T = TypeVar("T")
+
+
+def merge(request: Capabilities, grant: Capabilities, *, defaults: ResourceLimits | None = None) -> Capabilities:
+    """Return what both the request and the grant allow.
+
+    Limits that one side leaves out count as the runtime's `defaults`.
+
+    Raises:
+        ConfigurationError: what is common cannot be written in the bounds of a capability file.
+    """
+    if request == grant:
+        return request
+    return Capabilities(
+        http=request.http and grant.http and _merge_http(request.http, grant.http),
+        workspace_read=request.workspace_read
+        and grant.workspace_read
+        and WorkspaceCapability(
+            _common(request.workspace_read.allowed_prefixes, grant.workspace_read.allowed_prefixes, prefix_within)
+        ),
+        secrets=request.secrets
+        and grant.secrets
+        and SecretsCapability(_common(request.secrets.allowed_names, grant.secrets.allowed_names, name_within)),
+        tool_invoke=request.tool_invoke and grant.tool_invoke and _merge_tools(request.tool_invoke, grant.tool_invoke),
+        limits=_merge_limits(request.limits, grant.limits, defaults or ResourceLimits()),
+    )
+
+
+def _merge_http(request: HttpCapability, grant: HttpCapability) -> HttpCapability:
+    if request.allowlist == grant.allowlist:
+        allowlist: Sequence[EndpointPattern] = request.allowlist
+    else:
+        pairs = product(request.allowlist, grant.allowlist)
+        allowlist = widest((e for a, b in pairs for e in common_endpoints(a, b)), endpoint_within)
+    return HttpCapability(
+        tuple(allowlist),
+        _merge_credentials(request.credentials, grant.credentials),
+        _merge_rate(request.rate_limit, grant.rate_limit),
+        max_request_bytes=min(request.max_request_bytes, grant.max_request_bytes),
+        max_response_bytes=min(request.max_response_bytes, grant.max_response_bytes),
+        timeout_seconds=min(request.timeout_seconds, grant.timeout_seconds),
+    )
+
+
+def _merge_credentials(
+    request: Iterable[CredentialMapping], grant: Sequence[CredentialMapping]
+) -> tuple[CredentialMapping, ...]:
+    merged: dict[tuple[object, ...], CredentialMapping] = {}
+    names: set[str] = set()
+    for asked, given in product(request, grant):
+        if (asked.secret_name, asked.location) != (given.secret_name, given.location):
+            continue
+        hosts = common_hosts(asked.host_patterns, given.host_patterns)
+        paths = common_paths(asked.path_patterns, given.path_patterns)
+        optional = asked.optional and given.optional
+        same = (asked.secret_name, asked.location, hosts, paths, optional)
+        if hosts and paths is not None and same not in merged:
+            name = _free_name(asked.name, names)
+            names.add(name)
+            merged[same] = replace(asked, host_patterns=hosts, path_patterns=paths, optional=optional, name=name)
+    return tuple(merged.values())
+
+
+def _free_name(name: str, taken: set[str]) -> str:
+    if name not in taken:
+        return name
+    return next(free for n in range(2, MAX_CAPABILITY_ENTRIES**2) if (free := f"{name[:120]}-{n}") not in taken)
+
+
+def _merge_tools(request: ToolInvokeCapability, grant: ToolInvokeCapability) -> ToolInvokeCapability:
+    both = tuple(pair for pair in request.aliases if pair in grant.aliases)
+    return ToolInvokeCapability(both, _merge_rate(request.rate_limit, grant.rate_limit))
+
+
+def _merge_rate(one: RateLimitConfig, other: RateLimitConfig) -> RateLimitConfig:
+    return RateLimitConfig(
+        min(one.requests_per_minute, other.requests_per_minute), min(one.requests_per_hour, other.requests_per_hour)
+    )
+
+
+def _merge_limits(request: ToolLimits, grant: ToolLimits, defaults: ResourceLimits) -> ToolLimits:
+    asked, given = request.over(defaults), grant.over(defaults)
+    least = {f.name: min(getattr(asked, f.name), getattr(given, f.name)) for f in fields(defaults)}
+    return ToolLimits(**{name: value for name, value in least.items() if value != getattr(defaults, name)})
+
+
+def _common(one: Sequence[str], other: Sequence[str], within: Callable[[str, str], bool]) -> tuple[str, ...]:
+    both = [a if within(a, b) else b for a, b in product(one, other) if within(a, b) or within(b, a)]
+    return tuple(widest(both, within))
+
+
+def widest(items: Iterable[T], within: Callable[[T, T], bool]) -> list[T]:
+    """Drop what lies within another item, so that the result stays as short as what it says."""
+    kept: list[T] = []
+    for item in items:
+        if not any(within(item, other) for other in kept):
+            kept = [other for other in kept if not within(other, item)]
+            kept.append(item)
+        if len(kept) > 4 * MAX_CAPABILITY_ENTRIES:
+            break
+    if len(kept) > MAX_CAPABILITY_ENTRIES:
+        raise ConfigurationError(
+            f"request and grant have more than {MAX_CAPABILITY_ENTRIES} entries in common",
+            hint="write the grant with fewer, wider entries",
+        )
+    return kept

@@ -1,0 +1,66 @@
+"""The parts of a grant: frozen values that cannot be made wrong. Each reader here knows one spelling."""
+
+from __future__ import annotations
+
+from wasmrt.capabilities.model._capability import (
+    MAX_HTTP_TIMEOUT_SECONDS,
+    MAX_REQUESTS,
+    HttpCapability,
+    RateLimitConfig,
+    SecretsCapability,
+    ToolInvokeCapability,
+    WorkspaceCapability,
+    glob_covers,
+    read_alias,
+    read_secret_glob,
+    read_tool_name,
+)
+from wasmrt.capabilities.model._credential import (
+    CredentialLocation,
+    CredentialMapping,
+    LocationType,
+    read_secret_name,
+)
+from wasmrt.capabilities.model._endpoint import (
+    MAX_PREFIX_LENGTH,
+    METHODS,
+    EndpointPattern,
+    host_matches,
+    read_host_pattern,
+    read_path_prefix,
+)
+from wasmrt.capabilities.model._host_headers import folded_header, is_host_header
+from wasmrt.capabilities.model._limits import MAX_CALL_TIMEOUT_SECONDS, ToolLimits
+from wasmrt.capabilities.model._workspace_path import is_under_prefixes, path_problem, plain_path, read_prefix
+
+__all__ = [
+    "MAX_CALL_TIMEOUT_SECONDS",
+    "MAX_HTTP_TIMEOUT_SECONDS",
+    "MAX_PREFIX_LENGTH",
+    "MAX_REQUESTS",
+    "METHODS",
+    "CredentialLocation",
+    "CredentialMapping",
+    "EndpointPattern",
+    "HttpCapability",
+    "LocationType",
+    "RateLimitConfig",
+    "SecretsCapability",
+    "ToolInvokeCapability",
+    "ToolLimits",
+    "WorkspaceCapability",
+    "folded_header",
+    "glob_covers",
+    "host_matches",
+    "is_host_header",
+    "is_under_prefixes",
+    "path_problem",
+    "plain_path",
+    "read_alias",
+    "read_host_pattern",
+    "read_path_prefix",
+    "read_prefix",
+    "read_secret_glob",
+    "read_secret_name",
+    "read_tool_name",
+]

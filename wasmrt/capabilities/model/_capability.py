@@ -1,0 +1,175 @@
+"""The capabilities one by one, checked when they are made."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from wasmrt.capabilities.model._checks import check_numbers, set_tuple, unique
+from wasmrt.capabilities.model._credential import CredentialMapping, matching_credentials, read_secret_name
+from wasmrt.capabilities.model._endpoint import EndpointPattern
+from wasmrt.capabilities.model._workspace_path import is_under_prefixes, read_prefix
+from wasmrt.errors import ConfigurationError
+from wasmrt.limits import (
+    DEFAULT_HTTP_TIMEOUT_SECONDS,
+    DEFAULT_MAX_REQUEST_BYTES,
+    DEFAULT_MAX_RESPONSE_BYTES,
+    DEFAULT_REQUESTS_PER_HOUR,
+    DEFAULT_REQUESTS_PER_MINUTE,
+    MAX_CAPABILITY_ENTRIES,
+)
+from wasmrt.url import ParsedUrl
+
+_ALIAS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}\Z")
+_TOOL_NAME = re.compile(r"[\x21-\x7e]{1,256}\Z")
+MAX_REQUESTS = 1_000_000
+MAX_HTTP_TIMEOUT_SECONDS = 3600
+_MAX_CREDENTIAL_PLACES = 4 * MAX_CAPABILITY_ENTRIES
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimitConfig:
+    """Requests in sliding windows, counted for one user and one tool."""
+
+    requests_per_minute: int = DEFAULT_REQUESTS_PER_MINUTE
+    requests_per_hour: int = DEFAULT_REQUESTS_PER_HOUR
+
+    def __post_init__(self) -> None:
+        check_numbers(self, "requests_per_minute", "requests_per_hour", maximum=MAX_REQUESTS)
+
+
+@dataclass(frozen=True, slots=True)
+class HttpCapability:
+    """The requests that may leave, the credentials they get, and how much of both."""
+
+    allowlist: tuple[EndpointPattern, ...] = ()
+    credentials: tuple[CredentialMapping, ...] = ()
+    """Also taken as a mapping from name to credential."""
+    rate_limit: RateLimitConfig = RateLimitConfig()
+    max_request_bytes: int = DEFAULT_MAX_REQUEST_BYTES
+    max_response_bytes: int = DEFAULT_MAX_RESPONSE_BYTES
+    timeout_seconds: float = DEFAULT_HTTP_TIMEOUT_SECONDS
+
+    def __post_init__(self) -> None:
+        if isinstance(self.credentials, Mapping):
+            if not all(isinstance(mapping, CredentialMapping) for mapping in self.credentials.values()):
+                raise ConfigurationError("credentials may hold CredentialMapping only")
+            named = tuple(replace(mapping, name=name) for name, mapping in self.credentials.items())
+            object.__setattr__(self, "credentials", named)
+        set_tuple(self, "allowlist", EndpointPattern)
+        set_tuple(self, "credentials", CredentialMapping)
+        check_numbers(self, "max_request_bytes", "max_response_bytes")
+        check_numbers(self, "timeout_seconds", maximum=MAX_HTTP_TIMEOUT_SECONDS)
+        places = sum(len(mapping.host_patterns) + len(mapping.path_patterns) for mapping in self.credentials)
+        if places > _MAX_CREDENTIAL_PLACES:
+            raise ConfigurationError(f"the credentials may name {_MAX_CREDENTIAL_PLACES} hosts and paths together")
+        names = [mapping.name for mapping in self.credentials]
+        if len(set(names)) < len(names):
+            raise ConfigurationError("two credentials have the same name", hint="give each a name of its own")
+
+    def credentials_for(self, url: ParsedUrl) -> tuple[CredentialMapping, ...]:
+        """Return the credentials that a request to `url` gets: one for each place, the most specific."""
+        return matching_credentials(self.credentials, url)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceCapability:
+    """The parts of the workspace that may be read. The prefix `""` is all of it; no prefix is nothing."""
+
+    allowed_prefixes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        set_tuple(self, "allowed_prefixes", str)
+        object.__setattr__(self, "allowed_prefixes", unique(read_prefix, self.allowed_prefixes))
+        if "" in self.allowed_prefixes:
+            object.__setattr__(self, "allowed_prefixes", ("",))
+
+    def allows(self, path: str) -> bool:
+        """Tell whether a path that was already found valid lies under a prefix, by whole segments."""
+        return is_under_prefixes(path, self.allowed_prefixes)
+
+
+@dataclass(frozen=True, slots=True)
+class SecretsCapability:
+    """The names whose existence a guest may ask about: exact, or ending in `*`."""
+
+    allowed_names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        set_tuple(self, "allowed_names", str)
+        object.__setattr__(self, "allowed_names", unique(read_secret_glob, self.allowed_names))
+
+    def allows(self, name: str) -> bool:
+        """Tell whether a guest may ask about a name, in any case."""
+        return any(glob_covers(pattern, name.lower()) for pattern in self.allowed_names)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolInvokeCapability:
+    """The tools that may be called, by alias; the guest never learns the names behind them."""
+
+    aliases: tuple[tuple[str, str], ...] = ()
+    """Pairs of alias and tool name, sorted; also taken as a mapping."""
+    rate_limit: RateLimitConfig = RateLimitConfig()
+
+    def __post_init__(self) -> None:
+        pairs = self.aliases.items() if isinstance(self.aliases, Mapping) else self.aliases
+        try:
+            object.__setattr__(self, "aliases", tuple(sorted((str(a), str(t)) for a, t in pairs)))
+        except (TypeError, ValueError):
+            raise ConfigurationError("aliases must map an alias to a tool's name") from None
+        set_tuple(self, "aliases", tuple)
+        if len(dict(self.aliases)) < len(self.aliases):
+            raise ConfigurationError("one alias stands for two tools")
+        for alias, tool in self.aliases:
+            read_alias(alias)
+            read_tool_name(tool)
+
+    def resolve(self, alias: str) -> str | None:
+        """Return the tool behind an alias; None where it stands for nothing."""
+        return dict(self.aliases).get(alias)
+
+
+def glob_covers(pattern: str, name: str) -> bool:
+    """Tell whether `pattern` covers a name, or everything that a second pattern covers."""
+    if pattern.endswith("*"):
+        return name.startswith(pattern[:-1])
+    return pattern == name
+
+
+def read_alias(text: object) -> str:
+    """Return an alias as it is.
+
+    Raises:
+        ConfigurationError: it holds anything but letters, digits, `_`, `-` and `.`.
+    """
+    if not isinstance(text, str) or not _ALIAS.match(text):
+        raise ConfigurationError(f"alias {text!r} may hold letters, digits, '_', '-' and '.' only")
+    return text
+
+
+def read_tool_name(text: object) -> str:
+    """Return the name of the tool behind an alias as it is.
+
+    Raises:
+        ConfigurationError: it is empty, long or holds invisible characters.
+    """
+    if not isinstance(text, str) or not _TOOL_NAME.match(text):
+        raise ConfigurationError(f"{text!r} is not a tool's name")
+    return text
+
+
+def read_secret_glob(text: str) -> str:
+    """Return a secret's name, or a `*`-ended beginning of names, in lower case.
+
+    Raises:
+        ConfigurationError: the text is neither.
+    """
+    stem, star = text.removesuffix("*"), text.endswith("*")
+    if not star:
+        return read_secret_name(text)
+    if "*" in stem:
+        raise ConfigurationError(f"secret name {text!r} may hold '*' only at its end")
+    # A stem may end in a mark that a whole name may not: `openai-*`.
+    return f"{read_secret_name(stem + 'x')[:-1]}*" if stem else "*"

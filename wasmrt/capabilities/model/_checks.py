@@ -1,0 +1,46 @@
+"""Checks that the values of this package share when they are made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from wasmrt.errors import ConfigurationError
+from wasmrt.limits import MAX_CAPABILITY_ENTRIES
+
+_MAX_NUMBER = 2**53 - 1  # the largest that every JSON reader keeps exactly (RFC 8259, 6)
+
+
+def check_numbers(owner: object, *names: str, maximum: int = _MAX_NUMBER) -> None:
+    """Check that each named attribute is a number above 0 and at most `maximum`; only seconds may have a fraction.
+
+    Raises:
+        ConfigurationError: one is not.
+    """
+    for name in names:
+        value = getattr(owner, name)
+        kind = (int, float) if name.endswith("_seconds") else int
+        if isinstance(value, bool) or not isinstance(value, kind) or not 0 < value <= maximum:
+            wanted = "whole number" if kind is int else "number"
+            raise ConfigurationError(f"{name} must be a positive {wanted} of at most {maximum}")
+
+
+def set_tuple(owner: object, name: str, kind: type) -> None:
+    """Replace an attribute of a frozen value that was given as any iterable of `kind` by a tuple.
+
+    Raises:
+        ConfigurationError: it is no list, holds something else, or has too many entries.
+    """
+    value = getattr(owner, name)
+    if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable):
+        raise ConfigurationError(f"{name} must be a list")
+    items = tuple(value)
+    if len(items) > MAX_CAPABILITY_ENTRIES:
+        raise ConfigurationError(f"{name} may hold {MAX_CAPABILITY_ENTRIES} entries, not {len(items)}")
+    if not all(isinstance(item, kind) for item in items):
+        raise ConfigurationError(f"{name} may hold {kind.__name__} only")
+    object.__setattr__(owner, name, items)
+
+
+def unique(read: Callable[[str], str], items: Iterable[str]) -> tuple[str, ...]:
+    """Return each item as `read` spells it, once, in the order given."""
+    return tuple(dict.fromkeys(map(read, items)))

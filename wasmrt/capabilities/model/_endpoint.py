@@ -1,0 +1,195 @@
+"""One entry of an allowlist: a host, with the ports, paths and methods it covers."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from wasmrt.errors import ConfigurationError
+from wasmrt.limits import MAX_CAPABILITY_ENTRIES
+from wasmrt.url import DEFAULT_PORTS, UnreadableError, ambiguity, is_well_escaped, parse_address, read_host
+
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
+MAX_PREFIX_LENGTH = 2048
+_WITH_PORT = re.compile(r"(\[[^\[\]]+\]|[^:\[\]/@?]+):([0-9]*)\Z")
+_PATH = re.compile(r"/[\x21-\x7e]*\Z")
+
+
+def read_host_pattern(text: object) -> str:
+    """Return the canonical spelling of an exact host or `*.` suffix.
+
+    Raises:
+        ConfigurationError: the pattern covers nothing, or more than one domain's names.
+    """
+    if not isinstance(text, str):
+        raise ConfigurationError(f"a host must be text, not {type(text).__name__}")
+    wildcard = text.startswith("*.")
+    bare = text[2:] if wildcard else text
+    if "*" in bare:
+        raise ConfigurationError(f"host {text!r} may hold '*' only as a leading '*.' before a domain")
+    try:
+        host = read_host(bare, brackets=False)
+    except UnreadableError as problem:
+        reason = "it holds a port" if _WITH_PORT.match(text) else problem
+        raise ConfigurationError(f"host {text!r} cannot be used: {reason}", hint=_host_hint(text)) from None
+    if not wildcard:
+        return host
+    if parse_address(host) is not None or "." not in host:
+        raise ConfigurationError(
+            f"host {text!r} is too wide: '*.' needs a domain of at least two labels after it",
+            hint="write '*.example.com'",
+        )
+    return f"*.{host}"
+
+
+def _host_hint(text: str) -> str | None:
+    if any(mark in text for mark in ("/", "@", "?")):
+        return "write the host alone: no scheme, path or user"
+    if found := _WITH_PORT.match(text):
+        return f'write the port apart: "host": "{found[1]}", "port": {found[2] or 443}'
+    if any(mark in text for mark in ":[]"):
+        return 'write an IPv6 address alone, like "2606:4700::1111" or "[2606:4700::1111]", and an IPv4 one unbracketed'
+    return None
+
+
+def host_matches(pattern: str, host: str) -> bool:
+    """Tell whether a pattern covers a host, both canonical: itself, or for `*.` any depth below, never the apex."""
+    if pattern.startswith("*."):
+        return host.endswith(pattern[1:]) and len(host) > len(pattern) - 1
+    return pattern == host
+
+
+def read_path_prefix(text: object) -> str:
+    """Return `text` when it can be compared segment by segment.
+
+    Raises:
+        ConfigurationError: the prefix is relative, holds a query, a dot segment or a broken escape.
+    """
+    if not isinstance(text, str) or not _PATH.match(text) or any(c in text for c in '?#\\*"'):
+        raise ConfigurationError(
+            f"path prefix {text!r} must begin with '/' and hold plain path characters only",
+            hint='write it like "/v1/", without a query, a fragment or a wildcard',
+        )
+    if len(text) > MAX_PREFIX_LENGTH:
+        raise ConfigurationError(f"a path prefix may be {MAX_PREFIX_LENGTH} characters long")
+    unclear = ambiguity(text) if is_well_escaped(text) else "a broken percent escape"
+    if unclear is not None:
+        raise ConfigurationError(f"path prefix {text!r} holds {unclear}")
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointPattern:
+    """Requests that a tool may make: a host, and optionally ports, schemes, a path prefix and methods.
+
+    No ports means the scheme's own (443 for https), no methods means all seven.
+
+    Raises:
+        ConfigurationError: a part cannot be read in exactly one way.
+    """
+
+    host_pattern: str
+    path_prefix: str | None = None
+    methods: tuple[str, ...] = ()
+    ports: tuple[int, ...] = ()
+    schemes: tuple[str, ...] = ("https",)
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        put(self, "host_pattern", read_host_pattern(self.host_pattern))
+        if self.path_prefix is not None:
+            prefix = read_path_prefix(self.path_prefix)
+            put(self, "path_prefix", None if prefix == "/" else prefix)
+        put(self, "methods", _read_methods(self.methods))
+        put(self, "ports", _read_ports(self.ports))
+        put(self, "schemes", _read_schemes(self.schemes))
+
+    @classmethod
+    def host(cls, host_pattern: str) -> EndpointPattern:
+        """Allow every path and method of one host, or of the names below `*.domain`, over https."""
+        return cls(host_pattern)
+
+    def with_path_prefix(self, prefix: str) -> EndpointPattern:
+        """Allow paths under a prefix only, by whole segments."""
+        return replace(self, path_prefix=prefix)
+
+    def with_methods(self, *methods: str | Iterable[str]) -> EndpointPattern:
+        """Allow these methods only; they may also be given as one list."""
+        return replace(self, methods=_flat(methods))
+
+    def with_ports(self, *ports: int | Iterable[int]) -> EndpointPattern:
+        """Allow these ports instead of the scheme's own."""
+        return replace(self, ports=_flat(ports))
+
+    def with_schemes(self, *schemes: str | Iterable[str]) -> EndpointPattern:
+        """Allow these schemes, `https` and `http`, instead of https alone."""
+        return replace(self, schemes=_flat(schemes))
+
+    def ports_for(self, scheme: str) -> tuple[int, ...]:
+        """Return the ports covered under `scheme`; none where the scheme is not covered."""
+        if scheme not in self.schemes:
+            return ()
+        return self.ports or (DEFAULT_PORTS[scheme],)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the capability file's entry that says the same."""
+        line: dict[str, Any] = {"host": self.host_pattern}
+        if self.ports:
+            line |= {"port": self.ports[0]} if len(self.ports) == 1 else {"ports": list(self.ports)}
+        if self.schemes != ("https",):
+            line |= {"scheme": self.schemes[0]} if len(self.schemes) == 1 else {"schemes": list(self.schemes)}
+        if self.path_prefix is not None:
+            line["path_prefix"] = self.path_prefix
+        if self.methods:
+            line["methods"] = list(self.methods)
+        return line
+
+    def as_line(self) -> str:
+        """Return the same as one line of JSON."""
+        return json.dumps(self.as_dict())
+
+
+def _flat(items: Iterable[Any]) -> tuple[Any, ...]:
+    """The items, those of a list in its place."""
+    flat: list[Any] = []
+    for item in items:
+        flat += item if isinstance(item, (list, tuple, set, frozenset)) else [item]
+    return tuple(flat)
+
+
+def _check_list(items: object, what: str, kind: type) -> None:
+    if not isinstance(items, (list, tuple, set, frozenset)) or not all(isinstance(item, kind) for item in items):
+        raise ConfigurationError(f"{what} must be a list of {'numbers' if kind is int else 'texts'}")
+
+
+def _read_methods(methods: Iterable[object]) -> tuple[str, ...]:
+    _check_list(methods, "methods", str)
+    upper = {m.upper() if isinstance(m, str) else m for m in methods}
+    unknown = upper - set(METHODS)
+    if unknown:
+        worst = sorted(map(str, unknown))[0]
+        raise ConfigurationError(f"method {worst!r} is not one of {', '.join(METHODS)}")
+    return tuple(m for m in METHODS if m in upper)
+
+
+def _read_ports(ports: Iterable[object]) -> tuple[int, ...]:
+    _check_list(ports, "ports", int)
+    found: set[int] = set()
+    for port in ports:
+        if isinstance(port, bool) or not isinstance(port, int) or not 0 < port < 65536:
+            raise ConfigurationError(f"port {port!r} must be a whole number from 1 to 65535")
+        found.add(port)
+    if len(found) > MAX_CAPABILITY_ENTRIES:
+        raise ConfigurationError(f"an entry may name {MAX_CAPABILITY_ENTRIES} ports")
+    return tuple(sorted(found))
+
+
+def _read_schemes(schemes: Iterable[object]) -> tuple[str, ...]:
+    _check_list(schemes, "schemes", str)
+    lower = {s.lower() if isinstance(s, str) else s for s in schemes}
+    if not lower or lower - set(DEFAULT_PORTS):
+        raise ConfigurationError("a scheme must be 'https' or 'http'", hint='leave it out for "https"')
+    return tuple(s for s in ("https", "http") if s in lower)

@@ -1,0 +1,129 @@
+"""The sections that describe a tool: none of them grants anything."""
+
+from __future__ import annotations
+
+from wasmrt.capabilities.model import METHODS, read_secret_name
+from wasmrt.capabilities.sections._fields import Anything, Flag, ListOf, MapOf, Number, ObjectSchema, Property, Text
+from wasmrt.url import InvalidUrlError, parse_url
+
+_SECRET = Text(max_length=128, check=read_secret_name, pattern=r"^[A-Za-z0-9_.-]+$")
+_METHOD = Text(choices=METHODS, upper=True)
+_WORD = Text(max_length=256)
+_PROSE = Text(max_length=16384)
+
+
+def _read_web_url(text: str) -> str:
+    # A placeholder such as {okta_domain} is filled in when a person sets the tool up, and checked then.
+    if text.startswith("https://") and "{" in text:
+        return text
+    url = parse_url(text)
+    if url.scheme == "https" or url.host in ("localhost", "127.0.0.1", "::1"):
+        return text
+    raise InvalidUrlError("the URL must begin with https://")
+
+
+_WEB_URL = Text(max_length=2048, check=_read_web_url, pattern=r"^https?://")
+
+
+_VALIDATION = ObjectSchema(
+    {
+        "url": Property(field=_WEB_URL, about="Asked with the credential.", required=True),
+        "method": Property(field=_METHOD, about="GET where nothing is said."),
+        "success_status": Property(field=Number(maximum=599), about="200 where nothing is said."),
+        "headers": Property(field=MapOf(item=_WORD), about="Sent along."),
+    }
+)
+_OAUTH = ObjectSchema(
+    {
+        "authorization_url": Property(field=_WEB_URL, about="Where the person agrees.", required=True),
+        "token_url": Property(field=_WEB_URL, about="Where the code becomes a token.", required=True),
+        "client_id": Property(field=_WORD, about="The client."),
+        "client_id_env": Property(field=_WORD, about="The environment variable that holds it."),
+        "client_secret": Property(field=_WORD, about="Only for clients whose secret is public."),
+        "client_secret_env": Property(field=_WORD, about="The environment variable that holds it."),
+        "scopes": Property(field=ListOf(item=Text(max_length=512)), about="What is asked for."),
+        "use_pkce": Property(field=Flag(), about="True where nothing is said."),
+        "extra_params": Property(field=MapOf(item=_WORD), about="Added to the authorization URL."),
+        "access_token_field": Property(field=_WORD, about="The answer's field; access_token where nothing is said."),
+        "pending_instructions": Property(field=_PROSE, about="Shown while waiting."),
+    }
+)
+_AUTH = ObjectSchema(
+    {
+        "secret_name": Property(field=_SECRET, about="The secret that is set.", required=True),
+        "display_name": Property(field=_WORD, about="The service, for people."),
+        "instructions": Property(field=_PROSE, about="How to get a token."),
+        "setup_url": Property(field=_WEB_URL, about="Where to get one."),
+        "token_hint": Property(field=_PROSE, about="What one looks like."),
+        "env_var": Property(field=_WORD, about="An environment variable that may hold it."),
+        "provider": Property(field=_WORD, about="A shared login, such as google."),
+        "optional": Property(field=Flag(), about="The tool works without."),
+        "oauth": Property(field=_OAUTH, about="How to log in."),
+        "validation_endpoint": Property(field=_VALIDATION, about="A request that tells whether it works."),
+    }
+)
+_SETUP_SECRET = ObjectSchema(
+    {
+        "name": Property(field=_SECRET, about="The secret.", required=True),
+        "prompt": Property(field=_PROSE, about="What the person is asked."),
+        "optional": Property(field=Flag(), about="May be left empty."),
+        "validation": Property(field=_PROSE, about="A pattern that the answer matches."),
+        "auto_generate": Property(field=Anything(only_object=True), about="Made up where the answer is empty."),
+    }
+)
+_SETUP_FIELD = ObjectSchema(
+    {
+        "name": Property(field=_WORD, about="The setting.", required=True),
+        "prompt": Property(field=_PROSE, about="What the person is asked."),
+        "optional": Property(field=Flag(), about="May be left empty."),
+        "input_type": Property(field=Text(choices=("text", "password")), about="How it is typed."),
+        "setting_path": Property(field=_WORD, about="Where it is kept."),
+    }
+)
+_SETUP = ObjectSchema(
+    {
+        "required_secrets": Property(field=ListOf(item=_SETUP_SECRET), about="Asked for before the first run."),
+        "optional_secrets": Property(field=ListOf(item=_SETUP_SECRET), about="May be left empty."),
+        "required_fields": Property(field=ListOf(item=_SETUP_FIELD), about="Settings that are no secrets."),
+        "validation_endpoint": Property(field=Text(max_length=2048), about="A URL, with {placeholders}."),
+    }
+)
+_DISCOVERY = ObjectSchema(
+    {
+        "always_required": Property(field=ListOf(item=_PROSE), about="Parameters that every call needs."),
+        "conditional_requirements": Property(field=ListOf(item=_PROSE), about="What some calls need."),
+        "notes": Property(field=ListOf(item=_PROSE), about="Notes for the model."),
+        "examples": Property(field=ListOf(item=Anything()), about="Example parameters."),
+    }
+)
+_WEBHOOK = ObjectSchema(
+    {
+        key: Property(field=_WORD, about=about)
+        for key, about in {
+            "secret_header": "The header that holds the shared secret.",
+            "secret_name": "The shared secret.",
+            "signature_key_secret_name": "The key of an Ed25519 signature.",
+            "hmac_secret_name": "The key of an HMAC signature.",
+            "hmac_signature_header": "The header that holds it.",
+            "hmac_timestamp_header": "The header that holds its time.",
+            "hmac_prefix": "What stands before the signature.",
+        }.items()
+    }
+)
+SECTIONS = {
+    "setup": Property(field=_SETUP, about="What a person is asked before the first run."),
+    "discovery_summary": Property(field=_DISCOVERY, about="Hints for a model that looks for a tool."),
+    "webhook": Property(field=_WEBHOOK, about="Carried for other hosts; wasmrt receives no webhooks."),
+    "websocket": Property(field=Anything(only_object=True), about="Carried for other hosts; wasmrt opens none."),
+    "config": Property(field=Anything(only_object=True), about="Carried for other hosts; wasmrt reads none of it."),
+    "parameters": Property(field=Anything(only_object=True), about="Carried; the component's own schema counts."),
+    "tags": Property(field=ListOf(item=_WORD), about="Carried for other hosts."),
+    "tier": Property(field=_WORD, about="Carried for other hosts."),
+    "$schema": Property(field=Text(max_length=2048), about="Where editors find this schema."),
+}
+ABOUT = {
+    "description": Property(field=_PROSE, about="What the tool does."),
+    "version": Property(field=_WORD, about="The tool's version."),
+    "wit_version": Property(field=_WORD, about="The tool world's version that it was built for."),
+    "auth": Property(field=_AUTH, about="How a person gets the credential."),
+}

@@ -1,0 +1,139 @@
+"""Reads JSON text strictly: bounded, no duplicate key, no NaN, every mistake with the path where it stands."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from wasmrt.limits import MAX_CAPABILITY_FILE_BYTES, MAX_CAPABILITY_FILE_DEPTH
+
+_MAX_DIGITS = 18
+_MAX_PROBLEMS = 100
+
+
+class Problems:
+    """Collects every mistake of one file as `(path, sentence)`, in the order found, up to a hundred."""
+
+    __slots__ = ("found",)
+
+    def __init__(self) -> None:
+        self.found: list[tuple[str, str]] = []
+
+    def add(self, path: str, sentence: str) -> None:
+        if len(self.found) < _MAX_PROBLEMS:
+            self.found.append((path or "$", sentence))
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+
+def child(path: str, key: str | int) -> str:
+    """The path of a member: `http.allowlist[0].host`."""
+    if isinstance(key, int):
+        return f"{path}[{key}]"
+    if not key.replace("_", "").isalnum() or not key.isascii():
+        return f"{path}[{json.dumps(key[:64])}]"
+    return f"{path}.{key}" if path else key
+
+
+def read_json(data: str | bytes, problems: Problems) -> Any:
+    """Return the value, or None with a problem told."""
+    text = _decode(data, problems)
+    if text is None or not _is_shallow(text, problems):
+        return None
+    try:
+        value = json.loads(
+            text, object_pairs_hook=_Object, parse_int=_read_int, parse_float=_read_float, parse_constant=_refuse
+        )
+    except json.JSONDecodeError as error:
+        problems.add("$", f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}")
+        return None
+    except ValueError as error:
+        problems.add("$", f"not JSON: {error}")
+        return None
+    return _plain(value, "", problems)
+
+
+class _Object:
+    """An object's pairs as written, duplicates included."""
+
+    __slots__ = ("pairs",)
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        self.pairs = pairs
+
+
+def _decode(data: str | bytes, problems: Problems) -> str | None:
+    if len(data) > MAX_CAPABILITY_FILE_BYTES:
+        problems.add("$", f"the file is larger than {MAX_CAPABILITY_FILE_BYTES} bytes")
+        return None
+    try:
+        text = data.decode() if isinstance(data, bytes) else data
+    except UnicodeDecodeError as error:
+        problems.add("$", f"the file is not UTF-8 (byte {error.start})")
+        return None
+    if text.startswith("\ufeff"):
+        problems.add("$", "the file begins with a byte order mark; save it as plain UTF-8")
+        return None
+    return text
+
+
+def _is_shallow(text: str, problems: Problems) -> bool:
+    # json.loads recurses, so depth is counted before it sees the text.
+    depth, quoted, escaped = 0, False, False
+    for char in text:
+        if escaped:
+            escaped = False
+        elif quoted:
+            escaped = char == "\\"
+            quoted = char != '"'
+        elif char == '"':
+            quoted = True
+        elif char in "[{":
+            depth += 1
+            if depth > MAX_CAPABILITY_FILE_DEPTH:
+                problems.add("$", f"the file nests deeper than {MAX_CAPABILITY_FILE_DEPTH} levels")
+                return False
+        elif char in "]}":
+            depth -= 1
+    return True
+
+
+def _read_int(digits: str) -> int:
+    if len(digits) > _MAX_DIGITS:
+        raise ValueError(f"a number has more than {_MAX_DIGITS} digits")
+    return int(digits)
+
+
+def _read_float(digits: str) -> float:
+    value = float(digits)
+    if value in (float("inf"), float("-inf")):
+        raise ValueError("a number is too large")
+    return value
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _plain(value: Any, path: str, problems: Problems) -> Any:
+    if isinstance(value, _Object):
+        members: dict[str, Any] = {}
+        for key, member in value.pairs:
+            if key in members:
+                problems.add(child(path, key), "this key is written twice")
+            members[key] = _plain(member, child(path, key), problems)
+            _check_text(key, path, problems)
+        return members
+    if isinstance(value, list):
+        return [_plain(item, child(path, index), problems) for index, item in enumerate(value)]
+    if isinstance(value, str):
+        _check_text(value, path, problems)
+    return value
+
+
+def _check_text(text: str, path: str, problems: Problems) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        problems.add(path, "the text holds half a surrogate pair")

@@ -1,0 +1,137 @@
+"""Reads a capability file's text into checked sections; any mistake refuses it, and all are reported at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+from wasmrt.capabilities.model import (
+    CredentialMapping,
+    EndpointPattern,
+    HttpCapability,
+    RateLimitConfig,
+    SecretsCapability,
+    ToolInvokeCapability,
+    ToolLimits,
+    WorkspaceCapability,
+)
+from wasmrt.capabilities.sections._capabilities import NESTED, ROOT
+from wasmrt.capabilities.sections._fields import INVALID
+from wasmrt.capabilities.sections._json import Problems, child, read_json
+from wasmrt.errors import CapabilityFileError, WasmrtError
+
+T = TypeVar("T")
+_Attempt = Callable[[str, Callable[[], Any]], Any]
+
+
+class Asked(NamedTuple):
+    """The capabilities that a file asks for, in the order of the fields of `Capabilities`."""
+
+    http: HttpCapability | None
+    workspace_read: WorkspaceCapability | None
+    secrets: SecretsCapability | None
+    tool_invoke: ToolInvokeCapability | None
+    limits: ToolLimits
+
+
+class Sections(NamedTuple):
+    """A capability file without a mistake."""
+
+    asked: Asked
+    tree: dict[str, Any]
+    """Every section as JSON data, under its own spelling of each key."""
+
+
+def read_sections(data: str | bytes) -> Sections:
+    """Read a capability file's text.
+
+    Raises:
+        CapabilityFileError: with every mistake, each at its JSON path.
+    """
+    problems = Problems()
+    tree = read_json(data, problems)
+    if tree is not None or not problems:
+        tree = _raise_nested(ROOT.read(tree, "", problems), problems)
+    asked = None if tree is INVALID or problems else _build(tree, problems)
+    if asked is None or problems:
+        raise _error(problems)
+    return Sections(asked, tree)
+
+
+def _error(problems: Problems) -> CapabilityFileError:
+    first_path, first = problems.found[0]
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    return CapabilityFileError(
+        f"the capability file cannot be used: {first_path}: {first}{more}",
+        problems=tuple(problems.found),
+        hint="wasmrt caps check FILE lists every mistake",
+    )
+
+
+def _raise_nested(tree: Any, problems: Problems) -> Any:
+    """Move the sections under `capabilities` to the top; one that is in both places is a mistake."""
+    if tree is INVALID or NESTED not in tree:
+        return tree
+    nested = tree.pop(NESTED)
+    for key in nested:
+        if key in tree:
+            problems.add(child(NESTED, key), f"{key!r} also stands at the top; keep one")
+    return nested | tree
+
+
+def _build(tree: dict[str, Any], problems: Problems) -> Asked:
+    def attempt(path: str, make: Callable[[], T]) -> T | None:
+        try:
+            return make()
+        except WasmrtError as error:
+            problems.add(path, f"{error.message}{f' ({error.hint})' if error.hint else ''}")
+            return None
+
+    workspace, secrets, invoke = tree.get("workspace"), tree.get("secrets"), tree.get("tool_invoke")
+    return Asked(
+        http=_build_http(tree["http"], attempt) if "http" in tree else None,
+        workspace_read=WorkspaceCapability(workspace["allowed_prefixes"]) if workspace else None,
+        secrets=SecretsCapability(secrets["allowed_names"]) if secrets is not None else None,
+        tool_invoke=attempt("tool_invoke", lambda: _build_invoke(invoke)) if invoke is not None else None,
+        limits=ToolLimits(**tree.get("limits", {})),
+    )
+
+
+def _build_http(tree: dict[str, Any], attempt: _Attempt) -> HttpCapability | None:
+    entries = [
+        attempt(f"http.allowlist[{index}]", lambda entry=entry: _build_endpoint(entry))  # type: ignore[misc]
+        for index, entry in enumerate(tree.get("allowlist", []))
+    ]
+    credentials = [
+        attempt(child("http.credentials", name), lambda name=name, item=item: _build_credential(name, item))  # type: ignore[misc]
+        for name, item in tree.get("credentials", {}).items()
+    ]
+    if None in entries or None in credentials:
+        return None
+    numbers = {k: tree[k] for k in ("max_request_bytes", "max_response_bytes", "timeout_seconds") if k in tree}
+    rate = RateLimitConfig(**tree.get("rate_limit", {}))
+    made: HttpCapability | None = attempt(
+        "http", lambda: HttpCapability(tuple(entries), tuple(credentials), rate, **numbers)
+    )
+    return made
+
+
+def _build_endpoint(tree: dict[str, Any]) -> EndpointPattern:
+    ports = tree.get("ports", [tree["port"]] if "port" in tree else [])
+    schemes = tree.get("schemes", [tree.get("scheme", "https")])
+    return EndpointPattern(tree["host"], tree.get("path_prefix"), tuple(tree.get("methods", ())), ports, schemes)
+
+
+def _build_credential(name: str, tree: dict[str, Any]) -> CredentialMapping:
+    return CredentialMapping(
+        secret_name=tree["secret_name"],
+        location=tree["location"],
+        host_patterns=tree["host_patterns"],
+        path_patterns=tree.get("path_patterns", ()),
+        optional=tree.get("optional", False),
+        name=name,
+    )
+
+
+def _build_invoke(tree: dict[str, Any]) -> ToolInvokeCapability:
+    return ToolInvokeCapability(tuple(tree["aliases"].items()), RateLimitConfig(**tree.get("rate_limit", {})))

@@ -1,0 +1,9 @@
+"""Capabilities in sentences for people: what they allow, what changed between two, what deserves a second look."""
+
+from __future__ import annotations
+
+from wasmrt.capabilities.sentences._diff import CapabilityDiff, Change, diff
+from wasmrt.capabilities.sentences._explain import explain
+from wasmrt.capabilities.sentences._review import FileWarning, review
+
+__all__ = ["CapabilityDiff", "Change", "FileWarning", "diff", "explain", "review"]

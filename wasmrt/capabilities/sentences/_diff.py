@@ -1,0 +1,123 @@
+"""Compares two sets of capabilities: everything that got wider, and everything that got narrower."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
+
+from wasmrt.capabilities._capabilities import Capabilities
+from wasmrt.capabilities.lattice import credential_within, endpoint_within, name_within, prefix_within
+from wasmrt.capabilities.model import HttpCapability, RateLimitConfig
+from wasmrt.capabilities.sentences._phrases import format_credential, format_endpoint, format_prefix
+from wasmrt.limits import ResourceLimits
+
+T = TypeVar("T")
+_NUMBERS = ("max_request_bytes", "max_response_bytes", "timeout_seconds")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One thing that is allowed on one side only."""
+
+    section: str
+    """`http.allowlist`, `limits.fuel`, ..."""
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class CapabilityDiff:
+    """The things that `new` allows beyond `old`, and those that it no longer allows."""
+
+    widened: tuple[Change, ...]
+    narrowed: tuple[Change, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.widened or self.narrowed)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the changes as JSON data."""
+        return {
+            name: [{"section": change.section, "sentence": change.sentence} for change in getattr(self, name)]
+            for name in ("widened", "narrowed")
+        }
+
+
+def diff(old: Capabilities, new: Capabilities, *, defaults: ResourceLimits | None = None) -> CapabilityDiff:
+    """Compare two sets of capabilities. An entry that several others cover only together counts as a change."""
+    limits = defaults or ResourceLimits()
+    return CapabilityDiff(tuple(_added(old, new, limits)), tuple(_added(new, old, limits)))
+
+
+def _added(before: Capabilities, after: Capabilities, defaults: ResourceLimits) -> Iterator[Change]:
+    yield from _added_http(before.http, after.http)
+    yield from _listed(
+        "workspace.allowed_prefixes",
+        before.workspace_read.allowed_prefixes if before.workspace_read else (),
+        after.workspace_read.allowed_prefixes if after.workspace_read else (),
+        prefix_within,
+        lambda prefix: f"may read {format_prefix(prefix)}",
+    )
+    yield from _listed(
+        "secrets.allowed_names",
+        before.secrets.allowed_names if before.secrets else (),
+        after.secrets.allowed_names if after.secrets else (),
+        name_within,
+        lambda name: f"may ask whether secret {name} is set",
+    )
+    yield from _listed(
+        "tool_invoke.aliases",
+        before.tool_invoke.aliases if before.tool_invoke else (),
+        after.tool_invoke.aliases if after.tool_invoke else (),
+        operator.eq,
+        lambda pair: f"may call the tool {pair[1]} as {pair[0]}",
+    )
+    if before.tool_invoke and after.tool_invoke:
+        yield from _added_rate("tool_invoke", before.tool_invoke.rate_limit, after.tool_invoke.rate_limit)
+    was, now = before.limits.over(defaults), after.limits.over(defaults)
+    yield from _larger("limits", was, now, [f.name for f in fields(defaults)])
+
+
+def _added_http(before: HttpCapability | None, after: HttpCapability | None) -> Iterator[Change]:
+    yield from _listed(
+        "http.allowlist",
+        before.allowlist if before else (),
+        after.allowlist if after else (),
+        endpoint_within,
+        lambda entry: f"may {format_endpoint(entry)}",
+    )
+    yield from _listed(
+        "http.credentials",
+        before.credentials if before else (),
+        after.credentials if after else (),
+        credential_within,
+        lambda mapping: f"sends requests {format_credential(mapping)}",
+    )
+    if before and after:
+        yield from _added_rate("http", before.rate_limit, after.rate_limit)
+        yield from _larger("http", before, after, _NUMBERS)
+
+
+def _added_rate(section: str, before: RateLimitConfig, after: RateLimitConfig) -> Iterator[Change]:
+    yield from _larger(f"{section}.rate_limit", before, after, ("requests_per_minute", "requests_per_hour"))
+
+
+def _listed(
+    section: str,
+    before: Iterable[T],
+    after: Iterable[T],
+    within: Callable[[T, T], bool],
+    describe: Callable[[T], str],
+) -> Iterator[Change]:
+    covered = list(before)
+    for item in after:
+        if not any(within(item, other) for other in covered):
+            yield Change(section, describe(item))
+
+
+def _larger(section: str, before: object, after: object, names: Iterable[str]) -> Iterator[Change]:
+    for name in names:
+        was, now = getattr(before, name), getattr(after, name)
+        if now > was:
+            yield Change(f"{section}.{name}", f"{name} {now} instead of {was}")

@@ -1,0 +1,124 @@
+"""Top-level imports and exports of a component, read from its bytes before the compiler sees them.
+
+Only the two kinds of section that hold names are looked into; the others are stepped over by their size. Every count
+and length is held against what is left of the section, so that hostile bytes cost no more than their own length.
+
+Source: component-model, design/mvp/Binary.md: sections, `import`, `export`, `externdesc`, `sortidx`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from wasmrt.component._binary import EXPORT, IMPORT, Reader, read_sections
+from wasmrt.component._text import plain
+from wasmrt.errors import InvalidComponentError
+from wasmrt.limits import MAX_COMPONENT_NAMES, MAX_COMPONENT_NAMES_BYTES
+
+_LAST_SECTION = 12
+_NAME_BYTES = 256
+_CORE_MODULE = 0x11
+_KINDS = ("module", "func", "value", "type", "component", "instance")
+"""By their byte; the first is the one core sort that stands at a component's top level."""
+_PRIMITIVES = range(0x64, 0x80)
+"""Bytes that are a whole value type; any other begins the index of one."""
+
+
+@dataclass(frozen=True, slots=True)
+class SurfaceItem:
+    """One import or export: `kind` is `instance`, `func`, `type` or another sort of the binary format."""
+
+    name: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Surface:
+    """Everything a component shows at its top level, in the order of its bytes."""
+
+    imports: tuple[SurfaceItem, ...]
+    exports: tuple[SurfaceItem, ...]
+
+
+def read_surface(data: bytes) -> Surface:
+    """Read the top-level imports and exports of a component whose header has been checked.
+
+    Raises:
+        InvalidComponentError: it is cut off, malformed, or has more sections or names than any honest tool.
+    """
+    found: dict[int, list[SurfaceItem]] = {IMPORT: [], EXPORT: []}
+    bytes_read = 0
+    for kind, content in read_sections(Reader(data)):
+        if kind > _LAST_SECTION:
+            raise content.malformed(f"a section of unknown kind {kind}")
+        if kind not in found:
+            continue
+        bytes_read += content.left
+        if bytes_read > MAX_COMPONENT_NAMES_BYTES:
+            raise InvalidComponentError(
+                f"the component's imports and exports take over {MAX_COMPONENT_NAMES_BYTES} bytes"
+            )
+        for item in _items(kind, content):
+            found[kind].append(item)
+            if len(found[IMPORT]) + len(found[EXPORT]) > MAX_COMPONENT_NAMES:
+                raise InvalidComponentError(f"the component has over {MAX_COMPONENT_NAMES} imports and exports")
+    return Surface(tuple(found[IMPORT]), tuple(found[EXPORT]))
+
+
+def _items(kind: int, content: Reader) -> Iterator[SurfaceItem]:
+    for _ in range(content.u32()):  # each takes bytes, so an absurd count ends where the section does
+        yield _import(content) if kind == IMPORT else _export(content)
+    if content.left:
+        raise content.malformed("bytes that belong to no import or export")
+
+
+def _import(content: Reader) -> SurfaceItem:
+    return SurfaceItem(_name(content), _type(content))
+
+
+def _export(content: Reader) -> SurfaceItem:
+    name, kind = _name(content), _sort(content)
+    content.u32()  # the index of what is exported
+    if _flag(content):  # a type ascribed to it
+        _type(content)
+    return SurfaceItem(name, kind)
+
+
+def _name(content: Reader) -> str:
+    """Read an `importname'` or `exportname'`; the form with options is behind a feature that the engine has off."""
+    if content.byte() > 1:
+        raise content.malformed("a name of an unknown form")
+    return plain(content.name(), _NAME_BYTES)
+
+
+def _sort(content: Reader) -> str:
+    kind = content.byte()
+    if kind >= len(_KINDS) or (kind == 0 and content.byte() != _CORE_MODULE):
+        raise content.malformed("an import or export of unknown kind")
+    return _KINDS[kind]
+
+
+def _type(content: Reader) -> str:
+    """Step over an `externdesc`, and return its kind."""
+    kind = _sort(content)
+    if kind == "type" and _flag(content):
+        return kind  # a new resource: the bound that has no index
+    if kind == "value" and _flag(content):
+        _value_type(content)
+        return kind
+    content.u32()
+    return kind
+
+
+def _value_type(content: Reader) -> None:
+    if content.byte() not in _PRIMITIVES:
+        content.at -= 1
+        content.u32()
+
+
+def _flag(content: Reader) -> bool:
+    flag = content.byte()
+    if flag > 1:
+        raise content.malformed("an import or export of unknown type")
+    return flag == 1

@@ -1,0 +1,77 @@
+"""A guest's time and randomness: the system's, or a replay's."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Protocol
+
+from blake3 import blake3
+
+from wasmrt.lifetime import Lifetime
+from wasmrt.limits import CLOCK_RESOLUTION_NS
+
+
+class Clock(Protocol):
+    """The source of a guest's time and randomness."""
+
+    def now_ns(self) -> int:
+        """Unix time in nanoseconds."""
+
+    def monotonic_ns(self) -> int:
+        """Nanoseconds since an arbitrary start."""
+
+    def random_bytes(self, count: int) -> bytes: ...
+
+    def sleep(self, lifetime: Lifetime, seconds: float) -> None:
+        """Let `seconds` pass for the guest, within the call's deadline."""
+
+
+class SystemClock:
+    """Real time, cut to a millisecond for the wall clock, and the system's randomness."""
+
+    resolution_ns = 1_000_000
+    monotonic_resolution_ns = CLOCK_RESOLUTION_NS
+
+    def now_ns(self) -> int:
+        return time.time_ns() // self.resolution_ns * self.resolution_ns
+
+    def monotonic_ns(self) -> int:
+        # Cut as well: a fine timer is what cache-timing attacks are made of.
+        return time.monotonic_ns() // self.monotonic_resolution_ns * self.monotonic_resolution_ns
+
+    def random_bytes(self, count: int) -> bytes:
+        return os.urandom(count)
+
+    def sleep(self, lifetime: Lifetime, seconds: float) -> None:
+        lifetime.wait(seconds)
+
+
+class LogicalClock:
+    """Time that moves only when it is read or slept, and randomness from a seed: the same call replays the same."""
+
+    resolution_ns = 1_000_000
+
+    def __init__(self, *, seed: int = 0, start_ns: int = 1_767_225_600_000_000_000) -> None:
+        self._elapsed_ns = 0
+        self._start_ns = start_ns
+        self._seed = seed
+        self._drawn = 0
+
+    def now_ns(self) -> int:
+        return self._start_ns + self._tick()
+
+    def monotonic_ns(self) -> int:
+        return self._tick()
+
+    def random_bytes(self, count: int) -> bytes:
+        self._drawn += 1
+        return blake3(f"{self._seed}:{self._drawn}".encode()).digest(length=count)
+
+    def sleep(self, lifetime: Lifetime, seconds: float) -> None:
+        lifetime.check()
+        self._elapsed_ns += int(seconds * 1e9)
+
+    def _tick(self) -> int:
+        self._elapsed_ns += self.resolution_ns
+        return self._elapsed_ns

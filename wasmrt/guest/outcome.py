@@ -1,0 +1,64 @@
+"""The end of a guest as a typed error: from the call's own state and the trap's code; messages are never parsed."""
+
+from __future__ import annotations
+
+from wasmrt.component import plain
+from wasmrt.component.worlds import FailureKind
+from wasmrt.errors import (
+    FuelExhaustedError,
+    GuestError,
+    InvalidParametersError,
+    ToolError,
+    ToolErrorKind,
+    TrapError,
+)
+from wasmrt.guest.budgets import GuestBudgets
+from wasmrt.guest.engine import EngineFault, LowerError, TrapCode
+
+_HINTS = {
+    TrapCode.UNREACHABLE: "the guest gave up: a panic, a failed assertion, or memory it could not get",
+    TrapCode.STACK_OVERFLOW: "the guest recursed too deeply, often over deeply nested input",
+    TrapCode.MEMORY_OUT_OF_BOUNDS: "the guest has a memory bug",
+    TrapCode.CANNOT_ENTER_COMPONENT: "the guest was called while it was not able to be",
+}
+
+_GUEST_KINDS: dict[str, ToolErrorKind] = {
+    FailureKind.AUTH_REQUIRED: ToolErrorKind.NOT_AUTHORIZED,
+    FailureKind.INPUT: ToolErrorKind.INVALID_PARAMETERS,
+    FailureKind.OUTPUT_TOO_LARGE: ToolErrorKind.SANDBOX,
+    FailureKind.EXECUTOR: ToolErrorKind.SANDBOX,
+    FailureKind.NETWORK_DENIED: ToolErrorKind.NOT_AUTHORIZED,
+    FailureKind.CLIENT: ToolErrorKind.EXTERNAL_SERVICE,
+    FailureKind.OPERATION_FAILED: ToolErrorKind.EXECUTION_FAILED,
+}
+
+
+def ended(error: BaseException, budgets: GuestBudgets) -> BaseException:
+    """Return what stopped a guest: the call's first failure before all else, an engine's fault as a `ToolError`."""
+    cause = budgets.failure or error
+    if isinstance(cause, EngineFault):
+        return _from_fault(cause, budgets)
+    if isinstance(cause, LowerError):
+        return InvalidParametersError(f"the value does not fit the tool's type: {cause}")
+    return cause
+
+
+def guest_failure(kind: str, code: str | None, message: str | None) -> GuestError:
+    """Make the error of a tool that answered with its own typed failure."""
+    text = plain(message or code or kind)
+    return GuestError(text, code=plain(code, 64) if code else kind, kind=_GUEST_KINDS[kind])
+
+
+def _from_fault(cause: EngineFault, budgets: GuestBudgets) -> ToolError:
+    if cause.code == TrapCode.OUT_OF_FUEL:
+        return FuelExhaustedError(
+            f"the guest used up its fuel of {budgets.limits.fuel:,}",
+            limit=budgets.limits.fuel, used=budgets.fuel_used, setting="limits.fuel",
+        )  # fmt: skip
+    if cause.code is None:
+        # Not a trap: the engine refused to go on, as it does over values or instances it cannot hold.
+        return TrapError(f"the engine stopped the guest: {plain(cause.message, 300)}", code="stopped")
+    return TrapError(
+        f"the guest trapped: {cause.code.words}", code=f"trap-{cause.code.words.replace(' ', '-')}",
+        hint=_HINTS.get(cause.code),
+    )  # fmt: skip
