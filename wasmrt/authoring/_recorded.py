@@ -11,7 +11,8 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from wasmrt.egress import ExchangeBudget, FailureKind, HttpFailure, WholeBody, WireRequest, WireResponse
+from wasmrt.component.worlds import FailureKind
+from wasmrt.egress import ExchangeBudget, HttpFailure, WholeBody, WireRequest, WireResponse
 from wasmrt.errors import SecretNotFoundError
 from wasmrt.secrets import Entry, EntryStore, Secret
 

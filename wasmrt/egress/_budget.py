@@ -6,7 +6,8 @@ import time
 from enum import StrEnum
 
 from wasmrt.capabilities import HttpCapability
-from wasmrt.egress._failure import FailureKind, HttpFailure
+from wasmrt.component.worlds import FailureKind
+from wasmrt.egress._failure import HttpFailure
 from wasmrt.egress._model import UNLIMITED_WAITS, EgressCall, WaitTimeouts
 from wasmrt.leaks import Direction
 from wasmrt.limits import MAX_HEADER_BYTES
