@@ -30,9 +30,8 @@ PACKAGE = ROOT / "wasmrt"
 
 
 def package_of(path: Path) -> str:
-    """The folder below wasmrt/; a module of its own where there is none."""
-    parts = path.relative_to(PACKAGE).with_suffix("").parts
-    return "/".join(parts[:-1]) or parts[0]
+    """The package right below wasmrt/, or the module."""
+    return path.relative_to(PACKAGE).with_suffix("").parts[0]
 
 
 def trace(work: Callable[[], Any]) -> tuple[list[tuple[str, str]], int]:

@@ -29,6 +29,7 @@ class HostsResolver:
         return self._hosts.get(host)
 
     def resolve(self, host: str, port: int, *, timeout_seconds: float) -> tuple[str, ...]:
+        """Return the addresses of a host: those of the table, else those of the resolver behind it."""
         known = self.known(host)
         return known if known is not None else self._rest.resolve(host, port, timeout_seconds=timeout_seconds)
 

@@ -64,6 +64,8 @@ class WasmrtError(Exception):
 
 
 class ConfigurationError(WasmrtError):
+    """An operator's or an embedder's setting is wrong."""
+
     code = "configuration"
 
 
@@ -78,6 +80,7 @@ class RefusedFileError(ConfigurationError):
         self.problems = problems
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the error as JSON data."""
         return super().as_dict() | {"problems": [{"path": p, "message": m} for p, m in self.problems]}
 
 
@@ -101,34 +104,50 @@ class ConfigFileError(RefusedFileError):
 
 
 class ComponentError(WasmrtError):
+    """A component cannot run here; the subclass says why."""
+
     code = "component"
 
 
 class NotWasmError(ComponentError):
+    """The bytes are no WebAssembly."""
+
     code = "not-wasm"
 
 
 class CoreModuleError(ComponentError):
+    """The bytes are a core module, and not a component."""
+
     code = "core-module"
 
 
 class ComponentTooLargeError(ComponentError):
+    """The component is over the size cap."""
+
     code = "component-too-large"
 
 
 class InvalidComponentError(ComponentError):
+    """The component does not validate, or exports a known interface with other types."""
+
     code = "invalid-component"
 
 
 class UnknownWorldError(ComponentError):
+    """The component exports nothing that can be run."""
+
     code = "unknown-world"
 
 
 class UnknownImportError(ComponentError):
+    """The component imports something that this host does not have."""
+
     code = "unknown-import"
 
 
 class InstantiationError(ComponentError):
+    """The component cannot be started within its limits."""
+
     code = "instantiation"
 
 
@@ -149,18 +168,26 @@ class CapabilityDeniedError(WasmrtError):
 
 
 class InstallError(WasmrtError):
+    """A tool cannot be installed, found or removed."""
+
     code = "install"
 
 
 class InvalidNameError(InstallError):
+    """A name breaks the rule of names, is protected, or is taken."""
+
     code = "invalid-name"
 
 
 class NotInstalledError(InstallError):
+    """There is no tool of this name."""
+
     code = "not-installed"
 
 
 class SourceError(InstallError):
+    """The source of a component cannot be read."""
+
     code = "source"
 
 
@@ -180,6 +207,7 @@ class BuildError(WasmrtError):
         self.output = output
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the error as JSON data."""
         return super().as_dict() | ({"output": self.output} if self.output else {})
 
 
@@ -190,14 +218,20 @@ class MissingToolchainError(BuildError):
 
 
 class SecretError(WasmrtError):
+    """A secret cannot be used."""
+
     code = "secret"
 
 
 class SecretNotFoundError(SecretError):
+    """The secret is not set."""
+
     code = "secret-not-found"
 
 
 class SecretExpiredError(SecretError):
+    """The secret has expired and cannot be renewed."""
+
     code = "secret-expired"
 
 
@@ -216,11 +250,13 @@ class SecretBackendError(SecretError):
 
 
 class LeakError(WasmrtError):
+    """A secret was found where it must not be, and the value was withheld."""
+
     code = "leak"
 
 
 class InternalError(WasmrtError):
-    """This should never happen. If you see it, please report it."""
+    """A bug in wasmrt; please report it."""
 
     code = "internal"
 
@@ -260,6 +296,7 @@ class ToolError(WasmrtError):
         self.decisions: tuple[Decision, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the error as JSON data."""
         data = super().as_dict() | {"kind": str(self.kind), "call_id": self.call_id}
         if self.usage is not None:
             data["usage"] = self.usage.as_dict()
@@ -268,6 +305,8 @@ class ToolError(WasmrtError):
 
 
 class InvalidParametersError(ToolError):
+    """The params do not fit the tool's schema, or are no JSON within the caps."""
+
     code = "invalid-parameters"
     kind = ToolErrorKind.INVALID_PARAMETERS
 
@@ -307,24 +346,33 @@ class LimitError(ToolError):
         self.setting = setting
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the error as JSON data."""
         return super().as_dict() | {"limit": self.limit, "used": self.used, "setting": self.setting}
 
 
 class FuelExhaustedError(LimitError):
+    """The guest used up its fuel."""
+
     code = "fuel-exhausted"
 
 
 class DeadlineExceededError(LimitError):
+    """The call passed its deadline."""
+
     code = "deadline-exceeded"
     kind = ToolErrorKind.TIMEOUT
     retryable = True
 
 
 class MemoryLimitError(LimitError):
+    """The guest needs more memory than its limit gives."""
+
     code = "memory-limit"
 
 
 class OutputLimitError(LimitError):
+    """The tool answered with more bytes than it may."""
+
     code = "output-too-large"
 
 
@@ -335,6 +383,8 @@ class BudgetExceededError(LimitError):
 
 
 class NotAuthorizedError(ToolError):
+    """The grant or the credentials do not allow what the call needs."""
+
     code = "not-authorized"
     kind = ToolErrorKind.NOT_AUTHORIZED
 
@@ -351,20 +401,27 @@ class RateLimitedError(ToolError):
         self.retry_after_seconds = retry_after_seconds
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the error as JSON data."""
         return super().as_dict() | {"retry_after_seconds": self.retry_after_seconds}
 
 
 class ExternalServiceError(ToolError):
+    """A service that the host needs did not do its work."""
+
     code = "external-service"
     kind = ToolErrorKind.EXTERNAL_SERVICE
     retryable = True
 
 
 class CancelledError(ToolError):
+    """The call was cancelled."""
+
     code = "cancelled"
     kind = ToolErrorKind.TIMEOUT
 
 
 class RuntimeClosedError(ToolError):
+    """The runtime is closed, or was closed while the call ran."""
+
     code = "runtime-closed"
     kind = ToolErrorKind.SANDBOX

@@ -85,6 +85,7 @@ class Lifetime:
 
     @property
     def is_over(self) -> bool:
+        """True when the call has ended, however it did."""
         return self._ended_by is not None or time.monotonic() >= self.deadline
 
     def interruption(self) -> BaseException | None:

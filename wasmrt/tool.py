@@ -23,7 +23,8 @@ class CallRunner(Protocol):
     """A runtime, as its tools see it."""
 
     @property
-    def pipeline(self) -> CallPipeline: ...
+    def pipeline(self) -> CallPipeline:
+        """The parts that every call goes through."""
 
     def check_open(self) -> None:
         """Raise `RuntimeClosedError` where the runtime takes no more calls."""
@@ -67,6 +68,7 @@ class PreparedTool:
 
     @property
     def description(self) -> str:
+        """The tool's description of itself, for a model; empty for a component with several tools."""
         return self._spec.description if self._spec else ""
 
     @property
@@ -104,6 +106,7 @@ class PreparedTool:
 
     @property
     def limits(self) -> ResourceLimits:
+        """The limits of one call."""
         return self._target.limits
 
     @property

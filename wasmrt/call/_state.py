@@ -49,11 +49,11 @@ class Call:
 
     __slots__ = (
         "_scan_until",
-        "_scanner",
         "_watched",
         "abandoned",
         "backends",
         "call_id",
+        "deadline",
         "decisions",
         "decisions_dropped",
         "grant",
@@ -66,6 +66,7 @@ class Call:
         "on_progress",
         "params_bytes",
         "parent",
+        "scanner",
         "tool",
         "tool_chain",
         "tool_invocations",
@@ -94,6 +95,8 @@ class Call:
         self.on_progress = on_progress
         self.tool_chain: tuple[str, ...] = (*(parent.tool_chain if parent else ()), tool)
         self.lifetime: Lifetime = Lifetime(limits.timeout_seconds, within=None if parent is None else parent.lifetime)
+        self.deadline = self.lifetime.deadline
+        """Monotonic seconds when it ends."""
         self.guest: GuestCall | None = None
         """Its guest's side; None for a call of the host's own."""
         self.abandoned = False
@@ -106,13 +109,9 @@ class Call:
         self.http_received_bytes = 0
         self.tool_invocations = 0
         self._watched: dict[str, str] = {}
-        self._scanner: LeakScanner | None = None
-        self._scan_until = self.lifetime.deadline
-
-    @property
-    def deadline(self) -> float:
-        """Monotonic seconds when it ends."""
-        return self.lifetime.deadline
+        self._scan_until = self.deadline
+        self.scanner: LeakScanner = backends.detector.primed(self._watched, check=self._check_scan)
+        """Knows the rules and every secret that was put to use so far."""
 
     @property
     def cancelled(self) -> threading.Event:
@@ -125,13 +124,6 @@ class Call:
     def secrets(self) -> SecretsView | None:
         """The secrets of this call's user."""
         return None if self.backends.secrets_of is None else self.backends.secrets_of(self.user)
-
-    @property
-    def scanner(self) -> LeakScanner:
-        """Knows the rules and every secret that was put to use so far."""
-        if self._scanner is None:
-            self._scanner = self.backends.detector.primed(self._watched, check=self._check_scan)
-        return self._scanner
 
     def closing(self) -> None:
         """Let what the guest left behind be scanned for a moment longer, its deadline or not."""
@@ -147,7 +139,7 @@ class Call:
             # A renewed secret keeps the old value watched too, under a name of its own.
             key = name if name not in self._watched else f"{name}#{len(self._watched)}"
             self._watched[key] = value
-            self._scanner = None
+            self.scanner = self.backends.detector.primed(self._watched, check=self._check_scan)
 
     # -- budgets ---------------------------------------------------------------------------------------------------
 

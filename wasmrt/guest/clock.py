@@ -21,7 +21,8 @@ class Clock(Protocol):
     def monotonic_ns(self) -> int:
         """Nanoseconds since an arbitrary start."""
 
-    def random_bytes(self, count: int) -> bytes: ...
+    def random_bytes(self, count: int) -> bytes:
+        """Return `count` random bytes."""
 
     def sleep(self, lifetime: Lifetime, seconds: float) -> None:
         """Let `seconds` pass for the guest, within the call's deadline."""
@@ -34,16 +35,20 @@ class SystemClock:
     monotonic_resolution_ns = CLOCK_RESOLUTION_NS
 
     def now_ns(self) -> int:
+        """Unix time in nanoseconds."""
         return time.time_ns() // self.resolution_ns * self.resolution_ns
 
     def monotonic_ns(self) -> int:
+        """Nanoseconds since an arbitrary start."""
         # Cut as well: a fine timer is what cache-timing attacks are made of.
         return time.monotonic_ns() // self.monotonic_resolution_ns * self.monotonic_resolution_ns
 
     def random_bytes(self, count: int) -> bytes:
+        """Return `count` random bytes."""
         return os.urandom(count)
 
     def sleep(self, lifetime: Lifetime, seconds: float) -> None:
+        """Let `seconds` pass for the guest, within the call's deadline."""
         lifetime.wait(seconds)
 
 
@@ -59,16 +64,20 @@ class LogicalClock:
         self._drawn = 0
 
     def now_ns(self) -> int:
+        """Unix time in nanoseconds."""
         return self._start_ns + self._tick()
 
     def monotonic_ns(self) -> int:
+        """Nanoseconds since an arbitrary start."""
         return self._tick()
 
     def random_bytes(self, count: int) -> bytes:
+        """Return `count` random bytes."""
         self._drawn += 1
         return blake3(f"{self._seed}:{self._drawn}".encode()).digest(length=count)
 
     def sleep(self, lifetime: Lifetime, seconds: float) -> None:
+        """Let `seconds` pass for the guest, within the call's deadline."""
         lifetime.check()
         self._elapsed_ns += int(seconds * 1e9)
 

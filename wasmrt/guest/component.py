@@ -71,6 +71,7 @@ class LinkedComponent:
 
     @property
     def world(self) -> str:
+        """The interface that the component is called through."""
         return self._world.name
 
     @property

@@ -59,10 +59,12 @@ class GuestResponse(Protocol):
     """The head of a response, and its body whole or in pieces: scrubbed before the guest's side sees it."""
 
     @property
-    def status(self) -> int: ...
+    def status(self) -> int:
+        """The status code."""
 
     @property
-    def headers(self) -> tuple[tuple[str, str], ...]: ...
+    def headers(self) -> tuple[tuple[str, str], ...]:
+        """The headers, in the order received, with duplicates."""
 
     def read(self) -> bytes:
         """Wait for the next piece of the body; empty at its end. Raises `HostFailure`."""
@@ -78,20 +80,24 @@ class DirectoryEntry(Protocol):
     """A file or directory inside a directory of the workspace."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Its name in the directory."""
 
     @property
-    def is_directory(self) -> bool: ...
+    def is_directory(self) -> bool:
+        """True for a directory, False for a file."""
 
     @property
-    def size_bytes(self) -> int: ...
+    def size_bytes(self) -> int:
+        """Its size; 0 for a directory."""
 
 
 class HostServices(Protocol):
     """The host, as a guest's imports see it. Methods raise `HostFailure`, or what ends the call."""
 
     @property
-    def has_workspace(self) -> bool: ...
+    def has_workspace(self) -> bool:
+        """True where the call has a workspace."""
 
     @property
     def max_request_bytes(self) -> int:
@@ -129,27 +135,33 @@ class NoServices:
     max_request_bytes = DEFAULT_MAX_REQUEST_BYTES
 
     def http_refusal(self, method: str, url: str) -> HostFailure:
+        """Return the refusal: nothing is granted."""
         return HostFailure(
             FailureKind.NETWORK_DENIED, "not-granted", "nothing is granted while a tool is prepared", denied=True
         )
 
     def http_open(self, request: GuestRequest) -> NoReturn:
+        """Refuse."""
         raise self.http_refusal(request.method, request.url)
 
     def workspace_read(self, path: str, *, looking: bool = False) -> NoReturn:
+        """Refuse."""
         raise self.http_refusal("", path)
 
     def workspace_list(self, path: str, *, looking: bool = False) -> NoReturn:
+        """Refuse."""
         raise self.http_refusal("", path)
 
     def secret_exists(self, name: str) -> bool:
+        """Answer no."""
         return False
 
     def invoke_tool(self, alias: str, params: str) -> NoReturn:
+        """Refuse."""
         raise self.http_refusal("", alias)
 
     def report_progress(self, done: int, total: int | None, message: str | None) -> None:
-        pass
+        """Ignore it: nobody waits."""
 
     def refuse(self, decision: Decision) -> None:
-        pass
+        """Ignore it: there is no record."""
