@@ -295,3 +295,15 @@ def test_closing_a_client_closes_the_connections_of_a_gateway_of_its_own(world: 
 
     asyncio.run(main())
     assert gone.wait(10)
+
+
+def test_a_stream_that_was_closed_ends_at_once(world: MakeWorld) -> None:
+    w = world(lambda r, c: http_response(b"one line\n" * 50_000))
+
+    async def main() -> list[bytes]:
+        transport = guarded_async(w)
+        response = await transport.handle_async_request(httpx.Request("GET", w.url()))
+        await response.stream.aclose()
+        return [piece async for piece in response.stream]
+
+    assert asyncio.run(main()) == []

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from limits.errors import StorageError
 
 from wasmrt.capabilities import RateLimitConfig
 from wasmrt.errors import ConfigurationError, ExternalServiceError, RateLimitedError
@@ -155,3 +156,16 @@ def test_a_missing_package_of_the_extra_is_named_with_the_command_that_installs_
     with pytest.raises(ConfigurationError) as caught:
         RateLimiter(redis_url="redis://127.0.0.1:6379/0")
     assert "pip install 'wasmrt[redis]'" in str(caught.value.hint)
+
+
+def test_a_redis_that_breaks_off_between_two_questions_is_no_permission(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limiter = RateLimiter(redis_url=redis_url)
+
+    def broken(*args: object, **kwargs: object) -> bool:
+        raise StorageError(ConnectionError("gone"))
+
+    monkeypatch.setattr("limits.storage.RedisStorage.acquire_entry", broken)
+    with pytest.raises(ExternalServiceError):
+        limiter.check_and_record("ann", "tool", RateLimitConfig())

@@ -47,7 +47,7 @@ class Connection:
                 if isinstance(event, h11.Response):
                     return event
                 if not isinstance(event, h11.InformationalResponse) or event.status_code == 101:
-                    raise h11.RemoteProtocolError("no response")
+                    raise h11.RemoteProtocolError("no response")  # pragma: no cover - h11 refuses it before
         except (OSError, h11.RemoteProtocolError) as error:
             failure = DeadConnectionError() if budget.received == before else self._failure(error, budget)
         raise failure  # SECURITY: out here it has no `__context__`; h11's error quotes the response
@@ -68,7 +68,7 @@ class Connection:
                     left -= len(event.data)
                     yield event.data
                 elif event is not h11.NEED_DATA:
-                    raise h11.RemoteProtocolError("no end")
+                    raise h11.RemoteProtocolError("no end")  # pragma: no cover - h11 refuses it before
                 elif left > 0:
                     break
                 else:

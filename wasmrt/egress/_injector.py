@@ -6,6 +6,7 @@ import base64
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import assert_never
 
 from wasmrt.capabilities import CredentialMapping, HttpCapability, LocationType
 from wasmrt.component.worlds import FailureKind
@@ -158,6 +159,8 @@ def _put(credential: Credential, url: ParsedUrl, headers: Headers) -> tuple[Pars
                 return url.with_placeholder(location.placeholder, credential.value), headers
             except InvalidUrlError:
                 raise _unusable(credential.mapping) from None
+        case _:  # pragma: no cover
+            assert_never(location.type)
 
 
 def _field(credential: Credential) -> str:

@@ -6,6 +6,7 @@ import errno
 import select
 import socket
 import ssl
+from contextlib import ExitStack
 from ipaddress import ip_address
 
 from wasmrt.component.worlds import FailureKind
@@ -126,31 +127,27 @@ def _connect(sock: socket.socket, address: str, port: int, budget: ExchangeBudge
 
 
 def _handshake(sock: socket.socket, tls: ssl.SSLContext, host: str, budget: ExchangeBudget) -> ssl.SSLSocket:
-    wrapped: ssl.SSLSocket | None = None
     budget.begin(Wait.CONNECT)
-    try:
-        wrapped = tls.wrap_socket(sock, server_hostname=host, do_handshake_on_connect=False)
-        while True:
-            wrapped.settimeout(budget.wait_seconds())
-            try:
-                wrapped.do_handshake()
-            except TimeoutError:
-                continue
-            return wrapped
-    except ssl.SSLCertVerificationError as error:
-        problem, hint = _certificate_problem(error.verify_code)
-        message = f"the certificate of {budget.origin} {problem}"
-        failure = budget.failure(FailureKind.OPERATION_FAILED, "tls-certificate", message, hint)
-    except (OSError, ValueError):
-        message = f"the TLS handshake with {budget.origin} failed"
-        failure = budget.failure(FailureKind.OPERATION_FAILED, "tls", message)
-    except BaseException:
-        if wrapped is not None:
-            wrapped.close()
-        raise
-    if wrapped is not None:
-        wrapped.close()
-    raise failure
+    with ExitStack() as stack:
+        try:
+            wrapped = tls.wrap_socket(sock, server_hostname=host, do_handshake_on_connect=False)
+            stack.callback(wrapped.close)
+            while True:
+                wrapped.settimeout(budget.wait_seconds())
+                try:
+                    wrapped.do_handshake()
+                except TimeoutError:
+                    continue
+                stack.pop_all()
+                return wrapped
+        except ssl.SSLCertVerificationError as error:
+            problem, hint = _certificate_problem(error.verify_code)
+            message = f"the certificate of {budget.origin} {problem}"
+            failure = budget.failure(FailureKind.OPERATION_FAILED, "tls-certificate", message, hint)
+        except (OSError, ValueError):
+            message = f"the TLS handshake with {budget.origin} failed"
+            failure = budget.failure(FailureKind.OPERATION_FAILED, "tls", message)
+    raise failure  # out here it has no context, whose text may quote the certificate
 
 
 def _certificate_problem(code: int) -> tuple[str, str | None]:
