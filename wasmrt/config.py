@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from wasmrt.call import AuditSink
 from wasmrt.errors import ConfigurationError
 from wasmrt.guest.engine import OptLevel
+from wasmrt.leaks import Overrides, Rule
 from wasmrt.limits import FuelConfig, ResourceLimits
 
 if TYPE_CHECKING:
@@ -48,6 +49,10 @@ class WasmRuntimeConfig:
     """A redis:// URL when several machines share one budget; None counts in this process."""
     audit: Path | AuditSink | None = None
     """A file of JSON lines, or a function of one record. It runs on the call's thread."""
+    leak_rules: Path | tuple[Rule, ...] = ()
+    """Leak rules beside those that ship: a rule file, or rules. Checked when the runtime is made."""
+    leak_overrides: Overrides = field(default_factory=dict, hash=False)
+    """The action of a leak rule, or of a rule in one direction, by its name. Checked when the runtime is made."""
     deterministic: bool = False
     """A logical clock and seeded randomness, so that a call can be replayed."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ from wasmrt.egress import NetworkConfig, Resolver, SystemResolver
 from wasmrt.errors import ConfigFileError, ConfigurationError
 from wasmrt.files import Unfit, UnfitFileError, read_file
 from wasmrt.limits import MAX_CONFIG_FILE_BYTES
+from wasmrt.names import did_you_mean
 from wasmrt.url import AddressClass, InvalidUrlError, classify_address, parse_url
 
 _SECTION = "network"
@@ -133,8 +133,8 @@ def _values(section: dict[str, Any], folder: Path, mistakes: list[_Mistake]) -> 
     for key, value in section.items():
         name = f"{_SECTION}.{key}"
         if key not in _READERS:
-            near = get_close_matches(key, _READERS, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(_READERS)}"
+            near = did_you_mean(key, _READERS)
+            hint = f"did you mean {near}?" if near else f"known are {', '.join(_READERS)}"
             mistakes.append(_Mistake(name, "is not known", hint))
             continue
         try:

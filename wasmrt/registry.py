@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 
 from wasmrt.errors import InvalidNameError, NotInstalledError
+from wasmrt.names import folded
 from wasmrt.tool import PreparedTool
 
 PROTECTED_TOOL_NAMES = frozenset(
@@ -36,13 +37,13 @@ class ToolRegistry:
         Raises:
             InvalidNameError: the name is protected and the tool is not the agent's own, or the name is taken.
         """
-        if not builtin and _folded(tool.name) in PROTECTED_TOOL_NAMES:
+        if not builtin and folded(tool.name) in PROTECTED_TOOL_NAMES:
             raise InvalidNameError(
                 f"{tool.name!r} is the name of a built-in tool", code="protected-name",
                 hint="prepare the tool under another name",
             )  # fmt: skip
         with self._lock:
-            if any(_folded(name) == _folded(tool.name) for name in self._tools):
+            if any(folded(name) == folded(tool.name) for name in self._tools):
                 raise InvalidNameError(
                     f"a tool named {tool.name!r} is registered already", code="name-taken",
                     hint="remove it first, or prepare this one under another name",
@@ -76,7 +77,7 @@ class ToolRegistry:
         if not isinstance(name, str):
             return False
         with self._lock:
-            return any(_folded(taken) == _folded(name) for taken in self._tools)
+            return any(folded(taken) == folded(name) for taken in self._tools)
 
     def __iter__(self) -> Iterator[PreparedTool]:
         with self._lock:
@@ -84,8 +85,3 @@ class ToolRegistry:
 
     def __len__(self) -> int:
         return len(self._tools)
-
-
-def _folded(name: str) -> str:
-    # A model does not tell `read-file` from `read_file`, nor providers the case.
-    return name.lower().replace("-", "_")

@@ -26,7 +26,7 @@ from wasmrt.call import (
 from wasmrt.capabilities import Capabilities
 from wasmrt.component import check_header
 from wasmrt.config import WasmRuntimeConfig
-from wasmrt.errors import InvalidNameError, NotInstalledError, RuntimeClosedError, SourceError
+from wasmrt.errors import NotInstalledError, RuntimeClosedError, SourceError
 from wasmrt.guest.clock import LogicalClock, SystemClock
 from wasmrt.guest.component import LinkedComponent, fits_the_pool
 from wasmrt.guest.engine import (
@@ -34,12 +34,12 @@ from wasmrt.guest.engine import (
     DiskCache,
     EngineConfig,
     best_allocator,
-    make_kernel,
 )
 from wasmrt.install import Catalog, granted_to
-from wasmrt.leaks import LeakDetector
+from wasmrt.leaks import LeakDetector, check_rule, read_rule_file
 from wasmrt.limits import COMPONENT_MAX_BYTES, ResourceLimits
 from wasmrt.model import ToolOutput
+from wasmrt.names import check_prepared_name
 from wasmrt.places import find_places
 from wasmrt.rates import RateLimiter
 from wasmrt.tool import PreparedTool
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 
     from wasmrt.backends import BackendFactory
 
-MAX_NAME_LENGTH = 64
 CLOSE_SECONDS = 5.0
 """Seconds that `close` waits for calls it has ended; guests stop within a tick, a name lookup may take longer."""
 
@@ -59,13 +58,16 @@ class WasmToolRuntime:
     """Runs untrusted tools: compiled once, a fresh store for every call.
 
     Use it as a context manager, or `close` it: closing ends every call in flight with a `RuntimeClosedError`.
+
+    Raises:
+        ConfigurationError: a leak rule is wrong, or an override names an unknown one.
     """
 
     def __init__(self, config: WasmRuntimeConfig | None = None) -> None:
         self.config = config or WasmRuntimeConfig()
         self._compiler = _compiler(self.config)
         self._compiling = threading.BoundedSemaphore(self.config.max_concurrent_compiles)
-        self._detector = LeakDetector(kernel=make_kernel)
+        self._detector = _leak_detector(self.config)
         self._audit_file = AuditFile(self.config.audit) if isinstance(self.config.audit, Path) else None
         self._rates = rates = RateLimiter(redis_url=self.config.rate_limit_storage)
         self._factory: BackendFactory | None = None
@@ -103,7 +105,7 @@ class WasmToolRuntime:
             InvalidNameError, SourceError, RuntimeClosedError: as their names say.
         """
         self.check_open()
-        _check_name(name)
+        check_prepared_name(name)
         data = component if isinstance(component, bytes) else _read(Path(component))
         check_header(data)
         grant = capabilities or Capabilities.none()
@@ -236,13 +238,11 @@ def _compiler(config: WasmRuntimeConfig) -> Compiler:
     return Compiler(engine, keep=config.cache_compiled, disk=disk)
 
 
-def _check_name(name: str) -> None:
-    if not isinstance(name, str) or not name or len(name) > MAX_NAME_LENGTH or not name.isprintable():
-        raise InvalidNameError(f"a tool's name is 1 to {MAX_NAME_LENGTH} printable characters, not {name!r:.80}")
-    if any(mark in name for mark in "/\\") or name.startswith("."):
-        raise InvalidNameError(
-            f"the name {name!r} holds a separator or starts with a dot", hint="use letters, digits, - and _"
-        )
+def _leak_detector(config: WasmRuntimeConfig) -> LeakDetector:
+    rules = config.leak_rules if isinstance(config.leak_rules, tuple) else read_rule_file(Path(config.leak_rules))
+    for rule in rules:
+        check_rule(rule)
+    return LeakDetector(rules=rules, overrides=config.leak_overrides)
 
 
 def _read(path: Path) -> bytes:

@@ -13,7 +13,8 @@ from wasmrt.component import ComponentType, ToolSpec
 from wasmrt.errors import NotInstalledError
 from wasmrt.limits import ResourceLimits
 from wasmrt.model import ToolOutput
-from wasmrt.schema import Provider, declared_name, render
+from wasmrt.names import offered_name
+from wasmrt.schema import Provider, render
 
 if TYPE_CHECKING:
     import asyncio
@@ -82,7 +83,7 @@ class PreparedTool:
         Raises:
             ConfigurationError: the provider is not known.
         """
-        return render(declared_name(self.name), self.description, self.schema, provider)
+        return render(offered_name(self.name), self.description, self.schema, provider)
 
     @property
     def problems(self) -> tuple[str, ...]:

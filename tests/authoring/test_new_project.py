@@ -13,7 +13,7 @@ from wasmrt.authoring import create_project, load_template, open_project, templa
 from wasmrt.capabilities.file import parse
 from wasmrt.cli import cli
 from wasmrt.errors import ConfigurationError, InvalidNameError
-from wasmrt.install import read_name
+from wasmrt.names import check_installed_name
 
 LANGUAGES = template_names()
 
@@ -67,7 +67,7 @@ def test_every_name_that_a_project_can_have_can_be_installed(name: str) -> None:
             assert list(Path(folder).iterdir()) == []
             return
         assert [path.name for path in Path(folder).iterdir()] == [name]
-        assert read_name(open_project(project.folder).name) == name
+        assert check_installed_name(open_project(project.folder).name) == name
 
 
 @pytest.mark.parametrize("kind", ["folder", "file", "dangling link"])

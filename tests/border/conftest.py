@@ -1,64 +1,33 @@
-"""Guests that hand an import's answer out, and a runtime around them, for the decisions at the border."""
+"""A runtime around one guest, and a server on loopback, for the decisions at the border."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import ssl
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-import wasmtime
+import trustme
 
-from wasmrt import Capabilities, PreparedTool, WasmRuntimeConfig, WasmToolRuntime
+from wasmrt import (
+    Capabilities,
+    CredentialMapping,
+    EndpointPattern,
+    HttpCapability,
+    PreparedTool,
+    ResourceLimits,
+    WasmRuntimeConfig,
+    WasmToolRuntime,
+)
+from wasmrt.call import Backends, Call
+from wasmrt.egress import NetworkConfig
+from wasmrt.leaks import LeakDetector
+from wasmrt.testing import FakeResolver, ReceivedRequest, ScriptedServer, ServerConnection
 
-LIBC = """
-  (core module $libc (memory (export "memory") 2)
-    (global $top (mut i32) (i32.const 4096))
-    (func (export "realloc") (param $from i32) (param $old i32) (param $align i32) (param $size i32) (result i32)
-      (local $at i32)
-      (local.set $at (i32.and (i32.add (global.get $top) (i32.const 7)) (i32.const -8)))
-      (global.set $top (i32.add (local.get $at) (local.get $size)))
-      (local.get $at)))
-  (core instance $libc (instantiate $libc))
-  (alias core export $libc "memory" (core memory $memory))
-  (alias core export $libc "realloc" (core func $realloc))
-"""
-
-
-def secret_asker(interface: str, function: str) -> bytes:
-    """A component whose `ask` returns what the import answered about a secret's name."""
-    return bytes(
-        wasmtime.wat2wasm(f"""(component
-  (import "{interface}" (instance $host (export "{function}" (func (param "name" string) (result bool)))))
-  {LIBC}
-  (core func $exists (canon lower (func $host "{function}") (memory $memory) (realloc $realloc)))
-  (core module $main
-    (import "host" "exists" (func $exists (param i32 i32) (result i32)))
-    (func (export "ask") (param i32 i32) (result i32) (call $exists (local.get 0) (local.get 1))))
-  (core instance $main (instantiate $main (with "host" (instance (export "exists" (func $exists))))))
-  (func (export "ask") (param "name" string) (result bool)
-    (canon lift (core func $main "ask") (memory $memory) (realloc $realloc))))""")
-    )
-
-
-def reporter(after: str = "(i32.const 1)") -> bytes:
-    """A component whose `work` reports progress, so that a function of the caller runs, and then does `after`."""
-    return bytes(
-        wasmtime.wat2wasm(f"""(component
-  (import "wasmrt:tool/progress@0.1.0" (instance $progress (export "report"
-    (func (param "done" u64) (param "total" (option u64)) (param "message" (option string))))))
-  {LIBC}
-  (core func $report (canon lower (func $progress "report") (memory $memory) (realloc $realloc)))
-  (core module $main
-    (import "host" "report" (func $report (param i64 i32 i64 i32 i32 i32)))
-    (func (export "work") (result i32)
-      (call $report (i64.const 1) (i32.const 0) (i64.const 0) (i32.const 0) (i32.const 0) (i32.const 0))
-      {after}))
-  (core instance $main (instantiate $main (with "host" (instance (export "report" (func $report))))))
-  (func (export "work") (result bool) (canon lift (core func $main "work"))))""")
-    )
-
+HOST = "api.example.com"
 
 Start = Callable[..., WasmToolRuntime]
 
@@ -81,3 +50,67 @@ def only_tool(
     """The one tool of a component."""
     prepared = runtime.prepare("tool", component, grant, **more)
     return prepared.tool(prepared.tools[0].name)
+
+
+def a_call(
+    grant: Capabilities | None = None,
+    *,
+    user: str = "ann",
+    parent: Call | None = None,
+    backends: Mapping[str, Any] | None = None,
+    timeout_seconds: float = 60.0,
+) -> Call:
+    """The host's side of a call that no guest belongs to."""
+    return Call(
+        call_id="1",
+        tool="tool",
+        user=user,
+        limits=ResourceLimits(timeout_seconds=timeout_seconds),
+        grant=grant or Capabilities.none(),
+        backends=Backends(LeakDetector(), **(backends or {})),
+        parent=parent,
+    )
+
+
+Script = Callable[[ReceivedRequest, ServerConnection], bytes | None]
+
+
+@dataclass
+class Site:
+    """A server that is `HOST` to whoever uses `network`."""
+
+    server: ScriptedServer
+    network: NetworkConfig
+
+    def url(self, path: str = "/") -> str:
+        """Where one of its pages is."""
+        return f"https://{HOST}:{self.server.port}{path}"
+
+    def grant(self, *credentials: CredentialMapping, **http: Any) -> Capabilities:
+        """The grant to ask it anything."""
+        allowed = (EndpointPattern(HOST, ports=(self.server.port,)),)
+        return Capabilities.none().with_http(HttpCapability(allowlist=allowed, credentials=credentials, **http))
+
+
+@pytest.fixture(scope="session")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture
+def site(authority: trustme.CA, tmp_path: Path) -> Iterator[Callable[[Script], Site]]:
+    """Makes a server that answers as a script says."""
+    ca_file = tmp_path / "ca.pem"
+    authority.cert_pem.write_to_path(str(ca_file))
+    with ExitStack() as stack:
+
+        def make(script: Script) -> Site:
+            tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            authority.issue_cert(HOST).configure_cert(tls)
+            server = stack.enter_context(ScriptedServer(script, tls=tls))
+            resolver = FakeResolver({HOST: ["127.0.0.1"]})
+            return Site(
+                server, NetworkConfig(unsafe_allowed_networks=("127.0.0.0/8",), resolver=resolver, ca_file=ca_file)
+            )
+
+        yield make

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.border.conftest import Start, only_tool, reporter, secret_asker
+from tests.border.conftest import Start, only_tool
+from tests.border.relays import reporter, secret_asker
 from wasmrt import Capabilities, ToolError, ToolErrorKind
+from wasmrt.errors import CapabilityDeniedError, ConfigurationError, LeakError, SecretNotFoundError, WasmrtError
 from wasmrt.testing import MemorySecrets
 
 TEXT = "a text of the host, with /home/ann/keys in it"
@@ -29,7 +31,9 @@ class _BrokenStore(MemorySecrets):
 def _break_store(start: Start, audit: Callable[[dict[str, Any]], None]) -> None:
     grant = Capabilities.none().with_secrets(["*"])
     runtime = start(secrets=_BrokenStore(), audit=audit)
-    only_tool(runtime, secret_asker("wasmrt:tool/secrets@0.1.0", "exists"), grant).execute({"name": "token"})
+    only_tool(runtime, secret_asker("wasmrt:tool/secrets@0.1.0", "exists").component(), grant).execute(
+        {"name": "token"}
+    )
 
 
 def _break_progress(start: Start, audit: Callable[[dict[str, Any]], None]) -> None:
@@ -55,6 +59,28 @@ def test_an_unexpected_exception_of_the_host_is_a_typed_error_without_its_text(
     assert [record["outcome"] for record in records] == ["internal"]
     # Whoever repairs the host finds the exception in the traceback.
     assert TEXT in "".join(traceback.format_exception(error))
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind"),
+    [
+        (CapabilityDeniedError("no", hint="ask"), ToolErrorKind.NOT_AUTHORIZED),
+        (SecretNotFoundError("no", hint="ask"), ToolErrorKind.NOT_AUTHORIZED),
+        (LeakError("no", hint="ask"), ToolErrorKind.SANDBOX),
+        (ConfigurationError("no", hint="ask"), ToolErrorKind.EXECUTION_FAILED),
+    ],
+)
+def test_an_error_of_ours_keeps_its_words_and_becomes_an_error_of_the_tool(
+    start: Start, raised: WasmrtError, kind: ToolErrorKind
+) -> None:
+    def report(done: int, total: int | None, message: str | None) -> None:
+        raise raised
+
+    with pytest.raises(ToolError) as caught:
+        only_tool(start(), reporter()).execute({}, on_progress=report)
+    error = caught.value
+    assert (error.code, error.message, error.hint, error.kind) == (raised.code, "no", "ask", kind)
+    assert error.__cause__ is raised
 
 
 def test_the_guest_stops_where_the_host_broke(start: Start) -> None:

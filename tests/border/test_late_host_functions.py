@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from tests.border.conftest import Start, only_tool, reporter
+from tests.border.conftest import Start, only_tool
+from tests.border.relays import reporter
 from wasmrt import ResourceLimits
 from wasmrt.errors import DeadlineExceededError
 

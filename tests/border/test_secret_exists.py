@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.border.conftest import Start, only_tool, secret_asker
+from tests.border.conftest import Start, only_tool
+from tests.border.relays import secret_asker
 from wasmrt import Capabilities, Reason
 from wasmrt.secrets import Secret
 from wasmrt.testing import MemorySecrets
@@ -75,7 +76,7 @@ def test_the_answer_is_true_only_for_a_granted_name_that_its_user_has_set(
     refused: Reason | None,
 ) -> None:
     grant = Capabilities.none() if granted is None else Capabilities.none().with_secrets(granted)
-    ask = only_tool(start(secrets=store), secret_asker(interface, function), grant)
+    ask = only_tool(start(secrets=store), secret_asker(interface, function).component(), grant)
     output = ask.execute({"name": name}, user="ann")
     assert output.result is answer
     assert [decision.reason for decision in output.decisions] == ([] if refused is None else [refused])
@@ -83,11 +84,13 @@ def test_the_answer_is_true_only_for_a_granted_name_that_its_user_has_set(
 
 @pytest.mark.parametrize(("interface", "function"), IMPORTS, ids=IDS)
 def test_a_runtime_without_secrets_has_none(start: Start, interface: str, function: str) -> None:
-    ask = only_tool(start(), secret_asker(interface, function), Capabilities.none().with_secrets(["*"]))
+    ask = only_tool(start(), secret_asker(interface, function).component(), Capabilities.none().with_secrets(["*"]))
     assert ask.execute({"name": "mail_token"}).result is False
 
 
 def test_a_name_that_no_secret_can_have_does_not_exist(start: Start, store: MemorySecrets) -> None:
-    ask = only_tool(start(secrets=store), secret_asker(*IMPORTS[0]), Capabilities.none().with_secrets(["*"]))
+    ask = only_tool(
+        start(secrets=store), secret_asker(*IMPORTS[0]).component(), Capabilities.none().with_secrets(["*"])
+    )
     for name in ("", "mail token", "../mail_token", "mail_token\0", "x" * 10_000):
         assert ask.execute({"name": name}, user="ann").result is False

@@ -274,7 +274,7 @@ def test_a_review_points_at_what_deserves_a_second_look():
         "host_patterns": ["*.b.org"], "path_patterns": ["/"]}}},
         "workspace": {"allowed_prefixes": []}, "secrets": {"allowed": ["*"]}, "config": {}}"""
     )
-    assert {remark.path for remark in review(file)} == {
+    assert {warning.path for warning in review(file)} == {
         "http.allowlist[0].host",
         "http.allowlist[0]",
         "http.allowlist[1].scheme",
@@ -310,9 +310,9 @@ def test_a_review_tells_of_a_host_that_no_request_can_reach(host):
     ],
 )
 def test_a_review_tells_of_an_entry_that_may_change_things_at_every_path(entry, told):
-    remarks = review(parse(f'{{"http": {{"allowlist": [{{"host": "8.8.8.8", {entry}}}]}}}}'))
-    assert [warning.path for warning in remarks] == ([] if told is None else ["http.allowlist[0]"])
-    assert told is None or remarks[0].message.startswith(told)
+    warnings = review(parse(f'{{"http": {{"allowlist": [{{"host": "8.8.8.8", {entry}}}]}}}}'))
+    assert [warning.path for warning in warnings] == ([] if told is None else ["http.allowlist[0]"])
+    assert told is None or warnings[0].message.startswith(told)
 
 
 @pytest.mark.parametrize(
@@ -326,8 +326,8 @@ def test_a_review_tells_of_an_entry_that_may_change_things_at_every_path(entry, 
     ],
 )
 def test_a_review_compares_imports_and_powers_both_ways(text, imports, path, told):
-    remarks = {warning.path: warning.message for warning in review(parse(text), imports)}
-    assert told in remarks[path]
+    warnings = {warning.path: warning.message for warning in review(parse(text), imports)}
+    assert told in warnings[path]
 
 
 def test_a_diff_tells_what_got_wider_and_what_narrower():

@@ -224,8 +224,8 @@ def test_init_drafts_a_file_that_names_every_need_and_allows_nothing(caps):
 
 
 def test_check_compares_a_file_with_a_component(caps):
-    remarks = json.loads(caps("check", "a.json", "./asker.wasm", "--json").stdout)["remarks"]
-    assert {"secrets", "tool_invoke"} <= {remark["path"] for remark in remarks}
+    warnings = json.loads(caps("check", "a.json", "./asker.wasm", "--json").stdout)["warnings"]
+    assert {"secrets", "tool_invoke"} <= {warning["path"] for warning in warnings}
     assert "every file of the workspace" in caps("check", "a.json").stdout
 
 

@@ -7,18 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from wasmrt.errors import (
     GrantRequiredError,
     InstallError,
     IntegrityError,
-    InvalidNameError,
     NotInstalledError,
     WasmrtError,
 )
-from wasmrt.install import Catalog, Draft, read_name
+from wasmrt.install import Catalog, Draft
 from wasmrt.limits import MAX_TOOL_VERSIONS
 
 Make = Callable[..., Draft]
@@ -160,27 +157,6 @@ def test_a_damaged_index_is_a_sentence_and_not_a_traceback(catalog: Catalog, dra
     with pytest.raises(InstallError, match="damaged") as caught:
         catalog.tools()
     assert caught.value.code == "catalog"
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["", ".", "..", "../up", "a/b", "a\\b", "a.b", "Echo", "-rf", "_x", "a b", "a\n", "a\x00", "é", "ａ", "a" * 65],
-)
-def test_a_name_that_could_be_a_path_an_option_or_a_lookalike_is_refused(name: str) -> None:
-    with pytest.raises(InvalidNameError) as caught:
-        read_name(name)
-    assert "lower-case letters" in (caught.value.hint or "")
-    assert caught.value.message.isprintable()
-
-
-@given(st.text(max_size=80))
-def test_a_name_is_either_refused_or_safe_as_a_file_name(text: str) -> None:
-    try:
-        name = read_name(text)
-    except InvalidNameError:
-        return
-    assert name == text == Path(name).name
-    assert name.isascii() and name == name.lower() and len(name) <= 64
 
 
 def test_every_error_of_a_catalog_that_cannot_be_written_is_ours(draft: Make, tmp_path: Path) -> None:

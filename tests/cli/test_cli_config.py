@@ -257,9 +257,9 @@ def test_explain_decides_as_run_would_and_says_where_the_operator_made_the_diffe
     told = wasmrt(*asked)
     assert told.stdout.startswith("allowed")
     assert told.stderr == f"without unsafe_allowed_networks in {path} it would be denied\n"
-    assert str(path) in json.loads(wasmrt(*asked, "--json").stdout)["remark"]
+    assert str(path) in json.loads(wasmrt(*asked, "--json").stdout)["note"]
     public = wasmrt(*asked[:-1], "93.184.216.34", "--json")
-    assert json.loads(public.stdout)["remark"] is None
+    assert json.loads(public.stdout)["note"] is None
     assert "unsafe" not in wasmrt(*asked[:-1], "10.9.9.9", code=3).stderr.partition("hint: ")[0]
 
 

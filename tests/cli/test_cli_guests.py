@@ -136,12 +136,12 @@ def test_inspect_names_what_a_tool_will_be_refused(wasmrt: Run, guest: Callable[
     path = guest(body, sidecar=asks)
     report = json.loads(wasmrt("inspect", path, "--json").stdout)
     assert "http-request" in report["imports"]["near:agent/host@0.3.0"]
-    assert "http" in {r["power"] for r in report["refused"]}
+    assert "http" in {r["capability"] for r in report["refused"]}
     assert "will be refused" in wasmrt("inspect", path).stdout
     wasmrt("install", path, "--yes")
     refused = json.loads(wasmrt("inspect", "guest", "--json").stdout)["refused"]
-    assert "http" not in {r["power"] for r in refused}
-    assert {r["power"]: r["import"] for r in refused}["secrets"] == "near:agent/host@0.3.0#secret-exists"
+    assert "http" not in {r["capability"] for r in refused}
+    assert {r["capability"]: r["import"] for r in refused}["secrets"] == "near:agent/host@0.3.0#secret-exists"
     stored = json.loads(wasmrt("install", path, "--yes", "--json").stdout)
     assert "near:agent/host@0.3.0#http-request" in stored["imports"]
 

@@ -235,7 +235,7 @@ def test_a_finding_that_blocks_refuses_the_whole(world: MakeWorld) -> None:
     token = "ghp_" + "wWPw5k4aXcaT4fNP0UcnZwJUVFk6LO0pINUx"
     w = world(lambda r, c: http_response(token.encode()))
     call = w.call()
-    call.scanner = LeakDetector(overrides={"github-pat": Action.BLOCK}).primed({})
+    call.scanner = LeakDetector(overrides={"github-pat": Action.BLOCK}).scanner()
     with pytest.raises(HttpFailure) as caught:
         w.get(call=call)
     assert caught.value.code == "response-leak" and token not in str(caught.value)
@@ -245,7 +245,7 @@ def test_a_finding_that_blocks_ends_the_reading(world: MakeWorld) -> None:
     token = "ghp_" + "wWPw5k4aXcaT4fNP0UcnZwJUVFk6LO0pINUx"
     w = world(lambda r, c: http_response(f"one\n{token}\ntwo\n".encode()))
     call = w.call()
-    call.scanner = LeakDetector(overrides={"github-pat": Action.BLOCK}).primed({})
+    call.scanner = LeakDetector(overrides={"github-pat": Action.BLOCK}).scanner()
     with opened(w, call) as response, pytest.raises(HttpFailure) as caught:
         while response.read():
             pass

@@ -8,20 +8,23 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from tests.leaks.examples import example_of
 from wasmrt.cli.leaks import leaks
-from wasmrt.leaks import LeakDetector, prove
+from wasmrt.leaks import LeakDetector
 
 RULES = LeakDetector().rules
-TOKEN = prove(next(rule for rule in RULES if rule.id == "github-pat")).strip()
+TOKEN = example_of(next(rule for rule in RULES if rule.id == "github-pat")).strip()
 RUNNER = CliRunner()
 
+OWN_KEY = "own_" + "0a1b2c3d" * 3
 OWN = """
 [[rules]]
 id = "own-key"
 source = "ours"
 token = 'own_[0-9a-f]{24}'
+matching = ["OWN-KEY"]
 not_matching = ["own_12"]
-"""
+""".replace("OWN-KEY", OWN_KEY)
 
 
 def test_a_leak_is_named_by_place_and_rule_and_exits_1() -> None:
@@ -52,9 +55,13 @@ def test_the_rules_are_listed_with_their_sources() -> None:
     assert len(RUNNER.invoke(leaks, ["rules"]).stdout.splitlines()) == len(listed)
 
 
-def test_a_rule_is_proven_by_name() -> None:
-    proof = json.loads(RUNNER.invoke(leaks, ["test", "github-pat", "--json"]).stdout)
-    assert proof["id"] == "github-pat" and proof["example"].startswith("ghp_")
+def test_a_rule_is_checked_by_name(tmp_path: Path) -> None:
+    file = tmp_path / "own.toml"
+    file.write_text(OWN)
+    checked = RUNNER.invoke(leaks, ["test", "own-key", "--rules", str(file), "--json"])
+    described = json.loads(checked.stdout)
+    assert (described["id"], described["matching"], described["not_matching"]) == ("own-key", 1, 1)
+    assert "finds 1 examples, leaves 1 false positives alone" in checked.stderr
     assert RUNNER.invoke(leaks, ["test", "jwt"]).exit_code == 0
 
 
@@ -63,12 +70,12 @@ def test_a_wrong_command_exits_2(arguments: list[str]) -> None:
     assert RUNNER.invoke(leaks, arguments).exit_code == 2
 
 
-def test_own_rules_are_used_once_they_are_proven(tmp_path: Path) -> None:
+def test_own_rules_are_used_once_they_pass_their_checks(tmp_path: Path) -> None:
     file = tmp_path / "own.toml"
     file.write_text(OWN)
-    found = RUNNER.invoke(leaks, ["scan", "-", "--rules", str(file)], input="own_" + "0a1b2c3d" * 3)
+    found = RUNNER.invoke(leaks, ["scan", "-", "--rules", str(file)], input=OWN_KEY)
     assert "own-key" in found.stdout
-    file.write_text(OWN.replace("not_matching", "# not_matching"))
+    file.write_text(OWN.replace("\nnot_matching", "\n# not_matching"))
     refused = RUNNER.invoke(leaks, ["scan", "-", "--rules", str(file)], input="x")
     assert refused.exit_code == 2 and "hint: add not_matching" in refused.stderr
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wasmrt.component import ComponentType, FuncType, InterfaceType, Primitive, ResourceRef
-from wasmrt.schema import declared_name, exported_functions
+from wasmrt.schema import exported_functions
 
 is_tool_name = re.compile(r"[a-zA-Z0-9_-]{1,64}").fullmatch
 PLAIN = FuncType((("a", Primitive("u8")),), Primitive("string"))
@@ -83,18 +83,6 @@ def test_every_name_fits_every_provider_and_is_there_once(exports, functions):
 def test_many_clashing_names_are_settled_quickly(count):
     exports = [(f"{'n' * (i + 1)}:p/api", "get") for i in range(count)]
     assert len(set(tools(*exports).values())) == count
-
-
-@given(st.text(max_size=150) | st.from_regex(r"[a-z-]{1,64}\.[a-z-]{1,64}", fullmatch=True))
-def test_any_name_is_declared_as_every_provider_takes_it(name):
-    assert is_tool_name(declared_name(name))
-    if is_tool_name(name) and name == name.strip("-"):
-        assert declared_name(name) == name
-
-
-def test_long_names_that_differ_at_their_end_stay_different():
-    names = [f"{'a' * 64}.{'b' * 63}{end}" for end in "xyz"]
-    assert len({declared_name(name) for name in names}) == 3
 
 
 @pytest.mark.parametrize(

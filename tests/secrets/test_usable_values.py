@@ -80,7 +80,7 @@ def test_no_value_is_told_a_place_that_refuses_it(value: str) -> None:
 
 @pytest.mark.parametrize("value", ["x", "12345", "äöüßé"])
 def test_a_value_that_is_not_recognised_in_an_answer_is_refused_with_the_rule(value: str) -> None:
-    assert LeakDetector().primed({"it": value}).unwatched == ("it",)
+    assert LeakDetector().scanner({"it": value}).unwatched == ("it",)
     with pytest.raises(SecretError, match="fewer than 6 characters") as caught:
         check_usable("it", Secret(value))
     assert value == "x" or value not in str(caught.value)
@@ -89,7 +89,7 @@ def test_a_value_that_is_not_recognised_in_an_answer_is_refused_with_the_rule(va
 @pytest.mark.parametrize("value", ["123456", "      ", "äöüßéè", "\n\n\n\n\n\n"])
 def test_the_shortest_value_that_may_be_set_is_recognised(value: str) -> None:
     check_usable("it", Secret(value))
-    assert LeakDetector().primed({"it": value}).scan(value)
+    assert LeakDetector().scanner({"it": value}).scan(value)
 
 
 def test_the_character_at_fault_is_placed_and_not_shown() -> None:

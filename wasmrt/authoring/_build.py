@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,13 +35,7 @@ class Built:
     """From the first step to the report, without the time that fetching took."""
 
 
-def build(
-    project: Project,
-    *,
-    confirm: Confirm,
-    progress: Progress = no_progress,
-    runtime: Callable[[], WasmToolRuntime] = WasmToolRuntime,
-) -> Built:
+def build(project: Project, *, confirm: Confirm, progress: Progress = no_progress) -> Built:
     """Build a project with its language's toolchain and leave the component, checked, in its build folder.
 
     Raises:
@@ -58,7 +52,6 @@ def build(
         "wit": "wit",
         "template": str(template.folder),
         "cache": str(toolchain.cache),
-        "packages": "" if toolchain.packages is None else str(toolchain.packages),
     }
     with _own_cache(template, project, toolchain, values, progress):
         _remove_last(template, project, values)
@@ -75,8 +68,8 @@ def build(
     else:
         _replace(beside, sidecar)
     label = "checking the component" if len(data) < MIB else "compiling and checking the component"
-    with progress(label), runtime() as machine:
-        report = check_build(machine, project.name, data, sidecar)
+    with progress(label), WasmToolRuntime() as runtime:
+        report = check_build(runtime, project.name, data, sidecar)
     return Built(project, report, time.monotonic() - started)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import tomllib
 from dataclasses import dataclass
@@ -11,13 +10,11 @@ from tempfile import mkdtemp
 
 from wasmrt.authoring._placeholders import fill, names_of
 from wasmrt.authoring._template import Template, load_template, template_names, world_text
-from wasmrt.errors import ConfigurationError, InvalidNameError
+from wasmrt.errors import ConfigurationError
 from wasmrt.limits import MAX_TEMPLATE_FILE_BYTES, MAX_TEMPLATE_FILES
+from wasmrt.names import check_project_name
 
 PROJECT_FILE = "wasmrt.toml"
-_NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
-_MAX_NAME = 40
-_RULE = f"use up to {_MAX_NAME} of a-z and 0-9 with single - between, starting with a letter, such as word-count"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +51,7 @@ def create_project(name: str, language: str, parent: Path) -> Project:
         InvalidNameError: it cannot name a tool and its folder.
         ConfigurationError: there is no such language, the folder exists, or `parent` cannot be written.
     """
-    _check_name(name)
+    check_project_name(name)
     template = load_template(language)
     folder = parent / name
     if folder.exists() or folder.is_symlink():
@@ -99,15 +96,8 @@ def open_project(folder: Path) -> Project:
         raise ConfigurationError(
             f"{PROJECT_FILE} names no language that can be built", hint=f"there are: {', '.join(template_names())}"
         )
-    _check_name(table["name"])
+    check_project_name(table["name"])
     return Project(folder.absolute(), table["name"], table["language"])
-
-
-def _check_name(name: str) -> None:
-    if any(mark in name for mark in "/\\"):
-        raise InvalidNameError(f"{name!r:.60} holds a separator", hint=f"change the folder first; {_RULE}")
-    if len(name) > _MAX_NAME or not _NAME.fullmatch(name):
-        raise InvalidNameError(f"{name!r:.60} cannot name a tool", hint=_RULE)
 
 
 def _write(template: Template, name: str, folder: Path) -> None:

@@ -9,17 +9,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
+from wasmrt.authoring._cases import RecordedExchange
 from wasmrt.component.worlds import FailureKind
 from wasmrt.egress import ExchangeBudget, HttpFailure, WholeBody, WireRequest, WireResponse
 from wasmrt.errors import SecretNotFoundError
 from wasmrt.secrets import Entry, EntryStore, Secret
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from wasmrt.authoring._cases import RecordedExchange
 
 _PUBLIC_ADDRESS = "93.184.215.14"
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from wasmrt.capabilities import Capabilities, capabilities_of
+from wasmrt.capabilities import CAPABILITY_SECTIONS, Capabilities, capabilities_of
 from wasmrt.capabilities.file import parse
 from wasmrt.capabilities.sentences import explain, review
-from wasmrt.component import worlds
+from wasmrt.component import functions_by_interface, qualified_names, worlds
 from wasmrt.install import WasmValidator
 from wasmrt.runtime import WasmToolRuntime
 from wasmrt.schema import exported_functions, unsupported
 from wasmrt.tool import PreparedTool
-
-_SECTIONS = {"http": "http", "workspace": "workspace_read", "secrets": "secrets", "tool_invoke": "tool_invoke"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +69,8 @@ def check_build(runtime: WasmToolRuntime, name: str, data: bytes, sidecar: bytes
 def _functions(tool: PreparedTool, *, of: str) -> tuple[str, ...]:
     kind = tool.type
     interfaces, loose = (kind.imports, kind.import_functions) if of == "imports" else (kind.exports, kind.functions)
-    names = [f"{interface.name}#{name}" for interface in interfaces for name, _ in interface.functions]
-    return (*names, *(name for name, _ in loose))
+    found = functions_by_interface(interfaces, loose)
+    return tuple(qualified_names({name: functions for name, functions in found.items() if functions}))
 
 
 def _uncallable(tool: PreparedTool) -> list[str]:
@@ -88,10 +86,9 @@ def _uncallable(tool: PreparedTool) -> list[str]:
 def _denied(imports: tuple[str, ...], request: Capabilities) -> tuple[str, ...]:
     denied = []
     for capability, name in capabilities_of(imports).items():
-        section = _SECTIONS.get(capability)
-        if section is None:
+        if capability not in CAPABILITY_SECTIONS:
             denied.append(f"{name}: no capability file can allow {capability}")
-        elif getattr(request, section) is None:
+        elif request.section(capability) is None:
             denied.append(f"{name}: the capability file has no section {capability}")
     return tuple(denied)
 
@@ -100,6 +97,6 @@ def _unused(imports: tuple[str, ...], request: Capabilities) -> list[str]:
     needed = capabilities_of(imports)
     return [
         f"{capability}: it is asked for, and the component imports nothing that uses it"
-        for capability, section in _SECTIONS.items()
-        if getattr(request, section) is not None and capability not in needed
+        for capability in CAPABILITY_SECTIONS
+        if request.section(capability) is not None and capability not in needed
     ]

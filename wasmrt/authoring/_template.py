@@ -8,11 +8,11 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from wasmrt.errors import ConfigurationError, InternalError
+from wasmrt.names import did_you_mean
 
 _PACKAGE = Path(__file__).parents[1]
 _REGISTRIES = ("pypi", "npm")
@@ -57,7 +57,6 @@ class Template:
     """Other names of the language."""
     title: str
     edit: str
-    next: str
     needs: tuple[Need, ...]
     packages: tuple[Packages, ...]
     steps: tuple[Step, ...]
@@ -97,8 +96,8 @@ def load_template(language: str) -> Template:
     for name in names:
         if language in (template := _load(name)).aliases:
             return template
-    near = get_close_matches(language, names, n=1)
-    hint = f"did you mean {near[0]}? " if near else ""
+    near = did_you_mean(language, names)
+    hint = f"did you mean {near}? " if near else ""
     raise ConfigurationError(f"there is no template for {language!r:.60}", hint=f"{hint}there are: {', '.join(names)}")
 
 
@@ -121,7 +120,6 @@ def _read(language: str, folder: Path, table: dict[str, Any]) -> Template:
         aliases=_words(table.pop("aliases", ())),
         title=_text(table.pop("title")),
         edit=_text(table.pop("edit")),
-        next=_text(table.pop("next", "")),
         needs=tuple(_need(entry) for entry in table.pop("needs", ())),
         packages=tuple(_packages(entry) for entry in table.pop("packages", ())),
         steps=tuple(_step(entry) for entry in table.pop("step")),

@@ -45,8 +45,6 @@ class Toolchain:
 
     folders: tuple[Path, ...]
     """Private ones, to be searched first."""
-    packages: Path | None
-    """The folder of the npm packages."""
     cache: Path
     """Kept between builds of this language."""
     wasm_tools: WasmTools | None
@@ -73,7 +71,7 @@ def find_toolchain(template: Template, *, confirm: Confirm, progress: Progress =
     root = toolchains_dir()
     cache = root / "cache" / template.language
     cache.mkdir(parents=True, exist_ok=True)
-    machine = Toolchain((), None, cache, None)
+    machine = Toolchain((), cache, None)
     wasm_tools = None
     for need in template.needs:
         if need.command == COMMAND:
@@ -81,14 +79,11 @@ def find_toolchain(template: Template, *, confirm: Confirm, progress: Progress =
         else:
             _meet(need, machine, confirm, progress)
     folders: list[Path] = []
-    packages = None
     for wanted in template.packages:
         if wanted.commands and all(map(machine.find, wanted.commands)):
             continue
-        place = _fetched(wanted, root, confirm, progress)
-        folders.append(_commands_of(wanted, place))
-        packages = place if wanted.registry == "npm" else packages
-    return Toolchain(tuple(folders), packages, cache, wasm_tools)
+        folders.append(_commands_of(wanted, _fetched(wanted, root, confirm, progress)))
+    return Toolchain(tuple(folders), cache, wasm_tools)
 
 
 def missing_needs(template: Template) -> tuple[Need, ...]:

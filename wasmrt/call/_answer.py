@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from wasmrt.call._params import check_depth, check_unicode, decode
 from wasmrt.call._state import Call
-from wasmrt.errors import DeadlineExceededError, GuestOutputError, InvalidParametersError, LeakError
+from wasmrt.errors import DeadlineExceededError, GuestOutputError, LeakError
 from wasmrt.guest.call import cut_log
 from wasmrt.leaks import Action, LeakScanner
+from wasmrt.limits import MAX_JSON_DEPTH, MAX_JSON_PARTS
 from wasmrt.model import LogEntry
+from wasmrt.strict_json import JsonError, check_nesting, check_text, parse_json, utf8_size
 
 
 class Answer(NamedTuple):
@@ -28,14 +29,14 @@ def read_answer(call: Call, text: str) -> Answer:
         GuestOutputError: it is no JSON that anybody could pass on.
     """
     assert call.guest is not None
-    call.guest.charge_text(len(text) if text.isascii() else len(text.encode("utf-8", "replace")))
+    call.guest.charge_text(utf8_size(text))
     try:
-        check_depth(text)
-        value = decode(text)
+        check_nesting(text, max_depth=MAX_JSON_DEPTH, max_parts=MAX_JSON_PARTS)
+        value = parse_json(text)
         if "\\u" in text:
-            check_unicode(value)
+            check_text(value)
         return Answer(value, text)
-    except (ValueError, RecursionError, InvalidParametersError) as error:
+    except JsonError as error:
         raise GuestOutputError(
             "the tool answered with something that is not JSON", hint="have the tool serialize its result"
         ) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from wasmrt.call._state import Call
+from wasmrt.call._state import Call, OpenResponse
 from wasmrt.component import plain
 from wasmrt.component.worlds import FailureKind
 from wasmrt.errors import (
@@ -21,7 +21,6 @@ from wasmrt.limits import DEFAULT_MAX_REQUEST_BYTES, MAX_LOG_ENTRY_BYTES, MAX_PR
 from wasmrt.model import Decision, Reason
 
 if TYPE_CHECKING:
-    from wasmrt.call.http import GuestResponse
     from wasmrt.workspace import WorkspaceEntry, WorkspaceReader
 
 _OF_TOOL_ERROR = {
@@ -41,7 +40,7 @@ class CallServices:
 
     def __init__(self, call: Call) -> None:
         self._call = call
-        self._open: list[GuestResponse] = []
+        self._open: list[OpenResponse] = []
         self._refused: set[tuple[str, str]] = set()
         self._progress_reports = 0
 
@@ -69,7 +68,7 @@ class CallServices:
         self.refuse(refused)
         return _failure(refused)
 
-    def http_open(self, request: GuestRequest) -> GuestResponse:
+    def http_open(self, request: GuestRequest) -> OpenResponse:
         """Send a request through every check and wait for the head of its response.
 
         Raises:

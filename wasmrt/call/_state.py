@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from wasmrt.capabilities import Capabilities
 from wasmrt.guest.call import GuestCall
+from wasmrt.guest.services import GuestRequest, GuestResponse
 from wasmrt.leaks import LeakDetector, LeakScanner
 from wasmrt.lifetime import Lifetime
 from wasmrt.limits import MAX_DECISIONS, MAX_HTTP_REQUESTS, MAX_TOOL_INVOCATIONS, ResourceLimits
 from wasmrt.model import Decision, Usage
+from wasmrt.url import Network
 
 if TYPE_CHECKING:
-    from wasmrt.call.http import GuestHttp
     from wasmrt.egress import SecretsView
     from wasmrt.workspace import WorkspaceReader
 
@@ -30,11 +31,28 @@ class ToolInvoker(Protocol):
     def invoke(self, call: Call, alias: str, params: str) -> str: ...
 
 
+class OpenResponse(GuestResponse, Protocol):
+    """A response that a guest reads, and the host closes when the guest is gone."""
+
+    is_open: bool
+
+
+class HttpAccess(Protocol):
+    """The way to the network for guests; raises `HostFailure`."""
+
+    @property
+    def networks(self) -> tuple[Network, ...]:
+        """Internal networks that the operator exempts."""
+
+    def open(self, call: Call, request: GuestRequest) -> OpenResponse:
+        """Send a request through every check and wait for the head of its response."""
+
+
 class Backends(NamedTuple):
     """A runtime's services for the calls of one tool; None where nothing is configured or granted."""
 
     detector: LeakDetector
-    http: GuestHttp | None = None
+    http: HttpAccess | None = None
     workspace: WorkspaceReader | None = None
     secrets_of: Callable[[str], SecretsView] | None = None
     """From a user to the view of that user's secrets, and of nobody else's."""
@@ -110,7 +128,7 @@ class Call:
         self.tool_invocations = 0
         self._watched: dict[str, str] = {}
         self._scan_until = self.deadline
-        self.scanner: LeakScanner = backends.detector.primed(self._watched, check=self._check_scan)
+        self.scanner: LeakScanner = backends.detector.scanner(self._watched, check=self._check_scan)
         """Knows the rules and every secret that was put to use so far."""
 
     @property
@@ -139,7 +157,7 @@ class Call:
             # A renewed secret keeps the old value watched too, under a name of its own.
             key = name if name not in self._watched else f"{name}#{len(self._watched)}"
             self._watched[key] = value
-            self.scanner = self.backends.detector.primed(self._watched, check=self._check_scan)
+            self.scanner = self.backends.detector.scanner(self._watched, check=self._check_scan)
 
     # -- budgets ---------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ The capability file is in `file`, the sentences for people are in `sentences`.
 
 from __future__ import annotations
 
-from wasmrt.capabilities._capabilities import Capabilities
+from wasmrt.capabilities._capabilities import CAPABILITY_SECTIONS, Capabilities
 from wasmrt.capabilities._imports import capabilities_of
 from wasmrt.capabilities._propose import propose
 from wasmrt.capabilities.decide import (
@@ -36,6 +36,7 @@ from wasmrt.capabilities.model import (
 )
 
 __all__ = [
+    "CAPABILITY_SECTIONS",
     "METHODS",
     "AllowlistValidator",
     "Capabilities",

@@ -22,6 +22,14 @@ from wasmrt.model import Addition, Decision, GrantList
 from wasmrt.url import Network
 
 T = TypeVar("T")
+Capability = HttpCapability | WorkspaceCapability | SecretsCapability | ToolInvokeCapability
+CAPABILITY_SECTIONS = {
+    "http": "http",
+    "workspace": "workspace_read",
+    "secrets": "secrets",
+    "tool_invoke": "tool_invoke",
+}
+"""Sections of a capability file that allow imports, with the field of `Capabilities` that each fills."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +55,11 @@ class Capabilities:
             CapabilityFileError: the file is refused; `problems` lists every mistake with its path.
         """
         return cls(*read_sections(data).asked)
+
+    def section(self, name: str) -> Capability | None:
+        """Return the capability of a section in `CAPABILITY_SECTIONS`; None where the tool does not have it."""
+        found: Capability | None = getattr(self, CAPABILITY_SECTIONS[name])
+        return found
 
     def with_http(self, http: HttpCapability | EndpointPattern | Iterable[EndpointPattern]) -> Capabilities:
         """Allow these requests; a list of entries comes with the default limits."""

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
 
-from wasmrt.cli._output import is_interactive, show, show_columns, show_json
-
-if TYPE_CHECKING:
-    from wasmrt.testing.attacks import Attack, Outcome
-
-_WORDS = {True: "held", False: "BROKE OUT"}
+from wasmrt.cli._output import show, show_columns, show_json, status
+from wasmrt.config import WasmRuntimeConfig
+from wasmrt.runtime import WasmToolRuntime
+from wasmrt.testing.attacks import ATTACKS, Attack, Outcome, run
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,52 +22,31 @@ class Verdict:
     deadline_seconds: float
     held: bool
 
-    def as_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
-
 
 def attack(as_json: bool) -> bool:
-    """Run every attack, show a table of what stopped it, and say whether all held."""
-    verdicts = list(_with_progress())
+    """Run every attack, show a table of what stopped it, and return whether all held."""
+    verdicts = list(_verdicts())
     if as_json:
-        show_json([verdict.as_dict() for verdict in verdicts])
+        show_json([asdict(verdict) for verdict in verdicts])
     else:
-        rows = [
-            (
-                v.attack,
-                v.stopped_by,
-                f"{v.seconds:.3f} s of {v.deadline_seconds:g} s",
-                "held" if v.held else "BROKE OUT",
-            )
-            for v in verdicts
-        ]
-        show_columns(("ATTACK", "STOPPED BY", "TIME", "VERDICT"), rows)
-        held = sum(v.held for v in verdicts)
+        show_columns(("ATTACK", "STOPPED BY", "TIME", "VERDICT"), [_row(verdict) for verdict in verdicts])
+        held = sum(verdict.held for verdict in verdicts)
         show(f"\n{held} of {len(verdicts)} attacks held, and the host still answers")
     return all(verdict.held for verdict in verdicts)
 
 
-def _with_progress() -> Iterator[Verdict]:
-    from wasmrt.testing.attacks import ATTACKS
-
-    if not is_interactive():
-        yield from _verdicts(ATTACKS)
-        return
-    from rich.console import Console
-    from rich.progress import track
-
-    yield from track(_verdicts(ATTACKS), "attacking", total=len(ATTACKS), console=Console(stderr=True), transient=True)
-
-
-def _verdicts(attacks: tuple[Attack, ...]) -> Iterator[Verdict]:
-    from wasmrt import WasmRuntimeConfig, WasmToolRuntime
-    from wasmrt.testing.attacks import run
-
+def _verdicts() -> Iterator[Verdict]:
     # Nothing of an attack is kept: the compile cache is for tools that somebody wants.
     with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False)) as runtime:
-        for one in attacks:
-            yield _verdict(one, run(one, runtime))
+        for number, one in enumerate(ATTACKS, 1):
+            with status(f"attack {number} of {len(ATTACKS)}: {one.name}"):
+                yield _verdict(one, run(one, runtime))
 
 
 def _verdict(one: Attack, outcome: Outcome) -> Verdict:
     return Verdict(one.name, one.about, outcome.stopped_by, outcome.seconds, one.limits.timeout_seconds, outcome.held)
+
+
+def _row(verdict: Verdict) -> tuple[str, str, str, str]:
+    time = f"{verdict.seconds:.3f} s of {verdict.deadline_seconds:g} s"
+    return verdict.attack, verdict.stopped_by, time, "held" if verdict.held else "BROKE OUT"

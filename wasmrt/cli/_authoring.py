@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from wasmrt.cli._output import is_interactive, printable, say, say_lines, size_in_words
+from wasmrt.cli._output import is_interactive, printable, say, say_lines, size_in_words, status
 from wasmrt.errors import BuildError
 from wasmrt.model import Addition
 
@@ -39,7 +39,7 @@ def confirm_with(*, yes: bool, as_json: bool) -> Confirm:
 def report_progress(*, quiet: bool) -> Progress:
     """Return the function that reports progress: a line for each step when it is over, with its time.
 
-    While a step lasts, a terminal shows a spinner; anything else gets one more line once it takes over a second.
+    While a step lasts, a terminal shows it; anything else gets one more line once it takes over a second.
     """
 
     @contextmanager
@@ -48,19 +48,11 @@ def report_progress(*, quiet: bool) -> Progress:
         if quiet:
             yield
             return
-        with _spinning(label) if sys.stderr.isatty() else _announced(label):
+        with status(label) if sys.stderr.isatty() else _announced(label):
             yield
         say(f"{label} ({time.monotonic() - started:.1f} s)")
 
     return report
-
-
-@contextmanager
-def _spinning(label: str) -> Iterator[None]:
-    from rich.console import Console
-
-    with Console(stderr=True).status(printable(label), spinner="dots"):
-        yield
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The question that only a person can answer."""
+"""The question whether a tool gets what it asks for, which only a person answers."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from wasmrt.cli._output import say
 from wasmrt.errors import GrantRequiredError
 
 
-def tell_powers(name: str, powers: Iterable[str]) -> None:
-    """Say what a tool would be allowed to do."""
+def print_request(name: str, sentences: Iterable[str]) -> None:
+    """Print what a tool would be allowed to do."""
     say(f"{name}")
-    for sentence in powers:
+    for sentence in sentences:
         say(f"  {sentence}")
 
 
@@ -27,6 +27,7 @@ class NotGrantedError(GrantRequiredError):
         self.changes = tuple(changes)
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the error as JSON data."""
         return super().as_dict() | {"asks": list(self.asks), "changes": list(self.changes)}
 
 

@@ -1,23 +1,18 @@
-"""Words about keeping secrets: where they are, and what the person who sets one should know."""
+"""Messages about the secrets store: its backend, and warnings for the person who sets a secret."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from wasmrt.cli._output import say
 from wasmrt.errors import SecretError
-
-if TYPE_CHECKING:
-    from wasmrt.secrets import Secret, SecretsStore
+from wasmrt.secrets import FileSecrets, Secret, SecretsStore, backend_of, check_usable
 
 _MAX_NAMED = 8
 
 
 def where(kept: SecretsStore) -> str:
-    """The backend in words."""
-    from wasmrt.secrets import FileSecrets, backend_of
-
+    """Return the backend in words."""
     name = backend_of(kept)
     if name == "environment":
         return f"{name}, the variables WASMRT_SECRET_*"
@@ -28,9 +23,7 @@ def where(kept: SecretsStore) -> str:
 
 
 def note_on_new_file(kept: SecretsStore) -> str | None:
-    """What to know where the next secret makes the encrypted file, with its key beside it; None elsewhere."""
-    from wasmrt.secrets import FileSecrets
-
+    """Return a warning where the next secret makes the encrypted file, with its key beside it; None elsewhere."""
     if not isinstance(kept, FileSecrets) or kept.key_path is None or not kept.is_new:
         return None
     return (
@@ -45,8 +38,6 @@ def check_all(found: Mapping[str, Secret]) -> list[str]:
     Raises:
         SecretError: no place could hold one of them; nothing is to be set then.
     """
-    from wasmrt.secrets import check_usable
-
     sentences, refused = [], {}
     for name, value in found.items():
         try:
@@ -72,6 +63,6 @@ def _listed(names: list[str]) -> str:
 
 
 def warn(sentences: Iterable[str]) -> None:
-    """Tell each on stderr."""
+    """Print each as a warning, on stderr."""
     for sentence in sentences:
         say(f"warning: {sentence}")

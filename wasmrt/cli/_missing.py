@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
+from wasmrt.capabilities import Capabilities
+from wasmrt.capabilities.file import CapabilityFile
 from wasmrt.cli._output import say
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from wasmrt.capabilities import Capabilities
-    from wasmrt.capabilities.file import CapabilityFile
+from wasmrt.errors import ConfigurationError, SecretError
+from wasmrt.places import find_places
+from wasmrt.secrets import DEFAULT_USER, open_store
 
 
 class MissingSecret(NamedTuple):
@@ -32,12 +32,8 @@ def missing_secrets(
     names = dict.fromkeys(_needed(file, file.capabilities if granted is None else granted))
     if not names:
         return []
-    from wasmrt.cli._services import store
-    from wasmrt.errors import ConfigurationError, SecretError
-    from wasmrt.secrets import DEFAULT_USER
-
     try:
-        kept = store()
+        kept = open_store(find_places().data)
     except (ConfigurationError, SecretError) as error:  # what was installed is installed all the same
         problem = f"is set cannot be told: {error.message}"
         return [MissingSecret(name, f"whether the secret {name} {problem}", error.hint) for name in names]
@@ -60,7 +56,7 @@ def _needed(file: CapabilityFile, granted: Capabilities) -> Iterator[str]:
         yield from (mapping.secret_name for mapping in granted.http.credentials if not mapping.optional)
 
 
-def tell_missing(missing: Iterable[MissingSecret]) -> None:
-    """Say each with its step."""
+def print_missing(missing: Iterable[MissingSecret]) -> None:
+    """Print each with its step, on stderr."""
     for secret in missing:
         say(f"warning: {secret.problem}" + (f"; {secret.hint}" if secret.hint else ""))

@@ -1,4 +1,4 @@
-"""Options that several commands have. Apart from what they print, which needs no option parser."""
+"""Options and arguments that several commands have."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+capability_file_argument = click.argument("file", type=click.Path(path_type=Path))
 json_option = click.option("--json", "as_json", is_flag=True, help="Print data as JSON, errors too (on stderr).")
 workspace_option = click.option(
     "--workspace",

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from shutil import get_terminal_size
 from typing import Any, TextIO
 
 from wasmrt.errors import WasmrtError
@@ -106,8 +108,23 @@ def show_section(title: str, lines: Iterable[str]) -> None:
         show(f"{title}:\n" + "\n".join(listed))
 
 
+@contextmanager
+def status(text: str) -> Iterator[None]:
+    """Show a line on stderr while something takes its time and somebody watches, and take it away after."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield
+        return
+    sys.stderr.write(f"{in_one_line(text)} ..."[: get_terminal_size().columns - 1])
+    sys.stderr.flush()
+    try:
+        yield
+    finally:
+        sys.stderr.write("\r\x1b[K")  # to the margin, and erase the line (ECMA-48, 8.3.41)
+        sys.stderr.flush()
+
+
 def is_interactive() -> bool:
-    """Whether a person can be asked."""
+    """Tell whether a person can be asked."""
     return sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty()
 
 

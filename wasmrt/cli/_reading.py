@@ -1,140 +1,128 @@
-"""What the engine and the component say of a component, in the words of the installer and of `inspect`."""
+"""Facts about a prepared component, in the forms that the installer and `inspect` need."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from wasmrt.install import digest_of
+from wasmrt.capabilities import CAPABILITY_SECTIONS, Capabilities, capabilities_of
+from wasmrt.capabilities.sentences import explain
+from wasmrt.component import functions_by_interface, qualified_names
+from wasmrt.install import Reading, digest_of
+from wasmrt.tool import PreparedTool
 
-if TYPE_CHECKING:
-    from wasmrt import PreparedTool
-    from wasmrt.capabilities import Capabilities
-    from wasmrt.install import Reading
-
-_SECTIONS = {
-    "http": ("http", '"http": {"allowlist": [{"host": "...", "methods": ["GET"]}]}'),
-    "workspace": ("workspace_read", '"workspace": {"allowed_prefixes": ["..."]}'),
-    "secrets": ("secrets", '"secrets": {"allowed_names": ["..."]}'),
-    "tool_invoke": ("tool_invoke", '"tool_invoke": {"aliases": {"...": "..."}}'),
+_LINES = {
+    "http": '"http": {"allowlist": [{"host": "...", "methods": ["GET"]}]}',
+    "workspace": '"workspace": {"allowed_prefixes": ["..."]}',
+    "secrets": '"secrets": {"allowed_names": ["..."]}',
+    "tool_invoke": '"tool_invoke": {"aliases": {"...": "..."}}',
 }
-_LIMITS = {"limits": ("limits", "")}
+_LIMITS = "limits"
 
 
 def read_tool(tool: PreparedTool) -> Reading:
-    """Return what an install records of a prepared tool."""
-    from wasmrt.install import Reading
-
+    """Return the facts that an install records of a prepared tool."""
     described = [{"name": spec.name, "schema": spec.schema} for spec in tool.tools]
     return Reading(
         world=tool.world,
         description=" ".join(spec.description for spec in tool.tools if spec.description),
-        imports=tuple(flat(imports_of(tool))),
-        exports=tuple(flat(exports_of(tool))),
+        imports=tuple(qualified_names(imports_of(tool))),
+        exports=tuple(qualified_names(exports_of(tool))),
         schema_digest=digest_of(json.dumps(described, sort_keys=True).encode()),
         problems=tool.problems,
     )
 
 
 def imports_of(tool: PreparedTool) -> dict[str, list[str]]:
-    """Imported functions by interface; those outside any under the empty name."""
-    kind = tool.type
-    return _by_interface(kind.imports, kind.import_functions)
+    """Return the imported functions by interface; those outside any under the empty name."""
+    return functions_by_interface(tool.type.imports, tool.type.import_functions)
 
 
 def exports_of(tool: PreparedTool) -> dict[str, list[str]]:
-    """Exported functions by interface; those outside any under the empty name."""
-    kind = tool.type
-    return _by_interface(kind.exports, kind.functions)
+    """Return the exported functions by interface; those outside any under the empty name."""
+    return functions_by_interface(tool.type.exports, tool.type.functions)
 
 
-def _by_interface(interfaces: Any, functions: Any) -> dict[str, list[str]]:
-    found = {interface.name: [name for name, _ in interface.functions] for interface in interfaces}
-    if functions:
-        found[""] = [name for name, _ in functions]
-    return found
-
-
-def flat(by_interface: dict[str, list[str]]) -> list[str]:
-    """`interface#function` for each, the interface alone where it has no function."""
-    names = []
-    for interface, functions in by_interface.items():
-        names += [f"{interface}#{name}" if interface else name for name in functions] or [interface]
-    return names
-
-
-def capabilities_of(
+def list_capabilities(
     imports: dict[str, list[str]], asked: Capabilities | None, grant: Capabilities
 ) -> list[dict[str, Any]]:
-    """What a tool imports, by the capability that it needs: what its sidecar asks for beside what it was granted.
+    """List a tool's imports by the capability they need, with the request of its sidecar and its grant in sentences.
 
-    Last, under None, comes what every tool may use. `refused` is the line that would allow what is refused every time.
+    Last, under None, come the imports that every tool may use. `refused` is the line that would allow what is refused
+    every time.
     """
-    grouped = _by_power(imports)
-    powers = [power for power in grouped if power]
-    powers += [
-        power
-        for power, (attribute, _) in (_SECTIONS | _LIMITS).items()
-        if power not in grouped and (_sentences(asked, attribute) or _sentences(grant, attribute))
+    grouped = _by_capability(imports)
+    names = [name for name in grouped if name]
+    names += [
+        name
+        for name in (*CAPABILITY_SECTIONS, _LIMITS)
+        if name not in grouped and (_sentences(asked, name) or _sentences(grant, name))
     ]
     listed: list[dict[str, Any]] = []
-    for power in powers:
-        attribute, line = (_SECTIONS | _LIMITS).get(power, ("", ""))
-        allowed = getattr(grant, attribute, None) is not None
+    for name in names:
+        refused = name in grouped and _section(grant, name) is None
         listed.append({
-            "capability": power,
-            "imports": grouped.get(power, {}),
-            "asks": _sentences(asked, attribute),
-            "granted": _sentences(grant, attribute),
-            "refused": None if allowed or power not in grouped else _way_out(line, getattr(asked, attribute, None)),
+            "capability": name,
+            "imports": grouped.get(name, {}),
+            "asks": _sentences(asked, name),
+            "granted": _sentences(grant, name),
+            "refused": _way_out(name, asked) if refused else None,
         })  # fmt: skip
     if None in grouped:
         listed.append({"capability": None, "imports": grouped[None]})
     return listed
 
 
-def _way_out(line: str, asks: object) -> str:
-    if not line:
+def _section(capabilities: Capabilities | None, name: str) -> object:
+    if capabilities is None or name not in CAPABILITY_SECTIONS:
+        return None
+    return capabilities.section(name)
+
+
+def _way_out(name: str, asked: Capabilities | None) -> str:
+    if name not in _LINES:
         return "nothing can allow it"
-    return "wasmrt install asks you to grant it" if asks else f"add {line}"
+    return "wasmrt install asks you to grant it" if _section(asked, name) else f"add {_LINES[name]}"
 
 
-def _by_power(imports: dict[str, list[str]]) -> dict[str | None, dict[str, list[str]]]:
-    from wasmrt.capabilities import capabilities_of
-
-    packages = {name.partition("/")[0]: power for power, name in capabilities_of([*imports, *flat(imports)]).items()}
+def _by_capability(imports: dict[str, list[str]]) -> dict[str | None, dict[str, list[str]]]:
+    needed = capabilities_of([*imports, *qualified_names(imports)])
+    packages = {import_name.partition("/")[0]: name for name, import_name in needed.items()}
     grouped: dict[str | None, dict[str, list[str]]] = {}
     for interface, functions in imports.items():
-        # WASI keeps one power a package: its types belong to the interface that opens it.
+        # WASI keeps one capability a package: its types belong to the interface that opens it.
         package = interface.partition("/")[0]
         otherwise = packages.get(package) if package.startswith("wasi:") else None
         for function in functions or [""]:
-            name = f"{interface}#{function}" if interface and function else interface or function
-            power = next(iter(capabilities_of([name])), otherwise)
-            grouped.setdefault(power, {}).setdefault(interface, []).extend([function] if function else [])
+            import_name = f"{interface}#{function}" if interface and function else interface or function
+            name = next(iter(capabilities_of([import_name])), otherwise)
+            grouped.setdefault(name, {}).setdefault(interface, []).extend([function] if function else [])
     return grouped
 
 
-def _sentences(capabilities: Capabilities | None, attribute: str) -> list[str]:
-    from wasmrt.capabilities import Capabilities
-    from wasmrt.capabilities.sentences import explain
-
-    section = getattr(capabilities, attribute, None) if attribute else None
-    return [] if section is None else list(explain(Capabilities(**{attribute: section}))[:-1])
+def _sentences(capabilities: Capabilities | None, name: str) -> list[str]:
+    if capabilities is None:
+        return []
+    if name == _LIMITS:
+        alone = Capabilities(limits=capabilities.limits)
+    elif _section(capabilities, name) is None:
+        return []
+    else:
+        part: dict[str, Any] = {CAPABILITY_SECTIONS[name]: capabilities.section(name)}
+        alone = Capabilities(**part)
+    return list(explain(alone)[:-1])
 
 
 def refusals(listed: list[dict[str, Any]]) -> list[dict[str, str]]:
-    """What the tool imports and will be refused every time, each with the line that would allow it."""
+    """List the imports that will be refused every time, each with the line that would allow it."""
     return [
-        {"power": entry["capability"], "import": _opener(entry), "hint": entry["refused"]}
+        {"capability": entry["capability"], "import": _opener(entry), "hint": entry["refused"]}
         for entry in listed
         if entry.get("refused")
     ]
 
 
 def _opener(entry: dict[str, Any]) -> str:
-    """The import that needs the power."""
-    from wasmrt.capabilities import capabilities_of
-
+    """Return the import that needs the capability."""
     imports = entry["imports"]
-    return next(iter(capabilities_of([*imports, *flat(imports)]).values()))
+    return next(iter(capabilities_of([*imports, *qualified_names(imports)]).values()))

@@ -1,41 +1,69 @@
-"""The command `wasmrt`: finds a command's file by its name, and turns whatever goes wrong into words and a code."""
+"""The command `wasmrt`: loads a command's file by its name, and turns every error into a message and an exit code."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import click
 
-from wasmrt.cli._errors import BAD_INPUT, ended_by, interrupted, usage
+from wasmrt.cli._errors import BAD_INPUT, FAILED, ended_by, interrupted, usage
 from wasmrt.cli._output import say_lines
+from wasmrt.names import did_you_mean
 
-_HERE = Path(__file__).parent
+# The help page shows these without loading a command; a test compares them with the commands' own help.
+COMMANDS = {
+    "auth": "Log in for a tool whose capability file has an `auth.oauth` section, and keep what it needs.",
+    "build": "Build the tool in DIR with its language's own toolchain.",
+    "caps": "Write, check and explain capability files: what a tool asks for.",
+    "dev": "Build and test the tool in DIR, and again whenever a file changes.",
+    "doctor": "Check versions, engine, folders, configuration, cache, installed components, secrets and clock.",
+    "grant": "Grant a waiting update what it asks for, and start using it.",
+    "inspect": "Show what a tool is, does, imports and may do, and what it would be refused.",
+    "install": "Install a tool from a component file.",
+    "leaks": "Find secrets before they leave.",
+    "list": "Show the installed tools, one line each.",
+    "new": "Start a tool of your own in the new folder NAME.",
+    "remove": "Remove a tool with all its versions and grants.",
+    "rollback": "Run an older version of a tool again.",
+    "run": "Run a tool once.",
+    "secret": "Keep the credentials that tools use and never see.",
+    "test": "Run the test cases of the tool in DIR, as last built, in the real sandbox.",
+    "verify": "Check stored components against their digests.",
+}
 
 
 class Root(click.Group):
     """Commands are the files beside this one; `wasmrt run` imports `run.py` and no other."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(path.stem for path in _HERE.glob("[a-z]*.py"))
+        """Return the names of the commands."""
+        return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if not cmd_name.isidentifier() or cmd_name.startswith("_") or not (_HERE / f"{cmd_name}.py").is_file():
+        """Load a command; None where there is none of that name."""
+        if cmd_name not in COMMANDS:
             return None
         command: click.Command = getattr(import_module(f"wasmrt.cli.{cmd_name}"), cmd_name)
         return command
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands without loading them."""
+        width = formatter.width - 6 - max(map(len, COMMANDS))
+        rows = [(name, _shortened(text, width)) for name, text in sorted(COMMANDS.items())]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            from difflib import get_close_matches  # only on the way to an error
-
-            near = get_close_matches(args[0], self.list_commands(ctx), n=1)
-            did_you = f" Did you mean {near[0]}?" if near else ""
+        """Find the command that the arguments begin with; an unknown one is an error that names the nearest."""
+        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+            near = did_you_mean(args[0], COMMANDS)
+            did_you = f" Did you mean {near}?" if near else ""
             ctx.fail(f"there is no command {args[0]!r}.{did_you}")
         return super().resolve_command(ctx, args)
 
@@ -47,11 +75,12 @@ class Root(click.Group):
         standalone_mode: bool = True,
         **extra: Any,
     ) -> Any:
+        """Run a command line and exit with its code."""
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         arguments = list(sys.argv[1:] if args is None else args)
-        plain = arguments[: arguments.index("--")] if "--" in arguments else arguments
-        as_json = "--json" in plain
+        options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+        as_json = "--json" in options
         try:
             code = super().main(arguments, prog_name, complete_var, standalone_mode=False, **extra)
         except click.exceptions.NoArgsIsHelpError as error:
@@ -66,9 +95,13 @@ class Root(click.Group):
         sys.exit(code if isinstance(code, int) else 0)
 
 
+def _shortened(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 3].rpartition(" ")[0] + "..."
+
+
 def _version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
-        from importlib.metadata import version
+        from importlib.metadata import version  # loads half the standard library, for this option alone
 
         click.echo(f"wasmrt {version('wasmrt')}")
         ctx.exit()
@@ -97,3 +130,33 @@ def cli() -> None:
       4  an error of wasmrt itself
       130  interrupted
     """
+
+
+def main() -> None:
+    """Run the console script."""
+    _occupy_standard_descriptors()
+    try:
+        cli(prog_name="wasmrt")
+    except SystemExit as end:
+        sys.exit(_flushed(end.code))
+
+
+def _flushed(code: str | int | None) -> str | int | None:
+    """Write out what is buffered, so that the interpreter finds nothing left that it would complain about."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:  # None where it was closed before the start
+                stream.flush()
+        except OSError:  # the reader went away, as `head` does
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            code = code or FAILED
+    return code
+
+
+def _occupy_standard_descriptors() -> None:
+    """SECURITY: where one was closed, the next file that is opened would take its place, and words go into it."""
+    while (handle := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(handle, True)
+    os.close(handle)
+    if sys.stdin is None:
+        sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - for as long as the process lives

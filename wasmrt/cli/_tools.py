@@ -1,18 +1,22 @@
-"""Finds a tool by name or path, with the power it has, and gets it ready. For every command that runs one."""
+"""Finds a tool by name or path with its grant, and prepares it. For every command that runs one."""
 
 from __future__ import annotations
 
 import os
-import re
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from wasmrt.capabilities import Capabilities
+from wasmrt.cli._output import size_in_words, status
+from wasmrt.config import WasmRuntimeConfig
 from wasmrt.errors import ConfigurationError, NotInstalledError
 from wasmrt.limits import COMPONENT_MAX_BYTES, MAX_INVOKE_DEPTH, MIB
+from wasmrt.names import did_you_mean, installed_name
+from wasmrt.places import find_places
+from wasmrt.runtime import WasmToolRuntime
+from wasmrt.tool import PreparedTool
 
 if TYPE_CHECKING:
-    from wasmrt import Capabilities, PreparedTool, WasmToolRuntime
     from wasmrt.install import ToolVersion
 
 BUNDLED = Path(__file__).parent.parent / "_tools"
@@ -21,7 +25,7 @@ _SLOW_BYTES = 1 * MIB
 
 
 class FoundTool(NamedTuple):
-    """A tool's bytes, and the power it was granted."""
+    """A tool's bytes and its grant."""
 
     name: str
     data: bytes
@@ -53,7 +57,7 @@ def find_tool(name_or_path: str, *, capabilities: Path | None = None, number: in
         return found
     if capabilities is not None and found.origin == "bundled":
         raise ConfigurationError(
-            f"{found.name} comes with wasmrt and needs no power", hint="leave --capabilities out: it is for files"
+            f"{found.name} comes with wasmrt and needs no grant", hint="leave --capabilities out: it is for files"
         )
     if capabilities is not None:
         raise ConfigurationError(
@@ -64,14 +68,13 @@ def find_tool(name_or_path: str, *, capabilities: Path | None = None, number: in
 
 
 def _from_file(path: Path, capabilities: Path | None) -> FoundTool:
-    from wasmrt.capabilities import Capabilities
     from wasmrt.capabilities.file import parse
     from wasmrt.install import FileSource, read_capability_file
 
     fetched = FileSource(path).fetch(max_bytes=COMPONENT_MAX_BYTES)
     grant = Capabilities.none() if capabilities is None else parse(read_capability_file(capabilities)).capabilities
     return FoundTool(
-        name=_fitted(fetched.name),
+        name=installed_name(fetched.name),
         data=fetched.data,
         origin="file",
         grant=grant,
@@ -80,24 +83,15 @@ def _from_file(path: Path, capabilities: Path | None) -> FoundTool:
     )
 
 
-def _fitted(text: str) -> str:
-    """A tool's name out of a file's."""
-    return re.sub("[^a-z0-9_-]", "-", text.lower())[:64].strip("-_") or "tool"
-
-
 def _installed(name: str, number: int | None) -> FoundTool | None:
-    from wasmrt.places import find_places
-
     places = find_places()
     if not places.catalog.exists():
         return None
-    from wasmrt.install import Catalog
+    from wasmrt.install import Catalog, granted_to
 
     catalog = Catalog(places.data)
     if not catalog.has(name):
         return None
-    from wasmrt.install import granted_to
-
     version = catalog.get(name, number)
     return FoundTool(
         name=name,
@@ -115,8 +109,6 @@ def find_bundled(name: str) -> FoundTool:
     Raises:
         NotInstalledError: there is none of that name.
     """
-    from wasmrt.capabilities import Capabilities
-
     if name not in bundled_names():
         raise NotInstalledError(f"no tool named {name!r} is installed", hint=_what_instead(name))
     data = (BUNDLED / f"{name}.wasm").read_bytes()
@@ -126,23 +118,20 @@ def find_bundled(name: str) -> FoundTool:
 def _what_instead(name: str) -> str:
     if os.path.isfile(name):  # noqa: PTH113 - no error for what can name no file
         return f"for the file write ./{name}"
-    from difflib import get_close_matches  # only on the way to an error
-
     from wasmrt.install import Catalog
-    from wasmrt.places import find_places
 
     known = [*bundled_names(), *(tool.name for tool in Catalog(find_places().data).tools())]
-    near = get_close_matches(name, known, n=1)
-    return f"did you mean {near[0]}?" if near else "wasmrt list shows what is installed"
+    near = did_you_mean(name, known)
+    return f"did you mean {near}?" if near else "wasmrt list shows what is installed"
 
 
 def bundled_names() -> list[str]:
-    """The tools that come with wasmrt."""
+    """Return the names of the tools that come with wasmrt."""
     return sorted(path.stem for path in BUNDLED.glob("*.wasm"))
 
 
 def with_invoked(found: FoundTool) -> tuple[FoundTool, ...]:
-    """A tool and those that it may invoke, each with its own grant, and those that they may invoke.
+    """Return a tool and those that it may invoke, each with its own grant, and those that they may invoke.
 
     One that is not installed is left out: invoking it is refused when it happens.
     """
@@ -168,19 +157,14 @@ def _find_named(name: str) -> FoundTool | None:
 
 
 def open_runtime(*grants: Capabilities, workspace: Path | None = None) -> WasmToolRuntime:
-    """A runtime for one command, with secrets and network only where a grant can use them."""
-    from wasmrt.config import WasmRuntimeConfig
-    from wasmrt.runtime import WasmToolRuntime
-
+    """Open a runtime for one command, with secrets and network only where a grant can use them."""
     secrets = network = rate_limit_storage = None
     if any(grant.secrets is not None or (grant.http is not None and grant.http.credentials) for grant in grants):
-        from wasmrt.places import find_places
         from wasmrt.secrets import open_store
 
         secrets = open_store(find_places().data)
     if any(grant.http is not None or grant.tool_invoke is not None for grant in grants):  # both have rate limits
         from wasmrt.config_file import read_config_file
-        from wasmrt.places import find_places
 
         network, rate_limit_storage = read_config_file(find_places().config)
     return WasmToolRuntime(
@@ -190,12 +174,7 @@ def open_runtime(*grants: Capabilities, workspace: Path | None = None) -> WasmTo
 
 def prepare(runtime: WasmToolRuntime, name: str, data: bytes, grant: Capabilities | None = None) -> PreparedTool:
     """Compile a component, showing that something happens while it is large and somebody watches."""
-    if len(data) < _SLOW_BYTES or not sys.stderr.isatty():
+    if len(data) < _SLOW_BYTES:
         return runtime.prepare(name, data, grant)
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        progress.add_task(f"compiling {name} ({len(data) / MIB:.1f} MiB), once", total=None)
+    with status(f"compiling {name} ({size_in_words(len(data))}), once"):
         return runtime.prepare(name, data, grant)

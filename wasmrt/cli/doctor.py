@@ -36,7 +36,7 @@ class Check:
 @json_option
 @click.pass_context
 def doctor(ctx: click.Context, attacking: bool, as_json: bool) -> None:
-    """Check versions, engine, folders, configuration, cache, the bytes of installed components, secrets and clock.
+    """Check versions, engine, folders, configuration, cache, installed components, secrets and clock.
 
     With --attack, run every bundled hostile tool instead, and show what stopped each. The exit code is 1 when
     something does not work or an attack broke out.
@@ -196,7 +196,7 @@ def _catalog(places: Places) -> tuple[str, str]:
         return "failed", f"not what was installed: {', '.join(broken)}; wasmrt verify tells more, install them again"
     waiting = sum(tool.waiting is not None for tool in tools)
     waits = f"{waiting} of them with an update that waits for a grant" if waiting else "no update waits for a grant"
-    return "ok", f"{len(tools)} installed, {waits}; sound components: {len(findings)} of {len(findings)}"
+    return "ok", f"{len(tools)} installed, {waits}; valid components: {len(findings)} of {len(findings)}"
 
 
 def _needed_secrets(places: Places) -> tuple[str, str]:
@@ -229,7 +229,7 @@ def _secrets(places: Places) -> tuple[str, str]:
 
 def _clock(_: Places) -> tuple[str, str]:
     if time.time() < _THIS_RELEASE:
-        return "failed", "the clock is years behind: certificates and expiry dates cannot be judged"
+        return "failed", "the clock is years behind: certificates and expiry dates cannot be checked"
     step = time.get_clock_info("monotonic").resolution
     return "ok", f"monotonic steps of {step * 1e9:.0f} ns"
 

@@ -6,11 +6,16 @@ from pathlib import Path
 
 import click
 
-from wasmrt.cli._grant import NotGrantedError, ask, tell_powers
-from wasmrt.cli._missing import missing_secrets, tell_missing
+from wasmrt.capabilities import merge
+from wasmrt.capabilities.file import format_file, parse
+from wasmrt.capabilities.sentences import diff, explain
+from wasmrt.cli._grant import NotGrantedError, ask, print_request
+from wasmrt.cli._missing import missing_secrets, print_missing
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import is_interactive, say, show_json
 from wasmrt.errors import NotInstalledError
+from wasmrt.install import Catalog, granted_to, read_capability_file, request_of
+from wasmrt.places import find_places
 
 
 @click.command("grant")
@@ -26,35 +31,29 @@ def grant(name: str, grant: Path | None, yes: bool, as_json: bool) -> None:
       wasmrt grant search
       wasmrt grant search --grant narrower.json --yes
     """
-    from wasmrt.capabilities import merge
-    from wasmrt.capabilities.file import format_file, parse
-    from wasmrt.capabilities.sentences import diff, explain
-    from wasmrt.install import Catalog, granted_to, read_capability_file, request_of
-    from wasmrt.places import find_places
-
     catalog = Catalog(find_places().data)
-    waiting = catalog.waiting(name)
-    if waiting is None:
+    pending = catalog.waiting(name)
+    if pending is None:
         raise NotInstalledError(f"no update of {name} waits for a grant", hint="wasmrt list shows which do")
-    power = request_of(waiting)
+    granted = request_of(pending)
     if grant is not None:
-        power = merge(power, parse(read_capability_file(grant)).capabilities)
-    new = [f"new: {change.sentence}" for change in diff(granted_to(catalog.get(name)), power).widened]
+        granted = merge(granted, parse(read_capability_file(grant)).capabilities)
+    new = [f"new: {change.sentence}" for change in diff(granted_to(catalog.get(name)), granted).widened]
     if not as_json:
-        tell_powers(f"{name} version {waiting.number}", [*explain(power), *new])
+        print_request(f"{name} version {pending.number}", [*explain(granted), *new])
     if not yes:
         if as_json or not is_interactive():
             raise NotGrantedError(
                 f"nobody is here to grant {name} anything",
                 hint="read what it asks for, then pass --yes",
-                asks=explain(power),
+                asks=explain(granted),
                 changes=new,
             )
         ask(name)
-    version = catalog.grant(name, waiting.number, format_file(power))
-    missing = [] if version.sidecar is None else missing_secrets(parse(version.sidecar), granted=power, tool=name)
+    version = catalog.grant(name, pending.number, format_file(granted))
+    missing = [] if version.sidecar is None else missing_secrets(parse(version.sidecar), granted=granted, tool=name)
     if as_json:
         show_json(version.as_dict() | {"missing_secrets": [secret._asdict() for secret in missing]})
         return
     say(f"{name} is version {version.number} now ({version.digest[:12]})")
-    tell_missing(missing)
+    print_missing(missing)

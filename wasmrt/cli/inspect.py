@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from wasmrt.capabilities.file import parse
+from wasmrt.capabilities.sentences import explain
 from wasmrt.cli._authoring import showing_output
 from wasmrt.cli._inspected import show_report
 from wasmrt.cli._missing import missing_secrets
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import show, show_json
-from wasmrt.cli._reading import capabilities_of, exports_of, imports_of, refusals
+from wasmrt.cli._reading import exports_of, imports_of, list_capabilities, refusals
 from wasmrt.cli._tools import FoundTool, find_tool, open_runtime, prepare
+from wasmrt.component import producers, worlds
 from wasmrt.errors import InstantiationError, MemoryLimitError
-
-if TYPE_CHECKING:
-    from wasmrt import PreparedTool, WasmToolRuntime
+from wasmrt.install import Catalog
+from wasmrt.places import find_places
+from wasmrt.runtime import WasmToolRuntime
+from wasmrt.schema import exported_functions
+from wasmrt.tool import PreparedTool
 
 
 @click.command("inspect")
@@ -88,13 +93,9 @@ def _prepared(found: FoundTool, runtime: WasmToolRuntime, measuring: bool) -> Pr
 
 
 def _report(found: FoundTool, prepared: PreparedTool) -> dict[str, Any]:
-    from wasmrt.capabilities.file import parse
-    from wasmrt.capabilities.sentences import explain
-    from wasmrt.component import producers
-
     imports = imports_of(prepared)
     request = None if found.sidecar is None else parse(found.sidecar).capabilities
-    listed = capabilities_of(imports, request, found.grant)
+    listed = list_capabilities(imports, request, found.grant)
     version = found.version
     return {
         "name": found.name,
@@ -123,9 +124,6 @@ def _report(found: FoundTool, prepared: PreparedTool) -> dict[str, Any]:
 
 def _not_callable(prepared: PreparedTool) -> list[dict[str, str | None]]:
     """Of a world that is not ours: the functions that are no tools, each with the reason."""
-    from wasmrt.component import worlds
-    from wasmrt.schema import exported_functions
-
     if prepared.world != worlds.GENERIC_WORLD:
         return []
     called = {spec.name for spec in prepared.tools}
@@ -138,8 +136,6 @@ def _not_callable(prepared: PreparedTool) -> list[dict[str, str | None]]:
 
 def _missing(found: FoundTool) -> list[dict[str, Any]]:
     """The secrets that are not set; of a file, those that it asks for, since nothing was granted to it yet."""
-    from wasmrt.capabilities.file import parse
-
     if found.sidecar is None:
         return []
     granted = None if found.origin == "file" else found.grant
@@ -147,9 +143,6 @@ def _missing(found: FoundTool) -> list[dict[str, Any]]:
 
 
 def _versions(name: str) -> list[dict[str, Any]]:
-    from wasmrt.install import Catalog
-    from wasmrt.places import find_places
-
     kept = ("number", "digest", "installed_at", "active")
     versions = Catalog(find_places().data).versions(name)
     return [{slot: getattr(v, slot) for slot in kept} | {"waits_for_grant": v.grant is None} for v in versions]

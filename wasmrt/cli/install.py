@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from wasmrt.cli._grant import NotGrantedError, ask, tell_powers
-from wasmrt.cli._missing import MissingSecret, missing_secrets, tell_missing
+from wasmrt.capabilities.file import parse
+from wasmrt.cli._grant import NotGrantedError, ask, print_request
+from wasmrt.cli._missing import MissingSecret, missing_secrets, print_missing
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import is_interactive, say, show_json
+from wasmrt.cli._reading import read_tool
 from wasmrt.cli._tools import bundled_names, open_runtime, prepare
 from wasmrt.errors import ConfigurationError, SourceError
+from wasmrt.install import (
+    Catalog,
+    FileSource,
+    Installer,
+    Proposal,
+    Reading,
+    ToolVersion,
+    WasmValidator,
+    read_capability_file,
+)
 from wasmrt.limits import COMPONENT_MAX_BYTES, COMPONENT_WARN_BYTES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from wasmrt.install import Installer, Proposal, Reading, ToolVersion
+from wasmrt.places import find_places
 
 
 @click.command("install")
@@ -59,44 +67,46 @@ def install(
       wasmrt install ./search.wasm --name find --capabilities mine.json --yes
       wasmrt install ./search.wasm --grant narrower.json
     """
-    from wasmrt.cli._reading import read_tool
-    from wasmrt.install import Catalog, FileSource, Installer, WasmValidator, read_capability_file
-    from wasmrt.places import find_places
-
     if "://" in source:
         raise SourceError("a tool can be installed from a file only", hint="download it first, and its sidecar")
-
-    def read(tool: str, data: bytes) -> Reading:
-        with open_runtime() as runtime:
-            return read_tool(prepare(runtime, tool, data))
-
     validator = WasmValidator(warn_bytes=warn_bytes, max_bytes=max_bytes)
-    installer = Installer(Catalog(find_places().data), prepare=read, validator=validator)
+    installer = Installer(Catalog(find_places().data), prepare=_read, validator=validator)
     narrowed = None if grant is None else read_capability_file(grant)
     proposal = installer.propose(FileSource(Path(source), capabilities), name=name, grant=narrowed)
-    warnings = [*proposal.warnings, *_shadowing(proposal)]
+    shadowing = _shadowing(proposal)
+    warnings = [*proposal.warnings, *shadowing]
     may_ask = is_interactive() and not as_json
     if not as_json:
-        _tell(proposal, warnings)
-    if len(warnings) > len(proposal.warnings) and name is None and not yes:
+        _print_plan(proposal, warnings)
+    if shadowing and name is None and not yes:
         _agree_to_shadow(proposal.draft.name, may_ask=may_ask)
     version = _decide(installer, proposal, granted=yes, may_ask=may_ask)
+    _report(version, proposal, warnings, as_json=as_json)
+
+
+def _read(name: str, data: bytes) -> Reading:
+    with open_runtime() as runtime:
+        return read_tool(prepare(runtime, name, data))
+
+
+def _report(version: ToolVersion, proposal: Proposal, warnings: list[str], *, as_json: bool) -> None:
     missing = _missing(proposal)
     if as_json:
-        told = {"unchanged": proposal.is_installed, "changes": list(proposal.changes), "warnings": warnings}
-        show_json(version.as_dict() | told | {"missing_secrets": [secret._asdict() for secret in missing]})
+        outcome = {"unchanged": proposal.is_installed, "changes": list(proposal.changes), "warnings": warnings}
+        show_json(version.as_dict() | outcome | {"missing_secrets": [secret._asdict() for secret in missing]})
         return
     if proposal.is_installed:
         say(f"{version.name} version {version.number} is installed already")
     else:
         say(f"installed {version.name} version {version.number} ({version.digest[:12]})")
-    tell_missing(missing)
+    print_missing(missing)
 
 
-def _shadowing(proposal: Proposal) -> Iterator[str]:
+def _shadowing(proposal: Proposal) -> list[str]:
     name = proposal.draft.name
-    if proposal.previous is None and name in bundled_names():
-        yield f"{name} is also the name of a tool that comes with wasmrt; wasmrt run {name} will run this one instead"
+    if proposal.previous is not None or name not in bundled_names():
+        return []
+    return [f"{name} is also the name of a tool that comes with wasmrt; wasmrt run {name} will run this one instead"]
 
 
 def _agree_to_shadow(name: str, *, may_ask: bool) -> None:
@@ -110,15 +120,13 @@ def _agree_to_shadow(name: str, *, may_ask: bool) -> None:
 
 
 def _missing(proposal: Proposal) -> list[MissingSecret]:
-    from wasmrt.capabilities.file import parse
-
     sidecar = proposal.draft.sidecar
     if sidecar is None:
         return []
     return missing_secrets(parse(sidecar), granted=proposal.grant, tool=proposal.draft.name)
 
 
-def _tell(proposal: Proposal, warnings: Iterable[str]) -> None:
+def _print_plan(proposal: Proposal, warnings: Iterable[str]) -> None:
     for warning in warnings:
         say(f"warning: {warning}")
     if proposal.is_installed:
@@ -127,7 +135,7 @@ def _tell(proposal: Proposal, warnings: Iterable[str]) -> None:
         say(f"{proposal.draft.name} differs from version {proposal.previous.number}:")
         for change in proposal.changes:
             say(f"  {change}")
-    tell_powers(proposal.draft.name, proposal.powers)
+    print_request(proposal.draft.name, proposal.powers)
 
 
 def _decide(installer: Installer, proposal: Proposal, *, granted: bool, may_ask: bool) -> ToolVersion:
@@ -143,9 +151,9 @@ def _decide(installer: Installer, proposal: Proposal, *, granted: bool, may_ask:
             hint="read what it asks for, then install it with --yes",
             asks=proposal.powers,
         )
-    waiting = installer.hold(proposal)
+    pending = installer.hold(proposal)
     raise NotGrantedError(
-        f"version {waiting.number} of {name} waits for a grant; version {proposal.previous.number} keeps running",
+        f"version {pending.number} of {name} waits for a grant; version {proposal.previous.number} keeps running",
         hint=f"wasmrt grant {name}",
         asks=proposal.powers,
         changes=proposal.changes,

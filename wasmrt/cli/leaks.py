@@ -1,4 +1,4 @@
-"""`wasmrt leaks`: scan a file for secrets, list the rules, prove one."""
+"""`wasmrt leaks`: scan a file for secrets, list the rules, check one."""
 
 from __future__ import annotations
 
@@ -95,14 +95,14 @@ def list_rules(rule_files: Sequence[Path], as_json: bool) -> None:
 @click.argument("rule_id", metavar="RULE")
 @_RULES_OPTION
 @_JSON_OPTION
-def prove_rule(rule_id: str, rule_files: Sequence[Path], as_json: bool) -> None:
-    """Prove RULE: it is linear in time, finds an example drawn from its format, leaves its look-alikes alone.
+def test_rule(rule_id: str, rule_files: Sequence[Path], as_json: bool) -> None:
+    """Check RULE: it is linear in time, finds its examples, leaves its false positives alone.
 
-    Exit code 0: proven; 1: not; 2: there is no such rule.
+    Exit code 0: it does; 1: it does not; 2: there is no such rule.
 
-    Example: wasmrt leaks test github-pat
+    Example: wasmrt leaks test acme-key --rules acme.toml
     """
-    from wasmrt.leaks import prove
+    from wasmrt.leaks import check_rule
 
     rules = {rule.id: rule for rule in _detector(rule_files, as_json=as_json).rules}
     if rule_id not in rules:
@@ -111,13 +111,14 @@ def prove_rule(rule_id: str, rule_files: Sequence[Path], as_json: bool) -> None:
         )
     rule = rules[rule_id]
     try:
-        example = prove(rule)
+        check_rule(rule)
     except ConfigurationError as error:
         fail(error, as_json=as_json)
         raise SystemExit(_FOUND) from error
-    proof = _described(rule) | {"example": example, "not_matching": len(rule.not_matching)}
-    show(json.dumps(proof) if as_json else example.rstrip("\n"))
-    say(f"{rule.id}: finds this example, leaves {len(rule.not_matching)} look-alikes alone")
+    matching, not_matching = len(rule.matching), len(rule.not_matching)
+    if as_json:
+        show(json.dumps(_described(rule) | {"matching": matching, "not_matching": not_matching}))
+    say(f"{rule.id}: linear in time, finds {matching} examples, leaves {not_matching} false positives alone")
 
 
 def _described(rule: Rule) -> dict[str, object]:
@@ -131,17 +132,10 @@ def _described(rule: Rule) -> dict[str, object]:
 
 
 def _detector(rule_files: Sequence[Path], *, as_json: bool) -> LeakDetector:
-    from wasmrt.leaks import LeakDetector, load_custom_rules
+    from wasmrt.leaks import LeakDetector, read_rule_file
 
     try:
-        added = [
-            rule
-            for path in rule_files
-            for rule in load_custom_rules(path.read_text(encoding="utf-8"), origin=path.name)
-        ]
-        return LeakDetector(rules=added)
-    except UnicodeDecodeError as error:
-        raise click.UsageError("a rule file is not UTF-8") from error
+        return LeakDetector(rules=[rule for path in rule_files for rule in read_rule_file(path)])
     except WasmrtError as error:
         _fail(error, as_json=as_json)
 

@@ -1,4 +1,4 @@
-"""`wasmrt list`: what is installed."""
+"""`wasmrt list`: the installed tools."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import click
 
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import say, show_columns, show_json_list, size_in_words
+from wasmrt.install import Catalog
+from wasmrt.places import find_places
 
 
 @click.command("list")
@@ -18,9 +20,6 @@ def list(as_json: bool) -> None:
       wasmrt list
       wasmrt list --json
     """
-    from wasmrt.install import Catalog
-    from wasmrt.places import find_places
-
     tools = Catalog(find_places().data).tools()
     if as_json:
         show_json_list(tool._asdict() for tool in tools)

@@ -43,8 +43,6 @@ def new(name: str | None, language: str | None, listing: bool, as_json: bool) ->
         return
     say(f"wrote {name}/: {template.title}")
     say(f"edit {name}/{template.edit}, then: cd {name} && wasmrt build && wasmrt test")
-    if template.next:
-        say(template.next)
     for need in missing_needs(template):
         say(f"{need.command} is missing, to build it: {need.hint}")
 

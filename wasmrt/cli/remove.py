@@ -7,6 +7,8 @@ import click
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import is_interactive, say, show_json
 from wasmrt.errors import ConfigurationError
+from wasmrt.install import Catalog
+from wasmrt.places import find_places
 
 
 @click.command("remove")
@@ -23,9 +25,6 @@ def remove(name: str, yes: bool, as_json: bool) -> None:
       wasmrt remove search
       wasmrt remove search --yes --json
     """
-    from wasmrt.install import Catalog
-    from wasmrt.places import find_places
-
     catalog = Catalog(find_places().data)
     if not yes:
         _ask(name, len(catalog.versions(name)), may_ask=is_interactive() and not as_json)

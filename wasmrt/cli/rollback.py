@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import click
 
+from wasmrt.capabilities.sentences import diff
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import say, show_json
+from wasmrt.install import Catalog, granted_to
+from wasmrt.places import find_places
 
 
 @click.command("rollback")
@@ -16,17 +19,13 @@ def rollback(name: str, number: int | None, as_json: bool) -> None:
     """Run an older version of a tool again.
 
     It becomes the active one, with the grant that it had; what it may do beyond the version that ran until now is
-    told.
+    listed.
 
     \b
     Examples:
       wasmrt rollback search
       wasmrt rollback search --to 3
     """
-    from wasmrt.capabilities.sentences import diff
-    from wasmrt.install import Catalog, granted_to
-    from wasmrt.places import find_places
-
     catalog = Catalog(find_places().data)
     before = granted_to(catalog.get(name))
     version = catalog.rollback(name, number)

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import json
+import sys
+import threading
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import click
 
+from wasmrt.capabilities import Capabilities
+from wasmrt.cli._errors import refusal
 from wasmrt.cli._options import json_option, workspace_option
-from wasmrt.cli._run import DEFAULT_USER, NO_PARAMS, run_tool
+from wasmrt.cli._output import say, say_lines, show_json
+from wasmrt.cli._tools import FoundTool, find_tool, open_runtime, prepare, with_invoked
+from wasmrt.errors import InvalidParametersError, SourceError, ToolError
+from wasmrt.limits import MAX_PARAMS_BYTES
+from wasmrt.model import Addition, Decision, LogEntry, ToolOutput
+from wasmrt.runtime import WasmToolRuntime
 
 
 @click.command("run")
 @click.argument("tool", metavar="NAME_OR_PATH")
-@click.argument("params", default=NO_PARAMS, metavar="[JSON | @FILE | -]")
+@click.argument("params", default="{}", metavar="[JSON | @FILE | -]")
 @click.option("--tool", "part", metavar="NAME", help="Which tool, where the component holds several.")
 @click.option("--context", metavar="JSON", help="What the tool is told about the conversation; it may know all of it.")
-@click.option("--user", default=DEFAULT_USER, show_default=True, help="Whose secrets and rate limits count.")
+@click.option("--user", default="local", show_default=True, help="Whose secrets and rate limits count.")
 @click.option(
     "--capabilities",
     type=click.Path(path_type=Path),
@@ -48,14 +59,111 @@ def run(
       wasmrt run ./search.wasm @params.json --capabilities search.capabilities.json
       cat params.json | wasmrt run search -
     """
-    run_tool(
-        tool,
-        params,
-        part=part,
-        context=context,
-        user=user,
-        capabilities=capabilities,
-        workspace=workspace,
-        logs=logs,
-        as_json=as_json,
-    )
+    text = _read_params(params)
+    _check_context(context)
+    found = find_tool(tool, capabilities=capabilities)
+    tools = with_invoked(found)
+    with open_runtime(*(each.grant for each in tools), workspace=workspace) as runtime:
+        prepared, *_ = [prepare(runtime, each.name, each.data, each.grant) for each in tools]
+        if part is not None:
+            prepared = prepared.tool(part)
+        try:
+            output = _interruptible(runtime, lambda: prepared.execute(text, context, user))
+        except ToolError as error:
+            if not as_json:
+                _show_logs(error.logs)
+                _show_denials(error.decisions)
+                _show_unused_sidecar(found, tool, error.decisions)
+            raise
+    if as_json:
+        show_json(output.as_dict())
+        return
+    show_json(output.result)
+    if logs:
+        _show_logs(output.logs)
+    _show_denials(output.decisions)
+    _show_unused_sidecar(found, tool, output.decisions)
+
+
+def _interruptible(runtime: WasmToolRuntime, work: Callable[[], ToolOutput]) -> ToolOutput:
+    """Do `work` on a thread of its own.
+
+    Ctrl-C reaches this thread only, and only while it runs no guest; closing the runtime ends the one that does.
+    """
+    ended: list[ToolOutput | BaseException] = []
+
+    def call() -> None:
+        try:
+            ended.append(work())
+        except BaseException as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=call, name="wasmrt-run")
+    thread.start()
+    try:
+        thread.join()
+    except KeyboardInterrupt:
+        runtime.close()
+        thread.join()
+        raise
+    outcome = ended[0]
+    if isinstance(outcome, BaseException):
+        raise outcome
+    return outcome
+
+
+def _read_params(argument: str) -> str | bytes:
+    if argument == "-":
+        data = sys.stdin.buffer.read(MAX_PARAMS_BYTES + 1)
+    elif argument.startswith("@"):
+        try:
+            with Path(argument[1:]).open("rb") as file:
+                data = file.read(MAX_PARAMS_BYTES + 1)
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or "not a path"
+            raise SourceError(f"the params file cannot be read ({reason})", hint="check the path after @") from error
+    else:
+        return argument
+    if len(data) > MAX_PARAMS_BYTES:
+        raise InvalidParametersError(
+            f"the params are over {MAX_PARAMS_BYTES} bytes", hint="pass large data by reference"
+        )
+    return data
+
+
+def _check_context(context: str | None) -> None:
+    if context is None:
+        return
+    try:
+        json.loads(context)
+    except (ValueError, RecursionError):
+        hint = """write it like '{"thread": 7}'"""
+        raise InvalidParametersError("what follows --context is not JSON", hint=hint) from None
+
+
+def _show_logs(entries: Iterable[LogEntry]) -> None:
+    for entry in entries:
+        say_lines(_one_entry(f"log {entry.level}: {entry.message}"))
+
+
+def _show_unused_sidecar(found: FoundTool, path: str, decisions: Iterable[Decision]) -> None:
+    """Say that the capability file beside a component grants nothing until somebody says so."""
+    if found.origin != "file" or found.sidecar is None or all(decision.allowed for decision in decisions):
+        return
+    if found.grant == Capabilities.none():
+        beside = f"{path.removesuffix('.wasm')}.capabilities.json"
+        say(f"  what it asks for was not granted: install it, or try it with --capabilities {beside}")
+
+
+def _show_denials(decisions: Iterable[Decision]) -> None:
+    denied = dict.fromkeys(decision for decision in decisions if not decision.allowed)
+    for decision in denied:
+        say_lines(_one_entry(refusal(decision)))
+        if decision.hint:
+            step = "to allow it, " if isinstance(decision.suggestion, Addition) else "hint: "
+            say_lines(_one_entry(f"  {step}{decision.hint}"))
+
+
+def _one_entry(text: str) -> str:
+    """SECURITY: a guest's line ends are kept off the left margin, where it could speak for wasmrt."""
+    return text.replace("\n", "\n    ")

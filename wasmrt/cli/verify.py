@@ -1,4 +1,4 @@
-"""`wasmrt verify`: is what is stored still what was installed?"""
+"""`wasmrt verify`: stored components against their digests."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import click
 from wasmrt.cli._errors import FAILED
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import say, show_json
+from wasmrt.install import Catalog
+from wasmrt.places import find_places
 
 
 @click.command("verify")
@@ -24,9 +26,6 @@ def verify(ctx: click.Context, name: str | None, as_json: bool) -> None:
       wasmrt verify
       wasmrt verify search --json
     """
-    from wasmrt.install import Catalog
-    from wasmrt.places import find_places
-
     catalog = Catalog(find_places().data)
     findings = catalog.verify(name)
     strays = catalog.sweep() if name is None else 0

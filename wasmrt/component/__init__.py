@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from wasmrt.component._binary import COMPONENT, Reader, encode_custom_section, encode_section, encode_u32, read_sections
 from wasmrt.component._docs import DOCS_SECTION, OWN_DOCS_SECTION, Docs, doc_comments, doc_of
+from wasmrt.component._functions import functions_by_interface, qualified_names
 from wasmrt.component._header import CORE_MODULE_HINT, HEADER, TEXT_HINT, check_header
 from wasmrt.component._producers import producers
 from wasmrt.component._spec import ANY_OBJECT, ToolSpec
@@ -71,10 +72,12 @@ __all__ = [
     "encode_custom_section",
     "encode_section",
     "encode_u32",
+    "functions_by_interface",
     "has_unbounded_lift",
     "is_nested_option",
     "plain",
     "producers",
+    "qualified_names",
     "read_sections",
     "read_surface",
     "walk",

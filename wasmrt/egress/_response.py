@@ -13,7 +13,7 @@ from wasmrt.egress._failure import HttpFailure
 from wasmrt.egress._headers import Headers, visible_headers
 from wasmrt.egress._model import EgressCall, Face
 from wasmrt.egress._wire import WireResponse
-from wasmrt.leaks import SECRET_RULE, Direction, LeakScanner, ReleasingStream
+from wasmrt.leaks import SECRET_RULE, Direction, LeakScanner, StreamingRedactor
 from wasmrt.model import Decision, Reason
 
 
@@ -44,7 +44,7 @@ class Response:
         self._face = face
         self._body = response.body
         self._pieces: Iterator[bytes | bytearray] = iter(response.body)
-        self._stream: ReleasingStream | None = None
+        self._stream: StreamingRedactor | None = None
         self._ended = False
         self.status = response.status
         """The status code."""
@@ -64,7 +64,7 @@ class Response:
         Raises:
             HttpFailure: it ended too early or broke a bound, or it holds a secret that blocks it.
         """
-        scanner = self._call.scanner.strict
+        scanner = self._call.scanner.partial
         gathered = BytesIO()  # unlike joined pieces it takes its memory once, and hands it over
         for piece in self._pieces:
             gathered.write(piece)
@@ -82,11 +82,11 @@ class Response:
         Raises:
             HttpFailure: as for `read_all`.
         """
-        scanner = self._call.scanner.strict
+        scanner = self._call.scanner.partial
         if self._stream is None and self._is_plain(scanner):
             return bytes(next(self._pieces, b""))
         if self._stream is None:
-            self._stream = scanner.releasing(direction=Direction.INWARD)
+            self._stream = StreamingRedactor(scanner, direction=Direction.INWARD)
         self._stream.scanner = scanner  # it knows what was injected since into requests that this response may echo
         shown = b""
         while not shown and not self._ended:
@@ -100,7 +100,7 @@ class Response:
 
     def _is_plain(self, scanner: LeakScanner) -> bool:
         """Tell whether nothing is redacted: the host's own client, and no secret was injected for it so far."""
-        return self._face is Face.HOST and not scanner.is_primed
+        return self._face is Face.HOST and not scanner.has_secrets
 
     def close(self) -> None:
         """Release the connection, whether all was read or not; more than once does nothing."""
@@ -132,12 +132,12 @@ def _partial(call: EgressCall, secret_name: str) -> HttpFailure:
 
 
 def _clean_headers(call: EgressCall, headers: Headers) -> Headers:
-    scanner = call.scanner.strict
+    scanner = call.scanner.partial
     if scanner.scan("\n".join(f"{name}: {value}" for name, value in headers)).matches:
         redact = scanner.redact
         headers = tuple((name, redact(value)) for name, value in headers if redact(name) == name)
     # Dropping a header joins its neighbours, so until nothing is found; each round drops at least one.
-    while scanner.is_primed and _may_be_split(call, headers) and (split := _holders(call, headers)):
+    while scanner.has_secrets and _may_be_split(call, headers) and (split := _holders(call, headers)):
         headers = tuple(header for at, header in enumerate(headers) if at not in split)
     return headers
 

@@ -55,7 +55,7 @@ def allow(
     if not decision.allowed:
         raise denied(call, decision)
     # A recorded subject is cut short, and so may be a secret in it.
-    call.decide(decision._replace(subject=_redact(call.scanner.strict, decision.subject)))
+    call.decide(decision._replace(subject=_redact(call.scanner.partial, decision.subject)))
     injector = CredentialInjector(http, url)
     if face is Face.HOST:
         # A client library sets its login whether it has one or not; the grant's takes its place.
@@ -185,7 +185,7 @@ def refuse(
 def denied(call: EgressCall, decision: Decision, kind: FailureKind = FailureKind.NETWORK_DENIED) -> HttpFailure:
     """Record a refusal and make the failure that reports it."""
     # SECURITY: rule, hint and subject may quote the guest's URL, and a URL may hold a secret.
-    scanner = call.scanner.strict  # they are cut short, and so may be the secret
+    scanner = call.scanner.partial  # they are cut short, and so may be the secret
     decision = decision.redacted(lambda text: _redact(scanner, text))
     call.decide(decision)
     return HttpFailure(kind, str(decision.reason), decision.rule, decision=decision)

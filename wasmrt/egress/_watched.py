@@ -20,7 +20,7 @@ class WatchedSecrets:
         self._detector = detector
         self._lock = threading.Lock()
         self._values: dict[str, list[str]] = {}
-        self.scanner: LeakScanner = detector.primed({})
+        self.scanner: LeakScanner = detector.scanner()
         """Knows every value watched so far; replaced by `watch`."""
 
     def watch(self, name: str, value: str) -> None:
@@ -36,4 +36,4 @@ class WatchedSecrets:
                 for name, values in self._values.items()
                 for at, value in enumerate(values)
             }
-            self.scanner = self._detector.primed(known)
+            self.scanner = self._detector.scanner(known)

@@ -27,12 +27,10 @@ if TYPE_CHECKING:
         Reading,
     )
     from wasmrt.install._model import (
-        MAX_NAME_LENGTH,
         Draft,
         Finding,
         Listed,
         ToolVersion,
-        read_name,
     )
     from wasmrt.install._sources import (
         SIDECAR_SUFFIX,
@@ -64,9 +62,7 @@ _LATER = {
         "Draft",
         "Finding",
         "Listed",
-        "MAX_NAME_LENGTH",
         "ToolVersion",
-        "read_name",
     ),
     "_sources": (
         "Fetched",
@@ -83,7 +79,6 @@ _LATER = {
 }
 
 __all__ = [
-    "MAX_NAME_LENGTH",
     "SIDECAR_SUFFIX",
     "Catalog",
     "Draft",
@@ -102,7 +97,6 @@ __all__ = [
     "digest_of",
     "granted_to",
     "read_capability_file",
-    "read_name",
     "read_source",
     "request_of",
 ]

@@ -24,6 +24,7 @@ from wasmrt.install._rows import (
     version_of,
     version_rows,
 )
+from wasmrt.names import did_you_mean
 
 
 class Catalog:
@@ -244,7 +245,5 @@ class Catalog:
                     self._components.remove(digest)
 
     def _nearest(self, name: str) -> str:
-        from difflib import get_close_matches  # only on the way to an error
-
-        near = get_close_matches(name, [tool.name for tool in self.tools()], n=1)
-        return f"did you mean {near[0]}?" if near else "wasmrt list shows what is installed"
+        near = did_you_mean(name, [tool.name for tool in self.tools()])
+        return f"did you mean {near}?" if near else "wasmrt list shows what is installed"

@@ -16,9 +16,10 @@ from wasmrt.errors import InvalidNameError
 from wasmrt.install._catalog import Catalog
 from wasmrt.install._components import digest_of
 from wasmrt.install._granted import granted_to, request_of
-from wasmrt.install._model import Draft, ToolVersion, read_name
+from wasmrt.install._model import Draft, ToolVersion
 from wasmrt.install._sources import Source
 from wasmrt.install._validator import WasmValidator
+from wasmrt.names import check_installed_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +96,7 @@ class Installer:
             CapabilityFileError: the sidecar or the grant is not sound.
         """
         if name is not None:
-            read_name(name)
+            check_installed_name(name)
         fetched = source.fetch(max_bytes=self._validator.max_bytes)
         name = _suggested(fetched.name) if name is None else name
         result = self._validator.validate(fetched.data)
@@ -174,7 +175,7 @@ def _compare(old: ToolVersion, new: Draft, asked: Capabilities, given: Capabilit
 
 def _suggested(text: str) -> str:
     try:
-        return read_name(text)
+        return check_installed_name(text)
     except InvalidNameError as error:
         raise InvalidNameError(
             f"the file's name does not make a tool's name: {error.message}",

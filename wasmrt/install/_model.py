@@ -1,30 +1,9 @@
-"""What the catalog says of a tool: names that cannot be wrong, versions, findings. Plain frozen values."""
+"""Versions, lines of the list and findings of the catalog, as frozen values."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any, NamedTuple
-
-from wasmrt.errors import InvalidNameError
-
-MAX_NAME_LENGTH = 64
-_NAME = re.compile(rf"[a-z0-9][a-z0-9_-]{{0,{MAX_NAME_LENGTH - 1}}}", re.ASCII)
-_RULE = (
-    f"a name has 1 to {MAX_NAME_LENGTH} lower-case letters, digits, '-' and '_', and starts with a letter or a digit"
-)
-
-
-def read_name(text: str) -> str:
-    """Return `text` if it can name a tool.
-
-    Raises:
-        InvalidNameError: it cannot; the hint says what can.
-    """
-    if not _NAME.fullmatch(text):
-        shown = ascii(text[:MAX_NAME_LENGTH]) + ("..." if len(text) > MAX_NAME_LENGTH else "")
-        raise InvalidNameError(f"{shown} cannot name a tool", hint=_RULE)
-    return text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -104,12 +104,12 @@ def read_source(path: Path, what: str, *, max_bytes: int) -> bytes:
         SourceError: there is no such file, it is something else than a file, or it cannot be read.
         ComponentTooLargeError: it is larger.
     """
-    shown = repr(path.name)
+    shown = repr(path.name or str(path))
     try:
         return read_file(path, max_bytes=max_bytes, follow_link=True)
     except UnfitFileError as error:
         if error.reason is not Unfit.TOO_LARGE:
-            raise SourceError(f"{shown} {error.reason}", hint=f"give the path of a {what}") from None
+            raise SourceError(f"{shown} {error.reason}", hint=f"give the path of a {what} that you may read") from None
         raise ComponentTooLargeError(
             f"{shown} is over the limit of {max_bytes} bytes for a {what}",
             hint="strip debug information and names from it, or raise the limit with wasmrt install --max-bytes",

@@ -1,4 +1,4 @@
-"""Undo the escapes inside a text, one layer at a time: percent, backslash, HTML, and letters of another width."""
+"""Undo the escapes inside a text, one nesting at a time: percent, backslash, HTML, and letters of another width."""
 
 from __future__ import annotations
 
@@ -6,40 +6,35 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
-from wasmrt.leaks._budget import Budget, go_on
+from wasmrt.leaks._budgets import Check, DecodeBudget, no_check
 from wasmrt.limits import KIB
 
-if TYPE_CHECKING:
-    from wasmrt.leaks._engine import Check
-
 _CHECK_STEPS = 4096
-"""Escapes, or what looks like one, between two questions whether to go on."""
+"""Escapes, or bytes that look like one, between two charges to the budget."""
 _PIECE_OF_ESCAPES = 8 * KIB
 _LONGEST_ESCAPE = 16
-"""Of those that are not a row of several."""
+"""Characters of an escape that is not a row of several."""
 _CROWDED = 32
-"""From one first byte in so many on, looking for each by itself takes longer than going through all."""
+"""From one first byte in so many on, one expression over the text is faster than a search for each byte."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unescaped:
-    """Text with one layer of escapes undone, and the way back."""
+class Unescaped(NamedTuple):
+    """Text with one nesting of escapes undone, and the way back."""
 
     data: bytes
-    _out: list[int] = field(repr=False)
-    _src: list[int] = field(repr=False)
-    """Piece k begins at `_out[k]` here and at `_src[k]` there; odd pieces are escapes, whole or nothing."""
+    out: list[int]
+    src: list[int]
+    """Piece k begins at `out[k]` here and at `src[k]` in the escaped text; odd pieces are escapes."""
 
     def origin(self, start: int, end: int) -> tuple[int, int]:
-        """The offsets, in the escaped text, of `start..end` here."""
-        first = bisect_right(self._out, start) - 1
-        last = bisect_right(self._out, end - 1) - 1
-        begin = self._src[first] if first % 2 else self._src[first] + start - self._out[first]
-        stop = self._src[last + 1] if last % 2 else self._src[last] + end - self._out[last]
+        """Return the offsets, in the escaped text, of `start..end` here."""
+        first = bisect_right(self.out, start) - 1
+        last = bisect_right(self.out, end - 1) - 1
+        begin = self.src[first] if first % 2 else self.src[first] + start - self.out[first]
+        stop = self.src[last + 1] if last % 2 else self.src[last] + end - self.out[last]
         return begin, stop
 
 
@@ -51,12 +46,12 @@ _FAMILIES = {
     b"\xef": rb"(?<=\xef)(?:\xbc[\x81-\xbf]|\xbd[\x80-\x9e])(?:\xef(?:\xbc[\x81-\xbf]|\xbd[\x80-\x9e])){3,}",
     b"\xf0": rb"(?<=\xf0)\x9d[\x90-\x9f][\x80-\xbf](?:\xf0\x9d[\x90-\x9f][\x80-\xbf]){3,}",
 }
-"""What follows the first byte of an escape. The last two are letters in another width or style (Unicode, UAX 15)."""
+"""An escape after its first byte. The last two are letters in another width or style (Unicode, UAX 15)."""
 
 
 @lru_cache(maxsize=8)
 def _escapes(families: tuple[bytes, ...]) -> re.Pattern[bytes]:
-    """Compile what an escape looks like: by `re`, whose matches cost least; where to look is found without it."""
+    """Compile the expression of an escape: by `re`, whose short matches cost least."""
     first = b"".join(map(re.escape, families))
     return re.compile(b"[" + first + b"](?:" + b"|".join(_FAMILIES[family] for family in families) + b")")
 
@@ -65,8 +60,8 @@ _NAMED = {b"amp": b"&", b"lt": b"<", b"gt": b">", b"quot": b'"', b"apos": b"'", 
 _SINGLE = {b"\\\\": b"\\", b"\\/": b"/", b'\\"': b'"', b"\\'": b"'"} | {b"\\" + bytes([c]): b"\n" for c in b"abfnrtv"}
 
 
-def unescapings(data: bytes, *, apart: bool, budget: Budget) -> Iterator[Unescaped]:
-    """Undo one layer: every kind of escape at once, and with `apart` each kind by itself too.
+def unescapings(data: bytes, *, apart: bool, budget: DecodeBudget) -> Iterator[Unescaped]:
+    """Undo one nesting: every kind of escape at once, and with `apart` each kind by itself too.
 
     A secret that holds `%41` or `&lt;` literally survives only the latter.
     """
@@ -84,22 +79,22 @@ def unescapings(data: bytes, *, apart: bool, budget: Budget) -> Iterator[Unescap
 
 
 def _holds_letters(data: bytes, family: bytes) -> bool:
-    """Tell whether other letters than the usual stand in a row: their first byte begins many a sign that is none."""
+    """Tell whether letters of another width stand in a row: their first byte begins many other characters too."""
     return _escapes((family,)).search(data) is not None
 
 
-def holds_escapes(data: bytes, check: Check = go_on) -> bool:
-    """Tell whether a text reads differently once escapes are undone."""
-    return next(_places(data, list(_FAMILIES), Budget(check=check)), None) is not None
+def holds_escapes(data: bytes, check: Check = no_check) -> bool:
+    """Tell whether a text changes when escapes are undone."""
+    return next(_places(data, list(_FAMILIES), DecodeBudget(check=check)), None) is not None
 
 
-def unescaped(data: bytes, check: Check = go_on) -> Unescaped | None:
+def unescaped(data: bytes, check: Check = no_check) -> Unescaped | None:
     """Undo percent, `\\u`, `\\x`, JSON and HTML escapes once; None where there are none."""
-    return next(unescapings(data, apart=False, budget=Budget(check=check)), None)
+    return next(unescapings(data, apart=False, budget=DecodeBudget(check=check)), None)
 
 
-def _places(data: bytes, families: list[bytes], budget: Budget) -> Iterator[tuple[int, int]]:
-    """Yield where escapes are, going from one first byte to the next, as far as the budget goes."""
+def _places(data: bytes, families: list[bytes], budget: DecodeBudget) -> Iterator[tuple[int, int]]:
+    """Yield the places of escapes, going from one first byte to the next, as far as the budget goes."""
     look = _escapes(tuple(families))
     if sum(map(data.count, families)) * _CROWDED > len(data):
         yield from _crowded_places(data, look, budget)
@@ -108,7 +103,7 @@ def _places(data: bytes, families: list[bytes], budget: Budget) -> Iterator[tupl
     steps = 0
     while ahead:
         steps += 1
-        if not steps % _CHECK_STEPS and not budget.step(_CHECK_STEPS):
+        if not steps % _CHECK_STEPS and not budget.charge_escapes(_CHECK_STEPS):
             return
         start = min(ahead)
         found = look.match(data, start)
@@ -124,8 +119,8 @@ def _places(data: bytes, families: list[bytes], budget: Budget) -> Iterator[tupl
             ahead = [at for at in ahead if at >= 0]
 
 
-def _crowded_places(data: bytes, look: re.Pattern[bytes], budget: Budget) -> Iterator[tuple[int, int]]:
-    """Yield the same where one escape follows another: by the expression alone, piece by piece."""
+def _crowded_places(data: bytes, look: re.Pattern[bytes], budget: DecodeBudget) -> Iterator[tuple[int, int]]:
+    """Yield the places of escapes in a text full of them: by the expression alone, piece by piece."""
     position = steps = 0
     while position < len(data):
         edge = position + _PIECE_OF_ESCAPES
@@ -136,12 +131,12 @@ def _crowded_places(data: bytes, look: re.Pattern[bytes], budget: Budget) -> Ite
             position = found.end()
             yield found.span()
         position = max(position, edge)
-        if not budget.step(steps):
+        if not budget.charge_escapes(steps):
             return
         steps = 0
 
 
-def _undone(data: bytes, families: list[bytes], budget: Budget) -> Unescaped | None:
+def _undone(data: bytes, families: list[bytes], budget: DecodeBudget) -> Unescaped | None:
     pieces: list[bytes] = []
     out, src = [0], [0]
     position = length = 0

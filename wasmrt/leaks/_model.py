@@ -1,4 +1,4 @@
-"""The words of the leak detector: what a finding is, and what may be done about one."""
+"""The values of the leak detector: findings, reports, and the actions a finding asks for."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 
 
 class Direction(StrEnum):
-    """Which way the text travels: out of the sandbox's host to the network, or in towards the agent."""
+    """The way a text travels: out of the host to the network, or in towards the agent."""
 
     OUTWARD = "outward"
     INWARD = "inward"
 
 
 class Action(StrEnum):
-    """What a finding asks for, weakest first."""
+    """The treatment a finding asks for, weakest first."""
 
     WARN = "warn"
     REDACT = "redact"
@@ -22,30 +22,31 @@ class Action(StrEnum):
 
 
 class Severity(StrEnum):
+    """The harm a leak of this format does."""
+
     LOW = "low"
     MEDIUM = "medium"
     HIGH = "high"
     CRITICAL = "critical"
 
 
-MAX_REACH_BYTES = 16 * 1024
-"""No match of a rule is longer than this: what a chunk needs to see beyond its end."""
+MAX_MATCH_BYTES = 16 * 1024
+"""No match of a rule is longer than this."""
 
 SECRET_RULE = "secret:"  # noqa: S105 - the prefix of a rule's name, not a secret
-"""An exact match of a primed secret is reported under this prefix and the secret's name."""
+"""The prefix of the rule under which a watched secret is reported; its name follows."""
 
+DECODE_LIMIT_RULE = "decode-limit-exceeded"
+"""The rule for content nested or packed beyond the decode limits: a watched secret in it would not be seen."""
 
-UNOPENED_RULE = "unopened-content"
-"""Content that is packed over the limits is reported under this name: it may hold a primed secret, unseen."""
+SCAN_BUDGET_RULE = "scan-budget-exceeded"
+"""The rule for a stretch with more candidates than the work budget allows: only tokens were looked for there."""
 
-UNJUDGED_RULE = "unjudged-content"
-"""Text with more look-alikes than a scan may weigh is reported under this name: in it, tokens alone were looked for."""
-
-_LAST = (UNJUDGED_RULE, UNOPENED_RULE)
+_UNSCANNED = (SCAN_BUDGET_RULE, DECODE_LIMIT_RULE)
 
 
 class LeakMatch(NamedTuple):
-    """One secret found: half-open offsets into what was scanned, never the value itself."""
+    """One secret found: half-open offsets into the scanned text, never the value itself."""
 
     rule: str
     start: int
@@ -53,11 +54,12 @@ class LeakMatch(NamedTuple):
     severity: Severity
     action: Action
     certain: bool = False
-    """A checksum held, or the value is one of ours."""
+    """True where a checksum held, or the value is a watched secret."""
     where: str = "text"
     """`text`, or for a request `url`, `header:NAME`, `body`."""
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the match as JSON values."""
         return {
             "rule": self.rule,
             "start": self.start,
@@ -68,9 +70,13 @@ class LeakMatch(NamedTuple):
             "where": self.where,
         }
 
+    def moved(self, start: int, end: int) -> LeakMatch:
+        """Return the match with other offsets."""
+        return self._replace(start=start, end=end)
+
 
 class LeakReport(NamedTuple):
-    """Every finding in order of place, unopened content last; `should_block` when one of them asks for it."""
+    """Every match in order of place, unscanned content last; `should_block` when one of them asks for it."""
 
     matches: tuple[LeakMatch, ...] = ()
     should_block: bool = False
@@ -79,6 +85,7 @@ class LeakReport(NamedTuple):
         return bool(self.matches)
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the report as JSON values."""
         return {"should_block": self.should_block, "matches": [m.as_dict() for m in self.matches]}
 
 
@@ -86,28 +93,31 @@ CLEAN = LeakReport()
 
 
 def report_of(matches: list[LeakMatch]) -> LeakReport:
-    """Put findings in order of place, what was not looked through last, and say whether one of them blocks."""
+    """Sort matches by place, unscanned content last, and note whether one of them blocks."""
     if not matches:
         return CLEAN
-    ordered = tuple(sorted(matches, key=lambda m: (m.rule in _LAST, m.where, m.start, -m.end, m.rule)))
+    ordered = tuple(sorted(matches, key=lambda m: (m.rule in _UNSCANNED, m.where, m.start, -m.end, m.rule)))
     return LeakReport(ordered, any(m.action is Action.BLOCK for m in ordered))
 
 
-def merged_spans(matches: tuple[LeakMatch, ...]) -> list[tuple[int, int, str]]:
-    """Join findings that touch or overlap into `(start, end, rule)`, so that a cut never re-exposes a tail.
+def redactions(matches: tuple[LeakMatch, ...]) -> list[tuple[int, int, str]]:
+    """Return `(start, end, replacement)` for every match but warnings, in order of place.
 
-    The name kept for a joined span is that of its most certain, longest finding.
+    Matches that touch or overlap are replaced as one, so that no tail is left; the replacement names the most certain
+    and longest of them.
     """
     spans: list[tuple[int, int, str]] = []
     best: tuple[bool, int] = (False, 0)
     for match in sorted(matches, key=lambda m: (m.start, m.end)):
-        weight = (match.certain, match.end - match.start)
+        if match.action is Action.WARN:
+            continue
+        weight, mark = (match.certain, match.end - match.start), f"[REDACTED:{match.rule}]"
         if spans and match.start <= spans[-1][1]:
-            start, end, rule = spans[-1]
+            start, end, kept = spans[-1]
             if weight > best:
-                best, rule = weight, match.rule
-            spans[-1] = (start, max(end, match.end), rule)
+                best, kept = weight, mark
+            spans[-1] = (start, max(end, match.end), kept)
         else:
             best = weight
-            spans.append((match.start, match.end, match.rule))
+            spans.append((match.start, match.end, mark))
     return spans

@@ -1,21 +1,24 @@
-"""Rules as data: what a rule file may say, and how a line of it becomes something to run.
+"""Rules as data: the fields of a rule, the reading of a rule file, and the expressions a rule stands for.
 
-A rule says one of three things:
+A rule is written in one of three ways:
 `token`    a format that is recognisable by itself, written from its first literal characters on;
 `names` + `value`  a format that means something only beside a name, as in `NAME_key = value`;
-`pattern`  any expression whose first group is the secret, with the `gates` that announce it; `ASSIGN` in it stands
-           for what lies between a name and its value.
+`pattern`  any expression whose first group is the secret, with its `keywords`; `ASSIGN` in it stands
+           for everything between a name and its value.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
 from wasmrt.errors import ConfigurationError
-from wasmrt.leaks._model import MAX_REACH_BYTES, Severity
+from wasmrt.leaks._context_checks import CONTEXT_CHECKS
+from wasmrt.leaks._model import MAX_MATCH_BYTES, Severity
+from wasmrt.leaks._value_checks import CHECKS, CHECKSUMS
+from wasmrt.names import did_you_mean
 
 _ASSIGN = (
     r"""[\w.\-]*(?:[ \t]?[\w.\-]+)?\\?["'`\])>]*\s*"""
@@ -24,38 +27,40 @@ _ASSIGN = (
 """From a name to its value, in the notations of shells, programs, JSON, YAML and XML."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Rule:
     """One format of one provider."""
 
     id: str
     source: str
-    """Where the format is described, in one line."""
+    """The document that describes the format, in one line."""
     provider: str = ""
     severity: Severity = Severity.HIGH
     token: str = ""
     names: tuple[str, ...] = ()
     value: str = ""
     pattern: str = ""
-    gates: tuple[str, ...] = ()
-    """Literals with character classes, one of which begins near the start of every match.
+    keywords: tuple[str, ...] = ()
+    """Literals with character classes, one of which begins near the start of every match. Derived where none is given.
 
     Their case counts for a `token` and does not otherwise.
     """
     entropy: float = 3.0
     """Bits per byte that the secret must reach."""
     check: str = ""
+    """A check that the secret must pass, by its name in `CHECKS` or `CONTEXT_CHECKS`."""
     checksum: str = ""
+    """A checksum that makes a match certain, by its name in `CHECKSUMS`."""
     placeholders: bool = False
-    """Set where values of the format look like placeholders by themselves."""
+    """True where values of the format look like placeholders by themselves."""
     inside: bool = False
-    """Set where the format is so distinctive that it counts in the middle of a word as well."""
+    """True where the format is so distinctive that it counts in the middle of a word as well."""
     reach: int = 512
     """Bytes that a match may span."""
-    example: str = ""
-    """How an example is put together, where it cannot be drawn from the format: see `_sample`."""
+    matching: tuple[str, ...] = ()
+    """Examples that the rule finds. Shipped rules have none: the tests draw them from the format."""
     not_matching: tuple[str, ...] = ()
-    """Look-alikes on which the rule stays quiet."""
+    """False positives that the rule leaves alone."""
 
     @property
     def expression(self) -> str:
@@ -66,23 +71,23 @@ class Rule:
             return f"({self.token})"
         return f"(?i:{'|'.join(self.names)}){_ASSIGN}({self.value})"
 
-    def gate_expressions(self) -> tuple[str, ...]:
-        """Short RE2 expressions, without repetition, whose absence rules the rule out."""
-        if self.gates:
+    def keyword_expressions(self) -> tuple[str, ...]:
+        """Return the keywords as short RE2 expressions without repetition, one of which every match contains."""
+        if self.keywords:
             cased = bool(self.token)
-            return tuple(_gate(g, cased=cased) for g in self.gates)
+            return tuple(_keyword(k, cased=cased) for k in self.keywords)
         if self.names:
-            return tuple(_gate(n, cased=False) for n in self.names)
-        return (_gate(leading_literal(self.token), cased=True),)
+            return tuple(_keyword(n, cased=False) for n in self.names)
+        return (_keyword(leading_literal(self.token), cased=True),)
 
 
 _LITERAL = re.compile(r"(?:[A-Za-z0-9_\-/:@=~ ]|\\[.\-$+/])+")
 _CLASS = re.compile(r"(\[[^\]]+\](?:\{[0-9]{1,2}\}|\*)?)")
-_GATE_MIN = 3
+_KEYWORD_MIN = 3
 
 
 def leading_literal(expression: str) -> str:
-    """The characters that every match of an expression starts with."""
+    """Return the characters that every match of an expression starts with."""
     found = _LITERAL.match(expression)
     if not found:
         return ""
@@ -92,12 +97,14 @@ def leading_literal(expression: str) -> str:
     return literal.replace("\\", "")
 
 
-def _gate(text: str, *, cased: bool) -> str:
-    """Quote a gate but for its character classes, each of which may repeat: the gates' automaton stays small."""
+def _keyword(text: str, *, cased: bool) -> str:
+    """Quote a keyword but for its character classes, each of which may repeat: the keywords' automaton stays small."""
     parts = _CLASS.split(text)
     units = sum(1 if part.startswith("[") else len(part) for part in parts)
-    if units < _GATE_MIN:
-        raise ConfigurationError(f"the gate {text!r} has fewer than three characters", hint="set gates explicitly")
+    if units < _KEYWORD_MIN:
+        raise ConfigurationError(
+            f"the keyword {text!r} has fewer than three characters", hint="set keywords explicitly"
+        )
     quoted = "".join(part if part.startswith("[") else re.escape(part) for part in parts)
     return quoted if cased else f"(?i:{quoted})"
 
@@ -111,9 +118,9 @@ def parse_rules(text: str, *, origin: str) -> tuple[Rule, ...]:
     """Read one rule file.
 
     Raises:
-        ConfigurationError: not TOML, an unknown key, a wrong type, or a rule that says nothing.
+        ConfigurationError: not TOML, an unknown key, a wrong type, or an incomplete rule.
     """
-    import tomllib
+    import tomllib  # a process that has no rules of its own is spared 3 ms
 
     try:
         document = tomllib.loads(text)
@@ -129,11 +136,15 @@ def parse_rules(text: str, *, origin: str) -> tuple[Rule, ...]:
 
 def _refuse_unknown(table: Mapping[str, Any], known: set[str], where: str) -> None:
     for key in table.keys() - known:
-        from difflib import get_close_matches
+        raise ConfigurationError(
+            f"{where}: unknown key {key!r}", hint=nearest_hint(key, known, f"known keys: {', '.join(sorted(known))}")
+        )
 
-        nearest = get_close_matches(key, known, 1)
-        hint = f"did you mean {nearest[0]}?" if nearest else f"known keys: {', '.join(sorted(known))}"
-        raise ConfigurationError(f"{where}: unknown key {key!r}", hint=hint)
+
+def nearest_hint(word: str, known: Collection[str], otherwise: str) -> str:
+    """Return a hint that names the known word nearest to an unknown one, or the hint for none."""
+    nearest = did_you_mean(word, known)
+    return f"did you mean {nearest}?" if nearest else otherwise
 
 
 def _rule_of(table: dict[str, Any], origin: str) -> Rule:
@@ -160,7 +171,7 @@ def _rule_of(table: dict[str, Any], origin: str) -> Rule:
 
 
 def rule_from(table: Mapping[str, Any]) -> Rule:
-    """Make a rule of a table that was checked when it was built."""
+    """Make a rule of a table that was validated before."""
     lists = {key: tuple(value) for key, value in table.items() if isinstance(value, list)}
     return Rule(**{**table, **lists, "severity": Severity(table.get("severity", Severity.HIGH))})
 
@@ -169,24 +180,23 @@ def _refuse_incomplete(rule: Rule, where: str) -> None:
     forms = (bool(rule.token), bool(rule.names and rule.value), bool(rule.pattern))
     if sum(forms) != 1 or bool(rule.names) != bool(rule.value):
         raise ConfigurationError(f"{where}: give exactly one of token, names with value, or pattern")
-    if rule.pattern and not rule.gates:
-        raise ConfigurationError(f"{where}: a pattern needs gates", hint="name a literal that every match contains")
-    if not rule.gates and any(re.search(r"[?*+\\[(|]", name) for name in rule.names):
-        raise ConfigurationError(f"{where}: names that are expressions need gates")
+    if rule.pattern and not rule.keywords:
+        raise ConfigurationError(f"{where}: a pattern needs keywords", hint="name a literal that every match contains")
+    if not rule.keywords and any(re.search(r"[?*+\\[(|]", name) for name in rule.names):
+        raise ConfigurationError(f"{where}: names that are expressions need keywords")
     try:
-        rule.gate_expressions()
+        rule.keyword_expressions()
     except ConfigurationError as error:
         raise ConfigurationError(f"{where}: {error.message}", hint=error.hint) from error
     _refuse_unknown_checks(rule, where)
-    if not 16 <= rule.reach <= MAX_REACH_BYTES:
-        raise ConfigurationError(f"{where}: reach must be between 16 and {MAX_REACH_BYTES} bytes")
+    if not 16 <= rule.reach <= MAX_MATCH_BYTES:
+        raise ConfigurationError(f"{where}: reach must be between 16 and {MAX_MATCH_BYTES} bytes")
 
 
 def _refuse_unknown_checks(rule: Rule, where: str) -> None:
-    from wasmrt.leaks._checks import CHECKS, CHECKSUMS
-    from wasmrt.leaks._generic import CONTEXT_CHECKS
-
     if rule.check and rule.check not in CHECKS and rule.check not in CONTEXT_CHECKS:
-        raise ConfigurationError(f"{where}: unknown check {rule.check!r}", hint=f"known: {', '.join(CHECKS)}")
+        raise ConfigurationError(
+            f"{where}: unknown check {rule.check!r}", hint=f"known: {', '.join((*CHECKS, *CONTEXT_CHECKS))}"
+        )
     if rule.checksum and rule.checksum not in CHECKSUMS:
         raise ConfigurationError(f"{where}: unknown checksum {rule.checksum!r}")

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     )
     from wasmrt.schema._names import (
         ExportedFunction,
-        declared_name,
         exported_functions,
     )
     from wasmrt.schema._problems import (
@@ -53,7 +52,6 @@ _LATER = {
     ),
     "_names": (
         "ExportedFunction",
-        "declared_name",
         "exported_functions",
     ),
     "_problems": ("params_problem",),
@@ -80,7 +78,6 @@ __all__ = [
     "Provider",
     "Validator",
     "coerce",
-    "declared_name",
     "exported_functions",
     "failure_text",
     "function_schema",

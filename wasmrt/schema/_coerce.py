@@ -8,15 +8,13 @@ hold stays as it was, as does JSON with a name twice.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
-from decimal import Decimal
 from typing import Any
 
-from wasmrt.limits import MAX_JSON_DEPTH
+from wasmrt.limits import MAX_JSON_DEPTH, MAX_PARAMS_BYTES
+from wasmrt.strict_json import JsonError, read_json
 
 _ALL = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
-_MAX_NUMBER_CHARS = 400
 _UNCHANGED: Any = object()
 
 Schemas = list[Mapping[str, Any]]
@@ -143,47 +141,14 @@ def _read(text: str, types: frozenset[str]) -> Any:
     if "boolean" in types and text in ("True", "False"):
         return text == "True"  # as Python writes them
     try:
-        value = json.loads(
-            text, parse_float=_exact, parse_int=_integer, parse_constant=_refuse, object_pairs_hook=_distinct
-        )
-    except (ValueError, RecursionError):
+        value = read_json(text, max_bytes=MAX_PARAMS_BYTES, max_depth=MAX_JSON_DEPTH, exact=True)
+    except JsonError:
         return _UNCHANGED
-    if _type_of(value) not in types or _too_deep(value, MAX_JSON_DEPTH):
+    if _type_of(value) not in types:
         return _UNCHANGED
     if isinstance(value, float) and value.is_integer() and "number" not in types:
         return int(value)
     return value
-
-
-def _exact(text: str) -> float:
-    number = float(text)
-    if len(text) > _MAX_NUMBER_CHARS or Decimal(text) != Decimal(repr(number)):
-        raise ValueError("a double does not hold these digits")
-    return number
-
-
-def _integer(text: str) -> int:
-    if len(text) > _MAX_NUMBER_CHARS:
-        raise ValueError("too many digits")
-    return int(text)
-
-
-def _refuse(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    fields = dict(pairs)
-    if len(fields) != len(pairs):
-        raise ValueError("a name comes twice")
-    return fields
-
-
-def _too_deep(value: Any, left: int) -> bool:
-    if left < 0:
-        return True
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return any(_too_deep(item, left - 1) for item in inner)
 
 
 def _object(schemas: Schemas, value: dict[str, Any]) -> dict[str, Any]:

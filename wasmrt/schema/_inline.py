@@ -8,13 +8,13 @@ A recursive definition is written out a few levels deep; what lies below is left
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
 
 from wasmrt.component import plain
 from wasmrt.limits import KIB, MAX_JSON_DEPTH, MAX_SCHEMA_BYTES, MAX_SCHEMA_DEPTH, MAX_SCHEMA_PARTS
+from wasmrt.strict_json import JsonError, JsonFault, read_json, write_json
 
 # JSON Schema 2020-12, sections 10 and 11, and what drafts 4 to 2019-09 had besides.
 ONE = frozenset({
@@ -47,16 +47,14 @@ def read_schema(schema: str | Mapping[str, Any]) -> dict[str, Any]:
         SchemaError: it is not JSON, not an object, over a bound, or uses what is refused here.
     """
     try:
-        text = schema if isinstance(schema, str) else json.dumps(schema, allow_nan=False)
-        if len(text.encode("utf-8", "replace")) > MAX_SCHEMA_BYTES:
-            raise SchemaError(f"is over {MAX_SCHEMA_BYTES // KIB} KiB")
-        if _nesting(text) > MAX_JSON_DEPTH:
-            raise SchemaError(f"is JSON nested over {MAX_JSON_DEPTH} deep")
-        data = json.loads(text, parse_constant=_refuse_constant)
-    except RecursionError:
-        raise SchemaError(f"is JSON nested over {MAX_JSON_DEPTH} deep") from None
-    except (TypeError, ValueError) as error:
-        raise SchemaError(f"is not JSON: {plain(str(error), 120)}") from None
+        text = schema if isinstance(schema, str) else write_json(schema)
+        data = read_json(text, max_bytes=MAX_SCHEMA_BYTES, max_depth=MAX_JSON_DEPTH)
+    except JsonError as error:
+        known = {
+            JsonFault.DEPTH: f"is JSON nested over {MAX_JSON_DEPTH} deep",
+            JsonFault.SIZE: f"is over {MAX_SCHEMA_BYTES // KIB} KiB",
+        }
+        raise SchemaError(known.get(error.fault) or f"is {plain(str(error), 120)}") from None
     if not isinstance(data, dict):
         raise SchemaError("is not a JSON object")
     if data.get("type", "object") != "object":
@@ -192,20 +190,3 @@ def _target(root: dict[str, Any], ref: str) -> Any:
     if not isinstance(found, (dict, bool)):
         raise SchemaError(f"refers to {plain(ref, 100)}, which is not a schema")
     return found
-
-
-def _nesting(text: str) -> int:
-    deepest = depth = 0
-    for token in _MARKS.finditer(text):
-        mark = text[token.start()]
-        depth += (mark in "[{") - (mark in "]}")
-        deepest = max(deepest, depth)
-    return deepest
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
-
-
-# A string that never ends is one match too, so that no start is tried twice.
-_MARKS = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[\]{}]')

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import defaultdict
 from dataclasses import dataclass
 
 from wasmrt.component import ComponentType, Docs, FuncType, doc_of, plain
 from wasmrt.limits import MAX_DESCRIPTION_BYTES
+from wasmrt.names import MAX_NAME_LENGTH, folded, shortened
 from wasmrt.schema._forms import unsupported
 
-MAX_TOOL_NAME = 64
-is_tool_name = re.compile(r"[a-zA-Z0-9_-]{1,64}").fullmatch
-"""What OpenAI and Anthropic take; MCP takes more."""
 _REFUSED = re.compile(r"[^a-zA-Z0-9_-]+")
 _FULL = 3
 _SET_UP = {
@@ -77,19 +74,13 @@ def _left_behind(interface: str, name: str, kind: FuncType) -> str | None:
     return toolchain and f"{toolchain} called it while it built the component"
 
 
-def declared_name(name: str) -> str:
-    """A name as every provider takes it: what they refuse is `-`, and one over 64 characters ends in a digest."""
-    fitting = _REFUSED.sub("-", name).strip("-") or "tool"
-    return fitting if len(fitting) <= MAX_TOOL_NAME else _digested(fitting, name)
-
-
 def _tool_names(exports: list[tuple[str, str]]) -> dict[tuple[str, str], str]:
     levels = dict.fromkeys(exports, 0)
     while True:
         chosen = {export: _name(*export, level) for export, level in levels.items()}
         groups: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
         for export, name in chosen.items():
-            groups[name.lower().replace("_", "-")].append(export)
+            groups[folded(name)].append(export)
         clashing = [export for group in groups.values() if len(group) > 1 for export in group]
         if not clashing:
             return chosen
@@ -104,12 +95,7 @@ def _name(interface: str, function: str, level: int) -> str:
     if level >= _FULL and version:
         kept.insert(len(kept) - 1, version)
     name = "-".join(_REFUSED.sub("-", part).strip("-") for part in kept)
-    if len(name) <= MAX_TOOL_NAME and level <= _FULL:
+    if len(name) <= MAX_NAME_LENGTH and level <= _FULL:
         return name
     # Each further level, should digests clash, takes another one.
-    return _digested(name, f"{level}\n{interface}\n{function}")
-
-
-def _digested(name: str, whole: str) -> str:
-    """At most 64 characters, with a digest of what was cut."""
-    return f"{name[: MAX_TOOL_NAME - 9].rstrip('-')}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
+    return shortened(name, f"{level}\n{interface}\n{function}")

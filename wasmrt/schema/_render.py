@@ -15,10 +15,10 @@ from typing import Any, Literal
 
 from wasmrt.component import plain
 from wasmrt.errors import ConfigurationError, InvalidComponentError
+from wasmrt.names import is_offered_name
 from wasmrt.schema._flatten import flattened
 from wasmrt.schema._forms import NON_FINITE
 from wasmrt.schema._inline import ANNOTATIONS, SchemaError, inlined, read_schema, rebuilt
-from wasmrt.schema._names import is_tool_name
 from wasmrt.schema._strict import strict_problem, tightened
 
 Provider = Literal["openai", "anthropic", "mcp"]
@@ -50,7 +50,7 @@ def render(
         ConfigurationError: the name is not `[a-zA-Z0-9_-]{1,64}`, the provider is unknown, or `strict` cannot be had.
         InvalidComponentError: the schema is broken.
     """
-    if is_tool_name(tool_name) is None:
+    if not is_offered_name(tool_name):
         raise ConfigurationError(
             f"{plain(tool_name, 80)!r} cannot be a tool's name", hint="use 1 to 64 of a-z, A-Z, 0-9, _ and -"
         )

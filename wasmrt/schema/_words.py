@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
-from itertools import islice
 from typing import Any
 
 from wasmrt.component import plain
+from wasmrt.names import did_you_mean
 
 MAX_SHOWN_BYTES = 60
 MAX_NAMES = 20
-MAX_COMPARED = 200
 
 Path = Sequence[str | int]
 
@@ -56,7 +54,5 @@ def names(known: Iterable[str]) -> str:
 
 def nearest(name: Any, known: Iterable[str]) -> str:
     """` (did you mean tags?)`, or nothing."""
-    if not isinstance(name, str):
-        return ""
-    close = get_close_matches(name[:MAX_SHOWN_BYTES], list(islice(known, MAX_COMPARED)), n=1)
-    return f" (did you mean {plain(close[0], MAX_SHOWN_BYTES)}?)" if close else ""
+    near = did_you_mean(name, known)
+    return "" if near is None else f" (did you mean {plain(near, MAX_SHOWN_BYTES)}?)"

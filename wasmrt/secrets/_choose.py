@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from wasmrt.errors import ConfigurationError
+from wasmrt.names import did_you_mean
 from wasmrt.secrets._environment import EnvironmentSecrets
 from wasmrt.secrets._file import FileKey, FileSecrets
 from wasmrt.secrets._keyring import KeyringSecrets, usable_keyring
@@ -43,13 +44,9 @@ def open_store(home: Path, *, backend: str | None = None, environ: Mapping[str, 
 
 
 def _what_instead(chosen: str) -> str:
-    from difflib import get_close_matches  # only on the way to an error
-
-    word = chosen[:64].lower()
-    begun = [known for known in BACKENDS if word and known.startswith(word)]  # `env` is far from `environment`
-    near = begun or get_close_matches(word, BACKENDS, n=1, cutoff=0.7)
+    near = did_you_mean(chosen, BACKENDS)
     choices = f"choose one of {', '.join(BACKENDS)}"
-    return f"did you mean {near[0]}? {choices}" if near else choices
+    return f"did you mean {near}? {choices}" if near else choices
 
 
 def backend_of(store: SecretsStore) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hmac
-import re
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
 from wasmrt.errors import SecretError
 from wasmrt.limits import MAX_SECRET_BYTES, MAX_USER_BYTES
+from wasmrt.names import is_secret_name
 
 DEFAULT_USER = "local"
 """Who owns the secrets of a person at their own machine. Never a fallback for another user."""
@@ -16,7 +16,6 @@ DEFAULT_USER = "local"
 # A companion (`NAME~oauth`) holds what renews NAME. The tilde keeps it out of reach of every name that a
 # capability file can spell.
 OAUTH_SUFFIX = "~oauth"
-_NAME = re.compile(r"[a-z0-9_](?:[a-z0-9_.-]{0,126}[a-z0-9_])?(?:~oauth)?\Z")
 
 
 class Secret:
@@ -101,7 +100,7 @@ def checked_name(name: str) -> str:
         SecretError: the name is not up to 128 of `a-z 0-9 _ - .`, or a mark other than `_` is at its end.
     """
     lowered = name.lower()
-    if not _NAME.match(lowered):
+    if not is_secret_name(lowered.removesuffix(OAUTH_SUFFIX)):
         raise SecretError(
             "a secret's name has up to 128 letters, digits and _, with - and . only between them",
             code="secret-name",

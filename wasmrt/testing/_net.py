@@ -9,14 +9,13 @@ from dataclasses import dataclass, field
 
 from wasmrt.capabilities import Capabilities
 from wasmrt.egress import ResolveError, SecretsView, WatchedSecrets
-from wasmrt.guest.engine import make_kernel
 from wasmrt.leaks import LeakDetector, LeakScanner
 from wasmrt.limits import MAX_HTTP_REQUESTS
 from wasmrt.model import Decision
 from wasmrt.secrets import DEFAULT_USER, UserSecrets
 from wasmrt.testing._secrets import MemorySecrets
 
-_DETECTOR = LeakDetector(kernel=make_kernel)
+_DETECTOR = LeakDetector()
 
 
 class FakeResolver:

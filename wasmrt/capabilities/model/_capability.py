@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -19,10 +18,9 @@ from wasmrt.limits import (
     DEFAULT_REQUESTS_PER_MINUTE,
     MAX_CAPABILITY_ENTRIES,
 )
+from wasmrt.names import is_alias, is_invoked_name
 from wasmrt.url import ParsedUrl
 
-_ALIAS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}\Z")
-_TOOL_NAME = re.compile(r"[\x21-\x7e]{1,256}\Z")
 MAX_REQUESTS = 1_000_000
 MAX_HTTP_TIMEOUT_SECONDS = 3600
 _MAX_CREDENTIAL_PLACES = 4 * MAX_CAPABILITY_ENTRIES
@@ -144,7 +142,7 @@ def read_alias(text: object) -> str:
     Raises:
         ConfigurationError: it holds anything but letters, digits, `_`, `-` and `.`.
     """
-    if not isinstance(text, str) or not _ALIAS.match(text):
+    if not isinstance(text, str) or not is_alias(text):
         raise ConfigurationError(f"alias {text!r} may hold letters, digits, '_', '-' and '.' only")
     return text
 
@@ -155,7 +153,7 @@ def read_tool_name(text: object) -> str:
     Raises:
         ConfigurationError: it is empty, long or holds invisible characters.
     """
-    if not isinstance(text, str) or not _TOOL_NAME.match(text):
+    if not isinstance(text, str) or not is_invoked_name(text):
         raise ConfigurationError(f"{text!r} is not a tool's name")
     return text
 

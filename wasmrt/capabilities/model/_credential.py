@@ -12,9 +12,9 @@ from wasmrt.capabilities.model._endpoint import host_matches, read_host_pattern,
 from wasmrt.capabilities.model._host_headers import is_host_header
 from wasmrt.errors import ConfigurationError
 from wasmrt.limits import MAX_CAPABILITY_ENTRIES
+from wasmrt.names import is_secret_name
 from wasmrt.url import ParsedUrl, is_under
 
-_SECRET_NAME = re.compile(r"[a-z0-9_](?:[a-z0-9_.-]{0,126}[a-z0-9_])?\Z")
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}\Z")
 _PLACEHOLDER = re.compile(r"[A-Za-z0-9_]{1,64}\Z")
 _MAX_NAME_LENGTH = 128
@@ -28,7 +28,7 @@ def read_secret_name(text: object) -> str:
         ConfigurationError: the name holds anything but letters, digits, `_`, `-` and `.`.
     """
     name = text.lower() if isinstance(text, str) else ""
-    if not _SECRET_NAME.match(name):
+    if not is_secret_name(name):
         raise ConfigurationError(f"secret name {text!r} may hold letters, digits, '_', '-' and '.' only")
     return name
 

@@ -6,12 +6,12 @@ One declaration serves both, so that the published schema cannot differ from wha
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from typing import Any, Final, NamedTuple, Protocol
 
 from wasmrt.capabilities.sections._json import Problems, child
 from wasmrt.errors import WasmrtError
 from wasmrt.limits import MAX_CAPABILITY_ENTRIES
+from wasmrt.names import did_you_mean
 
 INVALID: Final = object()
 """Stands for a value that was refused; its problem was added."""
@@ -220,8 +220,8 @@ class ObjectSchema(NamedTuple):
 
 def nearest(word: str, known_words: tuple[str, ...]) -> str:
     """`; did you mean 'x'?` for the closest known word, or nothing."""
-    close = get_close_matches(word.lower()[:64], known_words, n=1, cutoff=0.6)
-    return f"; did you mean {str(close[0])!r}?" if close else ""
+    near = did_you_mean(word, known_words)
+    return f"; did you mean {str(near)!r}?" if near else ""
 
 
 def known(words: Mapping[str, object]) -> str:

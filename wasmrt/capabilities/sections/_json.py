@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from wasmrt.limits import MAX_CAPABILITY_FILE_BYTES, MAX_CAPABILITY_FILE_DEPTH
+from wasmrt.strict_json import JsonError, check_nesting
 
 _MAX_DIGITS = 18
 _MAX_PROBLEMS = 100
@@ -79,23 +80,11 @@ def _decode(data: str | bytes, problems: Problems) -> str | None:
 
 
 def _is_shallow(text: str, problems: Problems) -> bool:
-    # json.loads recurses, so depth is counted before it sees the text.
-    depth, quoted, escaped = 0, False, False
-    for char in text:
-        if escaped:
-            escaped = False
-        elif quoted:
-            escaped = char == "\\"
-            quoted = char != '"'
-        elif char == '"':
-            quoted = True
-        elif char in "[{":
-            depth += 1
-            if depth > MAX_CAPABILITY_FILE_DEPTH:
-                problems.add("$", f"the file nests deeper than {MAX_CAPABILITY_FILE_DEPTH} levels")
-                return False
-        elif char in "]}":
-            depth -= 1
+    try:
+        check_nesting(text, max_depth=MAX_CAPABILITY_FILE_DEPTH)
+    except JsonError:
+        problems.add("$", f"the file nests deeper than {MAX_CAPABILITY_FILE_DEPTH} levels")
+        return False
     return True
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from wasmrt.capabilities._capabilities import Capabilities
+from wasmrt.capabilities._capabilities import CAPABILITY_SECTIONS, Capabilities
 from wasmrt.capabilities._imports import capabilities_of, import_example
 from wasmrt.capabilities.decide import internal_host
 from wasmrt.capabilities.file import CapabilityFile
@@ -115,13 +115,8 @@ def _on_sections(file: CapabilityFile) -> Iterator[FileWarning]:
 
 def _on_imports(capabilities: Capabilities, imports: Iterable[str]) -> Iterator[FileWarning]:
     needed = capabilities_of(imports)
-    asked = {
-        "http": capabilities.http,
-        "workspace": capabilities.workspace_read,
-        "secrets": capabilities.secrets,
-        "tool_invoke": capabilities.tool_invoke,
-    }
-    for name, capability in asked.items():
+    for name in CAPABILITY_SECTIONS:
+        capability = capabilities.section(name)
         if name in needed and capability is None:
             yield FileWarning(
                 name, f"the component imports {needed[name]}, which no section here allows: it will be refused"

@@ -26,10 +26,6 @@ from wasmrt.guest.engine._ffi import (
     VERSION,
     give_memory_back,
 )
-from wasmrt.guest.engine._kernel import (
-    Kernel,
-    make_kernel,
-)
 from wasmrt.guest.engine._linker import (
     HostInterface,
     Linker,
@@ -67,7 +63,6 @@ __all__ = [
     "EngineFault",
     "Export",
     "HostInterface",
-    "Kernel",
     "Linker",
     "LowerError",
     "OptLevel",
@@ -76,7 +71,6 @@ __all__ = [
     "TrapCode",
     "best_allocator",
     "give_memory_back",
-    "make_kernel",
     "resolve",
     "track",
     "wat2wasm",

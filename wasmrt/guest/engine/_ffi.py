@@ -4,9 +4,8 @@ The wheel's Python classes rebuild type objects on every call and importing them
 run of a cached tool, so the shared library is loaded without them. Every name is resolved at import: a
 wheel that lacks one, or whose major version was not audited, is refused with a sentence, never by a crash.
 
-SECURITY: the C layout is known to this file alone, and to `_kernel.py` where core modules differ. Calls that may run
-guest code or take long release the GIL (`CDLL`); short accessors keep it (`PyDLL`), which is cheaper and keeps two
-threads from trading it.
+SECURITY: the C layout is known to this file alone. Calls that may run guest code or take long release the GIL
+(`CDLL`); short accessors keep it (`PyDLL`), which is cheaper and keeps two threads from trading it.
 """
 
 from __future__ import annotations

@@ -1,0 +1,167 @@
+"""Permits: who waits, who is served next, and that none is lost, however a wait ends."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType
+
+import pytest
+
+from tests.border.conftest import a_call
+from tests.call.conftest import until
+from wasmrt.call import Admission, Call
+from wasmrt.call._admission import GLOBAL_FACTOR
+from wasmrt.errors import CancelledError, DeadlineExceededError, RuntimeClosedError
+
+
+class Entering:
+    """A thread that wants a permit."""
+
+    def __init__(self, admission: Admission, call: Call, entered: list[Call]) -> None:
+        self.call = call
+        self.error: BaseException | None = None
+        self._thread = threading.Thread(target=self._enter, args=(admission, entered))
+        before = waiting(admission)
+        self._thread.start()
+        until(lambda: waiting(admission) > before or call in entered)
+
+    def _enter(self, admission: Admission, entered: list[Call]) -> None:
+        try:
+            admission.enter(self.call)
+            entered.append(self.call)
+        except BaseException as error:
+            self.error = error
+
+    def join(self) -> BaseException | None:
+        self._thread.join()
+        return self.error
+
+
+def waiting(admission: Admission) -> int:
+    return sum(len(queue) for queue in admission._queues.values())
+
+
+def test_users_are_served_by_turns_and_each_in_order() -> None:
+    admission, entered = Admission(1), []
+    holders = [a_call(user="bob"), *(a_call(user=f"user-{n}") for n in range(GLOBAL_FACTOR - 1))]
+    for call in holders:
+        admission.enter(call)
+    first, second = a_call(user="ann"), a_call(user="ann")
+    other = a_call(user="bob")
+    threads = [Entering(admission, call, entered) for call in (first, second, other)]
+    assert (admission.running, waiting(admission)) == (GLOBAL_FACTOR, 3)
+    admission.leave(holders[0])  # one for all of them: ann came first
+    until(lambda: entered == [first])
+    admission.leave(holders[1])  # ann holds what she may: it is bob's turn
+    until(lambda: entered == [first, other])
+    admission.leave(first)
+    until(lambda: entered == [first, other, second])
+    assert [thread.join() for thread in threads] == [None] * 3
+    for call in (*holders, second, other, first):
+        admission.leave(call)
+        admission.leave(call)
+    assert admission.running == 0
+    assert admission.drained(0)
+
+
+def test_a_newcomer_does_not_overtake_those_who_wait() -> None:
+    admission, entered = Admission(1), []
+    holder, second = a_call(user="ann"), a_call(user="ann")
+    admission.enter(holder)
+    waiter = Entering(admission, second, entered)
+    admission.enter(a_call(user="bob"))  # there is room for him, and nobody of his before him
+    assert entered == []
+    admission.leave(holder)
+    until(lambda: entered == [second])
+    assert waiter.join() is None
+
+
+@pytest.mark.parametrize("behind", [False, True], ids=["alone", "before another"])
+@pytest.mark.parametrize(
+    ("end", "error"),
+    [
+        (lambda call: None, DeadlineExceededError),
+        (lambda call: call.lifetime.cancel(), CancelledError),
+        (lambda call: call.lifetime.close(), RuntimeClosedError),
+    ],
+    ids=["deadline", "cancelled", "closed"],
+)
+def test_whoever_gives_up_waiting_leaves_the_queue(
+    end: Callable[[Call], None], error: type[Exception], behind: bool
+) -> None:
+    admission, entered = Admission(1), []
+    holder = a_call()
+    admission.enter(holder)
+    impatient = a_call(timeout_seconds=0.1 if error is DeadlineExceededError else 60)
+    thread = Entering(admission, impatient, entered)
+    later = Entering(admission, a_call(), entered) if behind else None
+    end(impatient)
+    assert type(thread.join()) is error
+    assert waiting(admission) == int(behind)
+    admission.leave(holder)
+    assert later is None or later.join() is None
+    assert admission.running == int(behind)
+
+
+def test_a_closed_runtime_admits_nobody() -> None:
+    admission = Admission(1)
+    running = a_call()
+    admission.enter(running)
+    waiter = Entering(admission, a_call(), [])
+    admission.close()
+    assert isinstance(waiter.join(), RuntimeClosedError)
+    with pytest.raises(RuntimeClosedError):
+        admission.enter(a_call())
+    with pytest.raises(RuntimeClosedError):
+        running.lifetime.check()
+    assert not admission.drained(0)
+    admission.leave(running)
+    assert admission.drained(0)
+
+
+def test_an_abandoned_call_holds_one_permit_until_it_is_given_back() -> None:
+    admission = Admission(1)
+    nested = a_call()
+    for _ in range(2):
+        admission.keep(nested)
+    assert admission.running == 1
+    waiter = Entering(admission, a_call(), entered := [])
+    assert entered == []
+    admission.leave(nested)
+    assert waiter.join() is None
+
+
+class _RungError(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("admitted", [False, True], ids=["in the queue", "with its permit"])
+def test_a_signals_handler_that_raises_in_the_wait_costs_neither_a_place_nor_a_permit(admitted: bool) -> None:
+    def ring(number: int, frame: FrameType | None) -> None:
+        if admitted:
+            admission.leave(holder)  # the permit comes to the one who waits, who will not see it
+        raise _RungError
+
+    admission, holder = Admission(1), a_call()
+    admission.enter(holder)
+    waiter = a_call()
+
+    def send() -> None:
+        until(lambda: waiting(admission) == 1)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)  # a wait of the main thread is interrupted
+
+    before = signal.signal(signal.SIGUSR1, ring)
+    sender = threading.Thread(target=send)
+    try:
+        sender.start()
+        with pytest.raises(_RungError):
+            admission.enter(waiter)
+    finally:
+        sender.join()
+        signal.signal(signal.SIGUSR1, before)
+    assert waiting(admission) == 0
+    admission.leave(holder)
+    assert admission.running == 0
+    admission.enter(a_call())

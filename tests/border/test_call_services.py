@@ -1,0 +1,161 @@
+"""The host's side refuses by itself: a grant names it and a backend has it, or the answer is no."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from tests.border.conftest import a_call as bare_call
+from wasmrt import Capabilities, EndpointPattern, Reason
+from wasmrt.call import Call, CallServices, Invoker
+from wasmrt.call.http import GuestHttp
+from wasmrt.egress import EgressGateway, NetworkConfig
+from wasmrt.errors import CapabilityDeniedError
+from wasmrt.guest.services import GuestRequest, HostFailure
+from wasmrt.limits import MAX_DECISIONS, MAX_REFUSALS, MAX_TOOL_INVOCATIONS
+from wasmrt.model import Decision
+from wasmrt.rates import RateLimiter
+from wasmrt.workspace import WorkspaceReader
+
+ALL = (
+    Capabilities.none()
+    .with_http([EndpointPattern.host("api.example.com")])
+    .with_workspace_read([""])
+    .with_secrets(["*"])
+    .with_tool_invoke({"on": "other"})
+)
+GET = GuestRequest("GET", "https://api.example.com/")
+
+
+def a_call(grant: Capabilities = ALL, parent: Call | None = None, **backends: Any) -> Call:
+    """A call that is granted everything and has nothing behind it."""
+    return bare_call(grant, parent=parent, backends=backends)
+
+
+def test_what_is_granted_and_not_there_is_refused() -> None:
+    call = a_call()
+    host = CallServices(call)
+    refusals = []
+    for ask in (
+        lambda: host.http_open(GET),
+        lambda: host.workspace_read("a.md"),
+        lambda: host.workspace_list(""),
+        lambda: host.invoke_tool("on", "{}"),
+    ):
+        with pytest.raises(HostFailure) as caught:
+            ask()
+        assert (caught.value.kind, caught.value.code, caught.value.denied) == ("network-denied", "not-granted", True)
+        refusals.append(caught.value.message)
+    assert ["no network" in refusals[0], "no workspace" in refusals[1], "no tool call another" in refusals[3]] == [
+        True,
+        True,
+        True,
+    ]
+    assert [(d.allowed, d.capability, d.subject) for d in call.decisions] == [
+        (False, "http", "GET"),
+        (False, "workspace", "a.md"),
+        (False, "workspace", ""),
+        (False, "tool_invoke", "on"),
+    ]
+    assert host.secret_exists("token") is False
+    assert (refusal := host.http_refusal("GET", GET.url)) is not None
+    assert refusal.code == "not-granted"
+
+
+def test_the_gateway_refuses_a_call_that_was_granted_nothing() -> None:
+    call = a_call(Capabilities.none())
+    with EgressGateway(NetworkConfig()) as gateway, pytest.raises(HostFailure) as caught:
+        GuestHttp(gateway).open(call, GET)
+    assert (caught.value.code, caught.value.denied, caught.value.limit_bytes) == ("not-granted", True, None)
+    assert [d.reason for d in call.decisions] == [Reason.NOT_GRANTED]
+
+
+@pytest.mark.parametrize("grant", [Capabilities.none(), ALL])
+def test_an_alias_that_stands_for_nothing_runs_nothing(grant: Capabilities) -> None:
+    invoker = Invoker(lambda name, params, call: pytest.fail(f"{name} ran"), RateLimiter())
+    with pytest.raises(CapabilityDeniedError) as caught:
+        invoker.invoke(a_call(grant), "off", "{}")
+    assert caught.value.decision is not None
+    assert caught.value.decision.reason is Reason.ALIAS_NOT_ALLOWED
+
+
+def test_a_tools_invocations_are_paid_by_every_caller_above_it() -> None:
+    first = a_call()
+    second = a_call(parent=first)
+    third = a_call(parent=second)
+    assert second.tool_chain == ("tool", "tool") and third.tool_chain == ("tool", "tool", "tool")
+    for _ in range(MAX_TOOL_INVOCATIONS - 1):
+        assert third.charge_tool_invocation()
+    assert second.charge_tool_invocation()
+    assert not second.charge_tool_invocation()
+    assert not a_call(parent=first).charge_tool_invocation()  # a fresh one, whose caller has none left
+    assert not first.charge_tool_invocation()
+
+
+def test_a_tools_requests_are_paid_by_every_caller_above_it() -> None:
+    first = a_call()
+    second = a_call(parent=first)
+    paid = 0
+    while second.charge_http_request():
+        paid += 1
+    assert paid == first.http_requests == second.http_requests
+    fresh = a_call(parent=first)
+    assert not fresh.charge_http_request()
+    assert fresh.http_requests == 0
+    assert not first.charge_http_request()
+
+
+def test_a_refusal_without_a_decision_is_a_failed_operation() -> None:
+    class Broken:
+        def read(self, path: str) -> bytes:
+            raise CapabilityDeniedError("the folder went away")
+
+    call = a_call(workspace=cast(WorkspaceReader, Broken()))
+    for looking in (False, True):
+        with pytest.raises(HostFailure) as caught:
+            CallServices(call).workspace_read("a.md", looking=looking)
+        assert (caught.value.kind, caught.value.code) == ("operation-failed", "capability-denied")
+    assert call.decisions == []
+
+
+def test_one_that_only_looks_for_a_file_has_tried_nothing(tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    call = a_call(workspace=WorkspaceReader(tmp_path, ("notes/",)))
+    host = CallServices(call)
+    with pytest.raises(HostFailure):
+        host.workspace_read("notes/none", looking=True)
+    assert call.decisions == []
+    for _ in range(3):
+        with pytest.raises(HostFailure):
+            host.workspace_read("other", looking=True)
+    assert [d.reason for d in call.decisions] == [Reason.PREFIX_NOT_ALLOWED]
+    with pytest.raises(HostFailure):
+        host.workspace_read("notes/none")
+    assert [d.reason for d in call.decisions] == [Reason.PREFIX_NOT_ALLOWED, Reason.NOT_FOUND]
+
+
+def test_refusals_are_recorded_once_a_target_and_up_to_a_bound() -> None:
+    call = a_call()
+    host = CallServices(call)
+    for turn in range(2 * MAX_REFUSALS):
+        for _ in range(2):
+            host.refuse(Decision(False, Reason.NOT_GRANTED, "no", capability="http", subject=f"GET {turn}"))
+    assert [d.subject for d in call.decisions] == [f"GET {turn}" for turn in range(MAX_REFUSALS)]
+
+
+def test_decisions_over_the_bound_are_counted() -> None:
+    call = a_call()
+    for _ in range(MAX_DECISIONS + 3):
+        call.decide(Decision(True, Reason.ALLOWED, "yes"))
+    assert (len(call.decisions), call.decisions_dropped) == (MAX_DECISIONS, 3)
+
+
+def test_a_renewed_secret_keeps_its_old_value_watched() -> None:
+    call = a_call()
+    old, new = "Zq9kT7abvX2m" + "B4nC6pD8eFgH", "pL5rW8cdyU1n" + "D3mE9qF2gHjK"
+    for value in (old, old, new, new):
+        call.watch("token", value)
+    for value in (old, new):
+        assert value not in call.scanner.redact(f"it is {value}.")

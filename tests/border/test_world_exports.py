@@ -1,0 +1,134 @@
+"""A tool's own words: how each world says what it offers, how it answers and how it fails, and what is not believed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.border.conftest import Start
+from tests.border.relays import KINDS
+from tests.border.worlds import Failure, Offer, agent_tool, provider
+from wasmrt import PreparedTool, ToolErrorKind
+from wasmrt.errors import GuestError, InvalidComponentError
+from wasmrt.limits import MAX_DESCRIPTION_BYTES, MAX_TOOLS_PER_COMPONENT
+
+OF_KIND = {
+    "auth-required": ToolErrorKind.NOT_AUTHORIZED,
+    "input": ToolErrorKind.INVALID_PARAMETERS,
+    "output-too-large": ToolErrorKind.SANDBOX,
+    "executor": ToolErrorKind.SANDBOX,
+    "network-denied": ToolErrorKind.NOT_AUTHORIZED,
+    "client": ToolErrorKind.EXTERNAL_SERVICE,
+    "operation-failed": ToolErrorKind.EXECUTION_FAILED,
+}
+
+
+def failure_of(tool: PreparedTool) -> GuestError:
+    with pytest.raises(GuestError) as caught:
+        tool.execute({})
+    return caught.value
+
+
+@pytest.mark.parametrize("version", ["", "@0.2.0", "@0.3.0", "@0.4.1"])
+def test_a_tool_of_every_version_answers_and_describes_itself(start: Start, version: str) -> None:
+    tool = start().prepare("tool", agent_tool(version, '{"a": 1}', description="counts", schema='{"maxProperties": 0}'))
+    assert (tool.world, tool.description, tool.problems) == (f"near:agent/tool{version}", "counts", ())
+    assert tool.schema == {"maxProperties": 0}
+    assert tool.execute({}).result == {"a": 1}
+
+
+@pytest.mark.parametrize("version", ["", "@0.2.0", "@0.3.0"])
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ((None, "no such city"), "no such city"),
+        (("{}", "it has both"), "it has both"),
+        ((None, ""), "the tool failed and said nothing"),
+        ((None, None), "the tool answered neither with an output nor with an error"),
+    ],
+)
+def test_a_failure_of_one_string_is_the_errors_message(
+    start: Start, version: str, answer: tuple[str | None, str | None], message: str
+) -> None:
+    error = failure_of(start().prepare("tool", agent_tool(version, answer)))
+    assert (error.message, error.kind, error.code) == (message, ToolErrorKind.EXECUTION_FAILED, "guest-error")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_typed_failure_keeps_its_kind_code_and_message(start: Start, kind: str) -> None:
+    runtime = start()
+    failing = Failure(kind, "quota", "no more today")
+    for component in (agent_tool("@0.4.1", failing), provider([Offer("tool")], failing)):
+        error = failure_of(runtime.prepare("tool", component))
+        assert (error.kind, error.code, error.message) == (OF_KIND[kind], "quota", "no more today")
+
+
+def test_a_typed_failure_of_few_words_is_told_in_those_it_has(start: Start) -> None:
+    runtime = start()
+    for failing, code, message in (
+        (Failure("client"), "client", "client"),
+        (Failure("client", "gone"), "gone", "gone"),
+        (Failure("client", "a\x1b[2J" + "b" * 58), "a [2J" + "b" * 58, "a [2J" + "b" * 58),
+    ):
+        error = failure_of(runtime.prepare("tool", agent_tool("@0.4.1", failing)))
+        assert (error.code, error.message) == (code, message)
+
+
+def test_a_provider_offers_each_tool_under_its_own_name(start: Start) -> None:
+    offers = [
+        Offer("read", "reads", '{"maxProperties": 0}', (True, False, False)),
+        Offer("wipe", "wipes", '{"minProperties": 1}', (False, True, True)),
+    ]
+    component = start().prepare("disk", provider(offers, '"done"'))
+    assert [(spec.name, spec.description, spec.schema) for spec in component.tools] == [
+        ("read", "reads", {"maxProperties": 0}),
+        ("wipe", "wipes", {"minProperties": 1}),
+    ]
+    assert [(spec.read_only, spec.destructive, spec.network) for spec in component.tools] == [
+        (True, False, False),
+        (False, True, True),
+    ]
+    assert component.tool("wipe").name == "disk.wipe"
+    assert component.tool("wipe").execute({"all": True}).result == "done"
+
+
+def test_a_name_that_cannot_be_said_or_comes_twice_is_no_tool(start: Start) -> None:
+    names = ["good", "", "good", "ba\x00d", "x" * 65, "also-good"]
+    component = start().prepare("tools", provider([Offer(name, description=name) for name in names]))
+    assert [spec.name for spec in component.tools] == ["good", "also-good"]
+
+
+def test_of_more_tools_than_a_component_may_hold_the_first_are_taken(start: Start) -> None:
+    offers = [Offer(f"tool-{n}") for n in range(MAX_TOOLS_PER_COMPONENT + 1)]
+    component = start().prepare("many", provider(offers))
+    assert [spec.name for spec in component.tools] == [offer.name for offer in offers[:MAX_TOOLS_PER_COMPONENT]]
+
+
+@pytest.mark.parametrize("over", [0, 1])
+def test_a_description_is_cut_at_its_cap_and_flagged(start: Start, over: int) -> None:
+    text = "ü" * (MAX_DESCRIPTION_BYTES // 2) + "x" * over
+    for component in (agent_tool("", "{}", description=text), provider([Offer("tool", description=text)])):
+        tool = start().prepare("tool", component)
+        assert tool.description.removesuffix("…") == "ü" * (len(tool.description) - over)
+        assert len(tool.description.encode()) <= MAX_DESCRIPTION_BYTES + len("…".encode())
+        assert len(tool.problems) == over
+        assert all("over 4096 bytes and was cut" in problem for problem in tool.problems)
+
+
+@pytest.mark.parametrize("schema", ["{", '{"type": "nonsense"}', "[]"])
+def test_a_schema_that_is_none_is_flagged_and_any_object_is_taken(start: Start, schema: str) -> None:
+    for component in (agent_tool("@0.3.0", "1", schema=schema), provider([Offer("tool", schema=schema)], "1")):
+        tool = start().prepare("tool", component)
+        assert len(tool.problems) == 1
+        assert tool.schema["type"] == "object"
+        assert tool.execute({"anything": [1]}).result == 1
+
+
+def test_an_interface_of_a_known_name_and_other_types_is_refused_with_the_type_it_should_have(start: Start) -> None:
+    with pytest.raises(InvalidComponentError) as caught:
+        start().prepare("tool", provider([], annotations="u8"))
+    assert caught.value.message == "wasmrt:tool/provider@0.1.0#describe has another type than its world's"
+    assert "read-only: bool" in (caught.value.hint or "")
+    with pytest.raises(InvalidComponentError) as caught:
+        start().prepare("tool", agent_tool("@0.2.0", "{}", leave_out="schema"))
+    assert caught.value.message == "near:agent/tool@0.2.0 has no function schema"
+    assert caught.value.hint == "export schema: func() -> string"

@@ -1,0 +1,123 @@
+"""JSON is read and written as RFC 8259 has it, within bounds, and nothing else is ever raised."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wasmrt.strict_json import JsonError, JsonFault, check_nesting, check_text, parse_json, read_json, write_json
+
+BOUNDS = {"max_bytes": 1000, "max_depth": 5, "max_parts": 20}
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def fault(text: str | bytes, **settings: Any) -> JsonFault:
+    with pytest.raises(JsonError) as caught:
+        read_json(text, **BOUNDS | settings)
+    return caught.value.fault
+
+
+@given(VALUES)
+def test_what_is_written_is_read_back(value: Any) -> None:
+    text = write_json(value)
+    assert parse_json(text) == parse_json(f" \n{text}\t\r ") == json.loads(text) == value
+    assert read_json(text.encode(), max_bytes=10_000, max_depth=64) == value
+
+
+@pytest.mark.parametrize(
+    "text", ["NaN", "[Infinity]", "-Infinity", "1e999", "[-1e999]", "", " ", "{", "[1] 2", "'a'", "\v1", "01", "[1,]"]
+)
+def test_what_only_some_readers_take_is_refused(text: str) -> None:
+    assert fault(text) is JsonFault.SYNTAX
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("[" * 6 + "]" * 6, JsonFault.DEPTH),
+        ("[" * 10, JsonFault.DEPTH),
+        ("[" + "[]," * 20 + "[]]", JsonFault.PARTS),
+        ('"' + "a" * 1000 + '"', JsonFault.SIZE),
+        ('"' + "é" * 600 + '"', JsonFault.SIZE),
+        (b'"\xff"', JsonFault.ENCODING),
+        (b'"' + b"a" * 1000 + b'"', JsonFault.SIZE),
+    ],
+)
+def test_every_bound_has_its_own_fault(text: str | bytes, reason: JsonFault) -> None:
+    assert fault(text) is reason
+
+
+def test_what_just_fits_is_read() -> None:
+    assert read_json("[" * 5 + "]" * 5, **BOUNDS) == [[[[[]]]]]
+    assert len(read_json("[" + "[]," * 18 + "[]]", **BOUNDS)) == 19
+    assert read_json('"' + "é" * 499 + '"', **BOUNDS) == "é" * 499
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"a": 1, "a": 1}', "[0.10000000000000000001]", "1e400", "1" * 401, "0." + "1" * 400, "123456789012345678.5"],
+)
+def test_what_two_readers_may_read_differently_is_refused_where_that_is_asked(text: str) -> None:
+    assert fault(text, exact=True) is JsonFault.SYNTAX
+
+
+@pytest.mark.parametrize("text", ['{"a": 1, "b": 1}', "0.1", "1e3", "12345678901234567890", "[1.5, -0.0]"])
+def test_what_has_one_reading_is_read_the_same_either_way(text: str) -> None:
+    assert read_json(text, **BOUNDS, exact=True) == read_json(text, **BOUNDS)
+
+
+def test_a_value_that_is_no_json_is_not_written() -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    for value in (float("nan"), float("inf"), {1, 2}, b"a", {(1,): 1}, object(), endless):
+        with pytest.raises(JsonError):
+            write_json(value)
+
+
+def test_half_a_surrogate_pair_is_no_text() -> None:
+    check_text(parse_json('"\\ud83d\\ude00"'))
+    for text in ('"\\ud83d"', '{"\\ude00": 1}', '[["a\\udfff"]]'):
+        with pytest.raises(JsonError):
+            check_text(parse_json(text))
+
+
+def depth_of(value: Any) -> int:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return 0 if inner is None else 1 + max(map(depth_of, inner), default=0)
+
+
+@settings(max_examples=300)
+@given(VALUES, st.sampled_from([None, 1, "\t"]), st.booleans(), st.integers(0, 6))
+def test_nesting_is_counted_as_a_reader_meets_it(value: Any, indent: Any, ascii_only: bool, limit: int) -> None:
+    tricky = [value, '[{"\\', {'"]': value, "\\": "{["}]
+    text = json.dumps(tricky, indent=indent, ensure_ascii=ascii_only)
+    if depth_of(tricky) <= limit:
+        check_nesting(text, max_depth=limit)
+    else:
+        with pytest.raises(JsonError, match="nested over"):
+            check_nesting(text, max_depth=limit)
+
+
+@given(st.text(st.sampled_from('[]{}",:\\a1 '), max_size=60) | st.binary(max_size=30))
+def test_any_text_is_read_or_refused_with_one_error(text: str | bytes) -> None:
+    for exact in (False, True):
+        try:
+            value = read_json(text, **BOUNDS, exact=exact)
+        except JsonError as error:
+            assert isinstance(error.fault, JsonFault)
+        else:
+            assert depth_of(value) <= 5
+
+
+def test_a_text_that_nests_a_million_deep_is_refused_without_going_into_it() -> None:
+    for text in ("[" * 1_000_000, '{"a":' * 1_000_000, "[" * 1_000_000 + "]" * 1_000_000):
+        with pytest.raises(JsonError):
+            check_nesting(text, max_depth=64)

@@ -1,0 +1,119 @@
+"""`wasmrt caps explain`: what a capability file allows, in sentences or for one use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from wasmrt.capabilities import Capabilities
+from wasmrt.capabilities.file import parse
+from wasmrt.capabilities.sentences import explain as sentences_for
+from wasmrt.cli._errors import DENIED
+from wasmrt.cli._options import capability_file_argument, json_option
+from wasmrt.cli._output import in_one_line, say, show, show_json
+from wasmrt.config_file import HostsResolver, read_config_file
+from wasmrt.egress import NetworkConfig
+from wasmrt.install import read_capability_file
+from wasmrt.model import Decision
+from wasmrt.places import find_places
+from wasmrt.url import AddressClass, InvalidUrlError, classify_address, parse_url
+
+
+@click.command("explain")
+@capability_file_argument
+@click.option("--url", help="Decide a request to this URL.")
+@click.option("--method", help="The request's method; GET unless given.")
+@click.option("--resolves-to", multiple=True, metavar="IP", help="An address the URL's host has; may be repeated.")
+@click.option("--path", help="Decide reading this workspace path.")
+@click.option("--secret", help="Decide asking whether this secret is set.")
+@click.option("--alias", help="Decide calling a tool by this alias.")
+@json_option
+def explain(
+    file: Path,
+    url: str | None,
+    method: str | None,
+    resolves_to: tuple[str, ...],
+    path: str | None,
+    secret: str | None,
+    alias: str | None,
+    as_json: bool,
+) -> int:
+    """Say in plain sentences what a file allows, or decide one use of it. Never touches the network.
+
+    A refused use ends with exit code 3 and names the line that would allow it. A --url is decided as `wasmrt run`
+    would, under the operator's configuration file; `wasmrt doctor` shows that file.
+
+    \b
+    Examples:
+      wasmrt caps explain search.capabilities.json
+      wasmrt caps explain search.capabilities.json --url https://api.example.com/ --resolves-to 10.0.0.7
+    """
+    asked = [use for use in (url, path, secret, alias) if use is not None]
+    if len(asked) > 1:
+        raise click.UsageError("give one of --url, --path, --secret and --alias")
+    if url is None and (method is not None or resolves_to):
+        raise click.UsageError("--method and --resolves-to say more about a --url; give one")
+    _check_addresses(resolves_to)
+    granted = parse(read_capability_file(file)).capabilities
+    if not asked:
+        _print_sentences(granted, as_json)
+        return 0
+    if url is not None:
+        return _decide_http(granted, method or "GET", url, resolves_to, as_json)
+    if path is not None:
+        return _print_decision(granted.explain_workspace(path), as_json)
+    if secret is not None:
+        return _print_decision(granted.explain_secret(secret), as_json)
+    return _print_decision(granted.explain_tool(alias or ""), as_json)
+
+
+def _print_sentences(granted: Capabilities, as_json: bool) -> None:
+    sentences = sentences_for(granted)
+    if as_json:
+        show_json({"sentences": sentences})
+    else:
+        show("\n".join(map(in_one_line, sentences)))
+
+
+def _check_addresses(texts: tuple[str, ...]) -> None:
+    for text in texts:
+        if classify_address(text) is AddressClass.UNREADABLE:
+            raise click.UsageError(f"--resolves-to takes an IP address, not {text!r:.60}")
+
+
+def _decide_http(granted: Capabilities, method: str, url: str, resolves_to: tuple[str, ...], as_json: bool) -> int:
+    """Decide a request with the operator's networks and host table, and say where they decided it."""
+    file = find_places().config
+    network = read_config_file(file).network
+    opened, addresses = network.networks, resolves_to or _in_the_host_table(network, url)
+    decision = granted.explain_http(method, url, addresses, unsafe_allowed_networks=opened)
+    note = None
+    if decision.allowed:
+        if not granted.explain_http(method, url, addresses).allowed:
+            note = f"without unsafe_allowed_networks in {file} it would be denied"
+    elif granted.explain_http(method, url, resolves_to or None, unsafe_allowed_networks=opened).allowed:
+        note = f"without its addresses under hosts in {file} it would be allowed"
+    return _print_decision(decision, as_json, note)
+
+
+def _in_the_host_table(network: NetworkConfig, url: str) -> tuple[str, ...] | None:
+    if not isinstance(network.resolver, HostsResolver):
+        return None
+    try:
+        return network.resolver.known(parse_url(url).host)
+    except InvalidUrlError:
+        return None
+
+
+def _print_decision(decision: Decision, as_json: bool, note: str | None = None) -> int:
+    if as_json:
+        show_json(decision.as_dict() | {"note": note})
+    else:
+        show(in_one_line(f"{'allowed' if decision.allowed else 'denied'}: {decision.subject or decision.capability}"))
+        show(f"by: {decision.rule} ({decision.reason})")
+        if decision.hint:
+            say(f"hint: {decision.hint}")
+        if note:
+            say(note)
+    return 0 if decision.allowed else DENIED

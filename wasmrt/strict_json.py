@@ -1,0 +1,178 @@
+"""JSON as RFC 8259 has it, within bounds: for texts of guests, models and strangers.
+
+Python's own reader takes more than JSON (NaN, numbers that become infinite) and recurses into whatever nests; its
+writer writes NaN. Here size, nesting and the number of lists and objects are counted before a text is taken apart.
+"""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from enum import Enum, auto
+from math import isinf
+from typing import Any
+
+_MAX_NUMBER_CHARS = 400
+_SPACE = " \t\n\r"
+_SQUARE = bytes.maketrans(b"{}", b"[]")
+_NOT_STRUCTURE = bytes(set(range(256)) - set(b'[]{}"'))
+
+
+class JsonFault(Enum):
+    """Why a text or a value was refused."""
+
+    SIZE = auto()
+    ENCODING = auto()
+    PARTS = auto()
+    DEPTH = auto()
+    SYNTAX = auto()
+
+
+class JsonError(ValueError):
+    """A text or a value is no JSON, or is over a bound; the message goes on after `it is`, and may quote the text."""
+
+    def __init__(self, message: str, fault: JsonFault = JsonFault.SYNTAX) -> None:
+        super().__init__(message)
+        self.fault = fault
+
+
+def read_json(
+    text: str | bytes | bytearray, *, max_bytes: int, max_depth: int, max_parts: int | None = None, exact: bool = False
+) -> Any:
+    """Parse JSON text, within bounds; bytes are UTF-8.
+
+    `max_depth` bounds how deep lists and objects nest, `max_parts` how many there are. With `exact`, what two readers
+    may read differently is refused too: a name that an object has twice, and a number whose digits no double holds.
+
+    Raises:
+        JsonError: it is not JSON, or over a bound.
+    """
+    if len(text) > max_bytes:
+        raise JsonError(f"over {max_bytes:,} bytes", JsonFault.SIZE)
+    if not isinstance(text, str):
+        try:
+            text = text.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise JsonError("not UTF-8", JsonFault.ENCODING) from error
+    elif utf8_size(text) > max_bytes:
+        raise JsonError(f"over {max_bytes:,} bytes", JsonFault.SIZE)
+    check_nesting(text, max_depth=max_depth, max_parts=max_parts)
+    return parse_json(text, exact=exact)
+
+
+def parse_json(text: str, *, exact: bool = False) -> Any:
+    """Parse a text that is within bounds already; `exact` as for `read_json`.
+
+    Raises:
+        JsonError: it is not JSON.
+    """
+    decoder = _exact if exact else _decoder
+    try:
+        stripped = text.strip(_SPACE)
+        value, end = decoder.raw_decode(stripped)
+        return value if end == len(stripped) else decoder.decode(text)  # which says in its words what is too much
+    except JsonError:
+        raise
+    except RecursionError as error:
+        raise JsonError("nested too deep", JsonFault.DEPTH) from error
+    except ValueError as error:
+        raise JsonError(f"not JSON: {error}") from error
+
+
+def write_json(value: Any) -> str:
+    """Return the shortest JSON text of a value.
+
+    Raises:
+        JsonError: something in it is not JSON, or it nests too deep or holds itself.
+    """
+    try:
+        return _encoder.encode(value)
+    except RecursionError as error:
+        raise JsonError("nested too deep", JsonFault.DEPTH) from error
+    except (TypeError, ValueError) as error:
+        raise JsonError(f"not JSON: {error}") from error
+
+
+def check_text(value: Any) -> None:
+    """Refuse a value with half a surrogate pair in a text of it: JSON can spell one, and nothing can pass it on.
+
+    Raises:
+        JsonError: it has one.
+    """
+    try:
+        write_json(value).encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise JsonError("no text: it holds half a surrogate pair", JsonFault.ENCODING) from error
+
+
+def utf8_size(text: str) -> int:
+    """Return the bytes of a text in UTF-8, half surrogate pairs included."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def check_nesting(text: str, *, max_depth: int, max_parts: int | None = None) -> None:
+    """Refuse JSON text with lists and objects nested deeper than `max_depth`, or more of them than `max_parts`.
+
+    It takes time linear in the text, and recurses into nothing.
+
+    Raises:
+        JsonError: it is refused.
+    """
+    opened = text.count("[") + text.count("{")
+    if opened <= max_depth:
+        return
+    if max_parts is not None and opened > max_parts:
+        raise JsonError(f"of over {max_parts:,} lists and objects", JsonFault.PARTS)
+    data = text.encode("utf-8", "surrogatepass")
+    if b"\\" in data:
+        data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
+    # What is left is brackets and the quotes around strings; a bracket in a string stands behind an odd one.
+    marks = data.translate(_SQUARE, _NOT_STRUCTURE).replace(b'""', b"")
+    if b'"' in marks:
+        marks = b"".join(marks.split(b'"')[::2])
+    for _ in range(max_depth):  # each round takes the innermost pairs away, which is one level
+        size, marks = len(marks), marks.replace(b"[]", b"")
+        if len(marks) == size:
+            break
+    # What was never closed is gone into by a reader all the same.
+    if b"[]" in marks or marks.count(b"[") > max_depth:
+        raise JsonError(f"nested over {max_depth} deep", JsonFault.DEPTH)
+
+
+def _refuse_constant(name: str) -> None:
+    raise JsonError(f"not JSON: {name} is no number")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if isinf(number):
+        raise JsonError(f"not JSON: {text[:20]} is over what a reader can hold")
+    return number
+
+
+def _exact_float(text: str) -> float:
+    number = float(text)
+    if len(text) > _MAX_NUMBER_CHARS or Decimal(text) != Decimal(repr(number)):
+        raise JsonError("a number that a double does not hold")
+    return number
+
+
+def _exact_integer(text: str) -> int:
+    if len(text) > _MAX_NUMBER_CHARS:
+        raise JsonError("a number of too many digits")
+    return int(text)
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        raise JsonError("an object that has a name twice")
+    return fields
+
+
+_decoder = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)
+_exact = json.JSONDecoder(
+    parse_constant=_refuse_constant, parse_float=_exact_float, parse_int=_exact_integer, object_pairs_hook=_distinct
+)
+# A value that holds itself ends as nested too deep, as does one that nests; a table of ids would cost more.
+_encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":"))
