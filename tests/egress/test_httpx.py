@@ -75,6 +75,15 @@ def test_a_refusal_is_a_403_with_the_line_that_would_allow_it(world: MakeWorld, 
     assert [decision.reason for decision in decisions] == [Reason.HOST_NOT_ALLOWED]
 
 
+def test_a_refusal_repeats_no_token_that_the_client_put_into_the_path(world: MakeWorld) -> None:
+    w = world(echo)
+    decisions: list[Decision] = []
+    with httpx.Client(transport=guarded(w, hosts=(HOST,), decisions=decisions)) as client:
+        for url in (w.url(f"/bot{TOKEN}/send", OTHER), w.url(f"/%zz{TOKEN}\\", HOST)):
+            assert TOKEN not in client.get(url).text
+    assert len(decisions) == 2 and TOKEN not in repr(decisions)
+
+
 def test_an_internal_address_is_refused_like_a_guests(world: MakeWorld) -> None:
     w = world(echo, networks=())
     with httpx.Client(transport=guarded(w)) as client:

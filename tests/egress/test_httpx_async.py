@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from wasmrt import AsyncGuardedTransport
-from wasmrt.capabilities import RateLimitConfig
+from wasmrt.capabilities import HttpCapability, RateLimitConfig
 from wasmrt.egress import NetworkConfig
 from wasmrt.testing import FakeResolver, ReceivedRequest, ServerConnection, http_response
 
@@ -232,6 +232,44 @@ def test_a_response_that_comes_after_its_task_was_cancelled_is_closed(world: Mak
 
     asyncio.run(main())
     assert closed.wait(10)
+
+
+def test_a_piece_that_comes_after_its_task_was_cancelled_closes_the_response() -> None:
+    class Late:
+        """A response whose body comes when it is told to."""
+
+        status, headers = 200, ()
+
+        def __init__(self) -> None:
+            self.reading, self.go_on, self.closed = threading.Event(), threading.Event(), threading.Event()
+
+        def read(self) -> bytes:
+            self.reading.set()
+            self.go_on.wait(10)
+            return b"late"
+
+        def close(self) -> None:
+            self.closed.set()
+
+    class Gateway:
+        def open(self, *args: Any, **kwargs: Any) -> Late:
+            return late
+
+    late = Late()
+    transport = AsyncGuardedTransport(HttpCapability(), gateway=Gateway())  # type: ignore[arg-type]
+
+    async def main() -> None:
+        response = await transport.handle_async_request(httpx.Request("GET", f"https://{HOST}/"))
+        task = asyncio.create_task(response.aread())
+        await asyncio.to_thread(late.reading.wait, 10)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not late.closed.is_set()  # a thread is still reading from it
+        late.go_on.set()
+        assert await asyncio.to_thread(late.closed.wait, 10)
+
+    asyncio.run(main())
 
 
 def test_many_requests_run_at_once_and_no_more_than_the_bound(

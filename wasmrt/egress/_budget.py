@@ -77,10 +77,6 @@ class ExchangeBudget:
         self.sent = 0
         self.received = 0
 
-    def reset_bytes(self) -> None:
-        """Count bytes anew, under the same deadline: for the second attempt of a request."""
-        self.sent = self.received = 0
-
     def begin(self, wait: Wait) -> None:
         """Start the clock of one wait, where the client limits that kind."""
         if self._wait_timeouts is not None:

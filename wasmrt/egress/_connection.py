@@ -116,6 +116,7 @@ class Connection:
         return now - self._idle_since >= KEEPALIVE_SECONDS
 
     def close(self) -> None:
+        """Close the socket."""
         self._socket.close()
 
     def _write(self, request: WireRequest, budget: ExchangeBudget) -> None:

@@ -86,7 +86,6 @@ class EgressGateway:
         if response.status == 401 and (renewed := renew(call, injected)) and self._may_retry(plan):
             response.body.close()
             injected = inject(plan, renewed)
-            budget.reset_bytes()
             response = self._send(plan, injected, addresses, budget)
         return Response(call, response, injected.secret_names, bodyless=request.method.upper() == "HEAD", face=face)
 

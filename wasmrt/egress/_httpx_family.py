@@ -1,4 +1,4 @@
-"""What httpx and httpx2 have in common: their responses, streams and exceptions, built from the request's own family.
+"""Responses, streams and exceptions of httpx and of httpx2, built from the family that a request is of.
 
 The two do not mix: each client asserts that a response has a stream of its own module.
 """
@@ -109,6 +109,7 @@ class _SyncMethods:
             raise self._family.exception(failure, in_body=True) or failure from failure
 
     def close(self) -> None:
+        """Release the connection."""
         self._close()
 
 
@@ -126,6 +127,7 @@ class _AsyncMethods:
             raise self._family.exception(failure, in_body=True) or failure from failure
 
     async def aclose(self) -> None:
+        """Release the connection: without waiting, since nothing here waits for the network."""
         self._close()
 
 

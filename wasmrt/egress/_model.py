@@ -81,17 +81,20 @@ class EgressCall(Protocol):
     """The call that a request belongs to: its grant, its secrets, its budgets and its record."""
 
     @property
-    def tool(self) -> str: ...
+    def tool(self) -> str:
+        """The tool's name, in rate limits."""
 
     @property
-    def user(self) -> str: ...
+    def user(self) -> str:
+        """The user whose secrets and rate limits count."""
 
     @property
     def deadline(self) -> float:
         """In seconds of `time.monotonic`."""
 
     @property
-    def grant(self) -> Capabilities: ...
+    def grant(self) -> Capabilities:
+        """The capabilities that the operator granted."""
 
     @property
     def secrets(self) -> SecretsView | None:
@@ -102,7 +105,8 @@ class EgressCall(Protocol):
         """Knows every secret watched so far, and is used for the call's logs and results as well."""
 
     @property
-    def cancelled(self) -> threading.Event: ...
+    def cancelled(self) -> threading.Event:
+        """Set when nobody waits for the call any more."""
 
     def watch(self, name: str, value: str) -> None:
         """Have `scanner` find `value` from now on. Called before the value goes on the wire."""

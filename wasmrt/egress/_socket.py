@@ -71,6 +71,7 @@ class BoundedSocket:
         return bool(poll.poll(0))
 
     def close(self) -> None:
+        """Close it, without a farewell: a TLS close_notify could wait."""
         self._sock.close()
 
     def _set_timeout(self, seconds: float) -> None:
