@@ -1,4 +1,4 @@
-"""What a name may be, one named rule for each kind of name, and the guess at which name was meant."""
+"""Rules of names, one for each kind of name, and the guess at the name that was meant."""
 
 from __future__ import annotations
 

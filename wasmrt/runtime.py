@@ -35,7 +35,6 @@ from wasmrt.guest.engine import (
     EngineConfig,
     best_allocator,
 )
-from wasmrt.install import Catalog, granted_to
 from wasmrt.leaks import LeakDetector, check_rule, read_rule_file
 from wasmrt.limits import COMPONENT_MAX_BYTES, ResourceLimits
 from wasmrt.model import ToolOutput
@@ -129,6 +128,8 @@ class WasmToolRuntime:
         """
         places = find_places()
         if places.catalog.exists():
+            from wasmrt.install import Catalog, granted_to  # brings SQLite, which most runtimes never need
+
             catalog = Catalog(places.data)
             if catalog.has(name):
                 version = catalog.get(name)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -103,3 +105,16 @@ def test_a_log_that_could_not_be_scanned_in_time_is_withheld(start: Start, monke
     with pytest.raises(DeadlineExceededError) as caught:
         late.execute({})
     assert [entry.message for entry in caught.value.logs] == ["[withheld: it could not be scanned in time]"]
+
+
+def test_params_that_a_deep_caller_cannot_read_are_too_deep_for_it(start: Start) -> None:
+    echo = start().prepare("echo", ECHO)
+    text = '{"a":' + "[" * 60 + "]" * 60 + "}"
+    assert echo.execute(text).result
+    before, depth = sys.getrecursionlimit(), len(inspect.stack(0))
+    sys.setrecursionlimit(depth + 50)
+    try:
+        with pytest.raises(InvalidParametersError, match="nested"):
+            echo.execute(text)
+    finally:
+        sys.setrecursionlimit(before)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -206,45 +205,3 @@ def test_the_system_resolver_knows_localhost_and_no_nonsense() -> None:
     assert "127.0.0.1" in resolver.resolve("localhost", 443, timeout_seconds=10)
     with pytest.raises(ResolveError):
         resolver.resolve("a" * 70 + ".invalid", 443, timeout_seconds=10)
-
-
-def test_no_more_names_are_looked_up_at_once_than_the_bound(
-    stuck: threading.Event, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("wasmrt.egress._resolver.MAX_DNS_LOOKUPS", 1)
-    resolver = SystemResolver()
-    for said in ("did not answer in time", "too many names"):
-        with pytest.raises(ResolveError, match=said):
-            resolver.resolve(HOST, 443, timeout_seconds=0.01)
-
-
-def test_a_machine_without_threads_says_so_and_keeps_its_slots(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(thread: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr("wasmrt.egress._resolver.MAX_DNS_LOOKUPS", 1)
-    monkeypatch.setattr(threading.Thread, "start", refuse)
-    resolver = SystemResolver()
-    for _ in range(2):
-        with pytest.raises(ResolveError, match="no thread is left"):
-            resolver.resolve(HOST, 443, timeout_seconds=0.01)
-
-
-def test_an_address_that_does_not_answer_is_given_up_for_the_next(world: MakeWorld) -> None:
-    with socket.socket() as full:
-        full.bind(("127.0.0.9", 0))
-        full.listen(0)
-        port = full.getsockname()[1]
-        waiting = [socket.socket() for _ in range(4)]
-        for sock in waiting:  # nobody accepts: from some of them on the system answers no more
-            sock.setblocking(False)
-            sock.connect_ex(("127.0.0.9", port))
-        w = world(
-            lambda r, c: http_response(b"x"), answers={HOST: ["127.0.0.9"]}, connect_timeout_seconds=0.1, tls=False
-        )
-        call = FakeCall(Capabilities.none().with_http([EndpointPattern(HOST, ports=(port,))]))
-        with pytest.raises(HttpFailure, match="could not be reached: nothing answered") as caught:
-            w.gateway.fetch(call, HttpRequest("GET", f"https://{HOST}:{port}/"))
-        for sock in waiting:
-            sock.close()
-    assert (caught.value.code, caught.value.request_sent) == ("connect", False)

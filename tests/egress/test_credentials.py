@@ -15,7 +15,6 @@ import pytest
 from wasmrt.capabilities import CredentialLocation, CredentialMapping
 from wasmrt.component.worlds import FailureKind
 from wasmrt.egress import HttpFailure, HttpRequest
-from wasmrt.errors import SecretBackendError
 from wasmrt.model import Reason
 from wasmrt.secrets import Secret
 from wasmrt.testing import ReceivedRequest, ServerConnection, http_response
@@ -389,35 +388,3 @@ def test_headers_that_carry_credentials_are_dropped(world: MakeWorld, name: str)
     kept = (("X-Author", "kept"), ("X-Auth-Method", "token"), ("ETag", '"1"'))
     w = world(lambda r, c: http_response(headers=((name, "value"), *kept)))
     assert w.get().headers == kept
-
-
-def test_a_store_that_cannot_be_read_ends_the_request_and_no_decision_is_made(world: MakeWorld) -> None:
-    class Broken:
-        def get(self, name: str) -> Secret:
-            raise SecretBackendError("the keyring is locked", hint="unlock it")
-
-        def renewed(self, name: str) -> None:
-            raise AssertionError("nothing was refused")
-
-    w = world(lambda r, c: http_response(b"x"))
-    call = w.call(mapping(CredentialLocation.bearer()))
-    call.secrets = Broken()
-    with pytest.raises(HttpFailure, match="cannot be read") as caught:
-        w.get(call=call)
-    assert (caught.value.kind, caught.value.hint) == (FailureKind.EXECUTOR, "unlock it")
-    assert [decision.allowed for decision in call.decisions] == [True]
-    assert w.server.connections == 0
-
-
-def test_a_refused_request_of_a_runtime_without_secrets_is_not_repeated(world: MakeWorld) -> None:
-    w = world(lambda r, c: http_response(status=401))
-    call = w.call(mapping(CredentialLocation.bearer(), optional=True))
-    call.secrets = None
-    assert w.get(call=call).status == 401
-    assert len(w.server.requests) == 1
-
-
-def test_a_count_of_tokens_left_is_no_credential(world: MakeWorld) -> None:
-    counts = (("X-RateLimit-Remaining-Tokens", "12"), ("Anthropic-Ratelimit-Tokens-Limit", "5"))
-    w = world(lambda r, c: http_response(headers=counts))
-    assert w.get().headers == counts

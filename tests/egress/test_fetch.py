@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import gzip
-import socket
 import threading
-from collections.abc import Sequence
 
 import pytest
 
-from wasmrt.capabilities import Capabilities, EndpointPattern, HttpCapability
+from wasmrt.capabilities import Capabilities
 from wasmrt.component.worlds import FailureKind
 from wasmrt.egress import (
     EgressGateway,
-    ExchangeBudget,
     HttpFailure,
     HttpRequest,
     NetworkConfig,
-    WholeBody,
-    WireRequest,
-    WireResponse,
 )
 from wasmrt.model import Reason
 from wasmrt.rates import RateLimiter
-from wasmrt.testing import FakeCall, FakeResolver, ReceivedRequest, ServerConnection, http_response
+from wasmrt.testing import FakeCall, ReceivedRequest, ServerConnection, http_response
 
 from .world import HOST, MakeWorld
 
@@ -193,7 +187,6 @@ def test_a_closed_door_leaves_no_connection_open(world: MakeWorld) -> None:
 
 
 def test_a_ca_file_that_is_none_is_told_when_the_door_is_made(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    from wasmrt.egress import NetworkConfig
     from wasmrt.errors import ConfigurationError
 
     for content in (None, "not pem"):
@@ -202,76 +195,3 @@ def test_a_ca_file_that_is_none_is_told_when_the_door_is_made(tmp_path) -> None:
             path.write_text(content)
         with pytest.raises(ConfigurationError):
             EgressGateway(NetworkConfig(ca_file=path))
-
-
-@pytest.mark.parametrize(
-    "setting", ["wasmrt.egress._pools.MAX_IDLE_CONNECTIONS", "wasmrt.egress._connection.KEEPALIVE_SECONDS"]
-)
-def test_idle_connections_are_few_and_not_old(world: MakeWorld, monkeypatch: pytest.MonkeyPatch, setting: str) -> None:
-    monkeypatch.setattr(setting, 0)
-    w = world(hello)
-    for _ in range(2):
-        w.get()
-    assert w.server.connections == 2
-
-
-def test_the_longest_idle_connection_goes_first(world: MakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wasmrt.egress._pools.MAX_IDLE_CONNECTIONS", 1)
-    w = world(hello)
-    for host in (HOST, "other.example.com", "other.example.com", HOST):
-        w.gateway.fetch(w.call(), HttpRequest("GET", w.url(host=host)))
-    assert w.server.connections == 3
-
-
-def test_an_idle_connection_that_its_server_closed_is_not_used(world: MakeWorld) -> None:
-    w = world(hello)
-    w.get()
-    w.server.drop_connections()
-    body = b"not to be sent twice"
-    assert w.gateway.fetch(w.call(), HttpRequest("POST", w.url(), body=body)).status == 200
-    assert w.server.connections == 2
-
-
-def test_a_server_that_refuses_a_long_body_before_its_end_is_still_heard(world: MakeWorld) -> None:
-    def refuse() -> None:
-        with plain.accept()[0] as sock:
-            sock.recv(1000)
-            sock.sendall(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-
-    w = world(hello, tls=False)
-    with socket.create_server(("127.0.0.1", 0)) as plain:
-        port = plain.getsockname()[1]
-        pattern = EndpointPattern(HOST, ports=(port,), schemes=("http",))
-        call = FakeCall(Capabilities.none().with_http(HttpCapability((pattern,), max_request_bytes=32 * 1024 * 1024)))
-        thread = threading.Thread(target=refuse)
-        thread.start()
-        try:
-            request = HttpRequest("POST", f"http://{HOST}:{port}/", body=bytes(16 * 1024 * 1024))
-            assert w.gateway.fetch(call, request).status == 413
-        except HttpFailure as failure:  # the reset may overtake the response
-            assert failure.code == "connection"
-        thread.join(10)
-
-
-def test_recorded_responses_stand_where_the_sockets_are() -> None:
-    class Recorded:
-        def __init__(self) -> None:
-            self.sent: list[tuple[WireRequest, tuple[str, ...]]] = []
-            self.closed = False
-
-        def send(self, request: WireRequest, addresses: Sequence[str], budget: ExchangeBudget) -> WireResponse:
-            self.sent.append((request, tuple(addresses)))
-            body = WholeBody(b"recorded" if request.target == "/full" else b"")
-            return WireResponse(200, ((b"X-One", b"1"), (b"Set-Cookie", b"a=b")), body)
-
-        def close(self) -> None:
-            self.closed = True
-
-    recorded = Recorded()
-    config = NetworkConfig(transport=recorded, resolver=FakeResolver({HOST: ["93.184.215.14"]}))
-    call = FakeCall(Capabilities.none().with_http([EndpointPattern(HOST)]))
-    with EgressGateway(config) as gateway:
-        full, empty = (gateway.fetch(call, HttpRequest("GET", f"https://{HOST}/{path}")) for path in ("full", "empty"))
-    assert (full.body, full.headers, empty.body) == (b"recorded", (("X-One", "1"),), b"")
-    assert [addresses for _, addresses in recorded.sent] == [("93.184.215.14",)] * 2 and recorded.closed
-    assert "recorded" not in repr(recorded.sent[0][0]) and "GET" not in repr(recorded.sent[0][0])

@@ -27,8 +27,3 @@ def test_a_ca_file_that_is_not_there_is_refused_before_the_first_request(tmp_pat
 def test_help_describes_every_field_of_the_network() -> None:
     for name in NetworkConfig.__dataclass_fields__:
         assert f"{name}: " in str(NetworkConfig.__doc__)
-
-
-def test_a_ca_file_that_is_no_path_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match=r"pathlib\.Path"):
-        NetworkConfig(ca_file="/etc/my-ca.pem")  # type: ignore[arg-type]

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import socket
 
 import pytest
 
 from wasmrt.capabilities import Capabilities, EndpointPattern
-from wasmrt.component.worlds import FailureKind
 from wasmrt.egress import EgressGateway, HttpFailure, HttpRequest, NetworkConfig
 from wasmrt.model import Decision, Reason
 from wasmrt.rates import RateLimiter
@@ -134,27 +132,3 @@ def test_a_url_that_cannot_be_read_is_shown_without_what_it_may_hide() -> None:
     long = denied(f"https://{HOST}:0/" + "x" * 150 + TOKEN + "y/" * 9000)
     assert len(long.subject) < 250 and TOKEN[:9] not in long.subject
     assert denied("https://me:pa/s?s@wrd#x").subject == "GET https://..."
-
-
-def test_a_response_to_the_host_that_is_too_large_names_no_grant(world: MakeWorld) -> None:
-    w = world(lambda r, c: http_response(b"x" * (1024 * 1024 + 1)))
-    with pytest.raises(HttpFailure) as caught:
-        w.gateway.send_own("POST", w.url("/token"), (), b"", timeout_seconds=10)
-    assert (caught.value.code, caught.value.hint) == ("response-too-large", None)
-
-
-def test_a_header_of_the_hosts_own_that_is_not_http_is_not_sent(world: MakeWorld) -> None:
-    w = world(lambda r, c: http_response(b""))
-    with pytest.raises(HttpFailure) as caught:
-        w.gateway.send_own("POST", w.url(), (("X-Two", "lines\r\nX-Smuggled: yes"),), b"", timeout_seconds=10)
-    assert (caught.value.code, caught.value.request_sent) == ("invalid-request", False)
-    assert w.server.requests == []
-
-
-def test_rate_limits_whose_store_is_away_permit_nothing(world: MakeWorld) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # bound and not listening: refused at once
-        w = world(silent, rates=RateLimiter(redis_url=f"redis://127.0.0.1:{taken.getsockname()[1]}/0"))
-        failure = failed(w)
-    assert (failure.kind, failure.code) == (FailureKind.EXECUTOR, "rate-store")
-    assert w.server.connections == 0

@@ -1,14 +1,16 @@
-"""A login from its section of the capability file: the client, the name it is kept under, and the whole way."""
+"""A login before anybody is asked: whose client it is, what a capability file may name, what it may replace."""
 
 from __future__ import annotations
 
 import threading
 import urllib.request
+from typing import Any
 
 import pytest
 
 from tests.egress.world import MakeWorld, World
 from wasmrt.capabilities.file import OAuthConfig
+from wasmrt.egress import EgressGateway, NetworkConfig
 from wasmrt.errors import ConfigurationError
 from wasmrt.oauth import OAuthError, Tokens, check_replaceable, log_in, login_state, store_tokens
 from wasmrt.secrets import Secret
@@ -16,53 +18,89 @@ from wasmrt.testing import MemorySecrets
 
 from .oauth_server import OAuthServer
 
-ID = "https://id.example.com"
+
+def config(**more: Any) -> OAuthConfig:
+    urls = {
+        "authorization_url": "https://auth.example.com/authorize",
+        "token_url": "https://auth.example.com/token",
+    }
+    return OAuthConfig(**(urls | more))
 
 
-def config(**more: object) -> OAuthConfig:
-    values = {"authorization_url": f"{ID}/authorize", "token_url": f"{ID}/token", "client_id": "a-client"}
-    return OAuthConfig(**values | more)  # type: ignore[arg-type]
+ENVIRON = {
+    "MY_CLIENT_ID": "from-env",
+    "MY_CLIENT_SECRET": "secret-from-env",
+    "AWS_SECRET_ACCESS_KEY": "never",
+    "EMPTY_CLIENT_ID": "",
+}
 
 
-def test_the_client_is_the_files_or_a_variables_that_says_it_is_for_this() -> None:
-    environ = {"MY_CLIENT_ID": "from-env", "MY_CLIENT_SECRET": "a-secret", "AWS_SECRET_ACCESS_KEY": "never"}
-    assert login_state(config(), environ).client_id == "a-client"
-    asked = config(client_id=None, client_id_env="MY_CLIENT_ID", client_secret_env="MY_CLIENT_SECRET")
-    state = login_state(asked, environ)
-    assert (state.client_id, state.client_secret, state.token_url) == ("from-env", "a-secret", f"{ID}/token")
-    with pytest.raises(ConfigurationError, match="does not end in CLIENT_SECRET") as caught:
-        login_state(config(client_secret_env="AWS_SECRET_ACCESS_KEY"), environ)
-    assert "never" not in str(caught.value)
+def test_the_client_comes_from_the_file_before_the_environment() -> None:
+    state = login_state(
+        config(client_id="in-file", client_id_env="MY_CLIENT_ID", client_secret="secret-in-file"), ENVIRON
+    )
+    assert (state.client_id, state.client_secret) == ("in-file", "secret-in-file")
+    state = login_state(config(client_id_env="MY_CLIENT_ID", client_secret_env="MY_CLIENT_SECRET"), ENVIRON)
+    assert (state.client_id, state.client_secret) == ("from-env", "secret-from-env")
+    assert (state.refresh_token, state.expires_at) == (None, None)
+    assert login_state(config(client_id="in-file"), ENVIRON).client_secret is None
 
 
 @pytest.mark.parametrize(
-    ("name", "hint"), [("MY_CLIENT_ID", "set the variable MY_CLIENT_ID"), (None, "the capability file has none")]
+    ("more", "hint"),
+    [
+        ({}, "the capability file has none"),
+        ({"client_id_env": "UNSET_CLIENT_ID"}, "set the variable UNSET_CLIENT_ID"),
+        ({"client_id_env": "EMPTY_CLIENT_ID"}, "set the variable EMPTY_CLIENT_ID"),
+    ],
 )
-def test_a_login_without_a_client_says_where_one_could_stand(name: str | None, hint: str) -> None:
-    with pytest.raises(ConfigurationError, match="needs a client id") as caught:
-        login_state(config(client_id=None, client_id_env=name), {"MY_CLIENT_ID": ""})
+def test_without_a_client_there_is_no_login(more: dict[str, str], hint: str) -> None:
+    with pytest.raises(ConfigurationError, match="client id") as caught:
+        login_state(config(**more), ENVIRON)
     assert caught.value.hint == hint
 
 
-def test_a_login_takes_the_name_of_no_secret_that_came_from_elsewhere() -> None:
-    store, state = MemorySecrets(), login_state(config(), {})
-    check_replaceable(store, "ann", "api_token", state)
-    store.set("ann", "api_token", Secret("of another tool"))
-    with pytest.raises(ConfigurationError, match=r"did not come from id\.example\.com"):
-        check_replaceable(store, "ann", "api_token", state)
-    check_replaceable(store, "bob", "api_token", state)
-    store_tokens(store, "ann", "api_token", state, Tokens("at-1", "rt-1", None))
-    check_replaceable(store, "ann", "api_token", state)
+@pytest.mark.parametrize(
+    ("more", "ending"),
+    [
+        ({"client_id_env": "AWS_SECRET_ACCESS_KEY"}, "CLIENT_ID"),
+        ({"client_id": "x", "client_secret_env": "AWS_SECRET_ACCESS_KEY"}, "CLIENT_SECRET"),
+        ({"client_id": "x", "client_secret_env": "CLIENT_SECRET_KEY"}, "CLIENT_SECRET"),
+    ],
+)
+def test_a_file_may_name_no_variable_that_is_not_meant_for_a_login(more: dict[str, str], ending: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"does not end in {ending}") as caught:
+        login_state(config(**more), ENVIRON)
+    assert "never" not in str(caught.value)
+
+
+def test_a_lower_case_variable_may_be_meant_for_a_login() -> None:
+    assert login_state(config(client_id_env="my_client_id"), {"my_client_id": "x"}).client_id == "x"
+
+
+def test_a_login_replaces_nothing_but_an_earlier_login_at_the_same_place() -> None:
+    store = MemorySecrets()
+    here = login_state(config(client_id="x"), {})
+    elsewhere = login_state(config(client_id="x", token_url="https://other.example.com/token"), {})
+    check_replaceable(store, "ann", "token", here)
+    store.set("ann", "token", Secret("set by hand, and long enough"))
+    with pytest.raises(ConfigurationError, match=r"did not come from auth\.example\.com") as caught:
+        check_replaceable(store, "ann", "token", here)
+    assert "--replace" in (caught.value.hint or "")
+    check_replaceable(store, "bob", "token", here)
+    store_tokens(store, "ann", "token", here, Tokens("an-access-token", None, None))
+    check_replaceable(store, "ann", "token", here)
     with pytest.raises(ConfigurationError):
-        elsewhere = login_state(config(token_url="https://evil.example/token"), {})
-        check_replaceable(store, "ann", "api_token", elsewhere)
+        check_replaceable(store, "ann", "token", elsewhere)
 
 
-def test_a_login_over_plain_http_is_not_begun(world: MakeWorld) -> None:
-    w = world(OAuthServer().script)
-    oauth = config(authorization_url="http://id.example.com/authorize")
-    with pytest.raises(ConfigurationError, match="https://"):
-        log_in(w.gateway, oauth, login_state(oauth, {}), present=lambda url: pytest.fail(url))
+@pytest.mark.parametrize(
+    "url", ["http://auth.example.com/", "javascript:alert(1)", "file:///etc/passwd", "auth.example.com"]
+)
+def test_nobody_is_sent_to_an_address_that_is_not_https(url: str) -> None:
+    with EgressGateway(NetworkConfig()) as gateway, pytest.raises(ConfigurationError, match="https://"):
+        oauth = config(client_id="x", authorization_url=url)
+        log_in(gateway, oauth, login_state(oauth, {}), present=lambda shown: pytest.fail(shown))
 
 
 def browse(w: World, url: str) -> None:
@@ -76,7 +114,8 @@ def browse(w: World, url: str) -> None:
 def test_a_person_logs_in_and_the_tokens_come_back(world: MakeWorld) -> None:
     server = OAuthServer()
     w = world(server.script)
-    oauth = config(authorization_url=w.url("/authorize"), token_url=w.url("/token"), scopes=("read",))
+    urls = {"authorization_url": w.url("/authorize"), "token_url": w.url("/token")}
+    oauth = config(client_id="a-client", scopes=("read",), **urls)
     threads: list[threading.Thread] = []
 
     def present(url: str) -> None:
@@ -91,6 +130,6 @@ def test_a_person_logs_in_and_the_tokens_come_back(world: MakeWorld) -> None:
 def test_nobody_logging_in_ends_the_login(world: MakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wasmrt.oauth._login.OAUTH_LOGIN_SECONDS", 0.01)
     w = world(OAuthServer().script)
-    oauth = config()
+    oauth = config(client_id="a-client")
     with pytest.raises(OAuthError, match="in time"):
         log_in(w.gateway, oauth, login_state(oauth, {}), present=lambda url: None)

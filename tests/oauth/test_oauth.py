@@ -14,7 +14,7 @@ import pytest
 from tests.egress.world import HOST, MakeWorld, World
 from wasmrt.capabilities import CredentialLocation, CredentialMapping
 from wasmrt.egress import HttpRequest
-from wasmrt.errors import SecretBackendError, SecretExpiredError
+from wasmrt.errors import SecretExpiredError
 from wasmrt.oauth import (
     AuthorizationRequest,
     LoopbackCallback,
@@ -328,58 +328,3 @@ def test_a_login_does_not_pass_through_the_guests_face(w: World) -> None:
 
     with pytest.raises(HttpFailure, match="other paths"):
         w.gateway.fetch(call, HttpRequest("POST", w.url("/token")))
-
-
-def test_a_call_without_requests_left_is_not_given_one_for_a_renewal(w: World, oauth: OAuthServer) -> None:
-    view, renewals = logged_in(w)
-    oauth.good.clear()
-    call = call_with(w, view)
-    call.requests_left = 1
-    assert w.get("/api", call).status == 401
-    assert renewals() == 1  # the next call has the new token
-
-
-def test_calls_that_are_refused_together_share_one_renewal(w: World, oauth: OAuthServer) -> None:
-    view, renewals = logged_in(w)
-    first, second = view.renewed("api_token"), view.renewed("api_token")
-    assert first is not None and first == second
-    assert renewals() == 1
-
-
-def test_a_login_without_a_refresh_token_is_good_as_long_as_its_token_is(w: World) -> None:
-    state = OAuthState(
-        token_url=w.url("/token"),
-        client_id="a-client",
-        client_secret=None,
-        refresh_token=None,
-        access_token_field="access_token",
-        expires_at=None,
-    )
-    clock = [1000.0]
-    store_tokens(w.store, "ann", "api_token", state, Tokens("at-1", None, 1030.0))
-    w.store._now = lambda: clock[0]  # type: ignore[method-assign]
-    view = RenewingSecrets(w.store, "ann", token_renewer(lambda: w.gateway), now=lambda: clock[0])
-    assert view.get("api_token").reveal() == "at-1" and view.exists("api_token")
-    assert view.renewed("api_token") is None
-    clock[0] = 1031.0
-    with pytest.raises(SecretExpiredError):
-        view.get("api_token")
-    assert not view.exists("api_token")
-    with pytest.raises(OAuthError, match="no refresh token"):
-        token_renewer(lambda: w.gateway)(state)
-
-
-def test_a_state_that_cannot_be_read_renews_nothing_and_tells_nothing(w: World) -> None:
-    w.store.set("ann", "api_token", Secret("at-1"))
-    for kept in ("no json", '{"unknown": "rt-secret"}', "[]"):
-        w.store.set("ann", "api_token~oauth", Secret(kept))
-        with pytest.raises(SecretBackendError) as caught:
-            load_state(w.store, "ann", "api_token")
-        assert "rt-secret" not in str(caught.value)
-
-
-def test_views_of_users_who_left_are_forgotten(w: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wasmrt.oauth._renewal._MAX_VIEWS", 2)
-    renewals = Renewals(w.store, token_renewer(lambda: w.gateway))
-    views = [renewals.of(user) for user in ("ann", "bob", "cat")]
-    assert renewals.of("cat") is views[2] and renewals.of("ann") is not views[0]

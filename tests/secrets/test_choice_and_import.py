@@ -17,11 +17,9 @@ from wasmrt.secrets import (
     FileSecrets,
     KeyringSecrets,
     Secret,
-    backend_of,
     open_store,
     parse_env_file,
 )
-from wasmrt.testing import MemorySecrets
 
 
 @pytest.fixture
@@ -144,7 +142,3 @@ def test_a_line_that_is_no_assignment_is_named_by_number_and_never_shown(line: s
         parse_env_file(f"# first\n\n{line}\n")
     assert line not in str(caught.value)
     assert "line 3 is not" in str(caught.value) or "line 4 sets a again" in str(caught.value) or len(line) > 100
-
-
-def test_a_store_of_another_make_is_named_by_its_type() -> None:
-    assert backend_of(MemorySecrets()) == "MemorySecrets"

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import wasmrt.secrets._file as secrets_file
 from wasmrt.errors import SecretBackendError
 from wasmrt.secrets import FileKey, FileSecrets, Secret
 
@@ -150,27 +149,3 @@ def test_a_file_key_is_one_of_two_things(key: dict[str, object]) -> None:
     with pytest.raises(SecretBackendError):
         FileKey(**key)  # type: ignore[arg-type]
     assert "open sesame" not in repr(FileKey(passphrase="open sesame"))
-
-
-def test_a_file_that_would_grow_over_its_bound_is_left_as_it_is(
-    files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path, key = files
-    store = FileSecrets(path, FileKey(path=key))
-    store.set("ann", "token", Secret("value"))
-    before = path.read_bytes()
-    monkeypatch.setattr(secrets_file, "MAX_SECRETS_FILE_BYTES", len(before) + 100)
-    with pytest.raises(SecretBackendError, match="would grow over"):
-        store.set("ann", "other", Secret("x" * 1000))
-    assert path.read_bytes() == before
-
-
-@pytest.mark.parametrize("size", [31, 33, 1000])
-def test_a_key_file_of_another_size_is_refused(files: tuple[Path, Path], size: int) -> None:
-    path, key = files
-    store = FileSecrets(path, FileKey(path=key))
-    store.set("ann", "token", Secret("value"))
-    key.write_bytes(bytes(size))
-    with pytest.raises(SecretBackendError, match="exactly 32 bytes") as caught:
-        store.get("ann", "token")
-    assert caught.value.path == key

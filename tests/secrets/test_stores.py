@@ -169,14 +169,3 @@ def test_a_keyring_with_foreign_contents_is_refused() -> None:
     backend.kept["wasmrt/ann", ".names"] = "{}"
     with pytest.raises(SecretBackendError):
         store.list("ann")
-
-
-def test_a_companion_is_removed_alone_and_a_secret_with_its_companion() -> None:
-    store = MemorySecrets()
-    for name in ("token", "token~oauth"):
-        store.set("ann", name, Secret("a-value"))
-    store.remove("ann", "token~oauth")
-    assert store.exists("ann", "token")
-    store.set("ann", "token~oauth", Secret("a-value"))
-    store.remove("ann", "token")
-    assert not store.exists("ann", "token~oauth")

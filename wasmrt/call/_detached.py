@@ -187,7 +187,5 @@ class _Worker(threading.Thread):
 
     def _ends(self) -> bool:
         with self._giving:
-            self._gone = not self._called.acquire(blocking=False)
-            if not self._gone:
-                self._called.release()
+            self._gone = self._called.locked()  # nobody has given it a task
             return self._gone

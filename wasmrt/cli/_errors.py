@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import click
 
 from wasmrt.cli._output import is_interactive, say
 from wasmrt.errors import (
@@ -23,11 +25,7 @@ from wasmrt.errors import (
     ToolError,
     WasmrtError,
 )
-
-if TYPE_CHECKING:
-    import click
-
-    from wasmrt.model import Decision
+from wasmrt.model import Decision
 
 FAILED, BAD_INPUT, DENIED, INTERNAL = 1, 2, 3, 4
 INTERRUPTED = 130  # what shells expect after Ctrl-C

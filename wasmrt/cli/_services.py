@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from wasmrt.capabilities import Capabilities
+from wasmrt.capabilities.file import AuthSection, parse
+from wasmrt.cli._tools import FoundTool
+from wasmrt.config_file import read_config_file
+from wasmrt.egress import EgressGateway, HostCall, WatchedSecrets
 from wasmrt.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from wasmrt.capabilities import Capabilities
-    from wasmrt.capabilities.file import AuthSection
-    from wasmrt.cli._tools import FoundTool
-    from wasmrt.egress import EgressGateway, HostCall
-    from wasmrt.secrets import SecretsStore
+from wasmrt.leaks import LeakDetector
+from wasmrt.oauth import Renewals, token_renewer
+from wasmrt.places import find_places
+from wasmrt.rates import RateLimiter
+from wasmrt.secrets import SecretsStore, open_store
 
 
 def store() -> SecretsStore:
     """Return the secrets store of this installation."""
-    from wasmrt.places import find_places
-    from wasmrt.secrets import open_store
-
     return open_store(find_places().data)
 
 
 def open_gateway() -> EgressGateway:
     """Return a gateway with the network settings of the operator's configuration file."""
-    from wasmrt.config_file import read_config_file
-    from wasmrt.egress import EgressGateway
-    from wasmrt.places import find_places
-    from wasmrt.rates import RateLimiter
-
     config = read_config_file(find_places().config)
     return EgressGateway(config.network, rates=RateLimiter(redis_url=config.rate_limit_storage))
 
@@ -39,8 +32,6 @@ def auth_section(found: FoundTool, *, hint: str) -> AuthSection:
     Raises:
         ConfigurationError: there is none.
     """
-    from wasmrt.capabilities.file import parse
-
     auth = None if found.sidecar is None else parse(found.sidecar).auth
     if auth is None:
         raise ConfigurationError(
@@ -54,9 +45,5 @@ def auth_section(found: FoundTool, *, hint: str) -> AuthSection:
 
 def call_for(tool: str, user: str, grant: Capabilities, gateway: EgressGateway, secrets: SecretsStore) -> HostCall:
     """Return a call without a guest, under the tool's own grant: what passes here passes for the tool as well."""
-    from wasmrt.egress import HostCall, WatchedSecrets
-    from wasmrt.leaks import LeakDetector
-    from wasmrt.oauth import Renewals, token_renewer
-
     view = Renewals(secrets, token_renewer(lambda: gateway)).of(user)
     return HostCall(tool, user, grant, view, WatchedSecrets(LeakDetector()))

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from wasmrt.authoring import find_wasm_tools, limits_that_start, measure
 from wasmrt.capabilities.file import parse
 from wasmrt.capabilities.sentences import explain
 from wasmrt.cli._authoring import showing_output
@@ -74,8 +75,6 @@ def inspect(
 
 
 def _wit(found: FoundTool, as_json: bool) -> str:
-    from wasmrt.authoring import find_wasm_tools
-
     with showing_output(quiet=as_json):
         return find_wasm_tools().print_wit(found.data).rstrip()
 
@@ -86,7 +85,6 @@ def _prepared(found: FoundTool, runtime: WasmToolRuntime, measuring: bool) -> Pr
     except (MemoryLimitError, InstantiationError):
         if not measuring:
             raise
-    from wasmrt.authoring import limits_that_start
 
     limits = limits_that_start(runtime, found.name, found.data)
     return runtime.prepare(found.name, found.data, limits=limits)
@@ -150,8 +148,6 @@ def _versions(name: str) -> list[dict[str, Any]]:
 
 def _measure(found: FoundTool, runtime: WasmToolRuntime) -> dict[str, Any]:
     """The limits it has, and what starting it and asking what it does took of each."""
-    from wasmrt.authoring import measure
-
     limits = found.grant.limits.over(runtime.config.default_limits)
     took = measure(runtime, found.name, found.data).as_dict()
     return {name: {"limit": getattr(limits, name), "to_start": amount} for name, amount in took.items()}

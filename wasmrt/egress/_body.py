@@ -45,12 +45,12 @@ class StreamedBody:
             HttpFailure: it ended too early, is over the cap, or is not in the coding it names.
         """
         try:
-            assert self._connection is not None, "a body is iterated once, before it is closed"
-            for chunk in self._connection.body(self._head, self._budget):
-                if piece := self._decoded(chunk):
-                    yield piece
-            self._finish()
-            self._give_back(healthy=True)
+            if self._connection is not None:
+                for chunk in self._connection.body(self._head, self._budget):
+                    if piece := self._decoded(chunk):
+                        yield piece
+                self._finish()
+                self._give_back(healthy=True)
         finally:
             self.close()
 

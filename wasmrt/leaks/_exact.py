@@ -48,7 +48,7 @@ class ExactMatcher:
     def with_partial(self) -> ExactMatcher:
         """Make one for the same secrets that finds partial matches as well."""
         other = ExactMatcher(dict(self._secrets), partial=True)
-        other._patterns = self._patterns
+        other._patterns, _ = self._built()
         return other
 
     def find(self, data: bytes, check: Check = no_check) -> Iterator[tuple[str | None, int, int]]:
