@@ -14,7 +14,7 @@ from wasmrt.errors import NotInstalledError
 from wasmrt.limits import ResourceLimits
 from wasmrt.model import ToolOutput
 from wasmrt.names import offered_name
-from wasmrt.schema import Provider, render
+from wasmrt.schema.providers import Provider, render
 
 if TYPE_CHECKING:
     import asyncio

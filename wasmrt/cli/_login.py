@@ -8,9 +8,10 @@ import click
 
 from wasmrt.capabilities.file import AuthSection, parse
 from wasmrt.cli._output import say
-from wasmrt.cli._tools import FoundTool, find_tool
+from wasmrt.cli._tools import find_named
 from wasmrt.errors import ConfigurationError
-from wasmrt.install import read_capability_file
+from wasmrt.install import FoundTool
+from wasmrt.install.sources import read_capability_file
 
 _MAX_SHOWN_CHARS = 1000
 _MAX_URL_CHARS = 2048
@@ -24,13 +25,13 @@ login_file_option = click.option(
 
 
 def find_with_login(tool: str, capabilities: Path | None) -> FoundTool:
-    """Find a tool as `find_tool` does; where `capabilities` is given, that file is all that is read about it.
+    """Find a tool as `find_named` does; where `capabilities` is given, that file is all that is read about it.
 
     Raises:
         ConfigurationError: it is a file without a capability file, or FILE was given for a tool with a grant.
         NotInstalledError: there is no such tool.
     """
-    found = find_tool(tool, capabilities=capabilities)
+    found = find_named(tool, capabilities=capabilities)
     if capabilities is not None:
         text = read_capability_file(capabilities).decode("utf-8", "replace")
         return found._replace(grant=parse(text).capabilities, sidecar=text)

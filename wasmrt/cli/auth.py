@@ -12,9 +12,9 @@ from wasmrt.cli._login import author_instructions, find_with_login, login_file_o
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import say, show_json
 from wasmrt.cli._services import auth_section, open_gateway, store
-from wasmrt.cli._tools import FoundTool
 from wasmrt.cli.secret import user_option
 from wasmrt.errors import ConfigurationError
+from wasmrt.install import FoundTool
 from wasmrt.oauth import check_replaceable, log_in, login_state, store_tokens
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from jsonschema_rs import ValidationError
 
 from wasmrt.component import plain
-from wasmrt.schema._words import field_path, names, nearest, shown
-
-if TYPE_CHECKING:
-    from jsonschema_rs import ValidationError
+from wasmrt.schema._wording import field_path, names, nearest, shown
 
 MAX_PROBLEMS = 3
 _MAX_READ = 100
@@ -32,7 +31,7 @@ _BOUNDS = {
 
 
 def params_problem(errors: Iterable[ValidationError], schema: Mapping[str, Any]) -> str:
-    """What is wrong with the params, in one line that names every missing field.
+    """Return what is wrong with the params, in one line that names every missing field.
 
     `schema` is the reference-free schema that gave `errors`.
     """
@@ -50,7 +49,7 @@ def params_problem(errors: Iterable[ValidationError], schema: Mapping[str, Any])
 
 
 def oversized_problem(params: Any, schema: Mapping[str, Any], fits: Callable[[dict[str, Any], Any], bool]) -> str:
-    """What is wrong, by looking at the top level alone, where collecting every failure would cost too much."""
+    """Return what is wrong, by looking at the top level alone, where collecting every failure would cost too much."""
     if not isinstance(params, dict):
         return f"expected an object, got {shown(params)}"
     required, properties = schema.get("required", ()), schema.get("properties", {})
@@ -142,7 +141,7 @@ def _is_tag(failure: ValidationError, base: int) -> bool:
 
 
 def _closest(error: ValidationError) -> ValidationError | None:
-    """The first failure of the one branch that was meant: right type, right tags; None where none stands out."""
+    """Return the first failure of the one branch that was meant: right type, right tags; None where none stands out."""
     base = len(error.instance_path)
     meant = [branch for branch in error.kind.value if branch and not any(_another(e, base) for e in branch)]
     first: ValidationError | None = min(meant, key=len)[0] if meant else None

@@ -7,7 +7,7 @@ from wasmrt.errors import UnknownWorldError
 from wasmrt.guest.engine import Linker
 from wasmrt.guest.worlds._exports import World, tool_world
 from wasmrt.guest.worlds._generic import generic_world
-from wasmrt.schema import exported_functions
+from wasmrt.schema.wit import exported_functions
 
 
 def detect(linker: Linker, data: bytes) -> World:

@@ -9,7 +9,7 @@ from wasmrt.component import ToolSpec, doc_comments, worlds
 from wasmrt.errors import GuestError
 from wasmrt.guest.engine import Export, Linker, Sandbox
 from wasmrt.limits import MAX_TOOLS_PER_COMPONENT
-from wasmrt.schema import exported_functions, failure_text, function_schema, split_result, to_values
+from wasmrt.schema.wit import exported_functions, failure_text, function_schema, split_result, to_values
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""How values, fields and choices are named in one-line messages: short, on one line, whatever was given."""
+"""Values, fields and choices as words of one-line messages: short, on one line, whatever was given."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Path = Sequence[str | int]
 
 
 def field_path(path: Path) -> str:
-    """`filter.tags[2]`; empty for the params themselves."""
+    """Return `filter.tags[2]` and the like; empty for the params themselves."""
     text = ""
     for part in path:
         if isinstance(part, int):
@@ -27,7 +27,7 @@ def field_path(path: Path) -> str:
 
 
 def shown(value: Any) -> str:
-    """`the string "abc"`, `12`, `an array of 3 items`: what was given, bounded."""
+    """Return `the string "abc"`, `12`, `an array of 3 items`: what was given, bounded."""
     if isinstance(value, str):
         cut = value[:MAX_SHOWN_BYTES]
         text = plain(json.dumps(cut, ensure_ascii=False)[1:-1], MAX_SHOWN_BYTES)
@@ -46,13 +46,13 @@ def shown(value: Any) -> str:
 
 
 def names(known: Iterable[str]) -> str:
-    """`a, b, c`, with what is over the bound counted."""
+    """Return `a, b, c`, with what is over the bound counted."""
     listed = list(known)
     text = ", ".join(plain(name, MAX_SHOWN_BYTES) for name in listed[:MAX_NAMES])
     return text if len(listed) <= MAX_NAMES else f"{text} and {len(listed) - MAX_NAMES} more"
 
 
 def nearest(name: Any, known: Iterable[str]) -> str:
-    """` (did you mean tags?)`, or nothing."""
+    """Return ` (did you mean tags?)`, or nothing."""
     near = did_you_mean(name, known)
     return "" if near is None else f" (did you mean {plain(near, MAX_SHOWN_BYTES)}?)"
