@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wasmrt.component import ComponentType, plain, worlds
+from wasmrt.component import ComponentType, printable_line, worlds
 from wasmrt.errors import UnknownWorldError
 from wasmrt.guest.engine import Linker
 from wasmrt.guest.worlds._exports import World, tool_world
@@ -33,7 +33,7 @@ def detect(linker: Linker, data: bytes) -> World:
 def _nothing_to_run(kind: ComponentType) -> str:
     known = [interface.name for interface in kind.exports] + [name for name, _ in kind.functions]
     shown = ", ".join(known[:5]) if known else "nothing"
-    message = f"the component is of no world that can be run here; it exports {plain(shown, 300)}"
+    message = f"the component is of no world that can be run here; it exports {printable_line(shown, 300)}"
     for function in exported_functions(kind)[:1]:
-        return f"{message}; of {plain(function.function, 100)}: {function.problem}"
+        return f"{message}; of {printable_line(function.function, 100)}: {function.problem}"
     return message
