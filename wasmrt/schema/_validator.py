@@ -147,8 +147,7 @@ def _compile(schema: dict[str, Any]) -> jsonschema_rs.Validator:
 
 
 def _broken(error: jsonschema_rs.ValidationError) -> str:
-    where = field_path(error.instance_path)
+    where, message = field_path(error.instance_path), printable_line(error.message, 160)
     if error.kind.name == "format":
-        shown = printable_line(error.message, 100)
-        return f"has a pattern that is broken or cannot run in linear time (at {where}): {shown}"
-    return f"is broken at {where or 'its top'}: {printable_line(error.message, 160)}"
+        return f"has a pattern that is broken or cannot run in linear time (at {where}): {message}"
+    return f"is broken at {where or 'its top'}: {message}"
