@@ -35,7 +35,7 @@ class HostsResolver:
 
 
 class OperatorConfig(NamedTuple):
-    """What the configuration file says; at its defaults, what its absence says."""
+    """Settings of the configuration file; the defaults where it is absent."""
 
     network: NetworkConfig
     rate_limit_storage: str | None = None
@@ -71,7 +71,7 @@ def read_config_file(path: Path) -> OperatorConfig:
 
 
 class _Problems:
-    """What is wrong with a file, in the file's order: a key, what is wrong with it, and the next step."""
+    """Mistakes of a file, in the file's order: a key, what is wrong with it, and the next step."""
 
     def __init__(self) -> None:
         self._found: list[tuple[str, str, str | None]] = []

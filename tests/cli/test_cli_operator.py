@@ -65,7 +65,7 @@ def test_a_store_that_cannot_be_asked_stops_no_install(
     )
     monkeypatch.setenv("WASMRT_SECRETS_BACKEND", "none-of-that-name")
     told = wasmrt("install", tool_file(sidecar=BEARER)).stderr
-    assert "installed already" in told and "whether the secret api_token is set cannot be told" in told
+    assert "installed already" in told and "whether the secret api_token is set is unknown" in told
 
 
 def test_a_secret_that_comes_from_a_login_names_the_login(wasmrt: Run, tool_file: Write) -> None:

@@ -1,5 +1,4 @@
-"""Guests whose values the engine may take long to convert run on a thread of their own, so that their caller is
-answered at the deadline all the same.
+"""Threads for guests whose values the engine may take long to convert: their caller is answered at the deadline.
 
 Between guest and host the engine turns up to 128 MiB of values into its own form before any of our code sees one.
 Nothing interrupts that: neither fuel nor epochs, and the C API has no setting for it. So the caller waits for the

@@ -1,4 +1,4 @@
-"""Output of `wasmrt dev`: words, or one line of JSON for each event."""
+"""Output of `wasmrt dev`: messages, or one line of JSON for each event."""
 
 from __future__ import annotations
 

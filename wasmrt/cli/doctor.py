@@ -197,7 +197,7 @@ def _catalog(places: Places) -> tuple[str, str]:
         return "failed", f"not what was installed: {', '.join(broken)}; wasmrt verify tells more, install them again"
     pending = sum(tool.pending is not None for tool in tools)
     waits = f"{pending} of them with an update that waits for a grant" if pending else "no update waits for a grant"
-    return "ok", f"{len(tools)} installed, {waits}; sound components: {len(findings)} of {len(findings)}"
+    return "ok", f"{len(tools)} installed, {waits}; valid components: {len(findings)} of {len(findings)}"
 
 
 def _needed_secrets(places: Places) -> tuple[str, str]:

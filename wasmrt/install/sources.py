@@ -25,10 +25,10 @@ class Fetched:
     name: str
     """The name it suggests; it may be none that a tool can have."""
     origin: str
-    """Where it came from, in words fit to show."""
+    """The place it came from, in words fit to show."""
     sidecar: bytes | None = field(default=None, repr=False)
     warnings: tuple[str, ...] = ()
-    """What is odd about where it came from, in sentences."""
+    """Oddities of the place it came from, in sentences."""
 
 
 class Source(Protocol):
@@ -51,6 +51,11 @@ class FileSource:
     sidecar: Path | None = None
 
     def fetch(self, *, max_bytes: int) -> Fetched:
+        """Read the component, and the capability file beside it or named.
+
+        Raises:
+            SourceError: one of them is no regular file, cannot be read, or is too large.
+        """
         data = read_source(self.path, "component", max_bytes=max_bytes)
         beside = self.path.with_name(self.path.name.removesuffix(".wasm") + SIDECAR_SUFFIX)
         # `isfile` has no error for a name that is too long.

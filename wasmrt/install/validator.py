@@ -33,10 +33,12 @@ class ValidationResult:
 
     @property
     def is_valid(self) -> bool:
+        """True where nothing was refused."""
         return not self.problems
 
     @property
     def errors(self) -> tuple[str, ...]:
+        """The refusals as sentences."""
         return tuple(problem.message for problem in self.problems)
 
     def raise_first(self) -> None:

@@ -38,7 +38,7 @@ _Users = dict[str, dict[str, Entry]]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class FileKey:
-    """Where the key of a secrets file comes from: a passphrase, or a file with mode 0600."""
+    """The source of a secrets file's key: a passphrase, or a file with mode 0600."""
 
     passphrase: str | None = None
     path: Path | None = None
@@ -78,7 +78,7 @@ class FileSecrets(EntryStore):
 
     @property
     def is_new(self) -> bool:
-        """Whether nothing was kept here yet."""
+        """True where nothing was kept here yet."""
         return _bounded_read(self._path) is None
 
     def _read(self, user: str, name: str) -> Entry | None:

@@ -1,4 +1,4 @@
-"""What a secret is here: a value that cannot be printed by accident, under a name and a user."""
+"""A secret: a value that cannot be printed by accident, under a name and a user."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class SecretInfo:
-    """What may be told of a stored secret: its name and its ages, in Unix seconds."""
+    """Public facts of a stored secret: its name and its ages, in Unix seconds."""
 
     name: str
     created_at: float
@@ -72,7 +72,7 @@ class SecretInfo:
 
 
 class SecretsStore(Protocol):
-    """Where secrets are kept, by user and lower-case name. One user never sees another's.
+    """A store of secrets by user and lower-case name. One user never sees another's.
 
     Every method raises `SecretBackendError` when the store cannot be read or written.
     """

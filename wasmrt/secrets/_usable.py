@@ -10,6 +10,7 @@ import re
 from wasmrt.errors import SecretError
 from wasmrt.limits import MIN_SECRET_CHARS
 from wasmrt.secrets._types import Secret
+from wasmrt.url import InvalidUrlError, parse_url
 
 _NOT_IN_A_FIELD = re.compile(r"[^\x20-\x7e]")  # RFC 9110, 5.5, without what is obsolete
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")  # RFC 7617, 2
@@ -58,8 +59,6 @@ def _unfit_for_a_field(value: str) -> str | None:
 
 
 def _fits_a_path(value: str) -> bool:
-    from wasmrt.url import InvalidUrlError, parse_url
-
     try:
         parse_url("https://a.invalid/{it}").with_placeholder("it", value)
     except InvalidUrlError:
