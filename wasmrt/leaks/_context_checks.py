@@ -169,7 +169,7 @@ def is_password(data: bytes, begin: int, start: int, end: int) -> bool:
 
 _EXAMPLE_USERS = rb"(?i)//(?:user|username|usr|login|name|me|foo|bob|alice|u)?:"
 _EXAMPLE_PASSWORDS = (
-    rb"(?i)(?:pass(?:w(?:or)?d|wd|phrase)?|pw|pwd|secret|token|p|x|test|foo|bar|baz|port|key|hunter2"
+    rb"(?i)(?:[a-z]{1,4}%20)?(?:pass(?:w(?:or)?d|wd|phrase)?|pw|pwd|secret|token|p|x|test|foo|bar|baz|port|key|hunter2"
     rb"|pass?word[0-9]*|api_?key)"
 )
 

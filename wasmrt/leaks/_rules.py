@@ -141,7 +141,8 @@ def _refuse_unknown(table: Mapping[str, Any], known: set[str], where: str) -> No
 
 def nearest_hint(word: str, known: Collection[str], otherwise: str) -> str:
     """Return a hint that names the known word nearest to an unknown one, or the hint for none."""
-    nearest = did_you_mean(word, known)
+    # Names that begin alike come first: no more than some are compared.
+    nearest = did_you_mean(word, sorted(known, key=lambda name: (name[:1] != word[:1], name)))
     return f"did you mean {nearest}?" if nearest else otherwise
 
 
