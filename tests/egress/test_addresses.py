@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from wasmrt.capabilities import Capabilities, EndpointPattern
-from wasmrt.egress import EgressGateway, FailureKind, HttpFailure, HttpRequest, NetworkConfig, SystemResolver
+from wasmrt.component.worlds import FailureKind
+from wasmrt.egress import EgressGateway, HttpFailure, HttpRequest, NetworkConfig, SystemResolver
 from wasmrt.egress import _pools as pools
 from wasmrt.errors import ConfigurationError
 from wasmrt.model import Reason

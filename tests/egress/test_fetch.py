@@ -8,7 +8,8 @@ import threading
 import pytest
 
 from wasmrt.capabilities import Capabilities
-from wasmrt.egress import EgressGateway, FailureKind, HttpFailure, HttpRequest
+from wasmrt.component.worlds import FailureKind
+from wasmrt.egress import EgressGateway, HttpFailure, HttpRequest
 from wasmrt.model import Reason
 from wasmrt.rates import RateLimiter
 from wasmrt.testing import FakeCall, ReceivedRequest, ServerConnection, http_response

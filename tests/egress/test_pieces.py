@@ -9,7 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from wasmrt.capabilities import CredentialLocation, CredentialMapping
-from wasmrt.egress import FailureKind, HttpFailure
+from wasmrt.component.worlds import FailureKind
+from wasmrt.egress import HttpFailure
 from wasmrt.model import Reason
 from wasmrt.testing import FakeCall, ReceivedRequest, ServerConnection, http_response
 from wasmrt.testing._server import Script

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from wasmrt.egress import FailureKind, HttpFailure, HttpRequest
+from wasmrt.component.worlds import FailureKind
+from wasmrt.egress import HttpFailure, HttpRequest
 from wasmrt.testing import ReceivedRequest, ServerConnection, http_response
 
 from .world import MakeWorld

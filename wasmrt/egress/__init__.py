@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from wasmrt.egress._budget import ExchangeBudget
 from wasmrt.egress._config import NetworkConfig
-from wasmrt.egress._failure import FailureKind, HttpFailure
+from wasmrt.egress._failure import HttpFailure
 from wasmrt.egress._gateway import EgressGateway
 from wasmrt.egress._injector import Credential, CredentialInjector, Injected
 from wasmrt.egress._model import EgressCall, HttpRequest, HttpResponse, SecretsView, SecretValue
@@ -23,7 +23,6 @@ __all__ = [
     "EgressCall",
     "EgressGateway",
     "ExchangeBudget",
-    "FailureKind",
     "HttpFailure",
     "HttpRequest",
     "HttpResponse",

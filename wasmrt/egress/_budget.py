@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 
 from wasmrt.capabilities import HttpCapability
-from wasmrt.egress._failure import FailureKind, HttpFailure
+from wasmrt.component.worlds import FailureKind
+from wasmrt.egress._failure import HttpFailure
 from wasmrt.egress._model import EgressCall
 from wasmrt.limits import MAX_HEADER_BYTES
 from wasmrt.model import Decision, Reason

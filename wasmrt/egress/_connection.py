@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import h11
 
+from wasmrt.component.worlds import FailureKind
 from wasmrt.egress._budget import ExchangeBudget
-from wasmrt.egress._failure import FailureKind
 from wasmrt.egress._socket import BoundedSocket
 from wasmrt.egress._wire import WireRequest
 from wasmrt.limits import KEEPALIVE_SECONDS, MAX_HEADER_BYTES

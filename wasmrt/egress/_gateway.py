@@ -6,10 +6,11 @@ import threading
 import time
 from types import TracebackType
 
+from wasmrt.component.worlds import FailureKind
 from wasmrt.egress._addresses import checked_addresses
 from wasmrt.egress._budget import ExchangeBudget
 from wasmrt.egress._config import NetworkConfig
-from wasmrt.egress._failure import FailureKind, HttpFailure
+from wasmrt.egress._failure import HttpFailure
 from wasmrt.egress._headers import Headers, wire_headers
 from wasmrt.egress._injector import Injected
 from wasmrt.egress._model import EgressCall, HttpRequest, HttpResponse

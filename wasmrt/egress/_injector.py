@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from wasmrt.capabilities import CredentialMapping, HttpCapability, LocationType
-from wasmrt.egress._failure import FailureKind, HttpFailure
+from wasmrt.component.worlds import FailureKind
+from wasmrt.egress._failure import HttpFailure
 from wasmrt.egress._headers import Headers
 from wasmrt.egress._model import SecretsView, SecretValue
 from wasmrt.egress._parameters import may_be_read_as, query_names

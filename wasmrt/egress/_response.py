@@ -8,7 +8,8 @@ from io import BytesIO
 from itertools import accumulate
 from types import TracebackType
 
-from wasmrt.egress._failure import FailureKind, HttpFailure
+from wasmrt.component.worlds import FailureKind
+from wasmrt.egress._failure import HttpFailure
 from wasmrt.egress._headers import Headers, visible_headers
 from wasmrt.egress._model import EgressCall
 from wasmrt.egress._wire import WireResponse

@@ -8,8 +8,8 @@ import socket
 import ssl
 from ipaddress import ip_address
 
+from wasmrt.component.worlds import FailureKind
 from wasmrt.egress._budget import ExchangeBudget
-from wasmrt.egress._failure import FailureKind
 
 _READ_BYTES = 64 * 1024
 # OpenSSL's x509_vfy.h, X509_V_ERR_*. Its texts are not shown: they may quote the certificate.

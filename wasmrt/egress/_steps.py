@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from wasmrt.capabilities import AllowlistValidator, HttpCapability, describe_request, describe_unread
+from wasmrt.component.worlds import FailureKind
 from wasmrt.egress._budget import ExchangeBudget
-from wasmrt.egress._failure import FailureKind, HttpFailure
+from wasmrt.egress._failure import HttpFailure
 from wasmrt.egress._headers import header_bytes, partial_header, request_problem
 from wasmrt.egress._injector import CredentialInjector, Injected
 from wasmrt.egress._model import EgressCall, HttpRequest, SecretValue
