@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from wasmrt.capabilities import capabilities_of
 from wasmrt.component import worlds
+from wasmrt.guest.worlds import interfaces
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -58,3 +60,16 @@ def test_typed_failures_name_every_kind_of_the_closed_set() -> None:
     for world in worlds.ALL_WORLDS:
         texts = [*worlds.signatures(world.export).values()]
         assert any(kinds in text for text in texts) is world.has_typed_failures
+
+
+def test_each_world_can_ask_for_every_capability_and_what_it_asks_for_needs_one_of_them() -> None:
+    free = {"log", "now-millis", "now", "monotonic", "report"}
+    for world in worlds.ALL_WORLDS:
+        functions = [f"{name}#{function}" for name in world.imports for function in worlds.signatures(name)]
+        assert capabilities_of(functions).keys() == {"http", "workspace", "secrets", "tool_invoke"}
+        assert {name.partition("#")[2] for name in functions if not capabilities_of([name])} <= free
+
+
+def test_a_host_binds_what_the_worlds_may_import() -> None:
+    bound = {interface.name: set(interface.functions) for interface in interfaces()}
+    assert bound == {name: set(worlds.signatures(name)) for world in worlds.ALL_WORLDS for name in world.imports}

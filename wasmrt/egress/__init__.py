@@ -15,7 +15,6 @@ from wasmrt.egress._injector import Credential, CredentialInjector, Injected
 from wasmrt.egress._model import EgressCall, Face, HttpRequest, HttpResponse, SecretsView, SecretValue, WaitTimeouts
 from wasmrt.egress._resolver import ResolveError, Resolver, SystemResolver
 from wasmrt.egress._response import Response
-from wasmrt.egress._watched import WatchedSecrets
 from wasmrt.egress._wire import Body, Transport, WholeBody, WireRequest, WireResponse
 
 __all__ = [
@@ -40,7 +39,6 @@ __all__ = [
     "SystemResolver",
     "Transport",
     "WaitTimeouts",
-    "WatchedSecrets",
     "WholeBody",
     "WireRequest",
     "WireResponse",

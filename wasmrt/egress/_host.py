@@ -11,9 +11,8 @@ from wasmrt.capabilities import Capabilities, HttpCapability
 from wasmrt.egress._config import NetworkConfig
 from wasmrt.egress._gateway import EgressGateway
 from wasmrt.egress._model import SecretsView
-from wasmrt.egress._watched import WatchedSecrets
 from wasmrt.errors import ConfigurationError
-from wasmrt.leaks import Action, Direction, LeakDetector, LeakScanner
+from wasmrt.leaks import Action, Direction, LeakDetector, LeakScanner, WatchedSecrets
 from wasmrt.model import Decision
 
 OnDecision = Callable[[Decision], object]

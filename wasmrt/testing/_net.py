@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from wasmrt.capabilities import Capabilities
-from wasmrt.egress import ResolveError, SecretsView, WatchedSecrets
-from wasmrt.leaks import LeakDetector, LeakScanner
+from wasmrt.egress import ResolveError, SecretsView
+from wasmrt.leaks import LeakDetector, LeakScanner, WatchedSecrets
 from wasmrt.limits import MAX_HTTP_REQUESTS
 from wasmrt.model import Decision
 from wasmrt.secrets import DEFAULT_USER, UserSecrets

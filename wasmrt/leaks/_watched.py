@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 
-from wasmrt.leaks import LeakDetector, LeakScanner
+from wasmrt.leaks._budgets import Check
+from wasmrt.leaks._detector import LeakDetector
+from wasmrt.leaks._scanner import LeakScanner
 
 _KEPT_VALUES = 8
 """Values of one secret that are looked for: the last ones it had."""
@@ -16,11 +18,13 @@ class WatchedSecrets:
     A renewed secret keeps its earlier values watched too: a server may still echo them.
     """
 
-    def __init__(self, detector: LeakDetector) -> None:
+    def __init__(self, detector: LeakDetector, *, check: Check | None = None) -> None:
+        """Begin with no secret; `check` is called all along a scan, and ends it by raising."""
         self._detector = detector
+        self._check = check
         self._lock = threading.Lock()
         self._values: dict[str, list[str]] = {}
-        self.scanner: LeakScanner = detector.scanner()
+        self.scanner: LeakScanner = detector.scanner(check=check)
         """Knows every value watched so far; replaced by `watch`."""
 
     def watch(self, name: str, value: str) -> None:
@@ -36,4 +40,4 @@ class WatchedSecrets:
                 for name, values in self._values.items()
                 for at, value in enumerate(values)
             }
-            self.scanner = self._detector.scanner(known)
+            self.scanner = self._detector.scanner(known, check=self._check)
