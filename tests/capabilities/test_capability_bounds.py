@@ -21,8 +21,8 @@ from wasmrt.capabilities.file import format_file, parse
 from wasmrt.capabilities.sentences import review
 from wasmrt.errors import CapabilityFileError, ConfigurationError
 from wasmrt.limits import MAX_CAPABILITY_ENTRIES
-from wasmrt.model import Reason
-from wasmrt.url import AddressClass, InvalidUrlError, classify_address, parse_url
+from wasmrt.model import Addition, GrantList, Reason
+from wasmrt.url import AddressClass, InvalidUrlError, UnreadableError, classify_address, parse_url, read_host
 
 BEARER = CredentialLocation.bearer()
 
@@ -157,6 +157,13 @@ def test_an_address_is_an_address_or_its_text(address, found):
     assert classify_address(address) is found
 
 
+@pytest.mark.parametrize("host", ["[::１]", "[fe80::1%eth0]", "[::1", "::1]", "[]", "[::12345]"])
+def test_a_host_in_brackets_is_an_ipv6_address_in_ascii(host):
+    with pytest.raises(UnreadableError):
+        read_host(host)
+    assert read_host("[2606:4700:0:0:0:0:0:1111]") == "2606:4700::1111"
+
+
 @pytest.mark.parametrize("url", ["https://[2606:4700::1١11]/", "https://[::1%25eth0]/", "https://[::１]/"])
 def test_an_ipv6_host_is_ascii(url):
     with pytest.raises(InvalidUrlError):
@@ -203,6 +210,8 @@ def with_credentials(**credentials):
         ({"http": {"allowlist": [{"host": "a b"}]}}, "http.allowlist[0].host", "a b"),
         ({"http": {"allowlist": [{"host": "a.example:1"}]}}, "http.allowlist[0].host", '"port": 1'),
         ({"auth": 3}, "auth", "must be an object"),
+        ({"config": []}, "config", "must be an object"),
+        ({"parameters": "none"}, "parameters", "must be an object"),
         ({"setup": 3}, "setup", "must be an object"),
     ],
 )
@@ -215,6 +224,25 @@ def test_a_mistake_is_told_with_its_place(data, path, message):
 def test_every_unreadable_entry_is_told_and_none_is_left_out():
     found = problems_of({"http": {"allowlist": [{"host": "a b"}, {"host": "a.example"}, {"host": "10.0.0.1:1"}]}})
     assert list(found) == ["http.allowlist[0].host", "http.allowlist[2].host"]
+
+
+@pytest.mark.parametrize(
+    ("section", "warned"), [("setup", False), ("discovery_summary", False), ("$schema", False), ("websocket", True)]
+)
+def test_a_section_that_nobody_acts_on_is_warned_of(section, warned):
+    data = {"$schema": "https://example.com/schema.json", "setup": {}, "discovery_summary": {}, "websocket": {}}
+    file = parse(json.dumps({section: data[section]}))
+    assert (section in {warning.path for warning in review(file)}) is warned
+
+
+def test_the_whole_workspace_can_be_added_to_a_grant():
+    suggested = Addition(GrantList.WORKSPACE, json.dumps(""))
+    assert Capabilities.none().with_addition(suggested).workspace_read.allowed_prefixes == ("",)
+    some = Capabilities.none().with_workspace_read(["notes/"])
+    assert "" in some.with_addition(suggested).workspace_read.allowed_prefixes
+    for entry, to in (("{", GrantList.HTTP), ("[" * 5000, GrantList.HTTP), ('""', "http.credentials")):
+        with pytest.raises(CapabilityFileError, match="not JSON, or for no list"):
+            some.with_addition(Addition(to, entry))
 
 
 def test_a_client_secret_in_a_file_is_warned_of():

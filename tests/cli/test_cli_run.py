@@ -199,7 +199,7 @@ def loaded_by(*arguments: str) -> set[str]:
     return set(result.stderr.rpartition("loaded:")[2].split())
 
 
-def test_running_a_tool_imports_no_more_than_it_needs(wasmrt: Run, tool_file: Write) -> None:
+def test_running_a_tool_imports_no_more_than_it_needs(wasmrt: Run, tool_file: Write, unmeasured: None) -> None:
     loaded = loaded_by("run", "echo", '{"message": "hi"}')
     assert loaded & UNUSED == set()
     assert {name for name in loaded if name.startswith("wasmrt.cli.")} == {f"wasmrt.cli.{name}" for name in COMMAND}
@@ -208,7 +208,7 @@ def test_running_a_tool_imports_no_more_than_it_needs(wasmrt: Run, tool_file: Wr
     assert loaded & UNUSED == set()
 
 
-def test_help_and_the_list_of_tools_load_no_engine(wasmrt: Run, tool_file: Write) -> None:
+def test_help_and_the_list_of_tools_load_no_engine(wasmrt: Run, tool_file: Write, unmeasured: None) -> None:
     wasmrt("install", tool_file())
     heavy = NETWORK | SECRETS | {"wasmtime", "wasmrt.guest", "wasmrt.leaks", "wasmrt.runtime"}
     assert loaded_by("list") & heavy == set()

@@ -138,7 +138,7 @@ def test_a_header_that_counts_tokens_is_told_from_one_that_is_a_token(world: Mak
 def test_a_finding_that_is_to_block_withholds_the_body(world: MakeWorld) -> None:
     token = "ghp_" + "a1B2c3D4e5" * 3 + "F6g7h8"
     w = world(lambda request, connection: http_response(f"it is {token}".encode()))
-    strict = LeakDetector(overrides={"github-pat": Action.BLOCK}).primed({})
+    strict = LeakDetector(overrides={"github-pat": Action.BLOCK}).scanner()
     call = w.call()
     call.scanner = strict
     with pytest.raises(HttpFailure) as caught:

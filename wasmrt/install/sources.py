@@ -25,10 +25,10 @@ class Fetched:
     name: str
     """The name it suggests; it may be none that a tool can have."""
     origin: str
-    """Where it came from, in words fit to show."""
+    """The place it came from, in words fit to show."""
     sidecar: bytes | None = field(default=None, repr=False)
     warnings: tuple[str, ...] = ()
-    """What is odd about where it came from, in sentences."""
+    """Oddities of the place it came from, in sentences."""
 
 
 class Source(Protocol):
