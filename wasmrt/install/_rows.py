@@ -17,8 +17,8 @@ _COLUMNS = (
 
 def version_rows(db: sqlite3.Connection, name: str) -> list[Any]:
     # The columns are ours, from the constant above.
-    query = f"SELECT {_COLUMNS}, number = (SELECT active FROM tool WHERE name = ?1)"  # noqa: S608
-    return db.execute(f"{query} FROM version WHERE name = ?1 ORDER BY number", (name,)).fetchall()
+    query = f"SELECT {_COLUMNS}, number = (SELECT active FROM tool WHERE name = :name)"  # noqa: S608
+    return db.execute(f"{query} FROM version WHERE name = :name ORDER BY number", {"name": name}).fetchall()
 
 
 def digests(db: sqlite3.Connection) -> set[str]:
@@ -74,8 +74,9 @@ def insert(db: sqlite3.Connection, draft: Draft, number: int, grant: str | None)
 
 def activate(db: sqlite3.Connection, name: str, number: int) -> None:
     db.execute(
-        "INSERT INTO tool (name, active) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET active = ?2, waiting = NULL",
-        (name, number),
+        "INSERT INTO tool (name, active) VALUES (:name, :number)"
+        " ON CONFLICT (name) DO UPDATE SET active = :number, waiting = NULL",
+        {"name": name, "number": number},
     )
 
 
@@ -85,7 +86,7 @@ def drop_waiting(db: sqlite3.Connection, name: str) -> None:
 
 def drop_oldest(db: sqlite3.Connection, name: str) -> None:
     db.execute(
-        "DELETE FROM version WHERE name = ?1 AND number IN (SELECT number FROM version WHERE name = ?1"
-        " AND number <> (SELECT active FROM tool WHERE name = ?1) ORDER BY number DESC LIMIT -1 OFFSET ?2)",
-        (name, MAX_TOOL_VERSIONS - 1),
+        "DELETE FROM version WHERE name = :name AND number IN (SELECT number FROM version WHERE name = :name"
+        " AND number <> (SELECT active FROM tool WHERE name = :name) ORDER BY number DESC LIMIT -1 OFFSET :kept)",
+        {"name": name, "kept": MAX_TOOL_VERSIONS - 1},
     )
