@@ -15,6 +15,15 @@ arch:
 test *args:
     python -m pytest {{args}}
 
+# The tests with coverage, and its floors
+cov *args:
+    python -m coverage run -m pytest {{args}}
+    python tools/coverage_gate.py
+
+# The parts of docs/ that are made from the code
+docs:
+    python -m docs.generate
+
 bench *args:
     python -m benches --write {{args}}
 

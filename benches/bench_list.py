@@ -14,7 +14,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from wasmrt.install import Catalog, Draft, digest_of
+from wasmrt.component import ComponentBytes
+from wasmrt.install import Catalog, ComponentInfo, NewVersion
 from wasmrt.install._rows import activate, insert
 
 SMALL, LARGE = 10, 10_000
@@ -55,20 +56,17 @@ def main() -> int:
 def fill(home: Path, count: int) -> Path:
     """A catalog of `count` tools with distinct rows; they share the bytes of the bundled echo."""
     data = (Path(__file__).parents[1] / "wasmrt" / "_tools" / "echo.wasm").read_bytes()
+    component = ComponentBytes(data)
+    info = ComponentInfo(
+        world="wasmrt:tool/provider@0.1.0",
+        description="Says what it is told, at some length, as descriptions of tools are wont to do.",
+        imports=tuple(f"wasi:io/streams@0.2.6#function-{n}" for n in range(20)),
+    )
     catalog = Catalog(home / "data")
     drafts = [
-        Draft(
-            name=f"tool-{number:05}",
-            digest=digest_of(data),
-            size_bytes=len(data),
-            world="wasmrt:tool/provider@0.1.0",
-            description="Says what it is told, at some length, as descriptions of tools are wont to do.",
-            imports=tuple(f"wasi:io/streams@0.2.6#function-{n}" for n in range(20)),
-            sidecar=SIDECAR,
-        )
-        for number in range(count)
+        NewVersion(name=f"tool-{number:05}", component=component, info=info, sidecar=SIDECAR) for number in range(count)
     ]
-    catalog.add(drafts[0], data, SIDECAR)
+    catalog.add(drafts[0], SIDECAR)
     with catalog._index.writing() as db:  # one transaction, or filling takes longer than measuring
         for draft in drafts[1:]:
             insert(db, draft, 1, SIDECAR)

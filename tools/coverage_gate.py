@@ -75,7 +75,8 @@ def parts(files: dict[str, dict[str, Any]], gate: dict[str, Any]) -> list[Part]:
     found = {name: Part(name, floor) for name, floor in floors.items()}
     for path, file in sorted(files.items()):
         whole.add(path, file)
-        name = next((known for known in floors if path.startswith(f"{known}/")), str(Path(path).parent))
+        # The nearest package above it that has a floor.
+        name = max((known for known in floors if path.startswith(f"{known}/")), key=len, default=str(Path(path).parent))
         found.setdefault(name, Part(name, None)).add(path, file)
     return [*found.values(), whole]
 

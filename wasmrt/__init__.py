@@ -11,52 +11,59 @@
 Names are loaded when first used, so that importing the package costs nothing that is not needed.
 """
 
-from typing import TYPE_CHECKING
-
-from wasmrt._lazy import lazy
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from wasmrt.capabilities import (
-        AllowlistValidator,
-        Capabilities,
-        CredentialLocation,
-        CredentialMapping,
-        EndpointPattern,
-        HttpCapability,
-        RateLimitConfig,
-        SecretsCapability,
-        ToolInvokeCapability,
-        ToolLimits,
-        WorkspaceCapability,
-    )
-    from wasmrt.component import ToolSpec
-    from wasmrt.config import WasmRuntimeConfig
-    from wasmrt.egress import CredentialInjector, NetworkConfig
-    from wasmrt.errors import (
-        CapabilityDeniedError,
-        CapabilityFileError,
-        ComponentError,
-        ConfigurationError,
-        InstallError,
-        InternalError,
-        LeakError,
-        LimitError,
-        SecretError,
-        ToolError,
-        ToolErrorKind,
-        WasmrtError,
-    )
-    from wasmrt.guest.engine import OptLevel
-    from wasmrt.leaks import LeakDetector, LeakMatch, LeakReport
-    from wasmrt.limits import FuelConfig, ResourceLimits
-    from wasmrt.model import Decision, LogEntry, LogLevel, Reason, ToolOutput, Usage
-    from wasmrt.rates import RateLimiter
-    from wasmrt.registry import ToolRegistry
-    from wasmrt.runtime import WasmToolRuntime
-    from wasmrt.tool import PreparedTool
+    from wasmrt.capabilities import AllowlistValidator as AllowlistValidator
+    from wasmrt.capabilities import Capabilities as Capabilities
+    from wasmrt.capabilities import CredentialLocation as CredentialLocation
+    from wasmrt.capabilities import CredentialMapping as CredentialMapping
+    from wasmrt.capabilities import EndpointPattern as EndpointPattern
+    from wasmrt.capabilities import HttpCapability as HttpCapability
+    from wasmrt.capabilities import RateLimitConfig as RateLimitConfig
+    from wasmrt.capabilities import SecretsCapability as SecretsCapability
+    from wasmrt.capabilities import ToolInvokeCapability as ToolInvokeCapability
+    from wasmrt.capabilities import ToolLimits as ToolLimits
+    from wasmrt.capabilities import WorkspaceCapability as WorkspaceCapability
+    from wasmrt.component import ToolSpec as ToolSpec
+    from wasmrt.config import WasmRuntimeConfig as WasmRuntimeConfig
+    from wasmrt.egress import CredentialInjector as CredentialInjector
+    from wasmrt.egress import NetworkConfig as NetworkConfig
+    from wasmrt.egress.transports import AsyncGuardedTransport as AsyncGuardedTransport
+    from wasmrt.egress.transports import GuardedTransport as GuardedTransport
+    from wasmrt.errors import CapabilityDeniedError as CapabilityDeniedError
+    from wasmrt.errors import CapabilityFileError as CapabilityFileError
+    from wasmrt.errors import ComponentError as ComponentError
+    from wasmrt.errors import ConfigurationError as ConfigurationError
+    from wasmrt.errors import InstallError as InstallError
+    from wasmrt.errors import InternalError as InternalError
+    from wasmrt.errors import LeakError as LeakError
+    from wasmrt.errors import LimitError as LimitError
+    from wasmrt.errors import SecretError as SecretError
+    from wasmrt.errors import ToolError as ToolError
+    from wasmrt.errors import ToolErrorKind as ToolErrorKind
+    from wasmrt.errors import WasmrtError as WasmrtError
+    from wasmrt.guest.engine import OptLevel as OptLevel
+    from wasmrt.leaks import LeakDetector as LeakDetector
+    from wasmrt.leaks import LeakMatch as LeakMatch
+    from wasmrt.leaks import LeakReport as LeakReport
+    from wasmrt.limits import FuelConfig as FuelConfig
+    from wasmrt.limits import ResourceLimits as ResourceLimits
+    from wasmrt.model import Addition as Addition
+    from wasmrt.model import Decision as Decision
+    from wasmrt.model import LogEntry as LogEntry
+    from wasmrt.model import LogLevel as LogLevel
+    from wasmrt.model import Reason as Reason
+    from wasmrt.model import Step as Step
+    from wasmrt.model import ToolOutput as ToolOutput
+    from wasmrt.model import Usage as Usage
+    from wasmrt.rates import RateLimiter as RateLimiter
+    from wasmrt.registry import ToolRegistry as ToolRegistry
+    from wasmrt.runtime import WasmToolRuntime as WasmToolRuntime
+    from wasmrt.tool import PreparedTool as PreparedTool
 
-_HOMES = {
-    "component": ("ToolSpec",),
+_NAMES = {
     "capabilities": (
         "AllowlistValidator",
         "Capabilities",
@@ -70,8 +77,10 @@ _HOMES = {
         "ToolLimits",
         "WorkspaceCapability",
     ),
+    "component": ("ToolSpec",),
     "config": ("WasmRuntimeConfig",),
-    "guest.engine": ("OptLevel",),
+    "egress": ("CredentialInjector", "NetworkConfig"),
+    "egress.transports": ("AsyncGuardedTransport", "GuardedTransport"),
     "errors": (
         "CapabilityDeniedError",
         "CapabilityFileError",
@@ -86,65 +95,28 @@ _HOMES = {
         "ToolErrorKind",
         "WasmrtError",
     ),
+    "guest.engine": ("OptLevel",),
     "leaks": ("LeakDetector", "LeakMatch", "LeakReport"),
     "limits": ("FuelConfig", "ResourceLimits"),
-    "model": ("Decision", "LogEntry", "LogLevel", "Reason", "ToolOutput", "Usage"),
-    "egress": ("CredentialInjector", "NetworkConfig"),
+    "model": ("Addition", "Decision", "LogEntry", "LogLevel", "Reason", "Step", "ToolOutput", "Usage"),
     "rates": ("RateLimiter",),
     "registry": ("ToolRegistry",),
-    "tool": ("PreparedTool",),
     "runtime": ("WasmToolRuntime",),
+    "tool": ("PreparedTool",),
 }
+_HOMES = {name: module for module, names in _NAMES.items() for name in names}
 
-__all__ = [
-    "AllowlistValidator",
-    "Capabilities",
-    "CapabilityDeniedError",
-    "CapabilityFileError",
-    "ComponentError",
-    "ConfigurationError",
-    "CredentialInjector",
-    "CredentialLocation",
-    "CredentialMapping",
-    "Decision",
-    "EndpointPattern",
-    "FuelConfig",
-    "HttpCapability",
-    "InstallError",
-    "InternalError",
-    "LeakDetector",
-    "LeakError",
-    "LeakMatch",
-    "LeakReport",
-    "LimitError",
-    "LogEntry",
-    "LogLevel",
-    "NetworkConfig",
-    "OptLevel",
-    "PreparedTool",
-    "RateLimitConfig",
-    "RateLimiter",
-    "Reason",
-    "ResourceLimits",
-    "SecretError",
-    "SecretsCapability",
-    "ToolError",
-    "ToolErrorKind",
-    "ToolInvokeCapability",
-    "ToolLimits",
-    "ToolOutput",
-    "ToolRegistry",
-    "ToolSpec",
-    "Usage",
-    "WasmRuntimeConfig",
-    "WasmToolRuntime",
-    "WasmrtError",
-    "WorkspaceCapability",
-]
+__all__ = sorted(_HOMES)
 
 
-__getattr__ = lazy(__name__, _HOMES, globals())
+if not TYPE_CHECKING:  # with it, a type checker would take every name for one of ours
+
+    def __getattr__(name: str) -> Any:  # PEP 562
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+        return value
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return __all__

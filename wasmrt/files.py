@@ -20,7 +20,7 @@ PRIVATE_MODE = 0o600
 
 
 class Unfit(StrEnum):
-    """Why a file that is there cannot be used."""
+    """Reasons not to use a file that is there."""
 
     LINK = "is a symbolic link"
     NOT_REGULAR = "is not a regular file"

@@ -131,7 +131,7 @@ class Decision(_Decided):
 
     __slots__ = ()
 
-    def __new__(
+    def __new__(  # noqa: D102 - the class says it
         cls,
         allowed: bool,
         reason: Reason,

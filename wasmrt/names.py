@@ -1,12 +1,13 @@
-"""What a name may be, one named rule for each kind of name, and the guess at which name was meant."""
+"""Rules of names, one for each kind of name, and the guess at the name that was meant."""
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from itertools import islice
+
+from blake3 import blake3
 
 from wasmrt.errors import InvalidNameError
 
@@ -87,7 +88,7 @@ def offered_name(name: str) -> str:
 def shortened(name: str, whole: str) -> str:
     """Return `name` cut so that it ends, within 64 characters, in a digest of `whole`."""
     kept = name[: MAX_NAME_LENGTH - _DIGEST_DIGITS - 1].rstrip("-")
-    digest = hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()
+    digest = blake3(whole.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{kept}-{digest[:_DIGEST_DIGITS]}"
 
 

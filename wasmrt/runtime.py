@@ -10,8 +10,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from blake3 import blake3
-
 from wasmrt.call import (
     Admission,
     AuditFile,
@@ -24,9 +22,10 @@ from wasmrt.call import (
     Invoker,
 )
 from wasmrt.capabilities import Capabilities
-from wasmrt.component import check_header
+from wasmrt.component import ComponentBytes, check_header
 from wasmrt.config import WasmRuntimeConfig
-from wasmrt.errors import NotInstalledError, RuntimeClosedError, SourceError
+from wasmrt.errors import RuntimeClosedError, SourceError
+from wasmrt.files import opened_file
 from wasmrt.guest.clock import LogicalClock, SystemClock
 from wasmrt.guest.component import LinkedComponent, fits_the_pool
 from wasmrt.guest.engine import (
@@ -35,7 +34,7 @@ from wasmrt.guest.engine import (
     EngineConfig,
     best_allocator,
 )
-from wasmrt.install import Catalog, granted_to
+from wasmrt.install import find_tool
 from wasmrt.leaks import LeakDetector, check_rule, read_rule_file
 from wasmrt.limits import COMPONENT_MAX_BYTES, ResourceLimits
 from wasmrt.model import ToolOutput
@@ -89,15 +88,15 @@ class WasmToolRuntime:
     def prepare(
         self,
         name: str,
-        component: bytes | str | Path,
+        component: ComponentBytes | bytes | str | Path,
         capabilities: Capabilities | None = None,
         limits: ResourceLimits | None = None,
     ) -> PreparedTool:
         """Compile a component, or find it compiled, and make its tools ready to be called.
 
-        `component` is the bytes or a path; `capabilities` is the grant, and nothing is granted without one;
-        `limits` defaults to the grant's over the runtime's. The tool can from now on be invoked by other tools of
-        this runtime whose grant has an alias for `name`.
+        `component` is the bytes, with their digest or without, or a path; `capabilities` is the grant, and nothing is
+        granted without one; `limits` defaults to the grant's over the runtime's. The tool can from now on be invoked
+        by other tools of this runtime whose grant has an alias for `name`.
 
         Raises:
             ComponentError: the bytes are not a component that can run here; its subclass says why.
@@ -106,11 +105,9 @@ class WasmToolRuntime:
         """
         self.check_open()
         check_prepared_name(name)
-        data = component if isinstance(component, bytes) else _read(Path(component))
-        check_header(data)
+        data, digest = _load(component)
         grant = capabilities or Capabilities.none()
         chosen = limits or grant.limits.over(self._default_limits())
-        digest = blake3(data).hexdigest()
         with self._compiling:
             compiled = self._compiler.compile(data, digest, pooled=fits_the_pool(chosen))
         linked = LinkedComponent(name, compiled, data, chosen, metered=self.config.fuel_config.enabled)
@@ -127,16 +124,8 @@ class WasmToolRuntime:
             IntegrityError: the stored bytes are not what was installed.
             ComponentError, RuntimeClosedError: as `prepare`.
         """
-        places = find_places()
-        if places.catalog.exists():
-            catalog = Catalog(places.data)
-            if catalog.has(name):
-                version = catalog.get(name)
-                return self.prepare(name, catalog.read(version), granted_to(version))
-        bundled = Path(__file__).with_name("_tools") / f"{name}.wasm"
-        if not name.isidentifier() or not bundled.is_file():
-            raise NotInstalledError(f"no tool named {name!r} is installed", hint="wasmrt list shows what is")
-        return self.prepare(name, bundled)
+        found = find_tool(name, find_places().data)
+        return self.prepare(name, found.component, found.grant)
 
     def check_open(self) -> None:
         """Refuse work on a runtime that is closed, or that stayed behind in the process this one was forked from.
@@ -245,9 +234,19 @@ def _leak_detector(config: WasmRuntimeConfig) -> LeakDetector:
     return LeakDetector(rules=rules, overrides=config.leak_overrides)
 
 
+def _load(component: ComponentBytes | bytes | str | Path) -> tuple[bytes, str]:
+    """Return the bytes of a component, whose header is sound, and their digest."""
+    if not isinstance(component, ComponentBytes):
+        data = component if isinstance(component, bytes) else _read(Path(component))
+        check_header(data)  # before they are hashed: it bounds their size
+        component = ComponentBytes(data)
+    check_header(component.data)
+    return component.data, component.digest
+
+
 def _read(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
+        with opened_file(path, follow_link=True) as (file, _):
             return file.read(COMPONENT_MAX_BYTES + 1)
     except OSError as error:
         raise SourceError(

@@ -19,7 +19,7 @@ _NOT_STRUCTURE = bytes(set(range(256)) - set(b'[]{}"'))
 
 
 class JsonFault(Enum):
-    """Why a text or a value was refused."""
+    """Reasons to refuse a text or a value."""
 
     SIZE = auto()
     ENCODING = auto()

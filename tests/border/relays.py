@@ -80,7 +80,7 @@ class Relay:
         count = len(self.flat.split())
         passed = " ".join(f"(local.get {n})" for n in range(count))
         call = f"(call $asked {passed} (i32.const 64)) (i32.const 64)" if self.in_memory else f"(call $asked {passed})"
-        returned = "(result i32)" if self.result else ""
+        returned = "" if not self.result else "(result i64)" if self.result == "u64" else "(result i32)"
         wanted = f"(param {self.flat} i32)" if self.in_memory else f"(param {self.flat}) {returned}"
         options = "(memory $memory) (realloc $realloc)"
         return bytes(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -34,7 +36,7 @@ def test_a_text_of_params_may_be_as_large_as_the_cap_and_no_larger(start: Start,
     echo = start().prepare("echo", ECHO, limits=ResourceLimits(output_bytes=2 * MAX_PARAMS_BYTES))
     most = '{"a":"' + "x" * (MAX_PARAMS_BYTES - 8) + '"}'
     assert len(echo.execute(kind(most)).result["a"]) == MAX_PARAMS_BYTES - 8
-    with pytest.raises(InvalidParametersError, match="over the cap of 4,194,304"):
+    with pytest.raises(InvalidParametersError, match="over 4,194,304 bytes"):
         echo.execute(kind(most + " "))
 
 
@@ -43,7 +45,7 @@ def test_data_of_params_is_measured_in_bytes(start: Start, letter: str) -> None:
     echo = start().prepare("echo", ECHO, limits=ResourceLimits(output_bytes=2 * MAX_PARAMS_BYTES))
     count = (MAX_PARAMS_BYTES - 8) // len(letter.encode())
     assert len(echo.execute({"a": letter * count}).result["a"]) == count
-    with pytest.raises(InvalidParametersError, match=r"4,194,30[56] bytes"):
+    with pytest.raises(InvalidParametersError, match="over 4,194,304 bytes"):
         echo.execute({"a": letter * (count + 1)})
 
 
@@ -103,3 +105,16 @@ def test_a_log_that_could_not_be_scanned_in_time_is_withheld(start: Start, monke
     with pytest.raises(DeadlineExceededError) as caught:
         late.execute({})
     assert [entry.message for entry in caught.value.logs] == ["[withheld: it could not be scanned in time]"]
+
+
+def test_params_that_a_deep_caller_cannot_read_are_too_deep_for_it(start: Start) -> None:
+    echo = start().prepare("echo", ECHO)
+    text = '{"a":' + "[" * 60 + "]" * 60 + "}"
+    assert echo.execute(text).result
+    before, depth = sys.getrecursionlimit(), len(inspect.stack(0))
+    sys.setrecursionlimit(depth + 50)
+    try:
+        with pytest.raises(InvalidParametersError, match="nested"):
+            echo.execute(text)
+    finally:
+        sys.setrecursionlimit(before)

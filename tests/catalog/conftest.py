@@ -2,10 +2,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from wasmrt.install import Catalog, Draft, digest_of
+from wasmrt.component import ComponentBytes
+from wasmrt.install import Catalog, ComponentInfo, NewVersion
 
 
 @pytest.fixture
@@ -14,8 +16,9 @@ def catalog(tmp_path: Path) -> Catalog:
 
 
 @pytest.fixture
-def draft() -> Callable[..., Draft]:
-    def make(name: str, data: bytes, **more: object) -> Draft:
-        return Draft(name=name, digest=digest_of(data), size_bytes=len(data), world="any", **more)  # type: ignore[arg-type]
+def draft() -> Callable[..., NewVersion]:
+    def make(name: str, data: bytes, *, sidecar: str | None = None, **info: Any) -> NewVersion:
+        known = ComponentInfo(world="any", **info)
+        return NewVersion(name=name, component=ComponentBytes(data), info=known, sidecar=sidecar)
 
     return make

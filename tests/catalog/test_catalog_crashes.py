@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from wasmrt.install import Catalog, Draft, digest_of
+from wasmrt.component import ComponentBytes
+from wasmrt.install import Catalog, ComponentInfo, NewVersion
 
 # Forks a child for every line that a change runs inside the catalog and the module that writes its files, and kills it
 # there. The parent then looks at what is left. Prints one JSON object: how many lines were tried, and the states seen.
@@ -19,19 +20,20 @@ KILL_AT_EVERY_LINE = textwrap.dedent("""
     import json, os, shutil, signal, sys
     from pathlib import Path
     import wasmrt.files, wasmrt.install._catalog as catalog_module
-    from wasmrt.install import Catalog, Draft, digest_of
+    from wasmrt.component import ComponentBytes
+    from wasmrt.install import Catalog, ComponentInfo, NewVersion
 
     home, change = Path(sys.argv[1]), sys.argv[2]
     traced = (str(Path(catalog_module.__file__).parent), wasmrt.files.__file__)
     OLD, NEW = b"old bytes", b"new bytes" * 1000
 
     def draft(data):
-        return Draft(name="echo", digest=digest_of(data), size_bytes=len(data), world="any")
+        return NewVersion(name="echo", component=ComponentBytes(data), info=ComponentInfo(world="any"))
 
     CHANGES = {
-        "first": lambda c: c.add(draft(NEW), NEW, "{}"),
-        "update": lambda c: c.add(draft(NEW), NEW, "{}"),
-        "wait": lambda c: c.add(draft(NEW), NEW, None),
+        "first": lambda c: c.add(draft(NEW), "{}"),
+        "update": lambda c: c.add(draft(NEW), "{}"),
+        "wait": lambda c: c.add(draft(NEW), None),
         "remove": lambda c: c.remove("echo"),
     }
 
@@ -44,14 +46,14 @@ KILL_AT_EVERY_LINE = textwrap.dedent("""
         catalog.sweep()
         kept = list((folder / "components").glob("*")) if state else []
         assert len(kept) == len(state), "a stray survives the sweep"
-        again = Catalog(folder).add(draft(NEW), NEW, "{}")
-        assert again.active and Catalog(folder).read(again) == NEW, "not usable afterwards"
+        again = Catalog(folder).add(draft(NEW), "{}")
+        assert again.active and Catalog(folder).read(again).data == NEW, "not usable afterwards"
         assert not list(folder.glob("incoming/*")), "a half-written file survives the next change"
         return json.dumps(state)
 
     before = home / "before"
     if change != "first":
-        Catalog(before).add(draft(OLD), OLD, "{}")
+        Catalog(before).add(draft(OLD), "{}")
     else:
         before.mkdir()
     seen, step = [], 0
@@ -85,13 +87,14 @@ KILL_AT_EVERY_LINE = textwrap.dedent("""
 INSTALL_ONE = textwrap.dedent("""
     import sys
     from pathlib import Path
-    from wasmrt.install import Catalog, Draft, digest_of
+    from wasmrt.component import ComponentBytes
+    from wasmrt.install import Catalog, ComponentInfo, NewVersion
     worker = int(sys.argv[2])
     sys.stdin.readline()
     for turn in range(5):
         data = b"%d %d" % (worker, turn)
-        made = Draft(name="echo", digest=digest_of(data), size_bytes=len(data), world="any")
-        Catalog(Path(sys.argv[1])).add(made, data, "{}")
+        made = NewVersion(name="echo", component=ComponentBytes(data), info=ComponentInfo(world="any"))
+        Catalog(Path(sys.argv[1])).add(made, "{}")
 """)
 
 
@@ -100,7 +103,8 @@ ALL_FIRST = textwrap.dedent("""
     import os, sys
     from pathlib import Path
     import wasmrt.install._catalog
-    from wasmrt.install import Catalog, Draft, digest_of
+    from wasmrt.component import ComponentBytes
+    from wasmrt.install import Catalog, ComponentInfo, NewVersion
     for turn in range(20):
         home = Path(sys.argv[1]) / str(turn)
         held, go = os.pipe()
@@ -111,9 +115,9 @@ ALL_FIRST = textwrap.dedent("""
                 os.close(go)
                 os.read(held, 1)
                 data = b"%d" % n
-                made = Draft(name="echo", digest=digest_of(data), size_bytes=1, world="any")
+                made = NewVersion(name="echo", component=ComponentBytes(data), info=ComponentInfo(world="any"))
                 try:
-                    Catalog(home).add(made, data, "{}")
+                    Catalog(home).add(made, "{}")
                     os._exit(0)
                 except BaseException as error:
                     print(repr(error), flush=True)
@@ -132,13 +136,14 @@ ALL_FIRST = textwrap.dedent("""
 ON_A_FULL_DISK = textwrap.dedent("""
     import resource, sys
     from pathlib import Path
-    from wasmrt.install import Catalog, Draft, digest_of
+    from wasmrt.component import ComponentBytes
+    from wasmrt.install import Catalog, ComponentInfo, NewVersion
     from wasmrt.errors import InstallError
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
     data = b"n" * int(sys.argv[3])
-    made = Draft(name="echo", digest=digest_of(data), size_bytes=len(data), world="any")
+    made = NewVersion(name="echo", component=ComponentBytes(data), info=ComponentInfo(world="any"))
     try:
-        Catalog(Path(sys.argv[1])).add(made, data, "{}")
+        Catalog(Path(sys.argv[1])).add(made, "{}")
     except InstallError as error:
         print(error.code, error.hint)
 """)
@@ -182,7 +187,7 @@ def test_processes_that_install_one_name_at_once_each_get_a_version(tmp_path: Pa
     catalog = Catalog(tmp_path)
     versions = catalog.versions("echo")
     assert [v.number for v in versions] == list(range(1, 16))
-    assert {catalog.read(v) for v in versions} == {b"%d %d" % (w, t) for w in range(3) for t in range(5)}
+    assert {catalog.read(v).data for v in versions} == {b"%d %d" % (w, t) for w in range(3) for t in range(5)}
     assert catalog.sweep() == 0
 
 
@@ -193,11 +198,11 @@ def test_a_disk_that_fills_up_leaves_the_old_version_and_says_so(
     # No file may grow beyond a size: what a full disk does, at a chosen place, to the component or to the index.
     old = b"old"
     catalog = Catalog(tmp_path)
-    catalog.add(Draft(name="echo", digest=digest_of(old), size_bytes=3, world="any"), old, "{}")
+    catalog.add(NewVersion(name="echo", component=ComponentBytes(old), info=ComponentInfo(world="any")), "{}")
     with python(ON_A_FULL_DISK, str(tmp_path), str(room_bytes), str(component_bytes)) as process:
         out, _ = process.communicate()
     assert out == "catalog check that its folder is yours and the disk is not full\n"
-    assert catalog.read(catalog.get("echo")) == old
+    assert catalog.read(catalog.get("echo")).data == old
     assert [version.number for version in catalog.versions("echo")] == [1]
     assert all(finding.problem is None for finding in catalog.verify())
     assert list((tmp_path / "incoming").iterdir()) == []

@@ -9,8 +9,9 @@ from pathlib import Path
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from wasmrt.component import ComponentBytes
 from wasmrt.errors import InstallError, WasmrtError
-from wasmrt.install import Catalog, Draft, digest_of
+from wasmrt.install import Catalog, ComponentInfo, NewVersion
 
 ADD = st.tuples(st.just("add"), st.integers(0, 3), st.sampled_from(["{}", '{"http": {}}', None]))
 BACK = st.tuples(st.just("rollback"), st.sampled_from([None, 1, 2, 3]), st.none())
@@ -69,14 +70,14 @@ def do(catalog: Catalog, what: str, which: int | None, grant: str | None) -> boo
     try:
         if what == "add":
             data = b"component %d" % (which or 0)
-            made = Draft(name="tool", digest=digest_of(data), size_bytes=len(data), world="any")
-            catalog.add(made, data, grant)
+            made = NewVersion(name="tool", component=ComponentBytes(data), info=ComponentInfo(world="any"))
+            catalog.add(made, grant)
         elif what == "rollback":
             catalog.rollback("tool", which)
         elif what == "remove":
             catalog.remove("tool")
         else:
-            waiting = catalog.waiting("tool")
+            waiting = catalog.pending("tool")
             if waiting is None:
                 return False
             catalog.grant("tool", waiting.number, "{}")
@@ -107,7 +108,7 @@ def compare(catalog: Catalog, expected: Expected, folder: Path) -> None:
         versions = catalog.versions("tool")
     except WasmrtError:
         versions = ()
-    assert [(v.number, catalog.read(v), v.grant) for v in versions] == expected.versions
+    assert [(v.number, catalog.read(v).data, v.grant) for v in versions] == expected.versions
     assert [v.number for v in versions if v.active] == ([expected.active] if expected.active else [])
     assert all(v.grant is not None for v in versions if v.active)
     stored = list(folder.glob("components/*")) if versions else []

@@ -15,10 +15,10 @@ from wasmrt.errors import (
     NotInstalledError,
     WasmrtError,
 )
-from wasmrt.install import Catalog, Draft
+from wasmrt.install import Catalog, NewVersion
 from wasmrt.limits import MAX_TOOL_VERSIONS
 
-Make = Callable[..., Draft]
+Make = Callable[..., NewVersion]
 OLD, NEW = b"old bytes", b"new bytes"
 
 
@@ -31,57 +31,57 @@ def test_an_empty_catalog_lists_nothing_and_creates_nothing(catalog: Catalog, tm
 
 def test_what_was_added_is_read_back_whole(catalog: Catalog, draft: Make) -> None:
     made = draft("echo", OLD, imports=("near:agent/host#log",), exports=("echo",), sidecar="{}", description="says it")
-    added = catalog.add(made, OLD, grant='{"http": {}}')
+    added = catalog.add(made, grant='{"http": {}}')
     assert added == catalog.get("echo")
     assert (added.number, added.active, added.grant) == (1, True, '{"http": {}}')
     assert (added.imports, added.exports, added.sidecar) == (("near:agent/host#log",), ("echo",), "{}")
-    assert catalog.read(added) == OLD
-    assert [(t.name, t.number, t.description, t.waiting) for t in catalog.tools()] == [("echo", 1, "says it", None)]
+    assert catalog.read(added).data == OLD
+    assert [(t.name, t.number, t.description, t.pending) for t in catalog.tools()] == [("echo", 1, "says it", None)]
 
 
 def test_other_bytes_under_a_name_are_a_new_version_that_can_be_rolled_back(catalog: Catalog, draft: Make) -> None:
-    catalog.add(draft("echo", OLD), OLD, "{}")
-    assert catalog.add(draft("echo", NEW), NEW, "{}").number == 2
-    assert catalog.read(catalog.get("echo")) == NEW
+    catalog.add(draft("echo", OLD), "{}")
+    assert catalog.add(draft("echo", NEW), "{}").number == 2
+    assert catalog.read(catalog.get("echo")).data == NEW
     assert catalog.rollback("echo").number == 1
-    assert catalog.read(catalog.get("echo")) == OLD
+    assert catalog.read(catalog.get("echo")).data == OLD
     assert catalog.rollback("echo", 2).number == 2
     assert [v.number for v in catalog.versions("echo")] == [1, 2]
 
 
 def test_the_same_version_again_changes_nothing(catalog: Catalog, draft: Make) -> None:
-    first = catalog.add(draft("echo", OLD), OLD, "{}")
-    assert catalog.add(draft("echo", OLD), OLD, "{}") == first
-    assert catalog.add(draft("echo", OLD), OLD, '{"http": {}}').number == 2
+    first = catalog.add(draft("echo", OLD), "{}")
+    assert catalog.add(draft("echo", OLD), "{}") == first
+    assert catalog.add(draft("echo", OLD), '{"http": {}}').number == 2
 
 
 def test_a_first_version_without_a_grant_is_refused_and_nothing_is_stored(catalog: Catalog, draft: Make) -> None:
     with pytest.raises(GrantRequiredError):
-        catalog.add(draft("echo", OLD), OLD, grant=None)
+        catalog.add(draft("echo", OLD), grant=None)
     assert catalog.tools() == ()
     with pytest.raises(NotInstalledError):
         catalog.get("echo")
 
 
 def test_an_update_without_a_grant_waits_while_the_old_version_stays_active(catalog: Catalog, draft: Make) -> None:
-    catalog.add(draft("echo", OLD), OLD, "{}")
-    waiting = catalog.add(draft("echo", NEW), NEW, grant=None)
+    catalog.add(draft("echo", OLD), "{}")
+    pending = catalog.add(draft("echo", NEW), grant=None)
     assert catalog.get("echo").number == 1
-    assert catalog.waiting("echo") == waiting
-    assert catalog.tools()[0].waiting == 2
+    assert catalog.pending("echo") == pending
+    assert catalog.tools()[0].pending == 2
     with pytest.raises(GrantRequiredError, match="never granted"):
         catalog.rollback("echo", 2)
     assert catalog.grant("echo", 2, "{}").number == 2
-    assert catalog.waiting("echo") is None
-    assert catalog.tools()[0].waiting is None
+    assert catalog.pending("echo") is None
+    assert catalog.tools()[0].pending is None
     with pytest.raises(InstallError, match="does not wait"):
         catalog.grant("echo", 2, "{}")
 
 
 def test_a_newer_update_takes_the_place_of_the_one_that_waited(catalog: Catalog, draft: Make, tmp_path: Path) -> None:
-    catalog.add(draft("echo", OLD), OLD, "{}")
-    dropped = catalog.add(draft("echo", b"middle"), b"middle", grant=None)
-    catalog.add(draft("echo", NEW), NEW, grant=None)
+    catalog.add(draft("echo", OLD), "{}")
+    dropped = catalog.add(draft("echo", b"middle"), grant=None)
+    catalog.add(draft("echo", NEW), grant=None)
     assert [v.number for v in catalog.versions("echo")] == [1, 3]
     assert not list(tmp_path.rglob(f"{dropped.digest}*"))
 
@@ -89,34 +89,34 @@ def test_a_newer_update_takes_the_place_of_the_one_that_waited(catalog: Catalog,
 def test_old_versions_are_forgotten_but_never_the_active_one(catalog: Catalog, draft: Make, tmp_path: Path) -> None:
     for number in range(MAX_TOOL_VERSIONS + 3):
         data = b"%d" % number
-        catalog.add(draft("echo", data), data, "{}")
+        catalog.add(draft("echo", data), "{}")
     kept = [v.number for v in catalog.versions("echo")]
     assert kept == list(range(4, MAX_TOOL_VERSIONS + 4))
     catalog.rollback("echo", 4)
-    catalog.add(draft("echo", NEW), NEW, grant=None)
-    catalog.add(draft("echo", OLD), OLD, grant=None)
+    catalog.add(draft("echo", NEW), grant=None)
+    catalog.add(draft("echo", OLD), grant=None)
     kept = [v.number for v in catalog.versions("echo")]
     assert kept[0] == 4 and len(kept) == MAX_TOOL_VERSIONS
     assert len(list((tmp_path / "data" / "components").iterdir())) == MAX_TOOL_VERSIONS
-    assert catalog.read(catalog.get("echo")) == b"3"
+    assert catalog.read(catalog.get("echo")).data == b"3"
 
 
 def test_removing_a_tool_removes_its_files_but_not_what_another_tool_shares(
     catalog: Catalog, draft: Make, tmp_path: Path
 ) -> None:
-    catalog.add(draft("echo", OLD), OLD, "{}")
-    catalog.add(draft("echo", NEW), NEW, "{}")
-    catalog.add(draft("other", OLD), OLD, "{}")
+    catalog.add(draft("echo", OLD), "{}")
+    catalog.add(draft("echo", NEW), "{}")
+    catalog.add(draft("other", OLD), "{}")
     assert [v.number for v in catalog.remove("echo")] == [1, 2]
-    assert catalog.read(catalog.get("other")) == OLD
+    assert catalog.read(catalog.get("other")).data == OLD
     assert len(list((tmp_path / "data" / "components").iterdir())) == 1
     with pytest.raises(NotInstalledError):
         catalog.remove("echo")
 
 
 def test_changed_bytes_are_found_by_every_load_and_by_verify(catalog: Catalog, draft: Make, tmp_path: Path) -> None:
-    catalog.add(draft("echo", OLD), OLD, "{}")
-    version = catalog.add(draft("echo", NEW), NEW, "{}")
+    catalog.add(draft("echo", OLD), "{}")
+    version = catalog.add(draft("echo", NEW), "{}")
     (stored,) = tmp_path.rglob(f"{version.digest}.wasm")
     stored.write_bytes(NEW[:-1] + b"!")
     with pytest.raises(IntegrityError, match="not what was installed") as caught:
@@ -127,13 +127,13 @@ def test_changed_bytes_are_found_by_every_load_and_by_verify(catalog: Catalog, d
     stored.unlink()
     with pytest.raises(IntegrityError, match="is gone"):
         catalog.read(version)
-    assert catalog.add(draft("echo", NEW), NEW, "{}") == version
-    assert catalog.read(version) == NEW, "installing it again repairs it"
+    assert catalog.add(draft("echo", NEW), "{}") == version
+    assert catalog.read(version).data == NEW, "installing it again repairs it"
 
 
 def test_a_rollback_to_spoilt_bytes_is_refused(catalog: Catalog, draft: Make, tmp_path: Path) -> None:
-    spoilt = catalog.add(draft("echo", OLD), OLD, "{}")
-    catalog.add(draft("echo", NEW), NEW, "{}")
+    spoilt = catalog.add(draft("echo", OLD), "{}")
+    catalog.add(draft("echo", NEW), "{}")
     next(tmp_path.rglob(f"{spoilt.digest}.wasm")).write_bytes(b"")
     with pytest.raises(IntegrityError):
         catalog.rollback("echo")
@@ -141,7 +141,7 @@ def test_a_rollback_to_spoilt_bytes_is_refused(catalog: Catalog, draft: Make, tm
 
 
 def test_an_unknown_tool_or_version_names_the_nearest(catalog: Catalog, draft: Make) -> None:
-    catalog.add(draft("github", OLD), OLD, "{}")
+    catalog.add(draft("github", OLD), "{}")
     with pytest.raises(NotInstalledError) as caught:
         catalog.get("gihtub")
     assert caught.value.hint == "did you mean github?"
@@ -152,7 +152,7 @@ def test_an_unknown_tool_or_version_names_the_nearest(catalog: Catalog, draft: M
 
 
 def test_a_damaged_index_is_a_sentence_and_not_a_traceback(catalog: Catalog, draft: Make, tmp_path: Path) -> None:
-    catalog.add(draft("echo", OLD), OLD, "{}")
+    catalog.add(draft("echo", OLD), "{}")
     (tmp_path / "data" / "catalog.sqlite3").write_bytes(b"not a database at all, not by any means" * 100)
     with pytest.raises(InstallError, match="damaged") as caught:
         catalog.tools()
@@ -162,17 +162,17 @@ def test_a_damaged_index_is_a_sentence_and_not_a_traceback(catalog: Catalog, dra
 def test_every_error_of_a_catalog_that_cannot_be_written_is_ours(draft: Make, tmp_path: Path) -> None:
     (tmp_path / "data").write_text("a file where the folder should be")
     with pytest.raises(WasmrtError):
-        Catalog(tmp_path / "data").add(draft("echo", OLD), OLD, "{}")
+        Catalog(tmp_path / "data").add(draft("echo", OLD), "{}")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_catalog_in_a_read_only_folder_can_still_be_read(catalog: Catalog, draft: Make, tmp_path: Path) -> None:
-    version = catalog.add(draft("echo", OLD), OLD, "{}")
+    version = catalog.add(draft("echo", OLD), "{}")
     (tmp_path / "data").chmod(0o555)
     try:
-        assert catalog.read(catalog.get("echo")) == OLD
+        assert catalog.read(catalog.get("echo")).data == OLD
         with pytest.raises(InstallError) as caught:
-            catalog.add(draft("echo", NEW), NEW, "{}")
+            catalog.add(draft("echo", NEW), "{}")
         assert caught.value.code == "catalog"
         assert catalog.get("echo") == version
     finally:

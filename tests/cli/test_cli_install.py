@@ -50,13 +50,10 @@ def test_an_update_waits_for_a_grant_while_the_old_version_runs(wasmrt: Run, too
     assert "other bytes" in held
     assert "asks for more: may GET https://api.example.com/v1/" in held
     assert "hi" in wasmrt("run", "parrot", '{"message": "hi"}').stdout
-    assert json.loads(wasmrt("list", "--json").stdout)[0]["waiting"] == 2
+    assert json.loads(wasmrt("list", "--json").stdout)[0]["pending"] == 2
     assert "wasmrt grant parrot" in wasmrt("list").stderr
     assert "2: " in wasmrt("inspect", "parrot").stdout
-    states = [
-        (v["active"], v["waits_for_grant"])
-        for v in json.loads(wasmrt("inspect", "parrot", "--json").stdout)["versions"]
-    ]
+    states = [(v["active"], v["pending"]) for v in json.loads(wasmrt("inspect", "parrot", "--json").stdout)["versions"]]
     assert states == [(True, False), (False, True)]
     assert "pass --yes" in wasmrt("grant", "parrot", code=3).stderr
     assert json.loads(wasmrt("grant", "parrot", "--json", code=3).stderr)["changes"]

@@ -65,7 +65,7 @@ def test_a_store_that_cannot_be_asked_stops_no_install(
     )
     monkeypatch.setenv("WASMRT_SECRETS_BACKEND", "none-of-that-name")
     told = wasmrt("install", tool_file(sidecar=BEARER)).stderr
-    assert "installed already" in told and "whether the secret api_token is set cannot be told" in told
+    assert "installed already" in told and "whether the secret api_token is set is unknown" in told
 
 
 def test_a_secret_that_comes_from_a_login_names_the_login(wasmrt: Run, tool_file: Write) -> None:
@@ -156,7 +156,7 @@ def test_a_version_that_waits_keeps_its_number_when_it_is_installed_again(wasmrt
         assert "version 2 of parrot waits" in wasmrt("install", path, code=3).stderr
     for _ in range(2):
         assert json.loads(wasmrt("install", path, "--yes", "--json").stdout)["number"] == 2
-    assert json.loads(wasmrt("list", "--json").stdout)[0]["waiting"] is None
+    assert json.loads(wasmrt("list", "--json").stdout)[0]["pending"] is None
 
 
 def test_removing_asks_a_person_and_wants_yes_from_a_script(wasmrt: Run, tool_file: Write) -> None:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from wasmrt.component import ComponentType, FuncType, InterfaceType, Primitive, doc_comments
 from wasmrt.guest.engine import wat2wasm
-from wasmrt.schema import exported_functions
+from wasmrt.schema.wit import exported_functions
 
 EMPTY = wat2wasm("(component)")
 DOCS = {

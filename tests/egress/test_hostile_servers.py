@@ -11,7 +11,8 @@ import tracemalloc
 import pytest
 
 from wasmrt.capabilities import Capabilities, EndpointPattern
-from wasmrt.egress import FailureKind, HttpFailure, HttpRequest
+from wasmrt.component.worlds import FailureKind
+from wasmrt.egress import HttpFailure, HttpRequest
 from wasmrt.model import Reason
 from wasmrt.testing import FakeCall, ReceivedRequest, ServerConnection, http_response
 

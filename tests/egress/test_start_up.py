@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 
-def test_the_rooms_load_their_third_parties_when_they_are_used() -> None:
+def test_the_rooms_load_their_third_parties_when_they_are_used(unmeasured: None) -> None:
     program = (
         "import sys, wasmrt.egress, wasmrt.rates, wasmrt.secrets\n"
         "wasmrt.egress.EgressGateway(); wasmrt.rates.RateLimiter()\n"

@@ -18,7 +18,7 @@ from typing import Any
 from wasmrt import WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.component import Surface, read_surface
 from wasmrt.errors import WasmrtError
-from wasmrt.install import WasmValidator
+from wasmrt.install.validator import WasmValidator
 from wasmrt.tool import PreparedTool
 
 LENGTH = struct.Struct("<I")

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from made_components import component
 
-from wasmrt.install import Catalog, Installer, Reading, digest_of
+from wasmrt.component import ComponentBytes, digest_of
+from wasmrt.install import Catalog, ComponentInfo
+from wasmrt.install.installer import Installer
 
 
 @pytest.fixture
@@ -19,8 +21,9 @@ def catalog(tmp_path: Path) -> Catalog:
 def installer(catalog: Catalog) -> Installer:
     """An installer whose engine room is a stand-in: it believes the bytes."""
 
-    def prepare(name: str, data: bytes) -> Reading:
-        return Reading(world="any", description=f"{name}, described", schema_digest=digest_of(data[-40:])[:8])
+    def prepare(name: str, component: ComponentBytes) -> ComponentInfo:
+        schema = digest_of(component.data[-40:])[:8]
+        return ComponentInfo(world="any", description=f"{name}, described", schema_digest=schema)
 
     return Installer(catalog, prepare=prepare)
 

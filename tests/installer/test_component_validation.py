@@ -20,7 +20,7 @@ from wasmrt.errors import (
     UnknownWorldError,
     WasmrtError,
 )
-from wasmrt.install import WasmValidator
+from wasmrt.install.validator import WasmValidator
 
 PREAMBLE = b"\0asm\x0d\0\x01\0"
 GOOD = component("near:agent/host@0.3.0", "wasi:io/streams@0.2.6")

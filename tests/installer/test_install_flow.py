@@ -8,9 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from blake3 import blake3
 from made_components import HTTP, component
 
 from wasmrt.capabilities import Capabilities
+from wasmrt.component import ComponentBytes, _bytes
 from wasmrt.errors import (
     CapabilityFileError,
     ComponentTooLargeError,
@@ -22,7 +24,10 @@ from wasmrt.errors import (
     NotWasmError,
     SourceError,
 )
-from wasmrt.install import Catalog, FileSource, Installer, Reading, WasmValidator, granted_to
+from wasmrt.install import Catalog, ComponentInfo, granted_to
+from wasmrt.install.installer import Installer
+from wasmrt.install.sources import FileSource
+from wasmrt.install.validator import WasmValidator
 
 Write = Callable[..., Path]
 
@@ -30,66 +35,85 @@ Write = Callable[..., Path]
 def test_an_accepted_tool_is_stored_with_what_it_asked_for(
     installer: Installer, catalog: Catalog, tool_file: Write
 ) -> None:
-    proposal = installer.propose(FileSource(tool_file(sidecar=HTTP)))
-    assert proposal.needs_decision
-    assert any("api.example.com" in sentence for sentence in proposal.powers)
-    assert catalog.tools() == (), "a proposal stores nothing"
-    version = installer.accept(proposal)
+    plan = installer.plan(FileSource(tool_file(sidecar=HTTP)))
+    assert plan.needs_decision
+    assert any("api.example.com" in sentence for sentence in plan.sentences)
+    assert catalog.tools() == (), "a plan stores nothing"
+    version = installer.accept(plan)
     assert version.name == "answer"
     assert version.origin == "file answer.wasm"
-    assert granted_to(version) == proposal.grant
+    assert granted_to(version) == plan.grant
     assert granted_to(version).explain_http("GET", "https://api.example.com/v1/x").allowed
-    assert catalog.read(version) == component()
+    assert catalog.read(version).data == component()
+
+
+def test_a_component_is_hashed_once_on_its_way_into_the_catalog(
+    catalog: Catalog, tool_file: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashed: list[int] = []
+    monkeypatch.setattr(_bytes, "blake3", lambda data: hashed.append(len(data)) or blake3(data))
+    seen: list[ComponentBytes] = []
+
+    def prepare(name: str, component: ComponentBytes) -> ComponentInfo:
+        seen.append(component)
+        return ComponentInfo(world="any")
+
+    installer = Installer(catalog, prepare=prepare)
+    version = installer.accept(installer.plan(FileSource(tool_file())))
+    assert hashed == [version.size_bytes]
+    assert [component.digest for component in seen] == [version.digest]
+    assert catalog.read(version) == seen[0]
+    assert hashed == [version.size_bytes] * 2, "what is read back is checked"
 
 
 def test_a_tool_that_asks_for_nothing_needs_no_decision_and_gets_nothing(
     installer: Installer, tool_file: Write
 ) -> None:
-    proposal = installer.propose(FileSource(tool_file()))
-    assert not proposal.needs_decision
-    assert granted_to(installer.accept(proposal)) == Capabilities.none()
+    plan = installer.plan(FileSource(tool_file()))
+    assert not plan.needs_decision
+    assert granted_to(installer.accept(plan)) == Capabilities.none()
 
 
 def test_a_grant_file_narrows_and_never_widens(installer: Installer, tool_file: Write) -> None:
     wider = {"http": {"allowlist": [{"host": "*.example.com"}, {"host": "evil.example.org"}]}}
-    version = installer.accept(installer.propose(FileSource(tool_file(sidecar=HTTP)), grant=json.dumps(wider).encode()))
+    version = installer.accept(installer.plan(FileSource(tool_file(sidecar=HTTP)), grant=json.dumps(wider).encode()))
     power = granted_to(version)
     assert power.explain_http("GET", "https://api.example.com/v1/x").allowed
     assert not power.explain_http("POST", "https://api.example.com/v1/x").allowed
     assert not power.explain_http("GET", "https://evil.example.org/").allowed
-    nothing = installer.propose(FileSource(tool_file(sidecar=HTTP)), grant=b"{}")
+    nothing = installer.plan(FileSource(tool_file(sidecar=HTTP)), grant=b"{}")
     assert nothing.grant == Capabilities.none()
 
 
 def test_an_update_shows_every_difference_and_waits(installer: Installer, catalog: Catalog, tool_file: Write) -> None:
-    installer.accept(installer.propose(FileSource(tool_file())))
+    installer.accept(installer.plan(FileSource(tool_file())))
     other = component("near:agent/host@0.3.0", answer=2)
-    proposal = installer.propose(FileSource(tool_file(other, sidecar=HTTP)))
-    said = "\n".join(proposal.changes)
+    plan = installer.plan(FileSource(tool_file(other, sidecar=HTTP)))
+    said = "\n".join(plan.changes)
     assert "other bytes" in said
     assert "imports near:agent/host@0.3.0, which it did not" in said
     assert "asks for more: may GET https://api.example.com/v1/" in said
-    assert proposal.wider
-    assert proposal.needs_decision
-    waiting = installer.hold(proposal)
+    assert plan.wider
+    assert plan.needs_decision
+    pending = installer.store_pending(plan)
     assert catalog.get("answer").number == 1
-    assert catalog.read(catalog.get("answer")) == component()
-    assert granted_to(waiting) == Capabilities.none()
+    assert catalog.read(catalog.get("answer")).data == component()
+    assert granted_to(pending) == Capabilities.none()
 
 
 def test_other_bytes_alone_need_a_decision(installer: Installer, tool_file: Write) -> None:
-    installer.accept(installer.propose(FileSource(tool_file())))
-    proposal = installer.propose(FileSource(tool_file(component(answer=2))))
-    assert proposal.needs_decision
-    assert not proposal.wider
+    installer.accept(installer.plan(FileSource(tool_file())))
+    plan = installer.plan(FileSource(tool_file(component(answer=2))))
+    assert plan.needs_decision
+    assert not plan.wider
 
 
 def test_the_same_again_is_already_installed(installer: Installer, catalog: Catalog, tool_file: Write) -> None:
-    first = installer.accept(installer.propose(FileSource(tool_file(sidecar=HTTP))))
-    proposal = installer.propose(FileSource(tool_file(sidecar=HTTP)))
-    assert proposal.is_installed
-    assert not proposal.needs_decision
-    assert installer.accept(proposal) == first
+    first = installer.accept(installer.plan(FileSource(tool_file(sidecar=HTTP))))
+    plan = installer.plan(FileSource(tool_file(sidecar=HTTP)))
+    assert plan.is_installed
+    assert not plan.needs_decision
+    assert installer.accept(plan) == first
     assert len(catalog.versions("answer")) == 1
 
 
@@ -97,47 +121,47 @@ def test_a_narrower_grant_for_the_same_bytes_is_a_new_version(
     installer: Installer, catalog: Catalog, tool_file: Write
 ) -> None:
     path = tool_file(sidecar=HTTP)
-    installer.accept(installer.propose(FileSource(path)))
-    proposal = installer.propose(FileSource(path), grant=b"{}")
-    assert any("no longer be granted" in sentence for sentence in proposal.changes)
-    assert installer.accept(proposal).number == 2
+    installer.accept(installer.plan(FileSource(path)))
+    plan = installer.plan(FileSource(path), grant=b"{}")
+    assert any("no longer be granted" in sentence for sentence in plan.changes)
+    assert installer.accept(plan).number == 2
     assert granted_to(catalog.get("answer")) == Capabilities.none()
 
 
 def test_a_decision_about_a_version_that_is_no_longer_active_does_not_count(
     installer: Installer, catalog: Catalog, tool_file: Write
 ) -> None:
-    stale = installer.propose(FileSource(tool_file(sidecar=HTTP)))
-    installer.accept(installer.propose(FileSource(tool_file(component(answer=2)))))
+    stale = installer.plan(FileSource(tool_file(sidecar=HTTP)))
+    installer.accept(installer.plan(FileSource(tool_file(component(answer=2)))))
     with pytest.raises(InstallError, match="meanwhile") as caught:
         installer.accept(stale)
     assert caught.value.code == "changed"
-    assert catalog.read(catalog.get("answer")) == component(answer=2)
+    assert catalog.read(catalog.get("answer")).data == component(answer=2)
     assert catalog.sweep() == 0
 
 
 def test_a_first_install_cannot_wait(installer: Installer, catalog: Catalog, tool_file: Write) -> None:
     with pytest.raises(GrantRequiredError):
-        installer.hold(installer.propose(FileSource(tool_file(sidecar=HTTP))))
+        installer.store_pending(installer.plan(FileSource(tool_file(sidecar=HTTP))))
     assert catalog.tools() == ()
 
 
 @pytest.mark.parametrize("name", ["../up", "a.b", "Big", "a\x07b"])
 def test_a_bad_name_is_refused_before_the_file_is_read(installer: Installer, tmp_path: Path, name: str) -> None:
     with pytest.raises(InvalidNameError):
-        installer.propose(FileSource(tmp_path / "absent.wasm"), name=name)
+        installer.plan(FileSource(tmp_path / "absent.wasm"), name=name)
 
 
 def test_a_file_name_that_makes_no_tool_name_asks_for_one(installer: Installer, tool_file: Write) -> None:
     path = tool_file(name="My.Tool")
     with pytest.raises(InvalidNameError) as caught:
-        installer.propose(FileSource(path))
+        installer.plan(FileSource(path))
     assert "--name" in (caught.value.hint or "")
-    assert installer.propose(FileSource(path), name="my-tool").draft.name == "my-tool"
+    assert installer.plan(FileSource(path), name="my-tool").new.name == "my-tool"
 
 
 def test_what_is_refused_never_reaches_the_compiler(catalog: Catalog, tool_file: Write) -> None:
-    def prepare(name: str, data: bytes) -> Reading:
+    def prepare(name: str, component: ComponentBytes) -> ComponentInfo:
         raise AssertionError("the compiler saw it")
 
     installer = Installer(catalog, prepare=prepare, validator=WasmValidator(max_bytes=4096))
@@ -149,9 +173,9 @@ def test_what_is_refused_never_reaches_the_compiler(catalog: Catalog, tool_file:
         (bytes(5000), ComponentTooLargeError),
     ]:
         with pytest.raises(kind):
-            installer.propose(FileSource(tool_file(data)))
+            installer.plan(FileSource(tool_file(data)))
     with pytest.raises(CapabilityFileError):
-        installer.propose(FileSource(tool_file(sidecar="{not json")))
+        installer.plan(FileSource(tool_file(sidecar="{not json")))
     assert catalog.tools() == ()
 
 
@@ -160,7 +184,7 @@ def test_a_200_megabyte_file_is_refused_without_being_read(installer: Installer,
     with path.open("wb") as file:
         file.truncate(200 * 1024 * 1024)
     with pytest.raises(ComponentTooLargeError) as caught:
-        installer.propose(FileSource(path))
+        installer.plan(FileSource(path))
     assert str(tmp_path) not in str(caught.value)
 
 
@@ -169,7 +193,7 @@ def test_what_is_no_file_is_a_source_error_and_never_hangs(installer: Installer,
     (tmp_path / "folder.wasm").mkdir()
     for path in (tmp_path / "pipe.wasm", tmp_path / "folder.wasm", tmp_path / "absent.wasm", Path("a\0b.wasm")):
         with pytest.raises(SourceError) as caught:
-            installer.propose(FileSource(path), name="tool")
+            installer.plan(FileSource(path), name="tool")
         assert str(tmp_path) not in str(caught.value)
 
 
@@ -179,9 +203,9 @@ def test_a_named_sidecar_takes_the_place_of_the_one_beside(
     path = tool_file(sidecar=HTTP)
     other = tmp_path / "other.json"
     other.write_text("{}")
-    assert installer.propose(FileSource(path, sidecar=other)).grant == Capabilities.none()
+    assert installer.plan(FileSource(path, sidecar=other)).grant == Capabilities.none()
     with pytest.raises(SourceError, match=r"no capability file 'absent\.json'"):
-        installer.propose(FileSource(path, sidecar=tmp_path / "absent.json"))
+        installer.plan(FileSource(path, sidecar=tmp_path / "absent.json"))
     other.write_bytes(b" " * 300_000)
     with pytest.raises(SourceError, match="over the"):
-        installer.propose(FileSource(path, sidecar=other))
+        installer.plan(FileSource(path, sidecar=other))

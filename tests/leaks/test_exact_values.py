@@ -15,8 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wasmrt.leaks import Action, Direction, LeakDetector, Severity
+from wasmrt.leaks import Action, Direction, LeakDetector, Severity, _pattern_set
 from wasmrt.leaks._exact import ExactMatcher
+from wasmrt.leaks._linear import ExpressionError
 
 DETECTOR = LeakDetector()
 
@@ -177,6 +178,27 @@ def test_hundreds_of_secrets_are_all_looked_for() -> None:
     for _ in range(3):
         assert not scanner.scan_bytes(b"a plain text\n" * 3000).matches
         assert "secret:k299" in {m.rule for m in scanner.scan(f"a {secrets['k299']} b").matches}
+
+
+class Mute:
+    """A set whose automaton ran out of memory: RE2's says "nothing" of every text."""
+
+    def Match(self, data: bytes) -> None:
+        return None
+
+
+def refused(expressions: object, *, memory_bytes: int) -> Mute:
+    raise ExpressionError("failed to compile Set")
+
+
+@pytest.mark.parametrize("compile_set", [refused, lambda expressions, *, memory_bytes: Mute()], ids=["refused", "mute"])
+def test_patterns_that_are_too_many_for_re2s_memory_rule_nothing_out(
+    monkeypatch: pytest.MonkeyPatch, compile_set: Callable[..., Mute]
+) -> None:
+    monkeypatch.setattr(_pattern_set, "compile_set", compile_set)
+    scanner, text = DETECTOR.scanner({"k": "Zq9kT7ab" + "vX2mB4nC6pD8eF"}), b"a plain text\n" * 6000
+    assert not scanner.scan_bytes(text).matches
+    assert scanner.scan_bytes(text + b"Zq9kT7ab" + b"vX2mB4nC6pD8eF\n" + text).matches
 
 
 def test_secrets_that_are_all_too_short_are_named() -> None:

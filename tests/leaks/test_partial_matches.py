@@ -72,8 +72,9 @@ def test_words_and_numbers_are_no_partial_match() -> None:
 
 def test_a_part_among_very_many_beginnings_of_one_is_found() -> None:
     flood = (SECRET[:5] + " ").encode() * 5000
-    text = flood + SECRET[:10].encode() + b" " + flood
-    assert found(SECRET, text) == [(len(flood), len(flood) + 10)]
+    for length in (8, 10):
+        text = flood + SECRET[:length].encode() + b" " + flood
+        assert found(SECRET, text) == [(len(flood), len(flood) + length)]
 
 
 def test_only_a_scanner_for_partial_matches_finds_them() -> None:

@@ -138,6 +138,20 @@ def test_a_redis_that_is_away_is_no_permission() -> None:
     assert "pass-word" not in str(caught.value)
 
 
+def test_a_redis_that_breaks_between_two_windows_is_no_permission(redis_url: str) -> None:
+    import redis
+
+    limiter = RateLimiter(redis_url=redis_url)
+    limiter.check_and_record("ann", "tool", RateLimitConfig())
+    with redis.Redis.from_url(redis_url, decode_responses=True) as client:
+        (minute,) = (key for key in client.scan_iter() if "minute" in key)
+        client.delete(minute)
+        client.set(minute, "what nobody of ours put there")
+    with pytest.raises(ExternalServiceError) as caught:
+        limiter.check_and_record("ann", "tool", RateLimitConfig())
+    assert caught.value.code == "rate-store"
+
+
 @pytest.mark.parametrize("url", ["memory://", "http://127.0.0.1/", "redis+sentinel://127.0.0.1", "redis://h:port/"])
 def test_a_url_that_is_not_redis_is_refused(url: str) -> None:
     with pytest.raises(ConfigurationError) as caught:

@@ -20,7 +20,7 @@ from wasmrt.component import (
     TupleType,
     VariantType,
 )
-from wasmrt.schema import unsupported
+from wasmrt.schema.wit import unsupported
 
 PRIMITIVES = ["bool", "s8", "s16", "s32", "s64", "u8", "u16", "u32", "u64", "f32", "f64", "char", "string"]
 labels = st.from_regex(r"[a-z]{1,6}(-[a-z0-9]{1,4}){0,2}", fullmatch=True)

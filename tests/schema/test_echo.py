@@ -19,7 +19,8 @@ from wasmrt.component import (
     VariantType,
 )
 from wasmrt.guest.engine import Compiler, EngineConfig, Export, Linker, Sandbox, StoreLimits, wat2wasm
-from wasmrt.schema import exported_functions, function_schema, schema_problem, to_json, to_values, unsupported
+from wasmrt.schema import schema_problem
+from wasmrt.schema.wit import exported_functions, function_schema, to_json, to_values, unsupported
 
 from .strategies import same, values, wit_types
 

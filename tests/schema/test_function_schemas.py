@@ -7,29 +7,16 @@ from hypothesis import assume, given, settings
 from wasmrt.component import (
     FuncType,
     ListType,
-    Ok,
     OptionType,
     Primitive,
-    RecordType,
     ResourceRef,
-    ResultType,
     TupleType,
     VariantType,
 )
 from wasmrt.errors import ConfigurationError, InvalidParametersError
-from wasmrt.schema import (
-    Validator,
-    coerce,
-    function_schema,
-    provider_schema,
-    render,
-    result_schema,
-    schema_problem,
-    split_result,
-    to_json,
-    to_values,
-    type_schema,
-)
+from wasmrt.schema import Validator, coerce, schema_problem
+from wasmrt.schema.providers import provider_schema, render
+from wasmrt.schema.wit import function_schema, to_json, to_values, type_schema
 
 from .rules import check_rendering, parts
 from .strategies import calls
@@ -130,17 +117,6 @@ def test_a_tuple_says_its_order_where_a_provider_has_no_word_for_it():
     assert "in this order" in openai["pair"]["description"]
     mcp = render("t", "", function_schema(func), "mcp")["inputSchema"]["properties"]
     assert len(mcp["pair"]["prefixItems"]) == 2
-
-
-def test_a_result_schema_is_that_of_success():
-    func = FuncType((), ResultType(RecordType((("id", Primitive("s64")),)), STRING))
-    schema = result_schema(func)
-    assert schema is not None
-    ok, answer = split_result(func, Ok({"id": 2**62}))
-    assert ok
-    Validator(schema).check(answer)
-    assert result_schema(FuncType((), None)) is None
-    assert result_schema(FuncType((), ResultType(None, STRING))) is None
 
 
 def test_options_of_options_keep_their_two_absences_apart():

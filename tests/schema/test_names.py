@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wasmrt.component import ComponentType, FuncType, InterfaceType, Primitive, ResourceRef
-from wasmrt.schema import exported_functions
+from wasmrt.schema.wit import exported_functions
 
 is_tool_name = re.compile(r"[a-zA-Z0-9_-]{1,64}").fullmatch
 PLAIN = FuncType((("a", Primitive("u8")),), Primitive("string"))

@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wasmrt.errors import ConfigurationError, InvalidComponentError, InvalidParametersError
-from wasmrt.schema import Validator, coerce, provider_schema, render, schema_problem
+from wasmrt.schema import Validator, coerce, schema_problem
+from wasmrt.schema.providers import provider_schema, render
 
 from .rules import check_rendering, check_schema
 from .test_validator import data, kinds
@@ -279,3 +280,10 @@ def test_any_schema_renders_validly_for_each_provider(schema):
     except ConfigurationError:
         return
     check_schema(strict, "openai", strict=True)
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic", "mcp"])
+def test_a_choice_between_an_object_and_no_number_is_the_object(provider):
+    either = {"anyOf": [{"enum": ["NaN", "Infinity", "-Infinity"]}, {"type": "object", "properties": {"y": STRING}}]}
+    rendered = provider_schema({"type": "object", "properties": {"x": either}}, provider)
+    assert rendered["properties"]["x"] == {"type": "object", "properties": {"y": STRING}}

@@ -1,7 +1,5 @@
 import json
 import socket
-import subprocess
-import sys
 
 import pytest
 from hypothesis import given, settings
@@ -10,9 +8,10 @@ from hypothesis import strategies as st
 from wasmrt.component import Primitive, VariantType
 from wasmrt.errors import InvalidComponentError, InvalidParametersError
 from wasmrt.limits import MAX_SCHEMA_BYTES, MAX_SCHEMA_DEPTH
-from wasmrt.schema import Validator, coerce, schema_problem, type_schema
-from wasmrt.schema._inline import SchemaError
+from wasmrt.schema import Validator, coerce, schema_problem
+from wasmrt.schema._document import SchemaError
 from wasmrt.schema._validator import _compile
+from wasmrt.schema.wit import type_schema
 
 
 def obj(required=(), **properties):
@@ -346,11 +345,6 @@ def test_a_validator_costs_nothing_until_it_is_used():
         validator.check({})
 
 
-def test_importing_the_room_does_not_load_the_validator():
-    code = "import sys, wasmrt.schema; sys.exit('jsonschema_rs' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
-
-
 # --- coercion
 
 SHAPE = type_schema(VariantType((("dot", Primitive("u8")), ("nothing", None))))
@@ -519,54 +513,3 @@ def test_no_schema_and_params_bring_down_the_messages(kind, value):
     except InvalidParametersError as error:
         assert str(error).isprintable()
         assert len(str(error)) < 1600
-
-
-PLAIN = st.recursive(
-    st.sampled_from([
-        {"type": "string"}, {"type": "integer"}, {"type": "number"}, {"type": "boolean"}, {"type": "null"},
-        {"type": "string", "enum": ["a", "b"]}, {"enum": ["a"]}, {}, {"description": "anything"},
-    ]),
-    lambda inner: st.one_of(
-        inner.map(lambda item: {"type": "array", "items": item}),
-        st.builds(
-            lambda fields, required, closed: {
-                "type": "object", "properties": fields, "required": sorted(required & fields.keys()),
-                **({"additionalProperties": False} if closed else {}),
-            },
-            st.dictionaries(st.sampled_from("abc"), inner, max_size=3), st.sets(st.sampled_from("abc")), st.booleans(),
-        ),
-    ),
-    max_leaves=6,
-)  # fmt: skip
-VALUES = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(-5, 5), st.floats(-2, 2), st.sampled_from(["a", "b", "c"])),
-    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.sampled_from("abcd"), inner, max_size=3)),
-    max_leaves=8,
-)
-
-
-@settings(max_examples=300, deadline=None)
-@given(PLAIN, VALUES)
-def test_what_is_plainly_valid_is_valid_for_the_validator_too(schema, value):
-    import jsonschema_rs
-
-    from wasmrt.schema._plainly import plainly
-
-    check = plainly(schema)
-    assert check is not None
-    if check(value):
-        assert jsonschema_rs.validator_for(schema).is_valid(value)
-
-
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {"type": "object", "required": "a"}, {"type": "object", "required": ["a", "a"]}, {"type": "strin"},
-        {"type": ["string", "null"]}, {"type": "object", "properties": []}, {"enum": []}, {"minimum": 1},
-        {"type": "string", "pattern": "a"}, {"type": "array", "items": [{"type": "string"}]}, {"$ref": "#"}, True, [],
-    ],
-)  # fmt: skip
-def test_what_is_not_plain_is_left_to_the_validator(schema):
-    from wasmrt.schema._plainly import plainly
-
-    assert plainly(schema) is None

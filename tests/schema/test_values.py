@@ -21,7 +21,7 @@ from wasmrt.component import (
     VariantType,
 )
 from wasmrt.errors import GuestOutputError, InvalidParametersError
-from wasmrt.schema import failure_text, function_schema, split_result, to_json, to_values, unsupported
+from wasmrt.schema.wit import failure_text, function_schema, split_result, to_json, to_values, unsupported
 
 from .strategies import calls, same
 

@@ -20,7 +20,8 @@ from wasmrt.authoring._wasm_tools import COMMAND, find_wasm_tools
 from wasmrt.component import doc_comments, worlds
 from wasmrt.errors import BuildError
 from wasmrt.files import replace_file
-from wasmrt.install import SIDECAR_SUFFIX, WasmValidator, read_capability_file, read_source
+from wasmrt.install.sources import SIDECAR_SUFFIX, read_capability_file, read_source
+from wasmrt.install.validator import WasmValidator
 from wasmrt.limits import COMPONENT_MAX_BYTES, MIB
 from wasmrt.runtime import WasmToolRuntime
 

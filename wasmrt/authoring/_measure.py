@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from wasmrt.component import ComponentBytes
 from wasmrt.errors import InstantiationError, MemoryLimitError
 from wasmrt.limits import KIB, MIB, ResourceLimits
 from wasmrt.runtime import WasmToolRuntime
@@ -33,7 +34,7 @@ class Measured:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-def measure(runtime: WasmToolRuntime, name: str, component: bytes) -> Measured:
+def measure(runtime: WasmToolRuntime, name: str, component: ComponentBytes) -> Measured:
     """Start a component again and again, with nothing granted, and return the least it needs.
 
     Raises:
@@ -67,7 +68,7 @@ def measure(runtime: WasmToolRuntime, name: str, component: bytes) -> Measured:
         runtime.forget(name)
 
 
-def limits_that_start(runtime: WasmToolRuntime, name: str, component: bytes) -> ResourceLimits:
+def limits_that_start(runtime: WasmToolRuntime, name: str, component: ComponentBytes) -> ResourceLimits:
     """Return the default limits, or wider ones where a component does not start under those.
 
     Raises:

@@ -9,9 +9,9 @@ from wasmrt.capabilities import CAPABILITY_SECTIONS, Capabilities, capabilities_
 from wasmrt.capabilities.file import parse
 from wasmrt.capabilities.sentences import explain, review
 from wasmrt.component import functions_by_interface, qualified_names, worlds
-from wasmrt.install import WasmValidator
+from wasmrt.install.validator import WasmValidator
 from wasmrt.runtime import WasmToolRuntime
-from wasmrt.schema import exported_functions, unsupported
+from wasmrt.schema.wit import exported_functions, unsupported
 from wasmrt.tool import PreparedTool
 
 

@@ -79,7 +79,7 @@ def run_call(pipeline: CallPipeline, target: CallTarget, request: CallRequest) -
             answer = scan_answer(call, read_answer(call, text))
             call.lifetime.check()  # reading an answer takes time too, and an answer that is late is none
         finally:
-            if not call.abandoned:
+            if not call.abandoned:  # pragma: no branch - an abandoned call ends by an exception
                 close()
         output = _output(call, answer)
     except BaseException as error:

@@ -1,5 +1,4 @@
-"""Guests whose values the engine may take long to convert run on a thread of their own, so that their caller is
-answered at the deadline all the same.
+"""Threads for guests whose values the engine may take long to convert: their caller is answered at the deadline.
 
 Between guest and host the engine turns up to 128 MiB of values into its own form before any of our code sees one.
 Nothing interrupts that: neither fuel nor epochs, and the C API has no setting for it. So the caller waits for the
@@ -187,7 +186,5 @@ class _Worker(threading.Thread):
 
     def _ends(self) -> bool:
         with self._giving:
-            self._gone = not self._called.acquire(blocking=False)
-            if not self._gone:
-                self._called.release()
+            self._gone = self._called.locked()  # nobody has given it a task
             return self._gone

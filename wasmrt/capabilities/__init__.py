@@ -1,4 +1,4 @@
-"""What a tool may do: the capabilities that it asks for and was granted, their merge, and every decision made by them.
+"""Capabilities of a tool: those it asks for, those it was granted, their merge, and every decision made by them.
 
 Pure: nothing here reads a file, a clock or the network. Acting on a decision is for the packages above.
 The capability file is in `file`, the sentences for people are in `sentences`.

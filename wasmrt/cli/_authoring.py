@@ -5,20 +5,15 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import click
 
+from wasmrt.authoring import Built, Confirm, Progress, TestResult
 from wasmrt.cli._output import is_interactive, printable, say, say_lines, size_in_words, status
 from wasmrt.errors import BuildError
 from wasmrt.model import Addition
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from wasmrt.authoring import Built, Confirm, Progress, TestResult
 
 _PATIENCE_SECONDS = 1.0
 

@@ -11,7 +11,7 @@ from wasmrt.capabilities.file import as_tree, format_file
 from wasmrt.cli._options import json_option, workspace_option
 from wasmrt.cli._output import say, show, show_json
 from wasmrt.cli._reading import imports_of
-from wasmrt.cli._tools import find_tool, open_runtime, prepare
+from wasmrt.cli._tools import find_named, open_runtime, prepare
 from wasmrt.component import qualified_names
 from wasmrt.errors import InvalidParametersError, ToolError
 from wasmrt.model import Decision
@@ -82,9 +82,9 @@ def learn(tool: str, params: tuple[str, ...], user: str, workspace: Path | None,
 
 def _denials(tool: str, params: str, user: str, workspace: Path | None) -> list[Decision]:
     """Run once without any grant; every refusal is kept, whether the run ends well or not."""
-    found = find_tool(tool)
+    found = find_named(tool)
     with open_runtime(workspace=workspace) as runtime:
-        prepared = prepare(runtime, found.name, found.data, Capabilities.none())
+        prepared = prepare(runtime, found.name, found.component, Capabilities.none())
         try:
             decisions = prepared.execute(params, None, user).decisions
         except InvalidParametersError:
@@ -97,7 +97,7 @@ def _denials(tool: str, params: str, user: str, workspace: Path | None) -> list[
 
 def import_names(tool: str) -> list[str]:
     """Return the imports of a tool: every interface, and every function as `interface#function`."""
-    found = find_tool(tool)
+    found = find_named(tool)
     with open_runtime() as runtime:
-        imports = imports_of(prepare(runtime, found.name, found.data))
+        imports = imports_of(prepare(runtime, found.name, found.component))
     return [*imports, *qualified_names(imports)]

@@ -14,7 +14,7 @@ from wasmrt.cli._options import capability_file_argument, json_option
 from wasmrt.cli._output import in_one_line, say, show, show_json
 from wasmrt.config_file import HostsResolver, read_config_file
 from wasmrt.egress import NetworkConfig
-from wasmrt.install import read_capability_file
+from wasmrt.install.sources import read_capability_file
 from wasmrt.model import Decision
 from wasmrt.places import find_places
 from wasmrt.url import AddressClass, InvalidUrlError, classify_address, parse_url

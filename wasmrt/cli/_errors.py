@@ -1,10 +1,12 @@
-"""An error as the reader needs it: one sentence and a hint, or one JSON object; and what it means as exit code."""
+"""Reports errors: one sentence and a hint, or one JSON object, and the exit code."""
 
 from __future__ import annotations
 
 import errno
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import click
 
 from wasmrt.cli._output import is_interactive, say
 from wasmrt.errors import (
@@ -23,11 +25,7 @@ from wasmrt.errors import (
     ToolError,
     WasmrtError,
 )
-
-if TYPE_CHECKING:
-    import click
-
-    from wasmrt.model import Decision
+from wasmrt.model import Decision
 
 FAILED, BAD_INPUT, DENIED, INTERNAL = 1, 2, 3, 4
 INTERRUPTED = 130  # what shells expect after Ctrl-C
@@ -36,7 +34,7 @@ _NOT_DENIED = {
     ("workspace", "not-found"): "not read",
     ("workspace", "not-a-file"): "not read",
 }
-"""What no rule stands behind: it was allowed, and there was nothing."""
+"""Outcomes that no rule refused: it was allowed, and there was nothing."""
 _ALWAYS = ("error", "code", "message", "hint", "retryable", "exit_code")
 
 # The first that fits: a subclass comes before its family.
@@ -75,7 +73,7 @@ def exit_code(error: WasmrtError) -> int:
 
 
 def refusal(decision: Decision) -> str:
-    """Say what a use of a power ended with, in a line: denied, or with nobody to reach."""
+    """Format the outcome of one use of a capability in a line: denied, or with nobody to reach."""
     what = decision.subject or decision.capability
     if (ended := _NOT_DENIED.get((decision.capability, decision.reason))) is not None:
         return f"{ended}: {what} ({decision.rule})"
@@ -83,7 +81,7 @@ def refusal(decision: Decision) -> str:
 
 
 def fail(error: WasmrtError, *, as_json: bool) -> int:
-    """Tell an error of ours on stderr, and return its exit code."""
+    """Print an error of ours on stderr, and return its exit code."""
     code = exit_code(error)
     at_fault = error.path if isinstance(error, SecretBackendError) else None
     if as_json:
@@ -98,7 +96,7 @@ def fail(error: WasmrtError, *, as_json: bool) -> int:
         say(f"error: {error.message}")
     if at_fault:
         say(f"file: {at_fault}")
-    if problems and isinstance(error, CapabilityFileError):  # all told: no need to be sent to where they are listed
+    if problems and isinstance(error, CapabilityFileError):  # all of them are listed above
         return code
     if error.hint:
         say(f"hint: {error.hint}")
@@ -106,7 +104,7 @@ def fail(error: WasmrtError, *, as_json: bool) -> int:
 
 
 def usage(error: click.ClickException, *, as_json: bool) -> int:
-    """Tell a mistake on the command line."""
+    """Print a mistake on the command line."""
     context = getattr(error, "ctx", None)
     hint = f"{context.command_path} --help" if context is not None else "wasmrt --help"
     message = error.format_message().removesuffix(".")
@@ -114,36 +112,36 @@ def usage(error: click.ClickException, *, as_json: bool) -> int:
 
 
 def interrupted(*, as_json: bool) -> int:
-    """Tell that a person ended the command."""
+    """Print that a person ended the command."""
     if is_interactive():
         say("")  # the question's line is still open
     return fail(WasmrtError("interrupted", code="interrupted"), as_json=as_json)
 
 
 def ended_by(error: BaseException, *, as_json: bool) -> int:
-    """Tell whatever ended a command, but for mistakes on the command line, and return its exit code."""
+    """Print whatever ended a command, but for mistakes on the command line, and return its exit code."""
     if isinstance(error, WasmrtError):
         return fail(error, as_json=as_json)
     if isinstance(error, KeyboardInterrupt):
         return interrupted(as_json=as_json)
-    if isinstance(error, BrokenPipeError):  # the reader went away, as `head` does: nobody is there to be told
+    if isinstance(error, BrokenPipeError):  # the reader went away, as `head` does
         return FAILED
     return _unwritable(error, as_json=as_json) if _is_full(error) else _unexpected(error, as_json=as_json)
 
 
 def _is_full(error: BaseException) -> bool:
-    """Whether a disk, or a quota on it, is full: nobody's mistake, wherever it shows."""
+    """Tell whether a disk, or a quota on it, is full: nobody's mistake, wherever it shows."""
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
 def _unwritable(error: BaseException, *, as_json: bool) -> int:
-    """Tell that there is no room for what would be written."""
-    told = WasmrtError(f"it cannot be written ({getattr(error, 'strerror', None)})", code="output", hint="make room")
-    return fail(told, as_json=as_json)
+    """Print that there is no room for what would be written."""
+    failure = WasmrtError(f"it cannot be written ({getattr(error, 'strerror', None)})", code="output", hint="make room")
+    return fail(failure, as_json=as_json)
 
 
 def _unexpected(error: BaseException, *, as_json: bool) -> int:
-    """Tell an error that should not have been possible, with the line it came from."""
+    """Print an error that should not have been possible, with the line it came from."""
     trace, line = error.__traceback__, "?"
     while trace is not None:
         line = f"{trace.tb_frame.f_globals.get('__name__', '?')}:{trace.tb_lineno}"

@@ -1,4 +1,4 @@
-"""Output of `wasmrt dev`: words, or one line of JSON for each event."""
+"""Output of `wasmrt dev`: messages, or one line of JSON for each event."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ import json
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+from wasmrt.authoring import Built, Confirm, TestResult
 from wasmrt.cli._authoring import confirm_with, report_progress, show_built, show_output, show_results
 from wasmrt.cli._errors import fail
 from wasmrt.cli._output import say, show, show_json
 from wasmrt.errors import BuildError, WasmrtError
-
-if TYPE_CHECKING:
-    from wasmrt.authoring import Built, Confirm, TestResult
-    from wasmrt.model import ToolOutput
+from wasmrt.model import ToolOutput
 
 
 class Events(Protocol):

@@ -1,4 +1,4 @@
-"""How `wasmrt inspect` looks to a person: what matters before an install, on one screen."""
+"""The report of `wasmrt inspect` for a person: what matters before an install, on one screen."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MAX_WIDTH = 120
 
 
 def show_report(report: dict[str, Any]) -> None:
-    """Print what `wasmrt inspect --json` has, shortened."""
+    """Print the report of `wasmrt inspect --json`, shortened."""
     number = f" version {report['version']}" if report["version"] else ""
     origin = "a file, granted nothing" if report["origin"] == "file" and not report["granted"][1:] else report["origin"]
     show(f"{report['name']}{number} ({origin}): {report['world']}, {size_in_words(report['size_bytes'])}")
@@ -59,7 +59,7 @@ def _show_tools(tools: list[dict[str, Any]]) -> None:
 
 
 def _params(schema: dict[str, Any]) -> str:
-    """`path: string, depth?: integer`"""
+    """Format the parameters of a schema: `path: string, depth?: integer`."""
     properties = schema.get("properties")
     if not isinstance(properties, dict) or not properties:
         return "none"
@@ -98,15 +98,15 @@ def _show_capabilities(listed: list[dict[str, Any]]) -> None:
         unused = "" if entry["capability"] == "limits" else ": nothing that it imports uses it"
         uses = f": {_imports(entry['imports'])}" if entry["imports"] else unused
         show(_wrapped(f"{entry['capability']}{uses}", 2))
-        _show_powers(entry["asks"], entry["granted"], entry["refused"])
+        _show_requests(entry["asks"], entry["granted"], entry["refused"])
     for entry in listed:
         if not entry["capability"]:
             show(_wrapped(f"open to every tool: {_imports(entry['imports'])}", 2))
 
 
-def _show_powers(asks: list[str], granted: list[str], refused: str | None) -> None:
-    said = [("asks for and is granted", asks)] if asks == granted else [("asks for", asks), ("is granted", granted)]
-    for title, sentences in said:
+def _show_requests(asks: list[str], granted: list[str], refused: str | None) -> None:
+    shown = [("asks for and is granted", asks)] if asks == granted else [("asks for", asks), ("is granted", granted)]
+    for title, sentences in shown:
         for sentence in sentences:
             show(_wrapped(f"{title}: {sentence}", 4))
     if refused:
@@ -114,24 +114,24 @@ def _show_powers(asks: list[str], granted: list[str], refused: str | None) -> No
 
 
 def _imports(imports: dict[str, list[str]]) -> str:
-    """One interface with its functions; several of one package together."""
+    """Format one interface with its functions; several of one package together."""
     packages: dict[str, list[str]] = {}
     for interface in imports:
         path, _, version = interface.partition("@")
         package, _, _ = path.partition("/")
         packages.setdefault(f"{package}@{version}" if version else package, []).append(interface)
-    said = []
+    shown = []
     for package, interfaces in packages.items():
         if len(interfaces) == 1:
             (interface,) = interfaces
-            said.append(f"{interface or 'functions'} ({', '.join(imports[interface]) or 'types'})")
+            shown.append(f"{interface or 'functions'} ({', '.join(imports[interface]) or 'types'})")
         else:
-            said.append(f"{package} ({', '.join(name.partition('@')[0].partition('/')[2] for name in interfaces)})")
-    return "; ".join(said)
+            shown.append(f"{package} ({', '.join(name.partition('@')[0].partition('/')[2] for name in interfaces)})")
+    return "; ".join(shown)
 
 
 def _version(version: dict[str, Any]) -> str:
-    state = ", active" * version["active"] + ", waits for a grant" * version["waits_for_grant"]
+    state = ", active" * version["active"] + ", waits for a grant" * version["pending"]
     return f"{version['number']}: {version['digest'][:12]}, {version['installed_at']}{state}"
 
 

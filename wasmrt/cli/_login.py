@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from wasmrt.capabilities.file import AuthSection, parse
 from wasmrt.cli._output import say
+from wasmrt.cli._tools import find_named
 from wasmrt.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from wasmrt.capabilities.file import AuthSection
-    from wasmrt.cli._tools import FoundTool
+from wasmrt.install import FoundTool
+from wasmrt.install.sources import read_capability_file
 
 _MAX_SHOWN_CHARS = 1000
 _MAX_URL_CHARS = 2048
@@ -26,19 +25,14 @@ login_file_option = click.option(
 
 
 def find_with_login(tool: str, capabilities: Path | None) -> FoundTool:
-    """Find a tool as `find_tool` does; where `capabilities` is given, that file is all that is read about it.
+    """Find a tool as `find_named` does; where `capabilities` is given, that file is all that is read about it.
 
     Raises:
         ConfigurationError: it is a file without a capability file, or FILE was given for a tool with a grant.
         NotInstalledError: there is no such tool.
     """
-    from wasmrt.cli._tools import find_tool
-
-    found = find_tool(tool, capabilities=capabilities)
+    found = find_named(tool, capabilities=capabilities)
     if capabilities is not None:
-        from wasmrt.capabilities.file import parse
-        from wasmrt.install import read_capability_file
-
         text = read_capability_file(capabilities).decode("utf-8", "replace")
         return found._replace(grant=parse(text).capabilities, sidecar=text)
     if found.origin == "file" and found.sidecar is None:

@@ -35,7 +35,7 @@ def missing_secrets(
     try:
         kept = open_store(find_places().data)
     except (ConfigurationError, SecretError) as error:  # what was installed is installed all the same
-        problem = f"is set cannot be told: {error.message}"
+        problem = f"is set is unknown: {error.message}"
         return [MissingSecret(name, f"whether the secret {name} {problem}", error.hint) for name in names]
     found = []
     login = file.auth.secret_name if file.auth is not None and file.auth.oauth is not None else None

@@ -1,4 +1,4 @@
-"""How every command speaks: data on stdout, words on stderr, nothing that could drive the terminal."""
+"""Output of every command: data on stdout, messages on stderr, nothing that could drive the terminal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SUSPECT = re.compile(r"[^\n\x20-\x7e]")
 
 
 def printable(text: str) -> str:
-    """`text` with every character that a terminal might obey written as an escape; line ends stay.
+    """Return `text` with every character that a terminal might obey written as an escape; line ends stay.
 
     SECURITY: tools, sidecars and file names choose text that is shown here.
     """
@@ -39,7 +39,7 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def in_one_line(text: str) -> str:
-    """`text` for a place where one line is expected.
+    """Return `text` for a place where one line is expected.
 
     SECURITY: what begins at the margin is ours; no tool, sidecar or file name writes a line of its own there.
     """
@@ -47,12 +47,12 @@ def in_one_line(text: str) -> str:
 
 
 def say(text: str) -> None:
-    """Words, on stderr, in one line."""
+    """Print a message on stderr, in one line."""
     say_lines(in_one_line(text))
 
 
 def say_lines(text: str) -> None:
-    """Words of several lines, on stderr."""
+    """Print a message of several lines on stderr."""
     if sys.stderr is not None:  # None where it was closed
         _write(sys.stderr, printable(text))
 
@@ -66,7 +66,7 @@ def _write(stream: TextIO, text: str) -> None:
 
 
 def show(text: str) -> None:
-    """Data for people, on stdout.
+    """Print data for people on stdout.
 
     Raises:
         WasmrtError: it cannot be written, because the disk behind it is full, say.
@@ -82,19 +82,19 @@ def show(text: str) -> None:
 
 
 def show_json(value: Any) -> None:
-    """Data for programs, on stdout."""
+    """Print data for programs on stdout."""
     show(json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False))
 
 
 def show_json_list(values: Iterable[Any]) -> None:
-    """A JSON array of data for programs, one entry a line: an indented one takes ten times as long to write."""
+    """Print a JSON array, one entry a line: an indented one takes ten times as long to write."""
     encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode  # `dumps` would make an encoder for each
     lines = ",\n".join(map(encode, values))
     show(f"[\n{lines}\n]" if lines else "[]")
 
 
 def show_columns(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """A plain table: columns as wide as they need to be, two blanks between."""
+    """Print a plain table: columns as wide as they need to be, two blanks between."""
     table = [list(header), *([in_one_line(cell) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     layout = "  ".join(f"{{:<{width}}}" for width in widths)
@@ -102,7 +102,7 @@ def show_columns(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def show_section(title: str, lines: Iterable[str]) -> None:
-    """A title and indented lines; nothing where there are none."""
+    """Print a title and indented lines; nothing where there are none."""
     listed = [f"  {in_one_line(line)}" for line in lines]
     if listed:
         show(f"{title}:\n" + "\n".join(listed))
@@ -129,7 +129,7 @@ def is_interactive() -> bool:
 
 
 def size_in_words(size_bytes: int) -> str:
-    """`1.4 MiB`"""
+    """Format a size for people: `1.4 MiB`."""
     if size_bytes < 1024:
         return f"{size_bytes} B"
     if size_bytes < 1024 * 1024:

@@ -7,8 +7,8 @@ from typing import Any
 
 from wasmrt.capabilities import CAPABILITY_SECTIONS, Capabilities, capabilities_of
 from wasmrt.capabilities.sentences import explain
-from wasmrt.component import functions_by_interface, qualified_names
-from wasmrt.install import Reading, digest_of
+from wasmrt.component import digest_of, functions_by_interface, qualified_names
+from wasmrt.install import ComponentInfo
 from wasmrt.tool import PreparedTool
 
 _LINES = {
@@ -20,10 +20,10 @@ _LINES = {
 _LIMITS = "limits"
 
 
-def read_tool(tool: PreparedTool) -> Reading:
+def read_tool(tool: PreparedTool) -> ComponentInfo:
     """Return the facts that an install records of a prepared tool."""
     described = [{"name": spec.name, "schema": spec.schema} for spec in tool.tools]
-    return Reading(
+    return ComponentInfo(
         world=tool.world,
         description=" ".join(spec.description for spec in tool.tools if spec.description),
         imports=tuple(qualified_names(imports_of(tool))),

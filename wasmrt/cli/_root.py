@@ -21,7 +21,7 @@ COMMANDS = {
     "caps": "Write, check and explain capability files: what a tool asks for.",
     "dev": "Build and test the tool in DIR, and again whenever a file changes.",
     "doctor": "Check versions, engine, folders, configuration, cache, installed components, secrets and clock.",
-    "grant": "Grant a waiting update what it asks for, and start using it.",
+    "grant": "Grant a pending update what it asks for, and start using it.",
     "inspect": "Show what a tool is, does, imports and may do, and what it would be refused.",
     "install": "Install a tool from a component file.",
     "leaks": "Find secrets before they leave.",

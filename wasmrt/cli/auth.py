@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import click
@@ -12,11 +11,11 @@ import click
 from wasmrt.cli._login import author_instructions, find_with_login, login_file_option, print_instructions
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import say, show_json
+from wasmrt.cli._services import auth_section, open_gateway, store
 from wasmrt.cli.secret import user_option
 from wasmrt.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from wasmrt.cli._tools import FoundTool
+from wasmrt.install import FoundTool
+from wasmrt.oauth import check_replaceable, log_in, login_state, store_tokens
 
 
 @click.command("auth")
@@ -37,9 +36,6 @@ def auth(tool: str, user: str, browser: bool, replace: bool, capabilities: Path 
       wasmrt auth calendar
       wasmrt auth calendar --no-browser --json
     """
-    from wasmrt.cli._services import auth_section, open_gateway, store
-    from wasmrt.oauth import check_replaceable, log_in, login_state, store_tokens
-
     found = find_with_login(tool, capabilities)
     section = auth_section(found, hint=_set_instead(found))
     if section.oauth is None:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from wasmrt.authoring import build as build_project
+from wasmrt.authoring import open_project
 from wasmrt.cli._authoring import confirm_with, report_progress, show_built, showing_output
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import say, show_json
@@ -26,9 +28,6 @@ def build(folder: Path, yes: bool, as_json: bool) -> None:
       wasmrt build
       wasmrt build weather --yes
     """
-    from wasmrt.authoring import build as build_project
-    from wasmrt.authoring import open_project
-
     project = open_project(folder)
     with showing_output(quiet=as_json):
         built = build_project(

@@ -18,7 +18,7 @@ from wasmrt.cli._options import capability_file_argument, json_option
 from wasmrt.cli._output import in_one_line, say, show, show_json, show_section
 from wasmrt.errors import SourceError
 from wasmrt.files import replace_file
-from wasmrt.install import read_capability_file
+from wasmrt.install.sources import read_capability_file
 
 
 @click.group("caps")

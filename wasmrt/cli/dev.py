@@ -5,15 +5,25 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from wasmrt.authoring import (
+    Project,
+    Wait,
+    build,
+    changes,
+    open_project,
+    read_cases,
+    read_component,
+    run_cases,
+    sidecar_of,
+)
+from wasmrt.capabilities import Capabilities
+from wasmrt.capabilities.file import parse
 from wasmrt.cli._events import Events, Lines, Words
+from wasmrt.cli._tools import open_runtime
 from wasmrt.errors import WasmrtError
-
-if TYPE_CHECKING:
-    from wasmrt.authoring import Project, Wait
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,16 +66,12 @@ def dev(folder: Path, params: str | None, part: str | None, workspace: Path | No
       wasmrt dev
       wasmrt dev weather --params '{"place": "Berlin"}' --workspace ./files
     """
-    from wasmrt.authoring import open_project
-
     options = CallOptions(params=params, part=part, workspace=workspace, yes=yes)
     watch(open_project(folder), wait, options, Lines() if as_json else Words())
 
 
 def watch(project: Project, wait: Wait, options: CallOptions, events: Events) -> None:
     """Do a round now and after every change, for as long as `wait` says."""
-    from wasmrt.authoring import changes
-
     changed = changes(project, wait)
     files: tuple[str, ...] = (project.name,)
     try:
@@ -79,8 +85,6 @@ def watch(project: Project, wait: Wait, options: CallOptions, events: Events) ->
 
 
 def _round(project: Project, options: CallOptions, events: Events) -> None:
-    from wasmrt.authoring import build, read_cases, read_component, run_cases, sidecar_of
-
     try:
         events.built(build(project, confirm=events.confirm_with(yes=options.yes), progress=events.step))
         if any((project.folder / "tests").glob("*.json")):
@@ -93,11 +97,6 @@ def _round(project: Project, options: CallOptions, events: Events) -> None:
 
 
 def _call(project: Project, params: str, options: CallOptions, events: Events) -> None:
-    from wasmrt.authoring import read_component, sidecar_of
-    from wasmrt.capabilities import Capabilities
-    from wasmrt.capabilities.file import parse
-    from wasmrt.cli._tools import open_runtime
-
     sidecar = sidecar_of(project)
     grant = Capabilities.none() if sidecar is None else parse(sidecar).capabilities
     with open_runtime(grant, workspace=options.workspace) as runtime:

@@ -107,14 +107,15 @@ def _allocator(_: Places) -> tuple[str, str]:
 
 
 def _engine(_: Places) -> tuple[str, str]:
-    from wasmrt.cli._tools import bundled_names, find_bundled, open_runtime
+    from wasmrt.cli._tools import open_runtime
+    from wasmrt.install import bundled_names, find_bundled
 
     if "echo" not in bundled_names():
         return "warning", "the bundled tools are not built: run the build script of the repository"
     found = find_bundled("echo")
     start = time.perf_counter()
     with open_runtime() as runtime:
-        runtime.prepare(found.name, found.data).execute({"message": "doctor"})
+        runtime.prepare(found.name, found.component).execute({"message": "doctor"})
     return "ok", f"echo answered in {(time.perf_counter() - start) * 1000:.0f} ms"
 
 
@@ -194,8 +195,8 @@ def _catalog(places: Places) -> tuple[str, str]:
     broken = dict.fromkeys(finding.name for finding in findings if finding.problem)
     if broken:
         return "failed", f"not what was installed: {', '.join(broken)}; wasmrt verify tells more, install them again"
-    waiting = sum(tool.waiting is not None for tool in tools)
-    waits = f"{waiting} of them with an update that waits for a grant" if waiting else "no update waits for a grant"
+    pending = sum(tool.pending is not None for tool in tools)
+    waits = f"{pending} of them with an update that waits for a grant" if pending else "no update waits for a grant"
     return "ok", f"{len(tools)} installed, {waits}; valid components: {len(findings)} of {len(findings)}"
 
 

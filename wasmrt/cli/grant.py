@@ -14,7 +14,8 @@ from wasmrt.cli._missing import missing_secrets, print_missing
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import is_interactive, say, show_json
 from wasmrt.errors import NotInstalledError
-from wasmrt.install import Catalog, granted_to, read_capability_file, request_of
+from wasmrt.install import Catalog, granted_to, request_of
+from wasmrt.install.sources import read_capability_file
 from wasmrt.places import find_places
 
 
@@ -24,7 +25,7 @@ from wasmrt.places import find_places
 @click.option("--yes", is_flag=True, help="Grant it without being asked: for scripts.")
 @json_option
 def grant(name: str, grant: Path | None, yes: bool, as_json: bool) -> None:
-    """Grant a waiting update what it asks for, and start using it.
+    """Grant a pending update what it asks for, and start using it.
 
     \b
     Examples:
@@ -32,7 +33,7 @@ def grant(name: str, grant: Path | None, yes: bool, as_json: bool) -> None:
       wasmrt grant search --grant narrower.json --yes
     """
     catalog = Catalog(find_places().data)
-    pending = catalog.waiting(name)
+    pending = catalog.pending(name)
     if pending is None:
         raise NotInstalledError(f"no update of {name} waits for a grant", hint="wasmrt list shows which do")
     granted = request_of(pending)

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from wasmrt.authoring import find_wasm_tools, limits_that_start, measure
 from wasmrt.capabilities.file import parse
 from wasmrt.capabilities.sentences import explain
 from wasmrt.cli._authoring import showing_output
@@ -16,13 +17,13 @@ from wasmrt.cli._missing import missing_secrets
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import show, show_json
 from wasmrt.cli._reading import exports_of, imports_of, list_capabilities, refusals
-from wasmrt.cli._tools import FoundTool, find_tool, open_runtime, prepare
+from wasmrt.cli._tools import find_named, open_runtime, prepare
 from wasmrt.component import producers, worlds
 from wasmrt.errors import InstantiationError, MemoryLimitError
-from wasmrt.install import Catalog
+from wasmrt.install import Catalog, FoundTool
 from wasmrt.places import find_places
 from wasmrt.runtime import WasmToolRuntime
-from wasmrt.schema import exported_functions
+from wasmrt.schema.wit import exported_functions
 from wasmrt.tool import PreparedTool
 
 
@@ -57,7 +58,7 @@ def inspect(
       wasmrt inspect ./search.wasm --wit
       wasmrt inspect ./search.wasm --measure
     """
-    found = find_tool(tool, capabilities=capabilities, number=number)
+    found = find_named(tool, capabilities=capabilities, number=number)
     if with_wit and not as_json:
         show(_wit(found, as_json))
         return
@@ -74,22 +75,19 @@ def inspect(
 
 
 def _wit(found: FoundTool, as_json: bool) -> str:
-    from wasmrt.authoring import find_wasm_tools
-
     with showing_output(quiet=as_json):
-        return find_wasm_tools().print_wit(found.data).rstrip()
+        return find_wasm_tools().print_wit(found.component.data).rstrip()
 
 
 def _prepared(found: FoundTool, runtime: WasmToolRuntime, measuring: bool) -> PreparedTool:
     try:
-        return prepare(runtime, found.name, found.data)
+        return prepare(runtime, found.name, found.component)
     except (MemoryLimitError, InstantiationError):
         if not measuring:
             raise
-    from wasmrt.authoring import limits_that_start
 
-    limits = limits_that_start(runtime, found.name, found.data)
-    return runtime.prepare(found.name, found.data, limits=limits)
+    limits = limits_that_start(runtime, found.name, found.component)
+    return runtime.prepare(found.name, found.component, limits=limits)
 
 
 def _report(found: FoundTool, prepared: PreparedTool) -> dict[str, Any]:
@@ -103,10 +101,10 @@ def _report(found: FoundTool, prepared: PreparedTool) -> dict[str, Any]:
         "warnings": list(found.warnings),
         "world": prepared.world,
         "digest": prepared.digest,
-        "size_bytes": len(found.data),
+        "size_bytes": len(found.component.data),
         "imports": imports,
         "exports": exports_of(prepared),
-        "built_with": producers(found.data),
+        "built_with": producers(found.component.data),
         "tools": [spec.as_dict() for spec in prepared.tools],
         "not_callable": _not_callable(prepared),
         "sidecar": None if found.sidecar is None else json.loads(found.sidecar),
@@ -145,13 +143,11 @@ def _missing(found: FoundTool) -> list[dict[str, Any]]:
 def _versions(name: str) -> list[dict[str, Any]]:
     kept = ("number", "digest", "installed_at", "active")
     versions = Catalog(find_places().data).versions(name)
-    return [{slot: getattr(v, slot) for slot in kept} | {"waits_for_grant": v.grant is None} for v in versions]
+    return [{slot: getattr(v, slot) for slot in kept} | {"pending": v.pending} for v in versions]
 
 
 def _measure(found: FoundTool, runtime: WasmToolRuntime) -> dict[str, Any]:
     """The limits it has, and what starting it and asking what it does took of each."""
-    from wasmrt.authoring import measure
-
     limits = found.grant.limits.over(runtime.config.default_limits)
-    took = measure(runtime, found.name, found.data).as_dict()
+    took = measure(runtime, found.name, found.component).as_dict()
     return {name: {"limit": getattr(limits, name), "to_start": amount} for name, amount in took.items()}

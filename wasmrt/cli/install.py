@@ -13,18 +13,13 @@ from wasmrt.cli._missing import MissingSecret, missing_secrets, print_missing
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import is_interactive, say, show_json
 from wasmrt.cli._reading import read_tool
-from wasmrt.cli._tools import bundled_names, open_runtime, prepare
+from wasmrt.cli._tools import open_runtime, prepare
+from wasmrt.component import ComponentBytes
 from wasmrt.errors import ConfigurationError, SourceError
-from wasmrt.install import (
-    Catalog,
-    FileSource,
-    Installer,
-    Proposal,
-    Reading,
-    ToolVersion,
-    WasmValidator,
-    read_capability_file,
-)
+from wasmrt.install import Catalog, ComponentInfo, ToolVersion, bundled_names
+from wasmrt.install.installer import Installer, InstallPlan
+from wasmrt.install.sources import FileSource, read_capability_file
+from wasmrt.install.validator import WasmValidator
 from wasmrt.limits import COMPONENT_MAX_BYTES, COMPONENT_WARN_BYTES
 from wasmrt.places import find_places
 
@@ -72,39 +67,39 @@ def install(
     validator = WasmValidator(warn_bytes=warn_bytes, max_bytes=max_bytes)
     installer = Installer(Catalog(find_places().data), prepare=_read, validator=validator)
     narrowed = None if grant is None else read_capability_file(grant)
-    proposal = installer.propose(FileSource(Path(source), capabilities), name=name, grant=narrowed)
-    shadowing = _shadowing(proposal)
-    warnings = [*proposal.warnings, *shadowing]
+    plan = installer.plan(FileSource(Path(source), capabilities), name=name, grant=narrowed)
+    shadowing = _shadowing(plan)
+    warnings = [*plan.warnings, *shadowing]
     may_ask = is_interactive() and not as_json
     if not as_json:
-        _print_plan(proposal, warnings)
+        _print_plan(plan, warnings)
     if shadowing and name is None and not yes:
-        _agree_to_shadow(proposal.draft.name, may_ask=may_ask)
-    version = _decide(installer, proposal, granted=yes, may_ask=may_ask)
-    _report(version, proposal, warnings, as_json=as_json)
+        _agree_to_shadow(plan.new.name, may_ask=may_ask)
+    version = _decide(installer, plan, granted=yes, may_ask=may_ask)
+    _report(version, plan, warnings, as_json=as_json)
 
 
-def _read(name: str, data: bytes) -> Reading:
+def _read(name: str, component: ComponentBytes) -> ComponentInfo:
     with open_runtime() as runtime:
-        return read_tool(prepare(runtime, name, data))
+        return read_tool(prepare(runtime, name, component))
 
 
-def _report(version: ToolVersion, proposal: Proposal, warnings: list[str], *, as_json: bool) -> None:
-    missing = _missing(proposal)
+def _report(version: ToolVersion, plan: InstallPlan, warnings: list[str], *, as_json: bool) -> None:
+    missing = _missing(plan)
     if as_json:
-        outcome = {"unchanged": proposal.is_installed, "changes": list(proposal.changes), "warnings": warnings}
+        outcome = {"unchanged": plan.is_installed, "changes": list(plan.changes), "warnings": warnings}
         show_json(version.as_dict() | outcome | {"missing_secrets": [secret._asdict() for secret in missing]})
         return
-    if proposal.is_installed:
+    if plan.is_installed:
         say(f"{version.name} version {version.number} is installed already")
     else:
         say(f"installed {version.name} version {version.number} ({version.digest[:12]})")
     print_missing(missing)
 
 
-def _shadowing(proposal: Proposal) -> list[str]:
-    name = proposal.draft.name
-    if proposal.previous is not None or name not in bundled_names():
+def _shadowing(plan: InstallPlan) -> list[str]:
+    name = plan.new.name
+    if plan.previous is not None or name not in bundled_names():
         return []
     return [f"{name} is also the name of a tool that comes with wasmrt; wasmrt run {name} will run this one instead"]
 
@@ -119,42 +114,42 @@ def _agree_to_shadow(name: str, *, may_ask: bool) -> None:
     )
 
 
-def _missing(proposal: Proposal) -> list[MissingSecret]:
-    sidecar = proposal.draft.sidecar
+def _missing(plan: InstallPlan) -> list[MissingSecret]:
+    sidecar = plan.new.sidecar
     if sidecar is None:
         return []
-    return missing_secrets(parse(sidecar), granted=proposal.grant, tool=proposal.draft.name)
+    return missing_secrets(parse(sidecar), granted=plan.grant, tool=plan.new.name)
 
 
-def _print_plan(proposal: Proposal, warnings: Iterable[str]) -> None:
+def _print_plan(plan: InstallPlan, warnings: Iterable[str]) -> None:
     for warning in warnings:
         say(f"warning: {warning}")
-    if proposal.is_installed:
+    if plan.is_installed:
         return
-    if proposal.previous is not None:
-        say(f"{proposal.draft.name} differs from version {proposal.previous.number}:")
-        for change in proposal.changes:
+    if plan.previous is not None:
+        say(f"{plan.new.name} differs from version {plan.previous.number}:")
+        for change in plan.changes:
             say(f"  {change}")
-    print_request(proposal.draft.name, proposal.powers)
+    print_request(plan.new.name, plan.sentences)
 
 
-def _decide(installer: Installer, proposal: Proposal, *, granted: bool, may_ask: bool) -> ToolVersion:
-    name = proposal.draft.name
-    if granted or not proposal.needs_decision:
-        return installer.accept(proposal)
+def _decide(installer: Installer, plan: InstallPlan, *, granted: bool, may_ask: bool) -> ToolVersion:
+    name = plan.new.name
+    if granted or not plan.needs_decision:
+        return installer.accept(plan)
     if may_ask:
         ask(name)
-        return installer.accept(proposal)
-    if proposal.previous is None:
+        return installer.accept(plan)
+    if plan.previous is None:
         raise NotGrantedError(
             f"{name} was not installed: nobody is here to grant what it asks for",
             hint="read what it asks for, then install it with --yes",
-            asks=proposal.powers,
+            asks=plan.sentences,
         )
-    pending = installer.hold(proposal)
+    pending = installer.store_pending(plan)
     raise NotGrantedError(
-        f"version {pending.number} of {name} waits for a grant; version {proposal.previous.number} keeps running",
+        f"version {pending.number} of {name} waits for a grant; version {plan.previous.number} keeps running",
         hint=f"wasmrt grant {name}",
-        asks=proposal.powers,
-        changes=proposal.changes,
+        asks=plan.sentences,
+        changes=plan.changes,
     )

@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NoReturn
+from typing import BinaryIO, NoReturn
 
 import click
 
 from wasmrt.cli._errors import fail
 from wasmrt.cli._output import in_one_line, say, show
 from wasmrt.errors import ConfigurationError, WasmrtError
+from wasmrt.leaks import Direction, LeakDetector, LeakReport, Rule, check_rule, read_rule_file
 from wasmrt.limits import MIB
-
-if TYPE_CHECKING:
-    from wasmrt.leaks import LeakDetector, LeakReport, Rule
 
 _MAX_FILE_BYTES = 64 * MIB
 _FOUND = 1
@@ -48,8 +46,6 @@ def scan(file: BinaryIO, rule_files: Sequence[Path], direction: str, as_json: bo
 
     Example: git diff | wasmrt leaks scan -
     """
-    from wasmrt.leaks import Direction
-
     detector = _detector(rule_files, as_json=as_json)
     data = file.read(_MAX_FILE_BYTES + 1)
     if len(data) > _MAX_FILE_BYTES:
@@ -102,8 +98,6 @@ def test_rule(rule_id: str, rule_files: Sequence[Path], as_json: bool) -> None:
 
     Example: wasmrt leaks test acme-key --rules acme.toml
     """
-    from wasmrt.leaks import check_rule
-
     rules = {rule.id: rule for rule in _detector(rule_files, as_json=as_json).rules}
     if rule_id not in rules:
         _fail(
@@ -132,8 +126,6 @@ def _described(rule: Rule) -> dict[str, object]:
 
 
 def _detector(rule_files: Sequence[Path], *, as_json: bool) -> LeakDetector:
-    from wasmrt.leaks import LeakDetector, read_rule_file
-
     try:
         return LeakDetector(rules=[rule for path in rule_files for rule in read_rule_file(path)])
     except WasmrtError as error:

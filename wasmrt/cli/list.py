@@ -32,5 +32,5 @@ def list(as_json: bool) -> None:
         [(t.name, str(t.number), t.world, size_in_words(t.size_bytes), t.digest[:12]) for t in tools],
     )
     for tool in tools:
-        if tool.waiting is not None:
-            say(f"version {tool.waiting} of {tool.name} waits for a grant: wasmrt grant {tool.name}")
+        if tool.pending is not None:
+            say(f"version {tool.pending} of {tool.name} waits for a grant: wasmrt grant {tool.name}")

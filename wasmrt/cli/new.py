@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from wasmrt.authoring import create_project, load_template, missing_needs, template_names
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import say, show, show_json
 
@@ -26,8 +27,6 @@ def new(name: str | None, language: str | None, listing: bool, as_json: bool) ->
       wasmrt new weather --lang python
       cd weather && wasmrt build && wasmrt test
     """
-    from wasmrt.authoring import create_project, load_template, missing_needs, template_names
-
     if listing:
         _list(as_json)
         return
@@ -48,8 +47,6 @@ def new(name: str | None, language: str | None, listing: bool, as_json: bool) ->
 
 
 def _list(as_json: bool) -> None:
-    from wasmrt.authoring import load_template, template_names
-
     titles = {language: load_template(language).title for language in template_names()}
     if as_json:
         show_json([{"language": language, "title": title} for language, title in titles.items()])

@@ -14,8 +14,9 @@ from wasmrt.capabilities import Capabilities
 from wasmrt.cli._errors import refusal
 from wasmrt.cli._options import json_option, workspace_option
 from wasmrt.cli._output import say, say_lines, show_json
-from wasmrt.cli._tools import FoundTool, find_tool, open_runtime, prepare, with_invoked
+from wasmrt.cli._tools import find_named, open_runtime, prepare, with_invoked
 from wasmrt.errors import InvalidParametersError, SourceError, ToolError
+from wasmrt.install import FoundTool
 from wasmrt.limits import MAX_PARAMS_BYTES
 from wasmrt.model import Addition, Decision, LogEntry, ToolOutput
 from wasmrt.runtime import WasmToolRuntime
@@ -61,10 +62,10 @@ def run(
     """
     text = _read_params(params)
     _check_context(context)
-    found = find_tool(tool, capabilities=capabilities)
+    found = find_named(tool, capabilities=capabilities)
     tools = with_invoked(found)
     with open_runtime(*(each.grant for each in tools), workspace=workspace) as runtime:
-        prepared, *_ = [prepare(runtime, each.name, each.data, each.grant) for each in tools]
+        prepared, *_ = [prepare(runtime, each.name, each.component, each.grant) for each in tools]
         if part is not None:
             prepared = prepared.tool(part)
         try:

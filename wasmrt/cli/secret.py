@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -14,11 +13,11 @@ from wasmrt.cli._keeping import check_all, note_on_new_file, warn, where
 from wasmrt.cli._login import author_instructions, find_with_login, login_file_option, print_instructions
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import is_interactive, say, show_columns, show_json
+from wasmrt.cli._services import auth_section, call_for, open_gateway, store
+from wasmrt.egress import HttpFailure, HttpRequest
 from wasmrt.errors import ConfigurationError, SecretError, SecretExpiredError, SecretNotFoundError
 from wasmrt.limits import MAX_ENV_FILE_BYTES, MAX_SECRET_BYTES
-
-if TYPE_CHECKING:
-    from wasmrt.secrets import SecretInfo
+from wasmrt.secrets import Secret, SecretInfo, backend_of, checked_name, parse_env_file
 
 user_option = click.option("--user", default="local", show_default=True, help="Whose secret it is.")
 _DAY = 86400.0
@@ -55,9 +54,6 @@ def set_secret(name: str, user: str, expires_in_days: float | None, as_json: boo
       wasmrt secret set example_token
       pass show example | wasmrt secret set example_token --json
     """
-    from wasmrt.cli._services import store
-    from wasmrt.secrets import Secret, checked_name
-
     name = checked_name(name)
     text = _typed(name) if is_interactive() else _piped()
     if not text:
@@ -108,9 +104,6 @@ def list_secrets(user: str, as_json: bool) -> None:
       wasmrt secret list
       wasmrt secret list --user alice --json
     """
-    from wasmrt.cli._services import store
-    from wasmrt.secrets import backend_of
-
     kept = store()
     infos = kept.list(user)
     if as_json:
@@ -155,9 +148,6 @@ def remove_secret(name: str, user: str, as_json: bool) -> None:
       wasmrt secret remove example_token
       wasmrt secret remove example_token --user alice --json
     """
-    from wasmrt.cli._services import store
-    from wasmrt.secrets import checked_name
-
     name = checked_name(name)
     store().remove(user, name)
     if as_json:
@@ -179,9 +169,6 @@ def import_secrets(file: click.File, user: str, only: tuple[str, ...], as_json: 
       wasmrt secret import .env --only API_TOKEN
       wasmrt secret import - --json < .env
     """
-    from wasmrt.cli._services import store
-    from wasmrt.secrets import checked_name, parse_env_file
-
     data = file.read(MAX_ENV_FILE_BYTES + 1)  # type: ignore[attr-defined]
     found = dict(parse_env_file(_decoded(data, "a .env file", "env-file")))
     wanted = {checked_name(name) for name in only} or found.keys()
@@ -219,10 +206,6 @@ def test_secret(ctx: click.Context, name: str, tool: str, capabilities: Path | N
     Examples:
       wasmrt secret test example_token --tool search
     """
-    from wasmrt.cli._services import auth_section, call_for, open_gateway, store
-    from wasmrt.egress import HttpFailure, HttpRequest
-    from wasmrt.secrets import checked_name
-
     found, name = find_with_login(tool, capabilities), checked_name(name)
     example = f'"auth": {{"secret_name": "{name}", {_VALIDATION}}}'
     auth = auth_section(found, hint=f"add one with a request that tells whether the secret works: {example}")

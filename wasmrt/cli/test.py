@@ -6,10 +6,12 @@ from pathlib import Path
 
 import click
 
+from wasmrt.authoring import is_stale, open_project, read_cases, read_component, run_cases, sidecar_of
 from wasmrt.cli._authoring import show_results
 from wasmrt.cli._errors import FAILED
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import say, show, show_json
+from wasmrt.errors import ConfigurationError
 
 
 @click.command("test")
@@ -32,9 +34,6 @@ def test(folder: Path, only: str | None, as_json: bool) -> int:
       wasmrt test
       wasmrt test weather -k berlin --json
     """
-    from wasmrt.authoring import is_stale, open_project, read_cases, read_component, run_cases, sidecar_of
-    from wasmrt.errors import ConfigurationError
-
     project = open_project(folder)
     cases = read_cases(project)
     if only is not None:

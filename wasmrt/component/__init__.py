@@ -6,13 +6,14 @@ Nothing here compiles or runs anything, and no bytes make it raise another error
 from __future__ import annotations
 
 from wasmrt.component._binary import COMPONENT, Reader, encode_custom_section, encode_section, encode_u32, read_sections
+from wasmrt.component._bytes import ComponentBytes, digest_of
 from wasmrt.component._docs import DOCS_SECTION, OWN_DOCS_SECTION, Docs, doc_comments, doc_of
 from wasmrt.component._functions import functions_by_interface, qualified_names
 from wasmrt.component._header import CORE_MODULE_HINT, HEADER, TEXT_HINT, check_header
 from wasmrt.component._producers import producers
 from wasmrt.component._spec import ANY_OBJECT, ToolSpec
 from wasmrt.component._surface import Surface, SurfaceItem, read_surface
-from wasmrt.component._text import plain
+from wasmrt.component._text import printable_line
 from wasmrt.component._types import (
     PRIMITIVES,
     ComponentType,
@@ -44,6 +45,7 @@ __all__ = [
     "PRIMITIVES",
     "TEXT_HINT",
     "Case",
+    "ComponentBytes",
     "ComponentType",
     "Docs",
     "EnumType",
@@ -67,6 +69,7 @@ __all__ = [
     "VariantType",
     "WitType",
     "check_header",
+    "digest_of",
     "doc_comments",
     "doc_of",
     "encode_custom_section",
@@ -75,7 +78,7 @@ __all__ = [
     "functions_by_interface",
     "has_unbounded_lift",
     "is_nested_option",
-    "plain",
+    "printable_line",
     "producers",
     "qualified_names",
     "read_sections",

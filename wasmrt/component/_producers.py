@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from wasmrt.component._binary import COMPONENT, CORE_MODULE, CUSTOM, Reader
 from wasmrt.component._header import HEADER, MAGIC
-from wasmrt.component._text import plain
+from wasmrt.component._text import printable_line
 from wasmrt.errors import InvalidComponentError
 from wasmrt.limits import MAX_COMPONENT_SECTIONS
 
@@ -67,4 +67,4 @@ def _read(section: Reader, found: dict[str, list[str]]) -> None:
 
 
 def _text(section: Reader) -> str:
-    return plain(section.take(section.u32()).decode("utf-8", "replace"), _MAX_TEXT_BYTES)
+    return printable_line(section.take(section.u32()).decode("utf-8", "replace"), _MAX_TEXT_BYTES)

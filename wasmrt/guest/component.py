@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from wasmrt.component import ComponentType, ToolSpec, plain
-from wasmrt.errors import InstantiationError, MemoryLimitError, ToolError, WasmrtError
+from wasmrt.component import ComponentType, ToolSpec, printable_line
+from wasmrt.errors import InstantiationError, InternalError, MemoryLimitError, ToolError, WasmrtError
 from wasmrt.guest import worlds
 from wasmrt.guest.budgets import GuestBudgets
 from wasmrt.guest.call import GuestCall
@@ -111,7 +111,9 @@ class LinkedComponent:
             fuel=DESCRIBE_FUEL,  # its own: a tool with a small budget a call can still be asked what it is
             timeout_seconds=min(self.limits.timeout_seconds, DESCRIBE_SECONDS),
         )
-        for memories in range(1, POOL_MEMORIES_PER_COMPONENT + 1):
+        memories = 0
+        while True:
+            memories += 1
             call = _probe(small)
             sandbox = Sandbox(self._linker, self._store(small, memories), call)
             try:
@@ -126,7 +128,6 @@ class LinkedComponent:
                 return memories
             finally:
                 sandbox.close()
-        raise AssertionError("the last round returns or raises")
 
     def _ask(self, name: str, sandbox: Sandbox, budgets: GuestBudgets) -> list[ToolSpec]:
         try:
@@ -135,8 +136,10 @@ class LinkedComponent:
             # A tool that cannot describe itself can still be called by whoever knows it.
             budgets.fuel_used = sandbox.fuel_used
             cause = ended(error, budgets)
+            if not isinstance(cause, Exception):
+                raise cause from error  # an interrupt is no problem of the tool's
             text = cause.message if isinstance(cause, WasmrtError) else "a host function broke"
-            return [ToolSpec(name, problems=(f"describing it failed: {plain(text)}",))]
+            return [ToolSpec(name, problems=(f"describing it failed: {printable_line(text)}",))]
 
     def _store(self, limits: ResourceLimits, memories: int, *, allowed: int | None = None) -> StoreLimits:
         # The engine counts per memory; the budget is the store's, so each memory gets its share.
@@ -154,7 +157,11 @@ class LinkedComponent:
             cause = ended(error, budgets)
             if isinstance(cause, ToolError):
                 return InstantiationError(f"the component cannot be started: {cause.message}", hint=cause.hint)
-            return cause
+            if isinstance(cause, WasmrtError) or not isinstance(cause, Exception):
+                return cause
+            # SECURITY: the text of an exception that nobody foresaw may hold anything, so none of it is passed on.
+            error.__cause__ = cause
+            return InternalError("a host function broke when the component was started", hint="please report it")
         needed = self._memory_needed(limits)
         if needed is not None:
             return MemoryLimitError(

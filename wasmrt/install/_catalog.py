@@ -1,4 +1,4 @@
-"""What is installed: versions by name, each with its digest, what it asks for and what it was granted.
+"""The catalog: versions of installed tools by name, each with its digest, its request and its grant.
 
 A component is stored before the row that names it, and removed after: whatever is cut off in between leaves the
 old catalog or the new one. Writers exclude each other; readers never wait for them.
@@ -8,21 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
+from wasmrt.component import ComponentBytes
 from wasmrt.errors import GrantRequiredError, InstallError, IntegrityError, NotInstalledError
 from wasmrt.install._components import ComponentFolder
 from wasmrt.install._index import Index
-from wasmrt.install._model import Draft, Finding, Listed, ToolVersion
+from wasmrt.install._model import Finding, Listed, NewVersion, ToolVersion
 from wasmrt.install._rows import (
     activate,
     digests,
-    drop_oldest,
-    drop_waiting,
-    insert,
-    is_same,
-    version_of,
-    version_rows,
+    store,
+    versions_of,
 )
 from wasmrt.names import did_you_mean
 
@@ -35,18 +31,18 @@ class Catalog:
         self._components = ComponentFolder(data)
 
     def tools(self) -> tuple[Listed, ...]:
-        """Every tool's active version, by name."""
+        """Return every tool's active version, by name."""
         if not self._index.exists:
             return ()
         with self._index.reading() as db:
             rows = db.execute(
-                "SELECT v.name, v.number, v.digest, v.size_bytes, v.world, v.description, t.waiting "
+                "SELECT v.name, v.number, v.digest, v.size_bytes, v.world, v.description, t.pending "
                 "FROM tool t JOIN version v ON v.name = t.name AND v.number = t.active ORDER BY t.name"
             ).fetchall()
         return tuple(map(Listed._make, rows))
 
     def has(self, name: str) -> bool:
-        """Whether a tool of that name is installed."""
+        """Return whether a tool of that name is installed."""
         if not self._index.exists:
             return False
         with self._index.reading() as db:
@@ -65,25 +61,27 @@ class Catalog:
         known = ", ".join(str(v.number) for v in versions)
         raise NotInstalledError(f"{name} has no version {number}", hint=f"its versions are {known}")
 
-    def waiting(self, name: str) -> ToolVersion | None:
-        """The update of `name` that waits for a grant."""
-        return next((v for v in reversed(self.versions(name)) if v.grant is None), None)
+    def pending(self, name: str) -> ToolVersion | None:
+        """Return the update of `name` that waits for a grant, or None."""
+        return next((version for version in reversed(self.versions(name)) if version.pending), None)
 
     def versions(self, name: str) -> tuple[ToolVersion, ...]:
-        """Every version of a tool, oldest first.
+        """Return every version of a tool, oldest first.
 
         Raises:
             NotInstalledError: there is no such tool.
         """
-        rows: list[Any] = []
+        versions: tuple[ToolVersion, ...] = ()
         if self._index.exists:
             with self._index.reading() as db:
-                rows = version_rows(db, name)
-        if not rows:
-            raise NotInstalledError(f"no tool named {name!r} is installed", hint=self._nearest(name))
-        return tuple(version_of(row) for row in rows)
+                versions = versions_of(db, name)
+        if not versions:
+            near = did_you_mean(name, [tool.name for tool in self.tools()])
+            hint = f"did you mean {near}?" if near else "wasmrt list shows what is installed"
+            raise NotInstalledError(f"no tool named {name!r} is installed", hint=hint)
+        return versions
 
-    def read(self, version: ToolVersion) -> bytes:
+    def read(self, version: ToolVersion) -> ComponentBytes:
         """Return a version's component, checked against its digest.
 
         Raises:
@@ -91,8 +89,8 @@ class Catalog:
         """
         return self._components.read(version.digest, version.name, size_bytes=version.size_bytes)
 
-    def add(self, draft: Draft, data: bytes, grant: str | None, *, replaces: int | None = None) -> ToolVersion:
-        """Store a new version: active at once with a grant, else waiting for one while the old one stays.
+    def add(self, new: NewVersion, grant: str | None, *, replaces: int | None = None) -> ToolVersion:
+        """Store a new version: active at once with a grant, else pending one while the old version stays active.
 
         Of more than 16 versions the oldest are forgotten. What is already there, byte for byte and grant for grant,
         is returned as it is. `replaces` is the active version that the decision was made about, 0 for none.
@@ -104,42 +102,34 @@ class Catalog:
         with self._index.writing() as db:
             self._components.prepare()
             self._components.clear_incoming()
-            rows = [version_of(row) for row in version_rows(db, draft.name)]
-            if not rows and grant is None:
+            before = versions_of(db, new.name)
+            if not before and grant is None:
                 raise GrantRequiredError(
-                    f"{draft.name} is not installed: nobody has granted what it asks for",
+                    f"{new.name} is not installed: nobody has granted what it asks for",
                     hint="answer the question in a terminal, or pass --yes",
                 )
-            for known in rows:
-                if is_same(known, draft) and known.grant == grant and (known.active or grant is None):
-                    self._components.write(data, draft.digest)  # installing it again repairs it
-                    return known
-            waited = next((v.number for v in rows if v.grant is None and is_same(v, draft)), None)
-            if replaces is not None and replaces != next((v.number for v in rows if v.active), 0):
+            same = [v for v in before if (v.digest, v.sidecar) == (new.component.digest, new.sidecar)]
+            stored = next((v for v in same if v.grant == grant and (v.active or v.pending)), None)
+            if stored is None and replaces is not None and replaces != _active(before):
                 raise InstallError(
-                    f"another version of {draft.name} was installed meanwhile", code="changed", hint="look at it again"
+                    f"another version of {new.name} was installed meanwhile", code="changed", hint="look at it again"
                 )
-            self._components.write(data, draft.digest)
-            # What waits and is granted now keeps its number.
-            number = waited or max((v.number for v in rows), default=0) + 1
-            # One update waits at a time: a newer one takes its place.
-            drop_waiting(db, draft.name)
-            insert(db, draft, number, grant)
-            if grant is None:
-                db.execute("UPDATE tool SET waiting = ? WHERE name = ?", (number, draft.name))
-            else:
-                activate(db, draft.name, number)
-            drop_oldest(db, draft.name)
-            kept = [version_of(row) for row in version_rows(db, draft.name)]
-        self._forget({v.digest for v in rows} - {v.digest for v in kept})
-        return kept[-1]
+            self._components.write(new.component)  # installing it again repairs it
+            if stored is not None:
+                return stored
+            # An update that was pending and is granted now keeps its number.
+            pending = next((v.number for v in same if v.pending), None)
+            store(db, new, pending or max((v.number for v in before), default=0) + 1, grant)
+            after = versions_of(db, new.name)
+        self._forget({v.digest for v in before} - {v.digest for v in after})
+        return after[-1]
 
     def grant(self, name: str, number: int, grant: str) -> ToolVersion:
-        """Give a waiting version its grant and make it the active one.
+        """Give a pending version its grant and make it the active one.
 
         Raises:
             NotInstalledError: there is no such version.
-            InstallError: it does not wait for a grant.
+            InstallError: it is not pending.
             IntegrityError: its stored bytes are not what was fetched.
         """
         self.read(self.get(name, number))
@@ -228,7 +218,7 @@ class Catalog:
 
     def _previous(self, name: str) -> ToolVersion:
         versions = self.versions(name)
-        active = next(v.number for v in versions if v.active)
+        active = _active(versions)
         older = [v for v in versions if v.number < active and v.grant is not None]
         if not older:
             raise NotInstalledError(f"{name} has no version before {active}", hint=f"wasmrt inspect {name}")
@@ -244,6 +234,7 @@ class Catalog:
                 if db.execute("SELECT 1 FROM version WHERE digest = ?", (digest,)).fetchone() is None:
                     self._components.remove(digest)
 
-    def _nearest(self, name: str) -> str:
-        near = did_you_mean(name, [tool.name for tool in self.tools()])
-        return f"did you mean {near}?" if near else "wasmrt list shows what is installed"
+
+def _active(versions: Iterable[ToolVersion]) -> int:
+    """Return the number of the active version, 0 where there is none."""
+    return next((version.number for version in versions if version.active), 0)

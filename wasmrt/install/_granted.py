@@ -1,8 +1,8 @@
-"""What a stored version asks for and has. Apart from the rest, because running a tool needs no more of this room."""
+"""The capabilities that a stored version asks for, and those that it has."""
 
 from __future__ import annotations
 
-from wasmrt.capabilities import Capabilities
+from wasmrt.capabilities import Capabilities, merge
 from wasmrt.install._model import ToolVersion
 
 _NOTHING = "{}"
@@ -14,17 +14,15 @@ def request_of(version: ToolVersion) -> Capabilities:
 
 
 def granted_to(version: ToolVersion) -> Capabilities:
-    """Return the power a stored version has: its request and its grant together."""
+    """Return the capabilities of a stored version: what its request and its grant both allow."""
     request, grant = request_of(version), _read(version.grant)
     if request == grant or version.grant is None:
         return grant
-    from wasmrt.capabilities import merge
-
     return merge(request, grant)
 
 
 def _read(text: str | None) -> Capabilities:
-    """Most tools ask for nothing: what reads and merges powers is loaded for the others."""
+    """Most tools ask for nothing: only the others need the reader of capability files, a twentieth of a start."""
     if text is None or text.strip() == _NOTHING:
         return Capabilities.none()
     from wasmrt.capabilities.file import parse

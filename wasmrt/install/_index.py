@@ -17,11 +17,11 @@ from wasmrt.errors import InstallError
 BUSY_SECONDS = 30.0
 INCOMING = "incoming"
 """The folder for what is not whole yet; it lies on the same file system as what it becomes."""
-_VERSION = 1
+_VERSION = 2
 # The columns that `Catalog.tools` reads come first: SQLite does not read a row further than it is asked to.
 _SCHEMA = """
 CREATE TABLE tool (
-    name TEXT PRIMARY KEY, active INTEGER NOT NULL, waiting INTEGER
+    name TEXT PRIMARY KEY, active INTEGER NOT NULL, pending INTEGER
 ) WITHOUT ROWID;
 CREATE TABLE version (
     name TEXT NOT NULL, number INTEGER NOT NULL, digest TEXT NOT NULL, size_bytes INTEGER NOT NULL,
@@ -45,7 +45,7 @@ class Index:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """A connection for queries; the caller asks `exists` first."""
+        """Open a connection for queries; the caller asks `exists` first."""
         with _translated():
             try:
                 db = self._open("mode=rw")
@@ -59,7 +59,7 @@ class Index:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that excludes every other writer, in any process; committed if the block ends well."""
+        """Open a transaction that excludes every other writer, in any process; committed if the block ends well."""
         with _translated():
             if not self.exists:
                 self._create()
@@ -91,7 +91,7 @@ class Index:
 
     def _create(self) -> None:
         """Make the file beside its place and link it there: the first process wins, none sees half a schema."""
-        import tempfile  # reading does without
+        import tempfile  # with what it loads, more than all of this package; a run makes no catalog
 
         folder = self._path.parent / INCOMING
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -1,47 +1,73 @@
-"""Versions, lines of the list and findings of the catalog, as frozen values."""
+"""Values of the catalog: what is known of a component, its versions, lines of the list, findings. All frozen."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
+
+from wasmrt.component import ComponentBytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
-    """A version before it is stored: everything but its number and its grant."""
+class ComponentInfo:
+    """Facts about a component: from the engine, and from what it says of itself in a sandbox without any capability."""
 
-    name: str
-    digest: str
-    """BLAKE3 of the component, 64 hexadecimal digits."""
-    size_bytes: int
     world: str
-    origin: str = ""
-    """Where it came from, in words fit to show."""
     description: str = ""
     imports: tuple[str, ...] = ()
     """`interface#function`, or the interface alone where its functions are not known."""
     exports: tuple[str, ...] = ()
     schema_digest: str | None = None
     """BLAKE3 of the tools' names and schemas; None where none could be read."""
+    problems: tuple[str, ...] = ()
+    """Problems of its descriptions, in sentences; it can run all the same."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewVersion:
+    """A version before it is stored: everything but its number and its grant."""
+
+    name: str
+    component: ComponentBytes
+    info: ComponentInfo
+    origin: str = ""
+    """The place it came from, in words fit to show."""
     sidecar: str | None = None
     """The capability file as it came: what the tool asks for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolVersion(Draft):
+class ToolVersion:
     """One version of an installed tool."""
 
+    name: str
     number: int
+    digest: str
+    """BLAKE3 of the component, 64 hexadecimal digits."""
+    size_bytes: int
+    world: str
+    description: str
+    origin: str
     installed_at: str
     """UTC, ISO 8601, to the second."""
+    schema_digest: str | None
+    imports: tuple[str, ...]
+    exports: tuple[str, ...]
+    sidecar: str | None
+    """The capability file as it came: what the tool asks for."""
     grant: str | None
-    """A capability file: what the operator gave. None: this version waits for a decision and never runs."""
-    active: bool = False
+    """A capability file: what the operator gave. None: this version is pending a decision and never runs."""
+    active: bool
+
+    @property
+    def pending(self) -> bool:
+        """True while it waits for somebody to grant what it asks for."""
+        return self.grant is None
 
     def as_dict(self) -> dict[str, Any]:
-        """The version as JSON-ready data; sidecar and grant stay text."""
-        names = [*Draft.__slots__, *ToolVersion.__slots__]
-        return {n: list(v) if isinstance(v := getattr(self, n), tuple) else v for n in names}
+        """Return the version as JSON-ready data; sidecar and grant stay text."""
+        values = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values}
 
 
 class Listed(NamedTuple):
@@ -53,12 +79,12 @@ class Listed(NamedTuple):
     size_bytes: int
     world: str
     description: str
-    waiting: int | None
+    pending: int | None
     """The number of an update that waits for a grant."""
 
 
 class Finding(NamedTuple):
-    """What verification says of one version; `problem` is None where the bytes are what was installed."""
+    """The result of verifying one version; `problem` is None where the bytes are what was installed."""
 
     name: str
     number: int

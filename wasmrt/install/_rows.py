@@ -1,12 +1,13 @@
-"""The rows of the index: how a version is written, read and dropped, inside somebody's transaction."""
+"""Rows of the index: how a version is written, read and dropped, inside somebody's transaction."""
 
 from __future__ import annotations
 
 import json
 import sqlite3
+from datetime import UTC, datetime
 from typing import Any
 
-from wasmrt.install._model import Draft, ToolVersion
+from wasmrt.install._model import NewVersion, ToolVersion
 from wasmrt.limits import MAX_TOOL_VERSIONS
 
 _COLUMNS = (
@@ -15,19 +16,68 @@ _COLUMNS = (
 )
 
 
-def version_rows(db: sqlite3.Connection, name: str) -> list[Any]:
+def versions_of(db: sqlite3.Connection, name: str) -> tuple[ToolVersion, ...]:
+    """Return the versions of a tool, oldest first."""
     # The columns are ours, from the constant above.
     query = f"SELECT {_COLUMNS}, number = (SELECT active FROM tool WHERE name = :name)"  # noqa: S608
-    return db.execute(f"{query} FROM version WHERE name = :name ORDER BY number", {"name": name}).fetchall()
+    rows = db.execute(f"{query} FROM version WHERE name = :name ORDER BY number", {"name": name}).fetchall()
+    return tuple(map(_version, rows))
 
 
 def digests(db: sqlite3.Connection) -> set[str]:
+    """Return the digests of all versions."""
     return {digest for (digest,) in db.execute("SELECT DISTINCT digest FROM version")}
 
 
-def version_of(row: tuple[Any, ...]) -> ToolVersion:
+def store(db: sqlite3.Connection, new: NewVersion, number: int, grant: str | None) -> None:
+    """Write a version, active with a grant, else pending in the place of another; drop the oldest over the cap."""
+    db.execute("DELETE FROM version WHERE name = ? AND granted IS NULL", (new.name,))
+    insert(db, new, number, grant)
+    if grant is None:
+        db.execute("UPDATE tool SET pending = ? WHERE name = ?", (number, new.name))
+    else:
+        activate(db, new.name, number)
+    db.execute(
+        "DELETE FROM version WHERE name = :name AND number IN (SELECT number FROM version WHERE name = :name"
+        " AND number <> (SELECT active FROM tool WHERE name = :name) ORDER BY number DESC LIMIT -1 OFFSET :kept)",
+        {"name": new.name, "kept": MAX_TOOL_VERSIONS - 1},
+    )
+
+
+def insert(db: sqlite3.Connection, new: NewVersion, number: int, grant: str | None) -> None:
+    """Write the row of a version, and nothing else."""
+    info = new.info
+    values = (
+        new.name,
+        number,
+        new.component.digest,
+        len(new.component.data),
+        info.world,
+        info.description,
+        new.origin,
+        datetime.now(UTC).isoformat(timespec="seconds"),
+        info.schema_digest,
+        json.dumps(info.imports),
+        json.dumps(info.exports),
+        new.sidecar,
+        grant,
+    )
+    marks = ", ".join("?" * len(values))
+    db.execute(f"INSERT INTO version ({_COLUMNS}) VALUES ({marks})", values)  # noqa: S608 - our columns and marks
+
+
+def activate(db: sqlite3.Connection, name: str, number: int) -> None:
+    """Make a version the active one, and no update pending."""
+    db.execute(
+        "INSERT INTO tool (name, active) VALUES (:name, :number)"
+        " ON CONFLICT (name) DO UPDATE SET active = :number, pending = NULL",
+        {"name": name, "number": number},
+    )
+
+
+def _version(row: tuple[Any, ...]) -> ToolVersion:
     name, number, digest, size, world, description, origin, installed_at, schema, imports, exports, *rest = row
-    sidecar, granted, active = rest
+    sidecar, grant, active = rest
     return ToolVersion(
         name=name,
         number=number,
@@ -41,52 +91,6 @@ def version_of(row: tuple[Any, ...]) -> ToolVersion:
         imports=tuple(json.loads(imports)),
         exports=tuple(json.loads(exports)),
         sidecar=sidecar,
-        grant=granted,
+        grant=grant,
         active=bool(active),
-    )
-
-
-def is_same(known: ToolVersion, draft: Draft) -> bool:
-    return known.digest == draft.digest and known.sidecar == draft.sidecar
-
-
-def insert(db: sqlite3.Connection, draft: Draft, number: int, grant: str | None) -> None:
-    from datetime import UTC, datetime  # reading does without
-
-    values = (
-        draft.name,
-        number,
-        draft.digest,
-        draft.size_bytes,
-        draft.world,
-        draft.description,
-        draft.origin,
-        datetime.now(UTC).isoformat(timespec="seconds"),
-        draft.schema_digest,
-        json.dumps(draft.imports),
-        json.dumps(draft.exports),
-        draft.sidecar,
-        grant,
-    )
-    marks = ", ".join("?" * len(values))
-    db.execute(f"INSERT INTO version ({_COLUMNS}) VALUES ({marks})", values)  # noqa: S608 - our columns and marks
-
-
-def activate(db: sqlite3.Connection, name: str, number: int) -> None:
-    db.execute(
-        "INSERT INTO tool (name, active) VALUES (:name, :number)"
-        " ON CONFLICT (name) DO UPDATE SET active = :number, waiting = NULL",
-        {"name": name, "number": number},
-    )
-
-
-def drop_waiting(db: sqlite3.Connection, name: str) -> None:
-    db.execute("DELETE FROM version WHERE name = ? AND granted IS NULL", (name,))
-
-
-def drop_oldest(db: sqlite3.Connection, name: str) -> None:
-    db.execute(
-        "DELETE FROM version WHERE name = :name AND number IN (SELECT number FROM version WHERE name = :name"
-        " AND number <> (SELECT active FROM tool WHERE name = :name) ORDER BY number DESC LIMIT -1 OFFSET :kept)",
-        {"name": name, "kept": MAX_TOOL_VERSIONS - 1},
     )

@@ -83,11 +83,12 @@ class RuleEngine:
         """
         large = len(data) >= _CHUNK_BYTES
         scan = _Scan(data, check, budget or WorkBudget(), KnownWords())
+        view = memoryview(data)  # large chunks are not copied
         skipping = False
         for start in range(0, len(data), _CHUNK_BYTES):
             end = min(start + _CHUNK_BYTES, len(data))
             scan.budget.refill(end - start)
-            window = data[start : end + _KEYWORD_OVERLAP_BYTES]
+            window = view[start : end + _KEYWORD_OVERLAP_BYTES]
             if large and self._keywords.rules_out_chunk(window):
                 skipping = True
             elif skipping:  # a chunk after a clean one is first searched as a whole, any other block by block

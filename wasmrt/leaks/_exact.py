@@ -23,7 +23,7 @@ _APART_NESTING = 2
 _LEAST_START = 4
 """With fewer of its characters at a text's end, a secret has not begun."""
 _SPREAD = 4
-"""How far back from the end to look for the start of a secret, as a multiple of its length: it may be spaced out."""
+"""Distance from the end at which a secret's start is looked for, as a multiple of its length: it may be spaced out."""
 _SET_FROM_BYTES = 64 * KIB
 """Bytes after which a PatternSet is worth building."""
 _BLOCK_BYTES = 1024
@@ -48,7 +48,7 @@ class ExactMatcher:
     def with_partial(self) -> ExactMatcher:
         """Make one for the same secrets that finds partial matches as well."""
         other = ExactMatcher(dict(self._secrets), partial=True)
-        other._patterns = self._patterns
+        other._patterns, _ = self._built()
         return other
 
     def find(self, data: bytes, check: Check = no_check) -> Iterator[tuple[str | None, int, int]]:

@@ -76,7 +76,7 @@ class Keywords:
         self.cased = tuple(not expression.startswith("(?i:") for expression in keywords)
         """True for each keyword whose case counts."""
 
-    def in_text(self, data: bytes) -> list[int]:
+    def in_text(self, data: bytes | memoryview) -> list[int]:
         """Return the numbers of the keywords that a text holds."""
         return (self._set or self._compiled()).Match(data) or []
 
@@ -86,7 +86,7 @@ class Keywords:
             return True
         return len(data) <= _SHORT_BYTES and not self.in_text(data)
 
-    def rules_out_chunk(self, data: bytes) -> bool:
+    def rules_out_chunk(self, data: memoryview) -> bool:
         """Tell at little cost that a chunk of a large text holds no keyword; False where it may."""
         return self._prefilter is not None and self._prefilter.rules_out(data)
 

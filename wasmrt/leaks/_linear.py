@@ -34,7 +34,7 @@ def compile_linear(expression: bytes, *, captures: bool = False) -> Any:
         raise ExpressionError(str(error)) from error
 
 
-def compile_set(expressions: Iterable[bytes], *, memory_bytes: int = _MEMORY_BYTES) -> Any:
+def compile_set(expressions: Iterable[bytes], *, memory_bytes: int) -> Any:
     """Compile expressions into one automaton, whose `Match(data)` returns the numbers of those that a text holds.
 
     Raises:

@@ -34,14 +34,15 @@ def partial_patterns(secrets: Iterable[tuple[str, str]]) -> tuple[PartialPattern
     found: dict[bytes, PartialPattern] = {}
     for name, value in secrets:
         raw = value.encode("utf-8", "surrogatepass")
-        encodings = [(raw, True), (raw.hex().encode(), False), (raw.hex().upper().encode(), False)]
+        digits = raw.hex().encode()
+        encodings = [digits, digits.upper()]
         for offset in range(3):
             encoded = b2a_base64(bytes(offset) + raw, newline=False)[4 if offset else 0 :].rstrip(b"=")
-            encodings += ((encoded, False), (encoded.translate(_URL_SAFE), False))
-        for text, may_be_word in encodings:
+            encodings += (encoded, encoded.translate(_URL_SAFE))
+        for text in (raw, *encodings):
             least = max(_LEAST, -(-len(text) // _PARTS))
-            if len(text) > least:
-                found.setdefault(text, PartialPattern(name, text, least, may_be_word, _cores(text, least)))
+            if len(text) > least and text not in found:
+                found[text] = PartialPattern(name, text, least, text is raw, _cores(text, least))
     return tuple(found.values())
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from wasmrt.limits import MIB
 
@@ -32,7 +32,7 @@ class Prefilter:
         """SECURITY: Hyperscan's scratch memory serves one scan at a time."""
         self._seen_bytes = 0
 
-    def rules_out(self, data: bytes) -> bool:
+    def rules_out(self, data: bytes | memoryview) -> bool:
         """Tell that a large text holds no keyword; False where it may hold one or nobody has looked."""
         if not self._lock.acquire(blocking=False):
             return False  # another thread is scanning, or was when this process was forked
@@ -65,11 +65,11 @@ def _compiled(keywords: tuple[str, ...]) -> hyperscan.Database | None:
     return database
 
 
-def _found_in(database: hyperscan.Database, data: bytes) -> bool:
+def _found_in(database: hyperscan.Database, data: bytes | memoryview) -> bool:
     from hyperscan import ScanTerminated
 
     try:
-        database.scan(data, match_event_handler=_stop)
+        database.scan(cast("bytes", data), match_event_handler=_stop)  # it takes any buffer
     except ScanTerminated:
         return True
     return False

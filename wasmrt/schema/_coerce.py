@@ -21,18 +21,15 @@ Schemas = list[Mapping[str, Any]]
 
 
 def coerced(schema: Mapping[str, Any], value: Any) -> Any:
-    """`value` with its text read as `schema` (reference-free) wants it."""
+    """Return `value` with its text read as `schema` (reference-free) wants it."""
     return _coerce([schema], value)
 
 
 def _coerce(schemas: Schemas, value: Any) -> Any:
     applying = list(_applying(schemas, value))
-    types = _types(applying, value)
-    if isinstance(value, str) and "string" not in types:
-        read = _read(value, types)
+    if isinstance(value, str):
+        read = _reading(applying, value)
         if read is _UNCHANGED:
-            read = _case(applying, value)
-        if read is _UNCHANGED or any(read not in options for options in map(_options, applying) if options is not None):
             return value
         value = read
         applying = list(_applying(schemas, value))
@@ -43,8 +40,20 @@ def _coerce(schemas: Schemas, value: Any) -> Any:
     return value
 
 
+def _reading(schemas: Schemas, text: str) -> Any:
+    """Return the one value that a text can mean where no text is allowed."""
+    types = _types(schemas, text)
+    if "string" in types:
+        return _UNCHANGED
+    value = _read(text, types)
+    if value is _UNCHANGED:
+        value = _case(schemas, text)
+    allowed = [options for options in map(_options, schemas) if options is not None]
+    return value if all(value in options for options in allowed) else _UNCHANGED
+
+
 def _case(schemas: Schemas, text: str) -> Any:
-    """`"none"` for `{"tag": "none"}`: a case without a payload, sent as its name alone."""
+    """Return `{"tag": "none"}` for `"none"`: a case without a payload, sent as its name alone."""
     named = {"type": "object", "properties": {"tag": {"type": "string", "const": text}}, "required": ["tag"]}
     branches = [branch for schema in schemas for choice in ("anyOf", "oneOf") for branch in schema.get(choice, ())]
     cases = [branch for branch in branches if isinstance(branch, dict) and branch | named == branch]
@@ -52,7 +61,7 @@ def _case(schemas: Schemas, text: str) -> Any:
 
 
 def _applying(schemas: Iterable[Any], value: Any) -> Iterator[Mapping[str, Any]]:
-    """Every schema that certainly applies to `value`: allOf throughout, and of a choice the one branch it can be."""
+    """Yield each schema that certainly applies to `value`: allOf throughout, of a choice the one branch it can be."""
     for schema in schemas:
         if not isinstance(schema, dict):
             continue
@@ -65,7 +74,7 @@ def _applying(schemas: Iterable[Any], value: Any) -> Iterator[Mapping[str, Any]]
 
 
 def _may_be(branch: Any, value: Any) -> bool:
-    """Whether `value` can be meant as this branch, by its type and by its discriminators."""
+    """Return whether `value` can be meant as this branch, by its type and by its discriminators."""
     if not isinstance(branch, dict):
         return branch is True
     if isinstance(value, str):
@@ -83,7 +92,7 @@ def _may_be(branch: Any, value: Any) -> bool:
 
 
 def _discriminated(branch: Mapping[str, Any]) -> bool:
-    """Whether the branch has a tag; then a missing field is a mistake and not another branch."""
+    """Return whether the branch has a tag; then a missing field is a mistake and not another branch."""
     return any(_options(schema) is not None for schema in branch.get("properties", {}).values())
 
 
@@ -97,7 +106,7 @@ def _options(schema: Any) -> list[Any] | None:
 
 
 def _types(schemas: Iterable[Any], value: Any) -> frozenset[str]:
-    """The JSON types that every one of `schemas` takes; `integer` is listed wherever `number` is."""
+    """Return the JSON types that every one of `schemas` takes; `integer` is listed wherever `number` is."""
     types = _ALL
     for schema in schemas:
         types &= _own_types(schema, value)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from wasmrt.component import plain
-from wasmrt.schema._words import field_path, names, nearest, shown
+from jsonschema_rs import ValidationError
 
-if TYPE_CHECKING:
-    from jsonschema_rs import ValidationError
+from wasmrt.component import printable_line
+from wasmrt.schema._wording import field_path, names, nearest, shown
 
 MAX_PROBLEMS = 3
 _MAX_READ = 100
@@ -32,7 +31,7 @@ _BOUNDS = {
 
 
 def params_problem(errors: Iterable[ValidationError], schema: Mapping[str, Any]) -> str:
-    """What is wrong with the params, in one line that names every missing field.
+    """Return what is wrong with the params, in one line that names every missing field.
 
     `schema` is the reference-free schema that gave `errors`.
     """
@@ -46,11 +45,11 @@ def params_problem(errors: Iterable[ValidationError], schema: Mapping[str, Any])
     text = "; ".join(problems[:MAX_PROBLEMS])
     if len(problems) > MAX_PROBLEMS:
         text += f"; and {len(problems) - MAX_PROBLEMS} more"
-    return plain(text, _MAX_LINE_BYTES) or "the params do not fit the tool's schema"
+    return printable_line(text, _MAX_LINE_BYTES) or "the params do not fit the tool's schema"
 
 
 def oversized_problem(params: Any, schema: Mapping[str, Any], fits: Callable[[dict[str, Any], Any], bool]) -> str:
-    """What is wrong, by looking at the top level alone, where collecting every failure would cost too much."""
+    """Return what is wrong, by looking at the top level alone, where collecting every failure would cost too much."""
     if not isinstance(params, dict):
         return f"expected an object, got {shown(params)}"
     required, properties = schema.get("required", ()), schema.get("properties", {})
@@ -74,7 +73,7 @@ def _at(error: ValidationError, schema: Mapping[str, Any]) -> tuple[str, str]:
         return where, describe(error, schema)
     if keyword in _BOUNDS:
         return where, f"expected {_wanted(error)}, got {_given(keyword, error.instance)}"
-    return where, plain(error.message, 200)
+    return where, printable_line(error.message, 200)
 
 
 def _given(keyword: str, value: Any) -> str:
@@ -142,7 +141,7 @@ def _is_tag(failure: ValidationError, base: int) -> bool:
 
 
 def _closest(error: ValidationError) -> ValidationError | None:
-    """The first failure of the one branch that was meant: right type, right tags; None where none stands out."""
+    """Return the first failure of the one branch that was meant: right type, right tags; None where none stands out."""
     base = len(error.instance_path)
     meant = [branch for branch in error.kind.value if branch and not any(_another(e, base) for e in branch)]
     first: ValidationError | None = min(meant, key=len)[0] if meant else None
@@ -167,7 +166,7 @@ def _wanted(failure: ValidationError) -> str:
     if keyword in ("enum", "const"):
         return f"one of {names(_option_names(failure))}"
     if keyword in _BOUNDS:
-        return _BOUNDS[keyword].format(plain(str(failure.kind.value), 100))
+        return _BOUNDS[keyword].format(printable_line(str(failure.kind.value), 100))
     return "another form"
 
 

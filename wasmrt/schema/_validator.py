@@ -7,17 +7,19 @@ offline besides, and patterns run on an engine without backtracking, in time lin
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from wasmrt.component import plain
+import jsonschema_rs
+
+from wasmrt.component import printable_line
 from wasmrt.errors import InvalidComponentError, InvalidParametersError
 from wasmrt.limits import KIB
-from wasmrt.schema._inline import SchemaError, inlined, read_schema
-from wasmrt.schema._plainly import plainly
+from wasmrt.schema._coerce import coerced
+from wasmrt.schema._document import SchemaError, read_schema
+from wasmrt.schema._problems import oversized_problem, params_problem
+from wasmrt.schema._references import inlined
+from wasmrt.schema._wording import field_path
 from wasmrt.schema._work import LIGHT_SCHEMA, MAX_CHECK, MAX_COERCE, MAX_ERRORS, has_choice, values_in, weight
-
-if TYPE_CHECKING:
-    import jsonschema_rs
 
 _PATTERN_BYTES = 128 * KIB
 """A compiled pattern: room for `[a-z]{1000}`, none for one that repeats its repeats."""
@@ -25,11 +27,9 @@ _HINT = "send the params that the tool's schema asks for; wasmrt inspect shows t
 
 
 def schema_problem(schema: str | Mapping[str, Any]) -> str | None:
-    """Why a guest's schema (text or data) is broken or over a limit, in one sentence; None where it can be used."""
+    """Return in a sentence why a guest's schema (text or data) is broken or over a limit; None where it is neither."""
     try:
-        data = read_schema(schema)
-        if plainly(data) is None:
-            _compile(inlined(data))
+        _compile(inlined(read_schema(schema)))
     except SchemaError as error:
         return f"the schema {error}"
     return None
@@ -38,11 +38,10 @@ def schema_problem(schema: str | Mapping[str, Any]) -> str | None:
 class Validator:
     """Checks params against one schema. Costs nothing until the first check; threads may share it."""
 
-    __slots__ = ("_has_choice", "_is_valid", "_plainly", "_schema", "_source", "_validator", "_weight")
+    __slots__ = ("_has_choice", "_is_valid", "_schema", "_source", "_validator", "_weight")
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self._source = schema
-        self._plainly = plainly(schema)
         self._is_valid: Callable[[Any], bool] | None = None
 
     def check(self, params: Any) -> None:
@@ -52,24 +51,22 @@ class Validator:
             InvalidParametersError: they do not fit; one line says where and why.
             InvalidComponentError: the schema itself is broken (`schema_problem` says so beforehand).
         """
-        if self._plainly is not None and self._plainly(params):
-            return
         try:
             if (self._is_valid or self._compiled())(params):
                 return
             problem = self._problem(params)
         except ValueError as error:  # of jsonschema-rs: not JSON data, or nested beyond what it reads
-            raise InvalidParametersError(f"params are not JSON data: {plain(str(error), 120)}", hint=_HINT) from None
+            raise InvalidParametersError(
+                f"params are not JSON data: {printable_line(str(error), 120)}", hint=_HINT
+            ) from None
         raise InvalidParametersError(problem, hint=_HINT)
 
     def accept(self, params: Any) -> Any:
-        """The params, where they fit; else what `coerce` makes of them, where that fits.
+        """Return the params, where they fit; else what `coerce` makes of them, where that fits.
 
         Raises:
             InvalidParametersError, InvalidComponentError: as `check`.
         """
-        if self._plainly is not None and self._plainly(params):
-            return params
         try:
             if (self._is_valid or self._compiled())(params):
                 return params
@@ -80,12 +77,10 @@ class Validator:
         return changed
 
     def coerce(self, params: Any) -> Any:
-        """The params with what is unambiguously text for another type read as that type; see `coerce`."""
+        """Return the params with what is unambiguously text for another type read as that type; see `coerce`."""
         try:
             if (self._is_valid or self._compiled())(params) or self._weight * values_in(params) > MAX_COERCE:
                 return params
-            from wasmrt.schema._coerce import coerced
-
             return coerced(self._schema, params)
         except (ValueError, RecursionError):
             return params  # not JSON data: `check` says so
@@ -107,8 +102,6 @@ class Validator:
         return self._validator.is_valid(params)
 
     def _problem(self, params: Any) -> str:
-        from wasmrt.schema._problems import oversized_problem, params_problem
-
         # SECURITY: errors are collected all at once by the library, those of every branch included.
         work = self._weight * values_in(params)
         if work <= MAX_ERRORS:
@@ -123,7 +116,7 @@ class Validator:
 
 
 def coerce(schema: Mapping[str, Any], params: Any) -> Any:
-    """The params with text read as what the schema wants, where only one reading exists and nothing is lost.
+    """Return the params with text read as what the schema wants, where only one reading exists and nothing is lost.
 
     A string where the schema takes no string, and that is the JSON text of a value it does take (`"5"`, `"true"`,
     `"[1]"`), becomes that value; a null for an optional field that takes none is dropped. Valid params come back
@@ -136,12 +129,10 @@ def coerce(schema: Mapping[str, Any], params: Any) -> Any:
 
 
 def _refuse(uri: str) -> Any:
-    raise ValueError(f"references are not followed: {plain(uri, 100)}")
+    raise ValueError(f"references are not followed: {printable_line(uri, 100)}")
 
 
 def _compile(schema: dict[str, Any]) -> jsonschema_rs.Validator:
-    import jsonschema_rs
-
     try:
         return jsonschema_rs.validator_for(
             schema,
@@ -152,13 +143,11 @@ def _compile(schema: dict[str, Any]) -> jsonschema_rs.Validator:
     except jsonschema_rs.ValidationError as error:
         raise SchemaError(_broken(error)) from None
     except ValueError as error:
-        raise SchemaError(f"cannot be compiled: {plain(str(error), 120)}") from None
+        raise SchemaError(f"cannot be compiled: {printable_line(str(error), 120)}") from None
 
 
 def _broken(error: jsonschema_rs.ValidationError) -> str:
-    from wasmrt.schema._words import field_path
-
-    where = field_path(error.instance_path)
+    where, message = field_path(error.instance_path), printable_line(error.message, 160)
     if error.kind.name == "format":
-        return f"has a pattern that is broken or cannot run in linear time (at {where}): {plain(error.message, 100)}"
-    return f"is broken at {where or 'its top'}: {plain(error.message, 160)}"
+        return f"has a pattern that is broken or cannot run in linear time (at {where}): {message}"
+    return f"is broken at {where or 'its top'}: {message}"

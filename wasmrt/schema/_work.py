@@ -1,4 +1,4 @@
-"""How much work a schema is for given params, so that none is begun that a guest's schema could make endless.
+"""Bounds on the work of a schema for given params, so that none is begun that a guest's schema could make endless.
 
 Every part of a reference-free schema meets every value at most once, so parts times values bounds a check. Collecting
 errors is dearer: each branch of a choice keeps its own.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wasmrt.schema._inline import subschemas
+from wasmrt.schema._document import subschemas
 
 MAX_CHECK = 200_000_000
 """Some seconds at the few nanoseconds a step takes."""
@@ -21,7 +21,7 @@ _MAX_VALUES = 4_000_000
 
 
 def weight(schema: Any) -> int:
-    """Steps that one value can cost."""
+    """Return the steps that one value can cost."""
     if not isinstance(schema, dict):
         return 1
     own = 1 + sum(len(schema[key]) for key in ("enum", "required") if isinstance(schema.get(key), list))
@@ -29,14 +29,14 @@ def weight(schema: Any) -> int:
 
 
 def has_choice(schema: Any) -> bool:
-    """Whether a failure can carry the failures of branches."""
+    """Return whether a failure can carry the failures of branches."""
     if not isinstance(schema, dict):
         return False
     return "anyOf" in schema or "oneOf" in schema or any(has_choice(inner) for _, inner in subschemas(schema))
 
 
 def values_in(data: Any) -> int:
-    """How many values JSON data holds, itself included; counting ends at a bound."""
+    """Return how many values JSON data holds, itself included; counting ends at a bound."""
     count, waiting = 1, [data]
     while waiting and count < _MAX_VALUES:
         value = waiting.pop()

@@ -61,7 +61,7 @@ def _place(location: CredentialLocation) -> str:
             return f"in the {location.name} header"
         case LocationType.QUERY_PARAM:
             return f"in the query parameter {location.name}"
-        case LocationType.URL_PATH:
+        case LocationType.URL_PATH:  # pragma: no branch - the last there is
             return f"in the URL in place of {{{location.placeholder}}}"
 
 

@@ -21,7 +21,7 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class ValidationResult:
-    """What was found. `problems` are the refusals, `errors` the same in sentences."""
+    """The result of a check. `problems` are the refusals, `errors` the same in sentences."""
 
     problems: tuple[ComponentError, ...]
     warnings: tuple[str, ...]
@@ -33,10 +33,12 @@ class ValidationResult:
 
     @property
     def is_valid(self) -> bool:
+        """True where nothing was refused."""
         return not self.problems
 
     @property
     def errors(self) -> tuple[str, ...]:
+        """The refusals as sentences."""
         return tuple(problem.message for problem in self.problems)
 
     def raise_first(self) -> None:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from wasmrt.schema._inline import rebuilt, subschemas
+from wasmrt.schema._document import rebuilt, subschemas
 
 MAX_PROPERTIES = 5_000
 MAX_LEVELS = 10
@@ -31,19 +31,23 @@ _NULL = {"type": "null"}
 
 
 def strict_problem(schema: dict[str, Any]) -> str | None:
-    """Why a rendered schema has no strict form; None where it has one."""
+    """Return why a rendered schema has no strict form; None where it has one."""
     parts = list(_walk(schema, 1))
-    names = [name for part, _ in parts for name in part.get("properties", {})]
-    enums = [[str(option) for option in part.get("enum", ())] for part, _ in parts]
-    values = [value for enum in enums for value in enum]
-    consts = [str(part["const"]) for part, _ in parts if "const" in part]
-    if len(names) > MAX_PROPERTIES or len(values) > MAX_ENUM_VALUES:
-        return "it has too many properties or enum values"
-    if sum(map(len, names + values + consts)) > MAX_NAME_CHARS or any(map(_is_too_long, enums)):
-        return "the names of its properties and enum values are too long together"
     if max(level for _, level in parts) > MAX_LEVELS:
         return f"it is nested over {MAX_LEVELS} levels deep"
-    return next((problem for part, _ in parts if (problem := _problem(part)) is not None), None)
+    return _size_problem([part for part, _ in parts]) or next(filter(None, (_problem(part) for part, _ in parts)), None)
+
+
+def _size_problem(parts: list[dict[str, Any]]) -> str | None:
+    names = [name for part in parts for name in part.get("properties", {})]
+    enums = [[str(option) for option in part.get("enum", ())] for part in parts]
+    values = [value for enum in enums for value in enum]
+    if len(names) > MAX_PROPERTIES or len(values) > MAX_ENUM_VALUES:
+        return "it has too many properties or enum values"
+    consts = [str(part["const"]) for part in parts if "const" in part]
+    if sum(map(len, names + values + consts)) > MAX_NAME_CHARS or any(map(_is_too_long, enums)):
+        return "the names of its properties and enum values are too long together"
+    return None
 
 
 def _is_too_long(enum: list[str]) -> bool:
@@ -51,7 +55,7 @@ def _is_too_long(enum: list[str]) -> bool:
 
 
 def tightened(schema: dict[str, Any]) -> dict[str, Any]:
-    """The strict form of a schema without a `strict_problem`."""
+    """Return the strict form of a schema without a `strict_problem`."""
     kept = {key: value for key, value in schema.items() if key in KEYWORDS}
     if kept.get("format") not in FORMATS:
         kept.pop("format", None)

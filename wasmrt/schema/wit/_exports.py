@@ -1,4 +1,4 @@
-"""What an exported function is called as a tool: `interface-function`, as every provider takes it, each name once."""
+"""Exported functions as tools, each under a name of its own that every provider takes: `interface-function`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass
 
-from wasmrt.component import ComponentType, Docs, FuncType, doc_of, plain
+from wasmrt.component import ComponentType, Docs, FuncType, doc_of, printable_line
 from wasmrt.limits import MAX_DESCRIPTION_BYTES
 from wasmrt.names import MAX_NAME_LENGTH, folded, shortened
-from wasmrt.schema._forms import unsupported
+from wasmrt.schema.wit._forms import unsupported
 
 _REFUSED = re.compile(r"[^a-zA-Z0-9_-]+")
 _FULL = 3
@@ -17,7 +17,7 @@ _SET_UP = {
     ("", "init", ("shim", "script", "entry-path", "disable-gc")): "componentize-qjs",
     ("exports", "init", ("app-name", "symbols", "stub-wasi")): "componentize-py",
 }
-"""What a toolchain calls while it builds and leaves in the component: interface, function and params."""
+"""Functions that a toolchain calls while it builds and leaves in the component: interface, function and params."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +42,12 @@ class ExportedFunction:
 
     @property
     def description(self) -> str:
-        """What to tell an agent: the doc comment, or the signature for want of it."""
-        return self.docs or plain(self.signature, MAX_DESCRIPTION_BYTES)
+        """The doc comment, for an agent to read; the signature where there is none."""
+        return self.docs or printable_line(self.signature, MAX_DESCRIPTION_BYTES)
 
 
 def exported_functions(component: ComponentType, *, docs: Docs | None = None) -> tuple[ExportedFunction, ...]:
-    """Every exported function with the name it has as a tool, in the component's order; `docs` from `doc_comments`.
+    """Return each exported function with its name as a tool, in the component's order; `docs` come from `doc_comments`.
 
     A name is as short as can be: where two functions would share one (letter case and `_` for `-` make no
     difference, since some clients fold them), each gets its package, then its namespace, then its version, then a

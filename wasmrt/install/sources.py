@@ -1,4 +1,4 @@
-"""Where components come from. A source hands over bytes, a name to suggest and the sidecar that lies beside them."""
+"""Sources of components: each hands over bytes, a name to suggest and the sidecar that lies beside them."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from wasmrt.limits import MAX_CAPABILITY_FILE_BYTES
 
 SIDECAR_SUFFIX = ".capabilities.json"
 _PROJECT_FILE = "wasmrt.toml"
-"""What the folder of a tool's source holds."""
+"""A file in the folder of a tool's source."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
-    """What a source handed over: nothing in it has been looked at yet."""
+    """The bytes that a source handed over: nothing has looked at them yet."""
 
     data: bytes = field(repr=False)
     name: str
     """The name it suggests; it may be none that a tool can have."""
     origin: str
-    """Where it came from, in words fit to show."""
+    """The place it came from, in words fit to show."""
     sidecar: bytes | None = field(default=None, repr=False)
     warnings: tuple[str, ...] = ()
-    """What is odd about where it came from, in sentences."""
+    """Oddities of the place it came from, in sentences."""
 
 
 class Source(Protocol):
-    """A place to install from. Files now; an https URL or an OCI registry fits the same door."""
+    """A place to install from: files now, and nothing in the way of an https URL or an OCI registry."""
 
     def fetch(self, *, max_bytes: int) -> Fetched:
         """Hand the component over.
@@ -51,6 +51,11 @@ class FileSource:
     sidecar: Path | None = None
 
     def fetch(self, *, max_bytes: int) -> Fetched:
+        """Read the component, and the capability file beside it or named.
+
+        Raises:
+            SourceError: one of them is no regular file, cannot be read, or is too large.
+        """
         data = read_source(self.path, "component", max_bytes=max_bytes)
         beside = self.path.with_name(self.path.name.removesuffix(".wasm") + SIDECAR_SUFFIX)
         # `isfile` has no error for a name that is too long.

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from wasmrt.component import (
+    EnumType,
     Err,
     FlagsType,
     FuncType,
@@ -22,17 +23,18 @@ from wasmrt.component import (
     TupleType,
     VariantType,
     WitType,
-    plain,
+    is_nested_option,
+    printable_line,
 )
 from wasmrt.errors import GuestOutputError
 from wasmrt.limits import MAX_ERROR_TEXT_BYTES
-from wasmrt.schema._forms import SAFE_INTEGER, WIDE
+from wasmrt.schema.wit._forms import SAFE_INTEGER, WIDE
 
 Writer = Callable[[Any], Any]
 
 
 def to_json(kind: WitType | None, value: Any) -> Any:
-    """A lifted value as JSON data; None (no type) is null.
+    """Return a lifted value as JSON data; without a type it is null.
 
     Raises:
         GuestOutputError: the value holds a resource handle.
@@ -41,7 +43,7 @@ def to_json(kind: WitType | None, value: Any) -> Any:
 
 
 def split_result(func: FuncType, value: Any) -> tuple[bool, Any]:
-    """Whether a function succeeded, and its answer as JSON: of a `result`, the ok or the err side alone.
+    """Return whether a function succeeded, and its answer as JSON: of a `result`, the ok or the err side alone.
 
     Raises:
         GuestOutputError: the value holds a resource handle.
@@ -55,20 +57,20 @@ def split_result(func: FuncType, value: Any) -> tuple[bool, Any]:
 
 
 def failure_text(error: Any) -> str:
-    """The err side of a result (as JSON) as one line for a `GuestError`, bounded."""
+    """Return the err side of a result (as JSON) as one line for a `GuestError`, bounded."""
     if error is None:
         return "the tool failed and said nothing"
     if isinstance(error, dict) and isinstance(error.get("tag"), str):
         error = error["tag"] if "value" not in error else f"{error['tag']}: {failure_text(error['value'])}"
     text = error if isinstance(error, str) else json.dumps(error, ensure_ascii=False)
-    return plain(text, MAX_ERROR_TEXT_BYTES) or "the tool failed and said nothing"
+    return printable_line(text, MAX_ERROR_TEXT_BYTES) or "the tool failed and said nothing"
 
 
 @lru_cache(maxsize=512)
 def _writer(kind: WitType) -> Writer:
     match kind:
         case Primitive(name):
-            return _wide if name in WIDE else _float if name in ("f32", "f64") else _same
+            return _SCALARS.get(name, _same)
         case ListType(Primitive("u8")):
             return _bytes
         case ListType(element):
@@ -78,17 +80,21 @@ def _writer(kind: WitType) -> Writer:
         case TupleType(elements):
             return _tuple([_writer(element) for element in elements])
         case VariantType(cases):
-            return _variant({name: None if inner is None else _writer(inner) for name, inner in cases})
+            return _variant({name: _payload(inner) for name, inner in cases})
         case ResultType(ok, err):
-            return _result(None if ok is None else _writer(ok), None if err is None else _writer(err))
+            return _result(_payload(ok), _payload(err))
         case FlagsType(names):
-            return lambda value: [name for name in names if name in value]
+            return _flags(names)
         case OptionType(inner):
-            return _option(_writer(inner), isinstance(inner, OptionType))
+            return _option(_writer(inner), is_nested_option(kind))
         case ResourceRef():
             return _resource
-        case _:
+        case EnumType():
             return _same
+
+
+def _payload(kind: WitType | None) -> Writer | None:
+    return None if kind is None else _writer(kind)
 
 
 def _same(value: Any) -> Any:
@@ -135,6 +141,10 @@ def _result(ok: Writer | None, err: Writer | None) -> Writer:
     return lambda side: _tagged("err", side.value, err) if isinstance(side, Err) else _tagged("ok", side.value, ok)
 
 
+def _flags(names: tuple[str, ...]) -> Writer:
+    return lambda value: [name for name in names if name in value]
+
+
 def _option(inner: Writer, nested: bool) -> Writer:
     if nested:
         return lambda value: None if value is None else {"some": inner(value.value)}
@@ -143,3 +153,6 @@ def _option(inner: Writer, nested: bool) -> Writer:
 
 def _resource(_value: Any) -> Any:
     raise GuestOutputError("the tool answered with a resource handle, which JSON cannot carry")
+
+
+_SCALARS: dict[str, Writer] = {**dict.fromkeys(WIDE, _wide), "f32": _float, "f64": _float}

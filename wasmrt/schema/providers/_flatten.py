@@ -1,4 +1,4 @@
-"""A schema's top level without choices, for providers that take none there; what is lost is said in words.
+"""A schema's top level without choices, for providers that take none there; what is lost is described in words.
 
 `{"oneOf": [{"properties": {"action": {"const": "create"}, ...}, "required": [...]}, ...]}` becomes one object with the
 properties of all forms, those required that every form requires, and a description that lists the forms.
@@ -11,8 +11,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from wasmrt.component import plain
-from wasmrt.schema._inline import ANNOTATIONS
+from wasmrt.component import printable_line
+from wasmrt.schema._document import ANNOTATIONS
 
 MAX_FORMS = 50
 _MAX_RULE_BYTES = 400
@@ -26,14 +26,14 @@ _DROPPED = ("$comment", "$schema", *_RULES, "allOf", *_CHOICES)
 
 
 def flattened(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """`schema` (reference-free, of an object) as a plain object at its top."""
+    """Return `schema` (reference-free, of an object) as a plain object at its top."""
     notes: list[str] = []
     flat = _flat(schema, notes)
     if flat.pop("unevaluatedProperties", None) is False:
         flat["additionalProperties"] = False
-    said = flat.pop("description", None)
-    text = " ".join([*([said] if isinstance(said, str) and said else []), *notes])
-    order = {"type": "object", **({"description": plain(text, _MAX_DESCRIPTION_BYTES)} if text else {})}
+    described = flat.pop("description", None)
+    text = " ".join([*([described] if isinstance(described, str) and described else []), *notes])
+    order = {"type": "object", **({"description": printable_line(text, _MAX_DESCRIPTION_BYTES)} if text else {})}
     return order | {key: value for key, value in flat.items() if key != "type"}
 
 
@@ -52,7 +52,7 @@ def _flat(schema: Any, notes: list[str]) -> dict[str, Any]:
             _join(flat, _either(forms))
     rules = {key: schema[key] for key in _RULES if key in schema}
     if rules:
-        notes.append(f"Besides (JSON Schema): {plain(json.dumps(rules, ensure_ascii=False), _MAX_RULE_BYTES)}")
+        notes.append(f"Besides (JSON Schema): {printable_line(json.dumps(rules, ensure_ascii=False), _MAX_RULE_BYTES)}")
     return flat
 
 

@@ -54,18 +54,12 @@ NULL = {"type": "null"}
 
 
 def function_schema(func: FuncType) -> dict[str, Any]:
-    """The JSON Schema of a function's params: an object with one property a param."""
+    """Return the JSON Schema of a function's params: an object with one property a param."""
     return _object(func.params)
 
 
-def result_schema(func: FuncType) -> dict[str, Any] | None:
-    """The JSON Schema of what a function answers when it succeeds; None where it answers nothing."""
-    kind = func.result.ok if isinstance(func.result, ResultType) else func.result
-    return None if kind is None else type_schema(kind)
-
-
 def unsupported(func: FuncType) -> str | None:
-    """Why a function cannot be a tool, or None where it can."""
+    """Return why a function cannot be a tool, or None where it can."""
     if func.is_async:
         return "it is an async function, and calls are synchronous"
     for name, kind in (*func.params, *((("its result", func.result),) if func.result is not None else ())):
@@ -81,7 +75,7 @@ def unsupported(func: FuncType) -> str | None:
 
 
 def type_schema(kind: WitType) -> dict[str, Any]:
-    """The JSON Schema of one WIT type; a resource handle has none and matches nothing."""
+    """Return the JSON Schema of one WIT type; a resource handle has none and matches nothing."""
     match kind:
         case Primitive(name):
             return _primitive(name)

@@ -5,10 +5,8 @@ Values come out as the engine's codec wants them. Nothing is guessed: what is no
 
 from __future__ import annotations
 
-import binascii
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from struct import Struct
 from typing import Any
 
 from wasmrt.component import (
@@ -30,33 +28,22 @@ from wasmrt.component import (
     WitType,
 )
 from wasmrt.errors import InvalidParametersError
-from wasmrt.schema._forms import INTEGERS, NON_FINITE, WIDE, is_decimal
-from wasmrt.schema._words import field_path, names, nearest, shown
-
-Reader = Callable[[Any], Any]
-_as_f32 = Struct("=f").pack
-
-
-class _MisfitError(Exception):
-    """A value does not fit; `path` grows on the way out, so that a fitting value pays nothing for it."""
-
-    def __init__(self, message: str, *path: str | int) -> None:
-        super().__init__(message)
-        self.path = list(path)
+from wasmrt.schema._wording import field_path, names, nearest, shown
+from wasmrt.schema.wit._scalars import MisfitError, Reader, misfit, primitive_reader, read_bytes
 
 
 def to_values(func: FuncType, params: Mapping[str, Any]) -> list[Any]:
-    """The params of a function as WIT values, in the order the function takes them.
+    """Return the params of a function as WIT values, in the order the function takes them.
 
     Raises:
         InvalidParametersError: a param is missing, unknown, or not of its type's JSON form.
     """
     try:
         return list(_params(func)(params).values())
-    except _MisfitError as misfit:
-        path = field_path(misfit.path)
+    except MisfitError as error:
+        path = field_path(error.path)
         raise InvalidParametersError(
-            f"{path}: {misfit}" if path else str(misfit),
+            f"{path}: {error}" if path else str(error),
             hint="send the params that the tool's schema asks for; wasmrt inspect shows them",
         ) from None
 
@@ -69,9 +56,9 @@ def _params(func: FuncType) -> Reader:
 def _reader(kind: WitType) -> Reader:
     match kind:
         case Primitive(name):
-            return _primitive(name)
+            return primitive_reader(name)
         case ListType(Primitive("u8")):
-            return _bytes
+            return read_bytes
         case ListType(element):
             return _list(_reader(element))
         case RecordType(fields):
@@ -100,96 +87,16 @@ def _err(_name: str, value: Any = None) -> Err:
     return Err(value)
 
 
-def _misfit(expected: str, value: Any) -> _MisfitError:
-    return _MisfitError(f"expected {expected}, got {shown(value)}")
-
-
-def _primitive(name: str) -> Reader:
-    if name in INTEGERS:
-        return _integer(name)
-    return {"bool": _bool, "f32": _f32, "f64": _f64, "char": _char, "string": _string}[name]
-
-
-def _integer(name: str) -> Reader:
-    low, high = INTEGERS[name]
-    wide = name in WIDE
-    expected = f"an integer from {low} to {high} ({name})"
-
-    def read(value: Any) -> int:
-        number = value
-        if type(value) is float and value.is_integer():
-            number = int(value)  # JSON Schema: 5.0 is an integer
-        elif wide and isinstance(value, str) and is_decimal(value):
-            number = int(value)
-        if not isinstance(number, int) or isinstance(number, bool) or not low <= number <= high:
-            raise _misfit(expected, value)
-        return number
-
-    return read
-
-
-def _bool(value: Any) -> bool:
-    if value is not True and value is not False:
-        raise _misfit("true or false", value)
-    return bool(value)
-
-
-def _f64(value: Any) -> float:
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        try:
-            return float(value)
-        except OverflowError:
-            raise _misfit("a number that f64 can hold", value) from None
-    if isinstance(value, str) and value in NON_FINITE:
-        return float(value)
-    raise _misfit('a number, "NaN", "Infinity" or "-Infinity"', value)
-
-
-def _f32(value: Any) -> float:
-    number = _f64(value)
-    try:
-        _as_f32(number)
-    except OverflowError:
-        raise _misfit("a number that f32 can hold", value) from None
-    return number
-
-
-def _char(value: Any) -> str:
-    if not isinstance(value, str) or len(value) != 1 or "\ud800" <= value <= "\udfff":
-        raise _misfit("a string of one character", value)
-    return value
-
-
-def _string(value: Any) -> str:
-    if not isinstance(value, str):
-        raise _misfit("a string", value)
-    if not value.isascii():
-        try:
-            value.encode("utf-8")
-        except UnicodeEncodeError:
-            raise _MisfitError("the string holds half of a surrogate pair, which is not text") from None
-    return value
-
-
-def _bytes(value: Any) -> bytes:
-    if not isinstance(value, str):
-        raise _misfit("bytes as a base64 string", value)
-    try:
-        return binascii.a2b_base64(value, strict_mode=True)
-    except ValueError:
-        raise _misfit("bytes as a base64 string, with padding", value) from None
-
-
 def _list(element: Reader) -> Reader:
     def read(value: Any) -> list[Any]:
         if not isinstance(value, (list, tuple)):
-            raise _misfit("an array", value)
+            raise misfit("an array", value)
         items: list[Any] = []
         try:
             for item in value:
                 items.append(element(item))
-        except _MisfitError as misfit:
-            misfit.path.insert(0, len(items))
+        except MisfitError as error:
+            error.path.insert(0, len(items))
             raise
         return items
 
@@ -201,13 +108,13 @@ def _tuple(elements: list[Reader]) -> Reader:
 
     def read(value: Any) -> tuple[Any, ...]:
         if not isinstance(value, (list, tuple)) or len(value) != count:
-            raise _misfit(f"an array of exactly {count} items", value)
+            raise misfit(f"an array of exactly {count} items", value)
         items: list[Any] = []
         try:
             for element, item in zip(elements, value, strict=True):
                 items.append(element(item))
-        except _MisfitError as misfit:
-            misfit.path.insert(0, len(items))
+        except MisfitError as error:
+            error.path.insert(0, len(items))
             raise
         return tuple(items)
 
@@ -221,23 +128,23 @@ def _fields(fields: tuple[tuple[str, WitType], ...]) -> Reader:
 
     def read(value: Any) -> dict[str, Any]:
         if not isinstance(value, Mapping):
-            raise _misfit("an object", value)
+            raise misfit("an object", value)
         if not value.keys() <= known:
             stranger = next(name for name in value if name not in known)
             allowed = f"; the fields are {names(name for name, *_ in steps)}" if steps else "; there are no fields"
-            raise _MisfitError(
+            raise MisfitError(
                 f"unknown field {names([str(stranger)])}{nearest(stranger, (name for name, *_ in steps))}{allowed}"
             )
         missing = [name for name in required if name not in value]
         if missing:
             plural = "" if len(missing) == 1 else "s"
-            raise _MisfitError(f"missing required field{plural} {names(missing)} (required: {names(required)})")
+            raise MisfitError(f"missing required field{plural} {names(missing)} (required: {names(required)})")
         read_fields = {}
         for name, read_field, _ in steps:
             try:
                 read_fields[name] = read_field(value.get(name))
-            except _MisfitError as misfit:
-                misfit.path.insert(0, name)
+            except MisfitError as error:
+                error.path.insert(0, name)
                 raise
         return read_fields
 
@@ -245,21 +152,21 @@ def _fields(fields: tuple[tuple[str, WitType], ...]) -> Reader:
 
 
 def _payload(name: str, kind: WitType | None, make: Callable[..., Any]) -> Reader:
-    """Reads a whole tagged object of one case."""
+    """Return the reader of a whole tagged object, for one of its cases."""
     read_payload = None if kind is None else _reader(kind)
     optional = isinstance(kind, OptionType)
 
     def read(value: Any) -> Any:
         if read_payload is None:
             if "value" in value:
-                raise _MisfitError(f"the case {name} has no value; send only its tag", "value")
+                raise MisfitError(f"the case {name} has no value; send only its tag", "value")
             return make(name)
         if "value" not in value and not optional:
-            raise _MisfitError(f"the case {name} needs a value")
+            raise MisfitError(f"the case {name} needs a value")
         try:
             return make(name, read_payload(value.get("value")))
-        except _MisfitError as misfit:
-            misfit.path.insert(0, "value")
+        except MisfitError as error:
+            error.path.insert(0, "value")
             raise
 
     return read
@@ -270,14 +177,14 @@ def _tagged(cases: dict[str, Reader]) -> Reader:
 
     def read(value: Any) -> Any:
         if not isinstance(value, Mapping) or "tag" not in value:
-            raise _misfit(expected, value)
+            raise misfit(expected, value)
         tag = value["tag"]
         case = cases.get(tag) if isinstance(tag, str) else None
         if case is None:
-            raise _MisfitError(f"expected one of {names(cases)}, got {shown(tag)}{nearest(tag, cases)}", "tag")
+            raise MisfitError(f"expected one of {names(cases)}, got {shown(tag)}{nearest(tag, cases)}", "tag")
         stranger = next((name for name in value if name not in ("tag", "value")), None)
         if stranger is not None:
-            raise _MisfitError(f"unknown field {names([str(stranger)])}; the fields are tag and value")
+            raise MisfitError(f"unknown field {names([str(stranger)])}; the fields are tag and value")
         return case(value)
 
     return read
@@ -288,7 +195,7 @@ def _enum(choices: tuple[str, ...]) -> Reader:
 
     def read(value: Any) -> str:
         if not isinstance(value, str) or value not in known:
-            raise _MisfitError(f"expected one of {names(choices)}, got {shown(value)}{nearest(value, choices)}")
+            raise MisfitError(f"expected one of {names(choices)}, got {shown(value)}{nearest(value, choices)}")
         return value
 
     return read
@@ -301,7 +208,7 @@ def _flags(choices: tuple[str, ...]) -> Reader:
     def read(value: Any) -> frozenset[str]:
         chosen = read_all(value)
         if len(set(chosen)) != len(chosen):
-            raise _MisfitError("a flag is named twice")
+            raise MisfitError("a flag is named twice")
         return frozenset(chosen)
 
     return read
@@ -316,15 +223,15 @@ def _option(inner: WitType) -> Reader:
         if value is None:
             return None
         if not isinstance(value, Mapping) or list(value) != ["some"]:
-            raise _misfit('null or {"some": value}', value)
+            raise misfit('null or {"some": value}', value)
         try:
             return Some(read_inner(value["some"]))
-        except _MisfitError as misfit:
-            misfit.path.insert(0, "some")
+        except MisfitError as error:
+            error.path.insert(0, "some")
             raise
 
     return read
 
 
 def _resource(_value: Any) -> Any:
-    raise _MisfitError("a resource handle cannot be sent as JSON")
+    raise MisfitError("a resource handle cannot be sent as JSON")

@@ -1,4 +1,4 @@
-"""How values, fields and choices are named in one-line messages: short, on one line, whatever was given."""
+"""Values, fields and choices as words of one-line messages: short, on one line, whatever was given."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from wasmrt.component import plain
+from wasmrt.component import printable_line
 from wasmrt.names import did_you_mean
 
 MAX_SHOWN_BYTES = 60
@@ -16,21 +16,21 @@ Path = Sequence[str | int]
 
 
 def field_path(path: Path) -> str:
-    """`filter.tags[2]`; empty for the params themselves."""
+    """Return `filter.tags[2]` and the like; empty for the params themselves."""
     text = ""
     for part in path:
         if isinstance(part, int):
             text += f"[{part}]"
         else:
-            text += f".{plain(part, MAX_SHOWN_BYTES)}" if text else plain(part, MAX_SHOWN_BYTES)
+            text += f".{printable_line(part, MAX_SHOWN_BYTES)}" if text else printable_line(part, MAX_SHOWN_BYTES)
     return text
 
 
 def shown(value: Any) -> str:
-    """`the string "abc"`, `12`, `an array of 3 items`: what was given, bounded."""
+    """Return `the string "abc"`, `12`, `an array of 3 items`: what was given, bounded."""
     if isinstance(value, str):
         cut = value[:MAX_SHOWN_BYTES]
-        text = plain(json.dumps(cut, ensure_ascii=False)[1:-1], MAX_SHOWN_BYTES)
+        text = printable_line(json.dumps(cut, ensure_ascii=False)[1:-1], MAX_SHOWN_BYTES)
         return f'the string "{text}"' + (f" and {len(value) - len(cut)} characters more" if value != cut else "")
     if isinstance(value, (list, tuple)):
         return f"an array of {len(value)} item{'' if len(value) == 1 else 's'}"
@@ -42,17 +42,17 @@ def shown(value: Any) -> str:
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, int) and value.bit_length() > 128:
         return "an integer of over 128 bits"
-    return plain(str(value), MAX_SHOWN_BYTES)
+    return printable_line(str(value), MAX_SHOWN_BYTES)
 
 
 def names(known: Iterable[str]) -> str:
-    """`a, b, c`, with what is over the bound counted."""
+    """Return `a, b, c`, with what is over the bound counted."""
     listed = list(known)
-    text = ", ".join(plain(name, MAX_SHOWN_BYTES) for name in listed[:MAX_NAMES])
+    text = ", ".join(printable_line(name, MAX_SHOWN_BYTES) for name in listed[:MAX_NAMES])
     return text if len(listed) <= MAX_NAMES else f"{text} and {len(listed) - MAX_NAMES} more"
 
 
 def nearest(name: Any, known: Iterable[str]) -> str:
-    """` (did you mean tags?)`, or nothing."""
+    """Return ` (did you mean tags?)`, or nothing."""
     near = did_you_mean(name, known)
-    return "" if near is None else f" (did you mean {plain(near, MAX_SHOWN_BYTES)}?)"
+    return "" if near is None else f" (did you mean {printable_line(near, MAX_SHOWN_BYTES)}?)"

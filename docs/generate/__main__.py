@@ -1,0 +1,16 @@
+"""Writes the generated parts into the pages, and prints the pages that changed."""
+
+from __future__ import annotations
+
+from docs.generate import DOCS, pages
+
+
+def main() -> None:
+    for page, text in pages():
+        if page.read_text(encoding="utf-8") != text:
+            page.write_text(text, encoding="utf-8")
+            print(f"wrote {page.relative_to(DOCS.parent)}")
+
+
+if __name__ == "__main__":
+    main()

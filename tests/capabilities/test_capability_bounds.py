@@ -1,0 +1,272 @@
+"""What a capability refuses to hold, each bound from both sides, and the words for it."""
+
+import json
+from ipaddress import IPv4Address, IPv6Address
+
+import pytest
+
+from wasmrt.capabilities import (
+    AllowlistValidator,
+    Capabilities,
+    CredentialLocation,
+    CredentialMapping,
+    EndpointPattern,
+    HttpCapability,
+    SecretsCapability,
+    ToolInvokeCapability,
+    merge,
+    path_problem,
+)
+from wasmrt.capabilities.file import format_file, parse
+from wasmrt.capabilities.sentences import review
+from wasmrt.errors import CapabilityFileError, ConfigurationError
+from wasmrt.limits import MAX_CAPABILITY_ENTRIES
+from wasmrt.model import Addition, GrantList, Reason
+from wasmrt.url import AddressClass, InvalidUrlError, UnreadableError, classify_address, parse_url, read_host
+
+BEARER = CredentialLocation.bearer()
+
+
+def hosts(count, suffix="example"):
+    return [f"h{number}.{suffix}" for number in range(count)]
+
+
+def credential(name="token", places=("a.example",), **more):
+    return CredentialMapping(secret_name="token", location=BEARER, host_patterns=tuple(places), name=name, **more)
+
+
+@pytest.mark.parametrize(
+    ("make", "most"),
+    [
+        (lambda count: HttpCapability(tuple(map(EndpointPattern.host, hosts(count)))), MAX_CAPABILITY_ENTRIES),
+        (lambda count: EndpointPattern("a.example", ports=tuple(range(1, count + 1))), MAX_CAPABILITY_ENTRIES),
+        (lambda count: credential(places=hosts(count)), MAX_CAPABILITY_ENTRIES),
+        (lambda count: credential(path_patterns=[f"/{n}/" for n in range(count)]), MAX_CAPABILITY_ENTRIES),
+        (lambda count: SecretsCapability([f"n{number}" for number in range(count)]), MAX_CAPABILITY_ENTRIES),
+        (lambda count: ToolInvokeCapability([(f"a{n}", "tool") for n in range(count)]), MAX_CAPABILITY_ENTRIES),
+        (lambda count: EndpointPattern("a.example", "/" + "x" * (count - 1)), 2048),
+        (lambda count: credential(name="n" * count), 128),
+        # One credential names up to 256 hosts, and all together four times that.
+        (
+            lambda count: HttpCapability(
+                (),
+                tuple(credential(f"c{n}", hosts(min(256, count - 256 * n), f"s{n}")) for n in range(-(-count // 256))),
+            ),
+            4 * MAX_CAPABILITY_ENTRIES,
+        ),
+    ],
+    ids=["entries", "ports", "hosts", "paths", "secrets", "aliases", "prefix", "name", "places"],
+)
+def test_a_list_holds_as_much_as_it_may_and_no_more(make, most):
+    make(most)
+    with pytest.raises(ConfigurationError):
+        make(most + 1)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: HttpCapability("a.example"), "allowlist must be a list"),
+        (lambda: HttpCapability({"a": "b"}), "allowlist must be a list"),
+        (lambda: HttpCapability(3), "allowlist must be a list"),
+        (lambda: HttpCapability(["a.example"]), "may hold EndpointPattern only"),
+        (lambda: HttpCapability((), (credential(), credential())), "two credentials have the same name"),
+        (lambda: credential(name="a\x07b"), "visible characters"),
+        (lambda: ToolInvokeCapability([("a", "x"), ("a", "y")]), "one alias stands for two tools"),
+        (lambda: ToolInvokeCapability(3), "must map an alias"),
+        (lambda: SecretsCapability(["a*b*"]), "only at its end"),
+        (lambda: SecretsCapability(["**"]), "only at its end"),
+    ],
+)
+def test_what_has_no_meaning_is_refused(make, message):
+    with pytest.raises(ConfigurationError, match=message):
+        make()
+
+
+def test_an_entry_covers_no_port_of_a_scheme_that_it_does_not_name():
+    entry = EndpointPattern("a.example", ports=(8443,))
+    assert (entry.ports_for("https"), entry.ports_for("http")) == ((8443,), ())
+    both = EndpointPattern("a.example", schemes=("http", "https"))
+    assert (both.ports_for("https"), both.ports_for("http")) == ((443,), (80,))
+
+
+@pytest.mark.parametrize(
+    ("host", "hint"),
+    [
+        ("https://a.example", "no scheme"),
+        ("a.example:8443", '"port": 8443'),
+        ("a.example:", '"port": 443'),
+        ("[::1", "IPv6"),
+        ("1:2", "port"),
+        ("[10.0.0.1]", "unbracketed"),
+    ],
+)
+def test_a_host_that_is_more_than_a_host_is_told_apart(host, hint):
+    with pytest.raises(ConfigurationError) as caught:
+        EndpointPattern.host(host)
+    assert hint in (caught.value.hint or "")
+
+
+def test_two_grants_with_too_much_in_common_are_no_grant():
+    many = Capabilities.none().with_http(list(map(EndpointPattern.host, hosts(MAX_CAPABILITY_ENTRIES))))
+    some = many.with_http([EndpointPattern.host(host).with_ports(443, 8443) for host in hosts(MAX_CAPABILITY_ENTRIES)])
+    assert merge(many, many) == many
+    assert len(merge(some, many).http.allowlist) == MAX_CAPABILITY_ENTRIES
+    paths = [EndpointPattern("a.example", f"/{n}/") for n in range(MAX_CAPABILITY_ENTRIES)]
+    ways = [EndpointPattern("a.example", methods=(way,)) for way in ("GET", "POST", "PUT", "DELETE", "PATCH")]
+    with pytest.raises(ConfigurationError, match="more than 256 entries in common"):
+        merge(Capabilities.none().with_http(paths), Capabilities.none().with_http(ways))
+    with pytest.raises(ConfigurationError, match="more than 256 entries in common"):
+        merge(Capabilities.none().with_http(paths), Capabilities.none().with_http(ways[:2]))
+    assert (
+        len(merge(Capabilities.none().with_http(paths), Capabilities.none().with_http(ways[:1])).http.allowlist) == 256
+    )
+
+
+def test_an_empty_allowlist_says_of_an_unreadable_url_what_is_wrong_with_it():
+    decision = AllowlistValidator([]).validate("https://a b/")
+    assert (decision.allowed, decision.reason) == (False, Reason.EMPTY_ALLOWLIST)
+    with pytest.raises(InvalidUrlError) as caught:
+        parse_url("https://a b/")
+    assert decision.hint == caught.value.hint
+    assert AllowlistValidator([]).validate("https://a.example/").hint != decision.hint
+
+
+@pytest.mark.parametrize("path", [None, 3, b"notes/a.md"])
+def test_a_path_that_is_no_text_is_no_path(path):
+    assert path_problem(path) == "the path is not text"
+    grant = Capabilities.none().with_workspace_read([""])
+    assert grant.explain_workspace(path).reason is Reason.INVALID_PATH
+
+
+@pytest.mark.parametrize(
+    ("address", "found"),
+    [
+        (IPv4Address("8.8.8.8"), AddressClass.PUBLIC),
+        (IPv4Address("10.0.0.1"), AddressClass.PRIVATE),
+        (IPv6Address("2606:4700::1111"), AddressClass.PUBLIC),
+        (IPv6Address("2606:4700::1111%eth0"), AddressClass.UNREADABLE),
+        ("2606:4700::1111%eth0", AddressClass.UNREADABLE),
+        ("８.8.8.8", AddressClass.UNREADABLE),
+        ("8.8.8", AddressClass.UNREADABLE),
+        (None, AddressClass.UNREADABLE),
+        (134744072, AddressClass.UNREADABLE),
+    ],
+)
+def test_an_address_is_an_address_or_its_text(address, found):
+    assert classify_address(address) is found
+
+
+@pytest.mark.parametrize("host", ["[::１]", "[fe80::1%eth0]", "[::1", "::1]", "[]", "[::12345]"])
+def test_a_host_in_brackets_is_an_ipv6_address_in_ascii(host):
+    with pytest.raises(UnreadableError):
+        read_host(host)
+    assert read_host("[2606:4700:0:0:0:0:0:1111]") == "2606:4700::1111"
+
+
+@pytest.mark.parametrize("url", ["https://[2606:4700::1١11]/", "https://[::1%25eth0]/", "https://[::１]/"])
+def test_an_ipv6_host_is_ascii(url):
+    with pytest.raises(InvalidUrlError):
+        parse_url(url)
+
+
+# -- the file ----------------------------------------------------------------------------------------------------------
+
+
+def problems_of(data):
+    with pytest.raises(CapabilityFileError) as caught:
+        parse(json.dumps(data))
+    return dict(caught.value.problems)
+
+
+MANY = MAX_CAPABILITY_ENTRIES + 1
+
+
+def with_credentials(**credentials):
+    """A file with these credentials; what they leave out is in order."""
+    sound = {"secret_name": "token", "location": {"type": "bearer"}, "host_patterns": ["a.example"]}
+    return {"http": {"credentials": {name: sound | given for name, given in credentials.items()}}}
+
+
+@pytest.mark.parametrize(
+    ("data", "path", "message"),
+    [
+        ({"description": 3}, "description", "must be text"),
+        ({"description": "x" * 16_385}, "description", "characters long"),
+        ({"tool_invoke": {"aliases": []}}, "tool_invoke.aliases", "must be an object"),
+        (
+            {"tool_invoke": {"aliases": {f"a{n}": "t" for n in range(MANY)}}},
+            "tool_invoke.aliases",
+            f"must hold at most {MAX_CAPABILITY_ENTRIES} entries, not {MANY}",
+        ),
+        (with_credentials(c={"location": 3}), "http.credentials.c.location", 'must be an object with a "type"'),
+        (with_credentials(c={"location": {"type": 3}}), "http.credentials.c.location", 'an object with a "type"'),
+        (with_credentials(**{"c\x07": {}}), 'http.credentials["c\\u0007"]', "of visible characters"),
+        (
+            with_credentials(**{f"c{n}": {"host_patterns": hosts(256, f"s{n}")} for n in range(5)}),
+            "http",
+            "may name 1024 hosts and paths together",
+        ),
+        ({"http": {"allowlist": [{"host": "a b"}]}}, "http.allowlist[0].host", "a b"),
+        ({"http": {"allowlist": [{"host": "a.example:1"}]}}, "http.allowlist[0].host", '"port": 1'),
+        ({"auth": 3}, "auth", "must be an object"),
+        ({"config": []}, "config", "must be an object"),
+        ({"parameters": "none"}, "parameters", "must be an object"),
+        ({"setup": 3}, "setup", "must be an object"),
+    ],
+)
+def test_a_mistake_is_told_with_its_place(data, path, message):
+    found = problems_of(data)
+    assert list(found) == [path]
+    assert message in found[path]
+
+
+def test_every_unreadable_entry_is_told_and_none_is_left_out():
+    found = problems_of({"http": {"allowlist": [{"host": "a b"}, {"host": "a.example"}, {"host": "10.0.0.1:1"}]}})
+    assert list(found) == ["http.allowlist[0].host", "http.allowlist[2].host"]
+
+
+@pytest.mark.parametrize(
+    ("section", "warned"), [("setup", False), ("discovery_summary", False), ("$schema", False), ("websocket", True)]
+)
+def test_a_section_that_nobody_acts_on_is_warned_of(section, warned):
+    data = {"$schema": "https://example.com/schema.json", "setup": {}, "discovery_summary": {}, "websocket": {}}
+    file = parse(json.dumps({section: data[section]}))
+    assert (section in {warning.path for warning in review(file)}) is warned
+
+
+def test_the_whole_workspace_can_be_added_to_a_grant():
+    suggested = Addition(GrantList.WORKSPACE, json.dumps(""))
+    assert Capabilities.none().with_addition(suggested).workspace_read.allowed_prefixes == ("",)
+    some = Capabilities.none().with_workspace_read(["notes/"])
+    assert "" in some.with_addition(suggested).workspace_read.allowed_prefixes
+    for entry, to in (("{", GrantList.HTTP), ("[" * 5000, GrantList.HTTP), ('""', "http.credentials")):
+        with pytest.raises(CapabilityFileError, match="not JSON, or for no list"):
+            some.with_addition(Addition(to, entry))
+
+
+def test_a_client_secret_in_a_file_is_warned_of():
+    login = {
+        "authorization_url": "https://a.example/authorize",
+        "token_url": "https://a.example/token",
+        "client_id": "x",
+    }
+    auth = {"secret_name": "token", "oauth": login | {"client_secret": "not secret any more"}}
+    warned = {warning.path: warning.message for warning in review(parse(json.dumps({"auth": auth})))}
+    assert "a client secret in a file is public" in warned["auth.oauth.client_secret"]
+    quiet = review(parse(json.dumps({"auth": auth | {"oauth": login}})))
+    assert "auth.oauth.client_secret" not in {warning.path for warning in quiet}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"$schema": "https://example.com/schema.json", "description": "a tool"},
+        {"auth": {"secret_name": "token"}},
+        {"auth": {"secret_name": "token", "validation_endpoint": {"url": "https://a.example/me"}}},
+    ],
+)
+def test_what_is_written_says_what_was_read(data):
+    written = json.loads(format_file(parse(json.dumps(data))))
+    for key, value in data.items():
+        assert written[key] == value

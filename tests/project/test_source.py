@@ -1,0 +1,87 @@
+"""Rules of the source that no linter has: its docstrings, its sizes, and where its imports stand."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[2] / "wasmrt"
+MAX_FILE_LINES = 400
+MAX_FUNCTION_LINES = 60
+MODULES = {path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text()) for path in PACKAGE.rglob("*.py")}
+
+LONG_FILES = {
+    "errors.py": "one tree of errors, which its docstring draws",
+}
+# Our own modules that a function imports: a whole command, or most runtimes, do without them.
+LATE_IMPORTS = {
+    "cli/_tools.py": "an installed or bundled tool without a grant needs no file, secrets or network",
+    "cli/doctor.py": "each check imports what it checks, so that a part that does not load is a failed check",
+    "egress/_gateway.py": "h11 and ssl come with the first request",
+    "guest/component.py": "a component that imports nothing of WASI needs none of its interfaces",
+    "install/_granted.py": "a bundled tool has no capability file",
+    "rates/_limiter.py": "redis is an extra",
+    "runtime.py": "a runtime without grants needs neither secrets nor a network",
+    "capabilities/_capabilities.py": "a stored grant or a file alone needs the file's format",
+    "guest/worlds/_detect.py": "a component of a tool world needs no JSON for every WIT type",
+    "tool.py": "an agent needs the dialects of providers, a command does not",
+}
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def functions(tree: ast.Module) -> Iterator[Function]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Docstrings, and the texts below attributes and constants, with the line each is on."""
+    for node in ast.walk(tree):
+        for child in getattr(node, "body", []) if not isinstance(node, ast.Lambda | ast.IfExp) else []:
+            match child:
+                case ast.Expr(ast.Constant(str(text))):
+                    yield child.lineno, text
+
+
+def late_imports(tree: ast.Module) -> set[str]:
+    """Our own modules that are imported inside functions."""
+    found = set()
+    for function in functions(tree):
+        for node in ast.walk(function):
+            if isinstance(node, ast.ImportFrom):
+                found.add(node.module or "")
+            elif isinstance(node, ast.Import):
+                found |= {alias.name for alias in node.names}
+    return {name for name in found if name.partition(".")[0] == "wasmrt"}
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_docstrings_begin_with_a_verb_or_a_noun(name: str) -> None:
+    asking = re.compile(r"\s*(What|Whether|Where|How)\b")
+    assert [f"{name}:{line}: {text[:50]}" for line, text in texts(MODULES[name]) if asking.match(text)] == []
+
+
+def test_functions_fit_a_screen() -> None:
+    sizes = {
+        f"{name}:{function.name}": (function.end_lineno or 0) - function.lineno + 1
+        for name, tree in MODULES.items()
+        for function in functions(tree)
+    }
+    assert {name: lines for name, lines in sizes.items() if lines > MAX_FUNCTION_LINES} == {}
+
+
+def test_files_hold_one_idea() -> None:
+    sizes = {name: len((PACKAGE / name).read_text().splitlines()) for name in MODULES}
+    assert {name for name, lines in sizes.items() if lines > MAX_FILE_LINES} == LONG_FILES.keys()
+
+
+def test_our_own_modules_are_imported_at_the_top_of_a_file() -> None:
+    late = {name: sorted(found) for name, tree in MODULES.items() if (found := late_imports(tree))}
+    assert {name: found for name, found in late.items() if name not in LATE_IMPORTS} == {}
+    assert LATE_IMPORTS.keys() <= late.keys(), "an exception that is no longer needed"

@@ -1,0 +1,26 @@
+"""A component's bytes together with their digest, so that they are hashed once on their way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from blake3 import blake3
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentBytes:
+    """The bytes of a component file and their digest."""
+
+    data: bytes = field(repr=False)
+    # SECURITY: compiled code is looked up by the digest. It is made here, of these bytes, and never taken from outside.
+    digest: str = field(init=False)
+    """BLAKE3, 64 hexadecimal digits."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "data", bytes(self.data))  # the same object where it is immutable already
+        object.__setattr__(self, "digest", digest_of(self.data))
+
+
+def digest_of(data: bytes) -> str:
+    """Return the BLAKE3 of `data` as 64 hexadecimal digits."""
+    return blake3(data).hexdigest()

@@ -1,0 +1,165 @@
+"""From a source to the catalog: check, ask, store. A person decides in between; nothing here does.
+
+Two steps, so that nothing is stored before somebody saw it: `plan` says what an install would mean, `accept` stores
+it with its grant, `store_pending` stores an update that waits for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from wasmrt.capabilities import Capabilities, merge
+from wasmrt.capabilities.file import format_file, parse
+from wasmrt.capabilities.sentences import diff, explain
+from wasmrt.component import ComponentBytes
+from wasmrt.errors import InvalidNameError
+from wasmrt.install._catalog import Catalog
+from wasmrt.install._granted import granted_to, request_of
+from wasmrt.install._model import ComponentInfo, NewVersion, ToolVersion
+from wasmrt.install.sources import Source
+from wasmrt.install.validator import WasmValidator
+from wasmrt.names import check_installed_name
+
+Prepare = Callable[[str, ComponentBytes], ComponentInfo]
+"""Compiles a component, through the cache, and reads what it says of itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstallPlan:
+    """The meaning of an install, before anything is stored."""
+
+    new: NewVersion
+    grant: Capabilities
+    """The capabilities it would be given, if accepted."""
+    previous: ToolVersion | None
+    """The version that is active now."""
+    warnings: tuple[str, ...]
+    changes: tuple[str, ...]
+    """For an update: the differences from the active version, in sentences."""
+    wider: bool
+    """It would be allowed something that the active version is not."""
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """Sentences on what the tool would be allowed, for a person."""
+        return explain(self.grant)
+
+    @property
+    def is_installed(self) -> bool:
+        """True where everything is as it already is."""
+        return self.previous is not None and not self.changes
+
+    @property
+    def needs_decision(self) -> bool:
+        """True where a person has to agree: it is new and asks for something, is other code, or would be allowed more.
+
+        The code that was agreed to with less is no question.
+        """
+        if self.previous is None:
+            return self.grant != Capabilities.none()
+        return self.wider or self.new.component.digest != self.previous.digest
+
+
+class Installer:
+    """Puts tools into a catalog. It reads and checks; what the person decides comes from the caller."""
+
+    def __init__(self, catalog: Catalog, *, prepare: Prepare, validator: WasmValidator | None = None) -> None:
+        self._catalog = catalog
+        self._prepare = prepare
+        self._validator = validator or WasmValidator()
+
+    def plan(self, source: Source, *, name: str | None = None, grant: bytes | None = None) -> InstallPlan:
+        """Fetch, validate, compile and read a component, and compare it with what is installed.
+
+        `grant` is a capability file that narrows what the sidecar asks for.
+
+        Raises:
+            SourceError: the source cannot be read.
+            InvalidNameError: the name, given or suggested, cannot name a tool.
+            ComponentError: the bytes are refused, by the validator or by the engine.
+            CapabilityFileError: the sidecar or the grant is not valid.
+        """
+        if name is not None:
+            check_installed_name(name)
+        fetched = source.fetch(max_bytes=self._validator.max_bytes)
+        name = _suggested(fetched.name) if name is None else name
+        result = self._validator.validate(fetched.data)
+        result.raise_first()
+        asked = Capabilities.none() if fetched.sidecar is None else parse(fetched.sidecar).capabilities
+        given = asked if grant is None else merge(asked, parse(grant).capabilities)
+        component = ComponentBytes(fetched.data)
+        info = self._prepare(name, component)
+        new = NewVersion(
+            name=name,
+            component=component,
+            info=replace(info, imports=info.imports or result.imports, exports=info.exports or result.exports),
+            origin=fetched.origin,
+            sidecar=None if fetched.sidecar is None else fetched.sidecar.decode(),
+        )
+        previous = self._catalog.get(name) if self._catalog.has(name) else None
+        changes, wider = ((), False) if previous is None else _compare(previous, new, asked, given)
+        return InstallPlan(
+            new=new,
+            grant=given,
+            previous=previous,
+            warnings=(*fetched.warnings, *result.warnings, *info.problems),
+            changes=changes,
+            wider=wider,
+        )
+
+    def accept(self, plan: InstallPlan) -> ToolVersion:
+        """Store what was planned, with its grant, as the active version.
+
+        Raises:
+            InstallError: the catalog cannot be written, or is no longer what the plan was compared with.
+        """
+        if plan.is_installed and plan.previous is not None:
+            return plan.previous
+        seen = 0 if plan.previous is None else plan.previous.number
+        return self._catalog.add(plan.new, format_file(plan.grant), replaces=seen)
+
+    def store_pending(self, plan: InstallPlan) -> ToolVersion:
+        """Store an update without a grant: it is pending one, and the active version stays.
+
+        Raises:
+            GrantRequiredError: it is no update; then nothing is stored.
+        """
+        return self._catalog.add(plan.new, None)
+
+
+def _compare(
+    old: ToolVersion, new: NewVersion, asked: Capabilities, given: Capabilities
+) -> tuple[tuple[str, ...], bool]:
+    """Return the differences, in sentences, and whether the new version would be allowed more."""
+    component, info = new.component, new.info
+    found = []
+    if component.digest != old.digest:
+        before, after = f"{old.digest[:12]}, {old.size_bytes} bytes", f"{component.digest[:12]}, {len(component.data)}"
+        found.append(f"other bytes: {before}, became {after}")
+    if info.world != old.world:
+        found.append(f"another world: {old.world} became {info.world}")
+    found += [f"imports {name}, which it did not" for name in sorted({*info.imports} - {*old.imports})]
+    found += [f"no longer imports {name}" for name in sorted({*old.imports} - {*info.imports})]
+    if info.schema_digest != old.schema_digest:
+        found.append("another schema: its params are no longer the same")
+    requested = diff(request_of(old), asked)
+    found += [f"asks for more: {change.sentence}" for change in requested.widened]
+    found += [f"no longer asks: {change.sentence}" for change in requested.narrowed]
+    if not requested and new.sidecar != old.sidecar:
+        found.append("another capability file, with the same capabilities")
+    granted = diff(granted_to(old), given)
+    if granted and not requested:
+        found += [f"would be granted: {change.sentence}" for change in granted.widened]
+        found += [f"would no longer be granted: {change.sentence}" for change in granted.narrowed]
+    return tuple(found), bool(granted.widened)
+
+
+def _suggested(text: str) -> str:
+    try:
+        return check_installed_name(text)
+    except InvalidNameError as error:
+        raise InvalidNameError(
+            f"the file's name does not make a tool's name: {error.message}",
+            hint=f"choose one with --name; {error.hint}",
+        ) from error
