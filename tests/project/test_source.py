@@ -23,7 +23,7 @@ LATE_IMPORTS = {
     "cli/doctor.py": "each check imports what it checks, so that a part that does not load is a failed check",
     "egress/_gateway.py": "h11 and ssl come with the first request",
     "guest/component.py": "a component that imports nothing of WASI needs none of its interfaces",
-    "install/_granted.py": "a bundled tool has no capability file",
+    "install/granted.py": "a bundled tool has no capability file",
     "rates/_limiter.py": "redis is an extra",
     "runtime.py": "a runtime without grants needs neither secrets nor a network",
     "capabilities/_capabilities.py": "a stored grant or a file alone needs the file's format",

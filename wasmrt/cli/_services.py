@@ -7,7 +7,7 @@ from wasmrt.capabilities.file import AuthSection, parse
 from wasmrt.config_file import read_config_file
 from wasmrt.egress import EgressGateway, HostCall
 from wasmrt.errors import ConfigurationError
-from wasmrt.install import FoundTool
+from wasmrt.install.find import FoundTool
 from wasmrt.leaks import LeakDetector, WatchedSecrets
 from wasmrt.oauth import Renewals, token_renewer
 from wasmrt.places import find_places

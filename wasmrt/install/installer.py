@@ -15,8 +15,8 @@ from wasmrt.capabilities.sentences import diff, explain
 from wasmrt.component import ComponentBytes
 from wasmrt.errors import InvalidNameError
 from wasmrt.install._catalog import Catalog
-from wasmrt.install._granted import granted_to, request_of
 from wasmrt.install._model import ComponentInfo, NewVersion, ToolVersion
+from wasmrt.install.granted import granted_to, request_of
 from wasmrt.install.sources import Source
 from wasmrt.install.validator import WasmValidator
 from wasmrt.names import check_installed_name
