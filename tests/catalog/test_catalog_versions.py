@@ -131,6 +131,18 @@ def test_changed_bytes_are_found_by_every_load_and_by_verify(catalog: Catalog, d
     assert catalog.read(version).data == NEW, "installing it again repairs it"
 
 
+def test_stored_bytes_are_not_read_through_a_link(catalog: Catalog, draft: Make, tmp_path: Path) -> None:
+    version = catalog.add(draft("echo", OLD), "{}")
+    (stored,) = tmp_path.rglob(f"{version.digest}.wasm")
+    stored.rename(tmp_path / "elsewhere")
+    stored.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(IntegrityError, match="not what was installed"):
+        catalog.read(version)
+    assert catalog.add(draft("echo", OLD), "{}") == version
+    assert not stored.is_symlink()
+    assert catalog.read(version).data == OLD
+
+
 def test_a_rollback_to_spoilt_bytes_is_refused(catalog: Catalog, draft: Make, tmp_path: Path) -> None:
     spoilt = catalog.add(draft("echo", OLD), "{}")
     catalog.add(draft("echo", NEW), "{}")

@@ -102,7 +102,16 @@ def test_any_first_bytes_are_accepted_or_refused_with_a_next_step(data: bytes) -
 
 
 def test_components_nested_a_thousand_deep_are_read_without_recursion() -> None:
-    data = encode_custom_section("producers", b"\x00")
+    made = encode_custom_section("producers", b"\x01\x08language\x01\x04Rust\x011")
+    data = made
     for _ in range(1000):
         data = encode_section(4, HEADER + data)
-    assert producers(HEADER + data) == {}
+    assert producers(HEADER + data) == {"language": ["Rust 1"]}
+
+
+def test_the_sections_of_all_nested_components_are_bounded_together() -> None:
+    made = encode_custom_section("producers", b"\x01\x08language\x01\x04Rust\x011")
+    inner = HEADER + bytes(2 * (MAX_COMPONENT_SECTIONS // 2))  # so many empty custom sections
+    data = HEADER + encode_section(4, inner) + encode_section(4, inner) + made
+    assert producers(data) == {}
+    assert producers(HEADER + encode_section(4, inner) + made) == {"language": ["Rust 1"]}

@@ -61,6 +61,15 @@ def test_a_key_file_behind_a_symlink_is_refused(files: tuple[Path, Path]) -> Non
         FileSecrets(path, FileKey(path=key)).get("ann", "token")
 
 
+@pytest.mark.parametrize("which", ["secrets", "secrets.key"])
+def test_a_pipe_in_the_place_of_a_file_holds_nobody(files: tuple[Path, Path], which: str) -> None:
+    path, key = files
+    path.parent.mkdir(mode=0o700)
+    os.mkfifo(path.with_name(which), 0o600)
+    with pytest.raises(SecretBackendError, match="not a regular file"):
+        FileSecrets(path, FileKey(path=key)).set("ann", "token", Secret("value"))
+
+
 def test_a_key_file_of_the_wrong_length_is_refused(files: tuple[Path, Path]) -> None:
     path, key = files
     key.parent.mkdir()

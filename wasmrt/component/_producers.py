@@ -14,7 +14,6 @@ from wasmrt.component._text import printable_line
 from wasmrt.errors import InvalidComponentError
 from wasmrt.limits import MAX_COMPONENT_SECTIONS
 
-_MAX_DEPTH = 6
 _MAX_FIELDS = 8
 _MAX_VALUES = 50
 _MAX_TEXT_BYTES = 80
@@ -46,11 +45,7 @@ def _custom_sections(component: bytes) -> Iterator[Reader]:
             if kind == CUSTOM:
                 yield content
             # In a core module these ids are those of other sections, which do not begin with the magic.
-            elif (
-                kind in (CORE_MODULE, COMPONENT)
-                and len(enclosing) <= _MAX_DEPTH
-                and content.take(len(HEADER)).startswith(MAGIC)
-            ):
+            elif kind in (CORE_MODULE, COMPONENT) and content.take(len(HEADER)).startswith(MAGIC):
                 enclosing.append(content)
         except InvalidComponentError:
             enclosing[-1].at = enclosing[-1].end

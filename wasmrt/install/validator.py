@@ -120,7 +120,7 @@ def _check_surface(surface: Surface) -> list[ComponentError]:
         problems.append(
             UnknownWorldError(
                 f"the component is of no world that can be run here; it exports {shown}",
-                hint=f"export functions, or one of {', '.join(world.export for world in worlds.ALL_WORLDS)}",
+                hint=f"export {', '.join(world.export for world in worlds.ALL_WORLDS)} or functions",
             )
         )
     if unknown:
