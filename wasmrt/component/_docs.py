@@ -72,8 +72,8 @@ def _package(package: Any) -> Iterator[tuple[tuple[str, str], str]]:
 def _functions(interface: str, functions: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], str]]:
     for name, entry in functions.items():
         text = entry.get("docs") if isinstance(entry, dict) else entry  # version 0 had the text alone
-        if isinstance(text, str) and (said := printable_line(text, MAX_DESCRIPTION_BYTES)):
-            yield (interface, name), said
+        if isinstance(text, str) and (line := printable_line(text, MAX_DESCRIPTION_BYTES)):
+            yield (interface, name), line
 
 
 def _members(value: Any, key: str) -> Mapping[str, Any]:

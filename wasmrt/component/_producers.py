@@ -61,9 +61,9 @@ def _read(section: Reader, found: dict[str, list[str]]) -> None:
         name = _text(section)
         values = found.setdefault(name, []) if name else []
         for _ in range(min(section.u32(), _MAX_VALUES)):
-            said = f"{_text(section)} {_text(section)}".strip()
-            if said and said not in values and len(values) < _MAX_VALUES:
-                values.append(said)
+            value = f"{_text(section)} {_text(section)}".strip()
+            if value and value not in values and len(values) < _MAX_VALUES:
+                values.append(value)
 
 
 def _text(section: Reader) -> str:

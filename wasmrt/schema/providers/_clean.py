@@ -68,7 +68,7 @@ def _numeric_bounds(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _array(schema: dict[str, Any], *, openai: bool) -> dict[str, Any]:
-    """Give an array one schema for its items; a tuple's are said in words for a provider without `prefixItems`."""
+    """Give an array one schema for its items; a tuple's are described in words for a provider without `prefixItems`."""
     kind = schema.get("type")
     if "array" not in (kind if isinstance(kind, list) else [kind]) and "prefixItems" not in schema:
         return schema
@@ -148,7 +148,7 @@ def _is(kind: str, value: Any) -> bool:
 
 
 def _nameable(part: dict[str, Any], source: Mapping[str, Any]) -> dict[str, Any]:
-    """Keep the properties that the provider can name; the others are said in words and may be sent all the same."""
+    """Keep the properties that the provider can name; the others are described, and may be sent all the same."""
     properties = part.get("properties")
     if not isinstance(properties, dict):
         return part

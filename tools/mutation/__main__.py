@@ -1,0 +1,148 @@
+"""Change the code by small mistakes, one at a time, and see whether a test fails: what survives is not tested.
+
+python -m tools.mutation --map            note which test runs which line; once, and when tests have changed
+python -m tools.mutation [PATH ...]       try every mutant of these modules, or of those in pyproject.toml
+python -m tools.mutation --again [PATH]   try those anew that have survived
+python -m tools.mutation --thorough ...   with every test that runs the line, however long they take
+python -m tools.mutation --report         tell what earlier runs found
+
+Fails where a mutant survives that tools/mutation/survivors.toml does not list with its reason, and where it lists one
+that does not survive. What was found is kept in .mutation/, so that a run can be ended and taken up again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import sys
+import tempfile
+import time
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from tools.mutation.mutants import Mutant, mutants_of
+from tools.mutation.runner import Runner
+from tools.mutation.selection import TestMap, make_map
+
+ROOT = Path(__file__).resolve().parents[2]
+KEPT = ROOT / ".mutation"
+RESULTS = KEPT / "results.jsonl"
+LISTED = Path(__file__).with_name("survivors.toml")
+THOROUGH_SECONDS, THOROUGH_TESTS = 600.0, 3000
+
+Key = tuple[str, str, str, int]
+
+
+def chosen_mutants(paths: Sequence[str]) -> list[Mutant]:
+    """Every mutant of the modules below `paths`, or of those in pyproject.toml."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mutation"]
+    found: dict[str, Path] = {}
+    for path in paths or settings["modules"]:
+        place = ROOT / path
+        if not place.exists():
+            raise SystemExit(f"there is no {path}")
+        for file in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
+            found[str(file.relative_to(ROOT))] = file
+    return [mutant for name, file in found.items() for mutant in mutants_of(file, name)]
+
+
+def known_results() -> dict[str, str]:
+    """The outcome of each mutant that was tried, by its id; of several runs the last."""
+    if not RESULTS.exists():
+        return {}
+    return {row["id"]: row["outcome"] for row in map(json.loads, RESULTS.read_text().splitlines())}
+
+
+def try_all(mutants: Sequence[Mutant], jobs: int, thorough: bool) -> None:
+    """Try mutants in `jobs` processes and write every outcome down."""
+    processes = [
+        multiprocessing.Process(target=_work, args=(mutants[at::jobs], at, thorough))
+        for at in range(min(jobs, len(mutants)))
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    if any(process.exitcode for process in processes):
+        raise SystemExit("a worker broke")
+
+
+def _work(mutants: Sequence[Mutant], number: int, thorough: bool) -> None:
+    tests = TestMap(ROOT, KEPT)
+    folder = Path(tempfile.gettempdir()) / f"wasmrt-mutation-{os.getuid()}-{number}"
+    runner = Runner(ROOT, folder)
+    bounds = {"most_seconds": THOROUGH_SECONDS, "most_tests": THOROUGH_TESTS} if thorough else {}
+    for mutant in mutants:
+        started = time.monotonic()
+        outcome = runner.run(mutant, tests.select(mutant, **bounds))  # type: ignore[arg-type]
+        row = {"id": mutant.id, "outcome": outcome, "seconds": round(time.monotonic() - started, 2)}
+        with RESULTS.open("a") as file:
+            file.write(json.dumps(row) + "\n")
+        if outcome in ("survived", "untested"):
+            print(f"{outcome} {mutant.module}:{mutant.line} {mutant.function}: {mutant.change}", flush=True)
+
+
+def listed_survivors() -> dict[Key, str]:
+    """The survivors that somebody has looked at, with the reason why they may."""
+    rows = tomllib.loads(LISTED.read_text()).get("survivor", []) if LISTED.exists() else []
+    return {(row["module"], row["function"], row["change"], row.get("nth", 1)): row["reason"] for row in rows}
+
+
+def report(mutants: Iterable[Mutant]) -> int:
+    """Tell what is known of these mutants; 1 where the list of survivors is not what survives."""
+    results, listed = known_results(), listed_survivors()
+    counted: Counter[str] = Counter()
+    by_module: dict[str, Counter[str]] = {}
+    unlisted: list[Mutant] = []
+    modules: set[str] = set()
+    surviving: set[Key] = set()
+    for mutant in mutants:
+        outcome = results.get(mutant.id, "not tried")
+        modules.add(mutant.module)
+        counted[outcome] += 1
+        by_module.setdefault(mutant.module, Counter())[outcome] += 1
+        if outcome in ("survived", "untested", "not tried"):
+            surviving.add(mutant.key)
+            if outcome != "not tried" and mutant.key not in listed:
+                unlisted.append(mutant)
+    for module, outcomes in by_module.items():
+        print(f"{module}: {', '.join(f'{count} {outcome}' for outcome, count in sorted(outcomes.items()))}")
+    print("all:", ", ".join(f"{count} {outcome}" for outcome, count in sorted(counted.items())))
+    for mutant in unlisted:
+        nth = f" (no. {mutant.nth})" if mutant.nth > 1 else ""
+        print(f"not listed: {mutant.module}:{mutant.line} {mutant.function}: {mutant.change}{nth}")
+    stale = [key for key in listed if key[0] in modules and key not in surviving]
+    for module, function, change, nth in stale:
+        print(f"listed, and does not survive: {module} {function}: {change} (no. {nth})")
+    return 1 if unlisted or stale else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tools.mutation", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("paths", nargs="*", help="modules or packages; with --map, tests")
+    parser.add_argument("--map", action="store_true", help="note which test runs which line")
+    parser.add_argument("--again", action="store_true", help="try those anew that have survived")
+    parser.add_argument("--thorough", action="store_true", help="run every test of a line")
+    parser.add_argument("--report", action="store_true", help="try none")
+    parser.add_argument("--jobs", type=int, default=1)
+    asked = parser.parse_args()
+    KEPT.mkdir(exist_ok=True)
+    if asked.map:
+        make_map(ROOT, KEPT, *asked.paths)
+        return 0
+    mutants = chosen_mutants(asked.paths)
+    if not asked.report:
+        results = known_results()
+        again = ("survived", "untested") if asked.again else ()
+        try_all(
+            [m for m in mutants if results.get(m.id, "not tried") in ("not tried", *again)], asked.jobs, asked.thorough
+        )
+    return report(mutants)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

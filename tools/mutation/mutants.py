@@ -1,0 +1,304 @@
+"""The changes that a mutation run makes to a module: one small mistake each, as a person could make it."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_COMPARISONS: dict[type[ast.cmpop], tuple[str, ...]] = {
+    ast.Eq: ("!=",),
+    ast.NotEq: ("==",),
+    ast.Lt: ("<=", ">="),
+    ast.LtE: ("<", ">"),
+    ast.Gt: (">=", "<="),
+    ast.GtE: (">", "<"),
+    ast.In: ("not in",),
+    ast.NotIn: ("in",),
+    ast.Is: ("is not",),
+    ast.IsNot: ("is",),
+}
+_ARITHMETIC: dict[type[ast.operator], str] = {
+    ast.Add: "-",
+    ast.Sub: "+",
+    ast.Mult: "//",
+    ast.FloorDiv: "*",
+    ast.BitAnd: "|",
+    ast.BitOr: "&",
+    ast.LShift: ">>",
+    ast.RShift: "<<",
+}
+_UNTOUCHED = frozenset({"__all__", "__slots__"})
+_DELETED = (ast.AugAssign, ast.Raise, ast.Delete, ast.Continue, ast.Break, ast.Assert)
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One change of one module."""
+
+    module: str
+    function: str
+    """The function or class it is in, dotted; empty at the top of the module."""
+    line: int
+    change: str
+    nth: int
+    """Counts equal changes of one function, from 1."""
+    source: str
+    """The whole module with the change in it."""
+    lines: tuple[int, ...]
+    """The lines of the statement that is changed."""
+    names: tuple[str, ...]
+    """The names that a changed statement at the top of the module, or of a class, gives a value."""
+
+    @property
+    def key(self) -> tuple[str, str, str, int]:
+        """The change by itself, wherever in its function it stands."""
+        return self.module, self.function, self.change, self.nth
+
+    @property
+    def id(self) -> str:
+        """A digest of the change and of all that surrounds it: the same as long as the module is."""
+        return hashlib.sha256("\0".join((*map(str, self.key), self.source)).encode()).hexdigest()[:16]
+
+
+def mutants_of(path: Path, module: str) -> list[Mutant]:
+    """Return every mutant of a module, in the order of its lines."""
+    source = path.read_text()
+    found = _Finder(source)
+    found.visit(ast.parse(source))
+    seen: Counter[tuple[str, str]] = Counter()
+    made = []
+    for change in sorted(found.changes, key=lambda change: (change.start, change.end, change.after)):
+        mutated = source.encode()[: change.start] + change.after.encode() + source.encode()[change.end :]
+        told = " ".join(change.told.split())
+        seen[change.function, told] += 1
+        nth = seen[change.function, told]
+        made.append(
+            Mutant(module, change.function, change.line, told, nth, mutated.decode(), change.lines, change.names)
+        )
+    return [mutant for mutant in made if _compiles(mutant.source)]
+
+
+def _compiles(source: str) -> bool:
+    try:
+        compile(source, "mutant", "exec")
+    except SyntaxError:
+        return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    start: int
+    end: int
+    after: str
+    told: str
+    function: str
+    line: int
+    lines: tuple[int, ...]
+    names: tuple[str, ...]
+
+
+class _Finder(ast.NodeVisitor):
+    def __init__(self, source: str) -> None:
+        self._source = source.encode()
+        self._text = source.splitlines()
+        self._starts = [0]
+        for line in source.encode().splitlines(keepends=True):
+            self._starts.append(self._starts[-1] + len(line))
+        self._scope: list[str] = []
+        self._statement: ast.stmt | None = None
+        self._in_function = 0
+        self.changes: list[_Change] = []
+
+    # -- where we are --------------------------------------------------------------------------------------------------
+
+    def visit(self, node: ast.AST) -> None:
+        if isinstance(node, ast.stmt):
+            if self._is_left_alone(node):
+                return
+            before, self._statement = self._statement, node
+            for change in _statement_changes(node):
+                self._replace(node, change)
+            super().visit(node)
+            self._statement = before
+            return
+        super().visit(node)
+
+    def _is_left_alone(self, node: ast.stmt) -> bool:
+        if "pragma: no cover" in self._text[node.lineno - 1]:
+            return True
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            return True
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            return True
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            return True  # a docstring, or `...`
+        return bool(_UNTOUCHED & set(_targets(node)))
+
+    def _visit_scope(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
+        is_function = not isinstance(node, ast.ClassDef)
+        self._scope.append(node.name)
+        self._in_function += is_function
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            for default in (*node.args.defaults, *(d for d in node.args.kw_defaults if d is not None)):
+                self.visit(default)
+        for statement in node.body:
+            self.visit(statement)
+        self._in_function -= is_function
+        self._scope.pop()
+
+    visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = _visit_scope
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if node.value is not None:
+            self.visit(node.value)  # the annotation changes nothing
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
+        pass  # wording; and before Python 3.12 nobody knows where its parts stand
+
+    # -- what is changed -----------------------------------------------------------------------------------------------
+
+    def visit_Compare(self, node: ast.Compare) -> None:
+        if len(node.ops) == 1:
+            left, right = self._code(node.left), self._code(node.comparators[0])
+            for other in _COMPARISONS[type(node.ops[0])]:
+                self._replace(node, f"{left} {other} {right}")
+        else:
+            self._replace(node, f"(not ({self._code(node)}))")
+        self.generic_visit(node)
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> None:
+        other = " or " if isinstance(node.op, ast.And) else " and "
+        self._replace(node, "(" + other.join(f"({self._code(value)})" for value in node.values) + ")")
+        for value in node.values:
+            self._negated(value)
+        self.generic_visit(node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> None:
+        if isinstance(node.op, ast.Not):
+            self._replace(node, f"bool({self._code(node.operand)})")
+        self.generic_visit(node)
+
+    def visit_BinOp(self, node: ast.BinOp) -> None:
+        other = _ARITHMETIC.get(type(node.op))
+        if other is not None and not _is_text(node):
+            self._replace(node, f"{self._code(node.left)} {other} {self._code(node.right)}")
+        self.generic_visit(node)
+
+    def visit_If(self, node: ast.If | ast.While | ast.IfExp) -> None:
+        self._negated(node.test)
+        self.generic_visit(node)
+
+    visit_While = visit_IfExp = visit_If
+
+    def visit_comprehension(self, node: ast.comprehension) -> None:
+        for test in node.ifs:
+            self._negated(test)
+        self.generic_visit(node)
+
+    def visit_Constant(self, node: ast.Constant) -> None:
+        value = node.value
+        if isinstance(value, bool):
+            self._replace(node, str(not value))
+        elif isinstance(value, int):
+            for other in (value + 1, value - 1)[: 2 if value else 1]:
+                self._replace(node, str(other))
+        elif isinstance(value, float):
+            self._replace(node, repr(value + 1))
+
+    def _visit_display(self, node: ast.Tuple | ast.List | ast.Set) -> None:
+        if not self._in_function and len(node.elts) > 1 and not isinstance(getattr(node, "ctx", None), ast.Store):
+            brackets = {ast.List: "[{}]", ast.Set: "{{{}}}", ast.Tuple: "({},)"}[type(node)]
+            for left_out in node.elts:
+                kept = ", ".join(self._code(element) for element in node.elts if element is not left_out)
+                self._replace(node, brackets.format(kept), f"{self._code(left_out)} -> left out")
+        self.generic_visit(node)
+
+    visit_Tuple = visit_List = visit_Set = _visit_display
+
+    def visit_Dict(self, node: ast.Dict) -> None:
+        pairs = [
+            f"**{self._code(value)}" if key is None else f"{self._code(key)}: {self._code(value)}"
+            for key, value in zip(node.keys, node.values, strict=True)
+        ]
+        if not self._in_function and len(pairs) > 1:
+            for at, left_out in enumerate(pairs):
+                kept = ", ".join(pairs[:at] + pairs[at + 1 :])
+                self._replace(node, f"{{{kept}}}", f"{left_out} -> left out")
+        self.generic_visit(node)
+
+    # -- how -----------------------------------------------------------------------------------------------------------
+
+    def _negated(self, test: ast.expr) -> None:
+        if isinstance(test, (ast.Compare, ast.BoolOp, ast.Constant)) or (
+            isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
+        ):
+            return  # they are changed for themselves
+        self._replace(test, f"(not ({self._code(test)}))")
+
+    def _code(self, node: ast.expr | ast.stmt) -> str:
+        return self._source[self._offset(node) : self._offset(node, end=True)].decode()
+
+    def _offset(self, node: ast.expr | ast.stmt, *, end: bool = False) -> int:
+        if end:
+            assert node.end_lineno is not None and node.end_col_offset is not None
+            return self._starts[node.end_lineno - 1] + node.end_col_offset
+        return self._starts[node.lineno - 1] + node.col_offset
+
+    def _replace(self, node: ast.expr | ast.stmt, after: str, told: str | None = None) -> None:
+        statement = self._statement
+        assert statement is not None
+        start, end = self._offset(node), self._offset(node, end=True)
+        body = getattr(statement, "body", None)
+        last = body[0].lineno - 1 if isinstance(body, list) and body else statement.end_lineno or statement.lineno
+        self.changes.append(
+            _Change(
+                start,
+                end,
+                after,
+                told or f"{self._code(node)} -> {after}",
+                ".".join(self._scope),
+                node.lineno,
+                tuple(range(statement.lineno, max(last, statement.lineno) + 1)),
+                () if self._in_function else tuple(_targets(statement)),
+            )
+        )
+
+
+def _targets(node: ast.stmt) -> Iterator[str]:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    for target in targets:
+        for part in ast.walk(target):
+            if isinstance(part, ast.Name):
+                yield part.id
+            elif isinstance(part, ast.Attribute):
+                yield part.attr
+
+
+def _statement_changes(node: ast.stmt) -> Iterator[str]:
+    """Yield what may stand in the place of a whole statement."""
+    if isinstance(node, ast.Return) and node.value is not None and not _is_constant(node.value, None):
+        yield "return None"
+        return
+    is_call = isinstance(node, ast.Expr) and isinstance(node.value, (ast.Call, ast.Await))
+    fills = isinstance(node, ast.Assign) and all(isinstance(t, (ast.Attribute, ast.Subscript)) for t in node.targets)
+    if is_call or fills or isinstance(node, _DELETED):
+        yield "pass"
+
+
+def _is_constant(node: ast.expr, value: object) -> bool:
+    return isinstance(node, ast.Constant) and node.value is value
+
+
+def _is_text(node: ast.BinOp) -> bool:
+    """Return True for a sum of texts, as far as that can be seen: without the sum it is a TypeError."""
+    return any(
+        isinstance(side, ast.JoinedStr)
+        or (isinstance(side, ast.Constant) and isinstance(side.value, (str, bytes)))
+        or (isinstance(side, ast.BinOp) and _is_text(side))
+        for side in (node.left, node.right)
+    )

@@ -1,0 +1,143 @@
+"""Runs the tests of one mutant after another, each in a process of its own, on a copy of the project.
+
+The copy is what is changed: a run that is interrupted leaves nothing behind in the checkout.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tools.mutation.mutants import Mutant
+from tools.mutation.selection import Selection
+
+_START_SECONDS = 30.0
+_MOST_BYTES = 3 * 2**30
+_LOOK_SECONDS = 0.02
+# Loaded once, before the processes are forked. Nothing of ours: the mutated module has to be loaded anew.
+_PRELOADED = (
+    "hypothesis",
+    "trustme",
+    "wasmtime",
+    "h11",
+    "click",
+    "cryptography.fernet",
+    "jsonschema_rs",
+    "re2",
+    "rich",
+)
+
+
+class Runner:
+    """A copy of the project in `folder`, in which one mutant at a time is tried."""
+
+    def __init__(self, root: Path, folder: Path) -> None:
+        self._tree = folder / "tree"
+        self._log = folder / "log"
+        shutil.rmtree(folder, ignore_errors=True)
+        self._tree.mkdir(parents=True)
+        _copy(root, self._tree)
+        os.chdir(self._tree)
+        sys.path[0] = str(self._tree)
+        sys.dont_write_bytecode = True
+        os.environ |= {"PYTHONPATH": str(self._tree), "PYTHONDONTWRITEBYTECODE": "1"}
+        for name in ("COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG"):
+            os.environ.pop(name, None)
+        subprocess.run([sys.executable, "-m", "compileall", "-q", "wasmrt", "tests"], check=False)
+        importlib.import_module("pytest")
+        for module in _PRELOADED:
+            with contextlib.suppress(ImportError):
+                importlib.import_module(module)
+
+    def run(self, mutant: Mutant, selection: Selection) -> str:
+        """Return `killed`, `survived`, `timeout`, `memory`, or `untested` where no test runs the line."""
+        if not selection.tests:
+            return "untested"
+        path = self._tree / mutant.module
+        original = path.read_text()
+        _forget_compiled(path)
+        try:
+            path.write_text(mutant.source)
+            return self._tests(selection)
+        finally:
+            path.write_text(original)
+
+    def _tests(self, selection: Selection) -> str:
+        child = os.fork()
+        if child == 0:
+            _be_pytest(selection.tests, self._log)
+        deadline = time.monotonic() + _START_SECONDS + 4 * selection.seconds
+        try:
+            while True:
+                ended, status = os.waitpid(child, os.WNOHANG)
+                if ended:
+                    return _outcome(os.waitstatus_to_exitcode(status))
+                if time.monotonic() > deadline:
+                    return "timeout"
+                if _resident_bytes(child) > _MOST_BYTES:
+                    return "memory"
+                time.sleep(_LOOK_SECONDS)
+        finally:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(child, signal.SIGKILL)  # the group that the child made: it and what it started
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(child, 0)
+
+
+def _outcome(code: int) -> str:
+    if code == 0:
+        return "survived"
+    if code in (3, 4, 5):  # an internal error, a wrong command line, no tests: of ours, not of the mutant
+        return "untested"
+    return "killed"
+
+
+def _be_pytest(tests: tuple[str, ...], log: Path) -> None:
+    os.setsid()
+    with log.open("w") as out:
+        os.dup2(out.fileno(), 1)
+        os.dup2(out.fileno(), 2)
+    import pytest
+
+    code = 1
+    try:
+        code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "--no-header", "--tb=no", *tests]))
+    finally:
+        os._exit(code)
+
+
+def _resident_bytes(process: int) -> int:
+    try:
+        pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
+    except (OSError, IndexError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def _copy(root: Path, tree: Path) -> None:
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=root, capture_output=True, check=True
+    )
+    for name in filter(None, listed.stdout.decode().split("\0")):
+        source = root / name
+        if source.is_file():
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, tree / name)
+    built = root / "tests/guests/.built"
+    if built.exists():
+        (tree / "tests/guests/.built").symlink_to(built)
+    beside = root.parent / "shared"
+    if beside.exists():
+        (tree.parent / "shared").symlink_to(beside.resolve())
+
+
+def _forget_compiled(path: Path) -> None:
+    for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
+        compiled.unlink()

@@ -1,0 +1,100 @@
+"""The tests that a mutant has to get past: those that run its lines, the quickest of each test function first."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import chain, zip_longest
+from pathlib import Path
+
+import coverage
+
+from tools.mutation.mutants import Mutant
+
+MOST_SECONDS = 45.0
+MOST_TESTS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Tests in the order in which they are to run, and how long all of them take."""
+
+    tests: tuple[str, ...]
+    seconds: float
+
+
+class TestMap:
+    """Which test runs which line of which module, from a run of the whole suite; kept in `folder`."""
+
+    def __init__(self, root: Path, folder: Path) -> None:
+        self._root = root
+        data = coverage.CoverageData(str(folder / "coverage"))
+        data.read()
+        self._lines: dict[str, dict[int, set[str]]] = {}
+        for file in data.measured_files():
+            path = Path(file)
+            if path.is_relative_to(root):
+                found = data.contexts_by_lineno(file)
+                self._lines[str(path.relative_to(root))] = {line: set(tests) - {""} for line, tests in found.items()}
+        self._seconds: dict[str, float] = json.loads((folder / "seconds.json").read_text())
+
+    def select(self, mutant: Mutant, *, most_seconds: float = MOST_SECONDS, most_tests: int = MOST_TESTS) -> Selection:
+        """Return the tests for a mutant, as many as fit into `most_seconds`."""
+        lines = self._lines.get(mutant.module, {})
+        found: set[str] = set()
+        for line in chain(mutant.lines, self._uses(mutant)):
+            found |= lines.get(line, set())
+        if not found:  # run when the module is loaded, before any test
+            found = set().union(*lines.values()) if lines else set()
+        return self._bounded(found, most_seconds, most_tests)
+
+    def _uses(self, mutant: Mutant) -> set[int]:
+        """Lines of the module where a value is used that is set before any test runs."""
+        if not mutant.names:
+            return set()
+        tree = ast.parse((self._root / mutant.module).read_text())
+        return {
+            node.lineno
+            for node in ast.walk(tree)
+            if (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in mutant.names)
+            or (isinstance(node, ast.Attribute) and node.attr in mutant.names)
+        }
+
+    def _bounded(self, tests: Iterable[str], most_seconds: float, most_tests: int) -> Selection:
+        functions: defaultdict[str, list[str]] = defaultdict(list)
+        for test in sorted(tests, key=lambda test: (self._seconds.get(test, 0.0), test)):
+            functions[test.partition("[")[0]].append(test)
+        chosen: list[str] = []
+        seconds = 0.0
+        # The quickest case of every test function, then the next of each: what is alike finds alike mistakes.
+        for test in chain.from_iterable(zip_longest(*functions.values())):
+            if test is None or len(chosen) >= most_tests:
+                continue
+            takes = self._seconds.get(test, 1.0)
+            if seconds + takes <= most_seconds:
+                chosen.append(test)
+                seconds += takes
+        return Selection(tuple(chosen), seconds)
+
+
+def make_map(root: Path, folder: Path, *paths: str) -> None:
+    """Run the tests once, each line noted with the test that ran it."""
+    shutil.rmtree(folder / "data", ignore_errors=True)
+    (folder / "data").mkdir(parents=True)
+    environ = os.environ | {
+        "COVERAGE_PROCESS_START": str(root / "pyproject.toml"),
+        "COVERAGE_FILE": str(folder / "data/.coverage"),
+        "WASMRT_TEST_SECONDS": str(folder / "seconds.json"),
+    }
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "tools.mutation.contexts", "-p", "no:cacheprovider", *paths]
+    subprocess.run(command, cwd=root, env=environ, check=False)  # a test that fails is left out of every selection
+    data = coverage.Coverage(str(folder / "coverage"), config_file=str(root / "pyproject.toml"))
+    data.combine([str(folder / "data")])
+    data.save()
