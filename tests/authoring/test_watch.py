@@ -17,7 +17,7 @@ from wasmrt.authoring import Project, changes
 from wasmrt.cli import cli
 from wasmrt.cli import dev as dev_file
 from wasmrt.cli._authoring import report_progress
-from wasmrt.cli._events import Lines, Words
+from wasmrt.cli._events import JsonEvents, TextEvents
 from wasmrt.errors import ConfigurationError
 from wasmrt.limits import MAX_PROJECT_FILES
 
@@ -98,7 +98,9 @@ def test_dev_builds_tests_and_runs_again_after_a_change(
     clock = Clock(
         lambda: source.write_text(good + "\nint broken = ;\n"), None, lambda: source.write_text(good + "\n"), None
     )
-    dev_file.watch(c_project, clock, dev_file.CallOptions(params='{"place": "Atlantis"}', workspace=files), Words())
+    dev_file.watch(
+        c_project, clock, dev_file.CallOptions(params='{"place": "Atlantis"}', workspace=files), TextEvents()
+    )
 
     said = capsys.readouterr().err
     rounds = said.split("-- ")[1:]
@@ -120,7 +122,7 @@ def test_dev_tells_a_program_one_line_for_each_event(
     clock = Clock(
         lambda: source.write_text(good + "\nint broken = ;\n"), None, lambda: source.write_text(good + "\n"), None
     )
-    dev_file.watch(c_project, clock, dev_file.CallOptions(params="{}"), Lines())
+    dev_file.watch(c_project, clock, dev_file.CallOptions(params="{}"), JsonEvents())
 
     told = capsys.readouterr()
     assert told.err == ""
@@ -143,7 +145,7 @@ def test_a_step_that_lasts_is_announced_where_no_terminal_spins(
 ) -> None:
     monkeypatch.setattr("wasmrt.cli._authoring._PATIENCE_SECONDS", 0.0)
     said = threading.Event()
-    monkeypatch.setattr("wasmrt.cli._authoring.say", lambda text: (click.echo(text, err=True), said.set()))
+    monkeypatch.setattr("wasmrt.cli._authoring.print_message", lambda text: (click.echo(text, err=True), said.set()))
     with report_progress(quiet=False)("compiling tool.c"):
         assert said.wait(10)
     first, last = capsys.readouterr().err.splitlines()

@@ -6,14 +6,21 @@ import os
 import pty
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 
 def on_a_terminal(answer: bytes, *arguments: str | Path) -> tuple[int, str]:
     """Runs the command with a terminal for stdin and stderr, and types the answer."""
+    return python_on_a_terminal(answer, "-m", "wasmrt", *arguments)
+
+
+def python_on_a_terminal(answer: bytes, *arguments: str | Path, columns: int = 80) -> tuple[int, str]:
+    """Runs Python likewise, on a terminal of that width."""
     ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, columns))
     process = subprocess.Popen(
-        [sys.executable, "-m", "wasmrt", *map(str, arguments)], stdin=theirs, stderr=theirs, stdout=subprocess.DEVNULL
+        [sys.executable, *map(str, arguments)], stdin=theirs, stderr=theirs, stdout=subprocess.DEVNULL
     )
     os.close(theirs)
     os.write(ours, answer)

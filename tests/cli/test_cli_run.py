@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 import pytest
 
+from tests.cli.terminal import python_on_a_terminal
 from wasmrt.cli import _root as root
 from wasmrt.cli import cli
 
@@ -222,6 +223,15 @@ def test_the_help_page_shows_each_command_as_its_own_help_begins() -> None:
         command = cli.get_command(click.Context(cli), name)
         assert command is not None and command.help is not None
         assert " ".join(command.help.split()).startswith(root.COMMANDS[name])
+
+
+def test_a_terminal_shows_what_is_going_on_in_one_line_and_takes_it_away() -> None:
+    script = "from wasmrt.cli._output import status\nwith status('a\\n\\x1b[2J' + 'long ' * 50): print(end='')"
+    shown = python_on_a_terminal(b"", "-c", script, columns=40)[1]
+    assert shown.startswith("a \\u001b[2Jlong long ") and shown.endswith("\r\x1b[K")
+    assert len(shown.removesuffix("\r\x1b[K")) == 39
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ended.stderr == ""
 
 
 @pytest.mark.parametrize("group", [(), ("caps",), ("secret",)])

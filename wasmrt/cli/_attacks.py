@@ -12,7 +12,7 @@ from wasmrt.testing.attacks import ATTACKS, Attack, Outcome, run
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class AttackResult:
     """One attack and how it ended."""
 
     attack: str
@@ -25,28 +25,30 @@ class Verdict:
 
 def attack(as_json: bool) -> bool:
     """Run every attack, show a table of what stopped it, and return whether all held."""
-    verdicts = list(_verdicts())
+    results = list(_results())
     if as_json:
-        show_json([asdict(verdict) for verdict in verdicts])
+        show_json([asdict(result) for result in results])
     else:
-        show_columns(("ATTACK", "STOPPED BY", "TIME", "VERDICT"), [_row(verdict) for verdict in verdicts])
-        held = sum(verdict.held for verdict in verdicts)
-        show(f"\n{held} of {len(verdicts)} attacks held, and the host still answers")
-    return all(verdict.held for verdict in verdicts)
+        show_columns(("ATTACK", "STOPPED BY", "TIME", "VERDICT"), [_row(result) for result in results])
+        held = sum(result.held for result in results)
+        show(f"\n{held} of {len(results)} attacks held, and the host still answers")
+    return all(result.held for result in results)
 
 
-def _verdicts() -> Iterator[Verdict]:
+def _results() -> Iterator[AttackResult]:
     # Nothing of an attack is kept: the compile cache is for tools that somebody wants.
     with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False)) as runtime:
         for number, one in enumerate(ATTACKS, 1):
             with status(f"attack {number} of {len(ATTACKS)}: {one.name}"):
-                yield _verdict(one, run(one, runtime))
+                yield _result(one, run(one, runtime))
 
 
-def _verdict(one: Attack, outcome: Outcome) -> Verdict:
-    return Verdict(one.name, one.about, outcome.stopped_by, outcome.seconds, one.limits.timeout_seconds, outcome.held)
+def _result(one: Attack, outcome: Outcome) -> AttackResult:
+    return AttackResult(
+        one.name, one.about, outcome.stopped_by, outcome.seconds, one.limits.timeout_seconds, outcome.held
+    )
 
 
-def _row(verdict: Verdict) -> tuple[str, str, str, str]:
-    time = f"{verdict.seconds:.3f} s of {verdict.deadline_seconds:g} s"
-    return verdict.attack, verdict.stopped_by, time, "held" if verdict.held else "BROKE OUT"
+def _row(result: AttackResult) -> tuple[str, str, str, str]:
+    time = f"{result.seconds:.3f} s of {result.deadline_seconds:g} s"
+    return result.attack, result.stopped_by, time, "held" if result.held else "BROKE OUT"

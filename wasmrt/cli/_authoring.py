@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import click
 
 from wasmrt.authoring import Built, Confirm, Progress, TestResult
-from wasmrt.cli._output import is_interactive, printable, say, say_lines, size_in_words, status
+from wasmrt.cli._output import is_interactive, print_lines, print_message, printable, size_in_words, status
 from wasmrt.errors import BuildError
 from wasmrt.model import Addition
 
@@ -45,14 +45,14 @@ def report_progress(*, quiet: bool) -> Progress:
             return
         with status(label) if sys.stderr.isatty() else _announced(label):
             yield
-        say(f"{label} ({time.monotonic() - started:.1f} s)")
+        print_message(f"{label} ({time.monotonic() - started:.1f} s)")
 
     return report
 
 
 @contextmanager
 def _announced(label: str) -> Iterator[None]:
-    late = threading.Timer(_PATIENCE_SECONDS, say, [f"{label} ..."])
+    late = threading.Timer(_PATIENCE_SECONDS, print_message, [f"{label} ..."])
     late.daemon = True
     late.start()
     try:
@@ -75,23 +75,23 @@ def showing_output(*, quiet: bool) -> Iterator[None]:
 def show_output(error: BuildError) -> None:
     """Print the output of a failed build step."""
     if error.output:
-        say_lines(error.output)
+        print_lines(error.output)
 
 
 def show_built(built: Built) -> None:
     """Print the report on a build."""
     report = built.report
-    say(f"built {built.project.component.name}: {size_in_words(report.size_bytes)}, {report.world}")
-    say(f"tools: {', '.join(report.tools) or 'none'}")
+    print_message(f"built {built.project.component.name}: {size_in_words(report.size_bytes)}, {report.world}")
+    print_message(f"tools: {', '.join(report.tools) or 'none'}")
     wasi = [name for name in report.imports if name.startswith("wasi:")]
-    say(f"imports: {len(report.imports)} functions, {len(wasi)} of them WASI's")
-    say("asks for:" if report.asks else "asks for nothing")
+    print_message(f"imports: {len(report.imports)} functions, {len(wasi)} of them WASI's")
+    print_message("asks for:" if report.asks else "asks for nothing")
     for sentence in report.asks:
-        say(f"  {sentence}")
+        print_message(f"  {sentence}")
     for sentence in report.denied:
-        say(f"will be denied if called: {sentence}")
+        print_message(f"will be denied if called: {sentence}")
     for sentence in report.warnings:
-        say(f"warning: {sentence}")
+        print_message(f"warning: {sentence}")
 
 
 def show_results(results: Iterable[TestResult], write: Callable[[str], None]) -> tuple[int, int]:

@@ -8,9 +8,9 @@ import click
 
 from wasmrt.capabilities import Capabilities, capabilities_of, propose
 from wasmrt.capabilities.file import as_tree, format_file
+from wasmrt.cli._component_info import imports_of
 from wasmrt.cli._options import json_option, workspace_option
-from wasmrt.cli._output import say, show, show_json
-from wasmrt.cli._reading import imports_of
+from wasmrt.cli._output import print_message, show, show_json
 from wasmrt.cli._tools import find_named, open_runtime, prepare
 from wasmrt.component import qualified_names
 from wasmrt.errors import InvalidParametersError, ToolError
@@ -40,15 +40,15 @@ def init(tool: str, as_json: bool) -> None:
             case "tool_invoke":
                 draft = draft.with_tool_invoke({})
             case _:
-                say(f"{name} will be refused: no capability file can allow it")
+                print_message(f"{name} will be refused: no capability file can allow it")
                 continue
-        say(f"{capability}: the component imports {name}; list what it may reach")
+        print_message(f"{capability}: the component imports {name}; list what it may reach")
     if as_json:
         show_json({"needs": needs, "draft": as_tree(draft)})
     else:
         show(format_file(draft).removesuffix("\n"))
     if draft == Capabilities.none():
-        say("the component imports nothing that needs a grant")
+        print_message("the component imports nothing that needs a grant")
 
 
 @click.command("learn")
@@ -70,9 +70,9 @@ def learn(tool: str, params: tuple[str, ...], user: str, workspace: Path | None,
     """
     denied = dict.fromkeys(d for text in params or ("{}",) for d in _denials(tool, text, user, workspace))
     for decision in denied:
-        say(f"asked: {decision.subject or decision.capability} ({decision.reason}: {decision.rule})")
+        print_message(f"asked: {decision.subject or decision.capability} ({decision.reason}: {decision.rule})")
     if not denied:
-        say("the tool asked for nothing")
+        print_message("the tool asked for nothing")
     proposal = propose(denied)
     if as_json:
         show_json({"asked": [decision.as_dict() for decision in denied], "proposal": as_tree(proposal)})
@@ -90,7 +90,7 @@ def _denials(tool: str, params: str, user: str, workspace: Path | None) -> list[
         except InvalidParametersError:
             raise
         except ToolError as error:
-            say(f"the tool ended with: {error.message}")
+            print_message(f"the tool ended with: {error.message}")
             decisions = error.decisions
     return [decision for decision in decisions if not decision.allowed]
 

@@ -11,7 +11,7 @@ from wasmrt.capabilities.file import parse
 from wasmrt.capabilities.sentences import explain as sentences_for
 from wasmrt.cli._errors import DENIED
 from wasmrt.cli._options import capability_file_argument, json_option
-from wasmrt.cli._output import in_one_line, say, show, show_json
+from wasmrt.cli._output import in_one_line, print_message, show, show_json
 from wasmrt.config_file import HostsResolver, read_config_file
 from wasmrt.egress import NetworkConfig
 from wasmrt.install.sources import read_capability_file
@@ -113,7 +113,7 @@ def _print_decision(decision: Decision, as_json: bool, note: str | None = None) 
         show(in_one_line(f"{'allowed' if decision.allowed else 'denied'}: {decision.subject or decision.capability}"))
         show(f"by: {decision.rule} ({decision.reason})")
         if decision.hint:
-            say(f"hint: {decision.hint}")
+            print_message(f"hint: {decision.hint}")
         if note:
-            say(note)
+            print_message(note)
     return 0 if decision.allowed else DENIED

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from wasmrt.cli._output import is_interactive, say
+from wasmrt.cli._output import is_interactive, print_message
 from wasmrt.errors import (
     CapabilityDeniedError,
     CapabilityFileError,
@@ -85,21 +85,21 @@ def fail(error: WasmrtError, *, as_json: bool) -> int:
     code = exit_code(error)
     at_fault = error.path if isinstance(error, SecretBackendError) else None
     if as_json:
-        _say_json(error.as_dict() | ({"path": str(at_fault)} if at_fault else {}) | {"exit_code": code})
+        _print_json(error.as_dict() | ({"path": str(at_fault)} if at_fault else {}) | {"exit_code": code})
         return code
     problems = error.problems if isinstance(error, RefusedFileError) else ()
     if isinstance(error, RefusedFileError) and len(problems) > 1:
-        say(f"error: {error.file} cannot be used")
+        print_message(f"error: {error.file} cannot be used")
         for path, sentence in problems:
-            say(f"  {path or '$'}: {sentence}")
+            print_message(f"  {path or '$'}: {sentence}")
     else:
-        say(f"error: {error.message}")
+        print_message(f"error: {error.message}")
     if at_fault:
-        say(f"file: {at_fault}")
+        print_message(f"file: {at_fault}")
     if problems and isinstance(error, CapabilityFileError):  # all of them are listed above
         return code
     if error.hint:
-        say(f"hint: {error.hint}")
+        print_message(f"hint: {error.hint}")
     return code
 
 
@@ -114,7 +114,7 @@ def usage(error: click.ClickException, *, as_json: bool) -> int:
 def interrupted(*, as_json: bool) -> int:
     """Print that a person ended the command."""
     if is_interactive():
-        say("")  # the question's line is still open
+        print_message("")  # the question's line is still open
     return fail(WasmrtError("interrupted", code="interrupted"), as_json=as_json)
 
 
@@ -154,9 +154,9 @@ def _unexpected(error: BaseException, *, as_json: bool) -> int:
     return fail(internal, as_json=as_json)
 
 
-def _say_json(value: dict[str, Any]) -> None:
+def _print_json(value: dict[str, Any]) -> None:
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except ValueError:  # a number that JSON lacks; what every error has holds none
         text = json.dumps({key: value[key] for key in _ALWAYS}, ensure_ascii=False, allow_nan=False)
-    say(text)
+    print_message(text)

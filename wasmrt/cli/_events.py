@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from wasmrt.authoring import Built, Confirm, TestResult
 from wasmrt.cli._authoring import confirm_with, report_progress, show_built, show_output, show_results
 from wasmrt.cli._errors import fail
-from wasmrt.cli._output import say, show, show_json
+from wasmrt.cli._output import print_message, show, show_json
 from wasmrt.errors import BuildError, WasmrtError
 from wasmrt.model import ToolOutput
 
@@ -30,8 +30,8 @@ class Events(Protocol):
     def ended(self) -> None: ...
 
 
-class Words:
-    """For a person: words on stderr, the result of a call on stdout."""
+class TextEvents:
+    """Events for a person: messages on stderr, the result of a call on stdout."""
 
     def __init__(self) -> None:
         self.step = report_progress(quiet=False)
@@ -40,13 +40,13 @@ class Words:
         return confirm_with(yes=yes, as_json=False)
 
     def changed(self, files: tuple[str, ...]) -> None:
-        say(f"-- {', '.join(files[:5])}{' and more' if len(files) > 5 else ''}")
+        print_message(f"-- {', '.join(files[:5])}{' and more' if len(files) > 5 else ''}")
 
     def built(self, built: Built) -> None:
         show_built(built)
 
     def tested(self, results: Iterable[TestResult]) -> None:
-        show_results(results, say)
+        show_results(results, print_message)
 
     def result(self, output: ToolOutput) -> None:
         show_json(output.result)
@@ -57,13 +57,13 @@ class Words:
         fail(error, as_json=False)
 
     def waiting(self) -> None:
-        say("waiting for a change; Ctrl-C ends")
+        print_message("waiting for a change; Ctrl-C ends")
 
     def ended(self) -> None:
-        say("")
+        print_message("")
 
 
-class Lines:
+class JsonEvents:
     """For a program: every event is one JSON object on one line of stdout, as soon as it happened."""
 
     def confirm_with(self, *, yes: bool) -> Confirm:

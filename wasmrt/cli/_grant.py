@@ -7,15 +7,15 @@ from typing import Any
 
 import click
 
-from wasmrt.cli._output import say
+from wasmrt.cli._output import print_message
 from wasmrt.errors import GrantRequiredError
 
 
 def print_request(name: str, sentences: Iterable[str]) -> None:
     """Print what a tool would be allowed to do."""
-    say(f"{name}")
+    print_message(f"{name}")
     for sentence in sentences:
-        say(f"  {sentence}")
+        print_message(f"  {sentence}")
 
 
 class NotGrantedError(GrantRequiredError):

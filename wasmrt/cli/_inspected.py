@@ -7,7 +7,7 @@ import textwrap
 from shutil import get_terminal_size
 from typing import Any
 
-from wasmrt.cli._output import say, show, show_section, size_in_words
+from wasmrt.cli._output import print_message, show, show_section, size_in_words
 
 _MAX_TOOLS = 8
 _MAX_WIDTH = 120
@@ -20,7 +20,7 @@ def show_report(report: dict[str, Any]) -> None:
     show(f"{report['name']}{number} ({origin}): {report['world']}, {size_in_words(report['size_bytes'])}")
     show(f"digest: {report['digest']}")
     for warning in report["warnings"]:
-        say(f"warning: {warning}")
+        print_message(f"warning: {warning}")
     if report["installed_at"]:
         show(f"from: {report['source']}, {report['installed_at']}")
     if report["built_with"]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from wasmrt.capabilities.file import AuthSection, parse
-from wasmrt.cli._output import say
+from wasmrt.cli._output import print_message
 from wasmrt.cli._tools import find_named
 from wasmrt.errors import ConfigurationError
 from wasmrt.install.find import FoundTool
@@ -59,9 +59,9 @@ def print_instructions(tool: str, words: dict[str, str]) -> None:
     """Print `author_instructions`, marked as somebody else's words."""
     if not words:
         return
-    say(f"how to get it, in the words of the author of {tool}:")
+    print_message(f"how to get it, in the words of the author of {tool}:")
     for key, text in words.items():
-        say(f"  {key}: {text}")
+        print_message(f"  {key}: {text}")
 
 
 def _printable_line(text: str, most: int) -> str:

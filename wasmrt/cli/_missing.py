@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from wasmrt.capabilities import Capabilities
 from wasmrt.capabilities.file import CapabilityFile
-from wasmrt.cli._output import say
+from wasmrt.cli._output import print_message
 from wasmrt.errors import ConfigurationError, SecretError
 from wasmrt.places import find_places
 from wasmrt.secrets import DEFAULT_USER, open_store
@@ -59,4 +59,4 @@ def _needed(file: CapabilityFile, granted: Capabilities) -> Iterator[str]:
 def print_missing(missing: Iterable[MissingSecret]) -> None:
     """Print each with its step, on stderr."""
     for secret in missing:
-        say(f"warning: {secret.problem}" + (f"; {secret.hint}" if secret.hint else ""))
+        print_message(f"warning: {secret.problem}" + (f"; {secret.hint}" if secret.hint else ""))

@@ -46,12 +46,12 @@ def in_one_line(text: str) -> str:
     return printable(text.replace("\n", " "))
 
 
-def say(text: str) -> None:
+def print_message(text: str) -> None:
     """Print a message on stderr, in one line."""
-    say_lines(in_one_line(text))
+    print_lines(in_one_line(text))
 
 
-def say_lines(text: str) -> None:
+def print_lines(text: str) -> None:
     """Print a message of several lines on stderr."""
     if sys.stderr is not None:  # None where it was closed
         _write(sys.stderr, printable(text))

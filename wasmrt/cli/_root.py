@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from wasmrt.cli._errors import BAD_INPUT, FAILED, ended_by, interrupted, usage
-from wasmrt.cli._output import say_lines
+from wasmrt.cli._output import print_lines
 from wasmrt.names import did_you_mean
 
 # The help page shows these without loading a command; a test compares them with the commands' own help.
@@ -84,7 +84,7 @@ class Root(click.Group):
         try:
             code = super().main(arguments, prog_name, complete_var, standalone_mode=False, **extra)
         except click.exceptions.NoArgsIsHelpError as error:
-            say_lines(error.format_message())
+            print_lines(error.format_message())
             code = BAD_INPUT
         except click.ClickException as error:
             code = usage(error, as_json=as_json)

@@ -10,7 +10,7 @@ import click
 
 from wasmrt.cli._login import author_instructions, find_with_login, login_file_option, print_instructions
 from wasmrt.cli._options import json_option
-from wasmrt.cli._output import say, show_json
+from wasmrt.cli._output import print_message, show_json
 from wasmrt.cli._services import auth_section, open_gateway, store
 from wasmrt.cli.secret import user_option
 from wasmrt.errors import ConfigurationError
@@ -52,8 +52,8 @@ def auth(tool: str, user: str, browser: bool, replace: bool, capabilities: Path 
     issuer = urlsplit(state.token_url).hostname
 
     def present(url: str) -> None:
-        say(f"log in at {urlsplit(url).hostname}; the token will come from {issuer}:")
-        say(url)
+        print_message(f"log in at {urlsplit(url).hostname}; the token will come from {issuer}:")
+        print_message(url)
         if browser:
             import webbrowser
 
@@ -65,7 +65,9 @@ def auth(tool: str, user: str, browser: bool, replace: bool, capabilities: Path 
     if as_json:
         show_json({"set": [section.secret_name], "user": user, "renewable": bool(tokens.refresh_token)})
     else:
-        say(f"{section.secret_name} is set for {user}" + ("" if tokens.refresh_token else "; it cannot be renewed"))
+        print_message(
+            f"{section.secret_name} is set for {user}" + ("" if tokens.refresh_token else "; it cannot be renewed")
+        )
 
 
 def _set_instead(found: FoundTool) -> str:

@@ -10,7 +10,7 @@ from wasmrt.authoring import build as build_project
 from wasmrt.authoring import open_project
 from wasmrt.cli._authoring import confirm_with, report_progress, show_built, showing_output
 from wasmrt.cli._options import json_option
-from wasmrt.cli._output import say, show_json
+from wasmrt.cli._output import print_message, show_json
 
 
 @click.command("build")
@@ -41,4 +41,4 @@ def build(folder: Path, yes: bool, as_json: bool) -> None:
         return
     show_built(built)
     where = "" if folder == Path() else f" {folder.as_posix()}"
-    say(f"next: wasmrt test{where}, or wasmrt install {(folder / component).as_posix()}")
+    print_message(f"next: wasmrt test{where}, or wasmrt install {(folder / component).as_posix()}")

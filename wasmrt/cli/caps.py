@@ -15,7 +15,7 @@ from wasmrt.cli._caps_explain import explain
 from wasmrt.cli._errors import FAILED
 from wasmrt.cli._missing import missing_secrets, print_missing
 from wasmrt.cli._options import capability_file_argument, json_option
-from wasmrt.cli._output import in_one_line, say, show, show_json, show_section
+from wasmrt.cli._output import in_one_line, print_message, show, show_json, show_section
 from wasmrt.errors import SourceError
 from wasmrt.files import replace_file
 from wasmrt.install.sources import read_capability_file
@@ -71,7 +71,7 @@ def check(file: Path, tool: str | None, as_json: bool) -> None:
     for warning in warnings:
         show(in_one_line(f"{warning.path}: {warning.message}"))
     counted = f" ({len(warnings)} warning{'s' * (len(warnings) != 1)})" if warnings else ""
-    say(f"{file.name} is valid{counted}")
+    print_message(f"{file.name} is valid{counted}")
     print_missing(missing)
 
 
@@ -93,7 +93,7 @@ def diff(old: Path, new: Path, as_json: bool) -> int:
         show_section("wider", [f"{change.section}: {change.sentence}" for change in changes.widened])
         show_section("narrower", [f"{change.section}: {change.sentence}" for change in changes.narrowed])
         if not changes:
-            say("both allow the same")
+            print_message("both allow the same")
     return FAILED if changes.widened else 0
 
 
@@ -117,7 +117,7 @@ def fmt(file: Path, write: bool, as_json: bool) -> None:
     if as_json:
         show_json({"wrote": file.name})
     else:
-        say(f"wrote {file.name}")
+        print_message(f"wrote {file.name}")
 
 
 def _replace(file: Path, text: str) -> None:

@@ -21,7 +21,7 @@ from wasmrt.authoring import (
 )
 from wasmrt.capabilities import Capabilities
 from wasmrt.capabilities.file import parse
-from wasmrt.cli._events import Events, Lines, Words
+from wasmrt.cli._events import Events, JsonEvents, TextEvents
 from wasmrt.cli._tools import open_runtime
 from wasmrt.errors import WasmrtError
 
@@ -67,7 +67,7 @@ def dev(folder: Path, params: str | None, part: str | None, workspace: Path | No
       wasmrt dev weather --params '{"place": "Berlin"}' --workspace ./files
     """
     options = CallOptions(params=params, part=part, workspace=workspace, yes=yes)
-    watch(open_project(folder), wait, options, Lines() if as_json else Words())
+    watch(open_project(folder), wait, options, JsonEvents() if as_json else TextEvents())
 
 
 def watch(project: Project, wait: Wait, options: CallOptions, events: Events) -> None:

@@ -12,7 +12,7 @@ from wasmrt.capabilities.sentences import diff, explain
 from wasmrt.cli._grant import NotGrantedError, ask, print_request
 from wasmrt.cli._missing import missing_secrets, print_missing
 from wasmrt.cli._options import json_option
-from wasmrt.cli._output import is_interactive, say, show_json
+from wasmrt.cli._output import is_interactive, print_message, show_json
 from wasmrt.errors import NotInstalledError
 from wasmrt.install import Catalog
 from wasmrt.install.granted import granted_to, request_of
@@ -57,5 +57,5 @@ def grant(name: str, grant: Path | None, yes: bool, as_json: bool) -> None:
     if as_json:
         show_json(version.as_dict() | {"missing_secrets": [secret._asdict() for secret in missing]})
         return
-    say(f"{name} is version {version.number} now ({version.digest[:12]})")
+    print_message(f"{name} is version {version.number} now ({version.digest[:12]})")
     print_missing(missing)

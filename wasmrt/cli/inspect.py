@@ -12,11 +12,11 @@ from wasmrt.authoring import find_wasm_tools, limits_that_start, measure
 from wasmrt.capabilities.file import parse
 from wasmrt.capabilities.sentences import explain
 from wasmrt.cli._authoring import showing_output
+from wasmrt.cli._component_info import exports_of, imports_of, list_capabilities, refusals
 from wasmrt.cli._inspected import show_report
 from wasmrt.cli._missing import missing_secrets
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import show, show_json
-from wasmrt.cli._reading import exports_of, imports_of, list_capabilities, refusals
 from wasmrt.cli._tools import find_named, open_runtime, prepare
 from wasmrt.component import producers, worlds
 from wasmrt.errors import InstantiationError, MemoryLimitError

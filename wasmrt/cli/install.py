@@ -8,11 +8,11 @@ from pathlib import Path
 import click
 
 from wasmrt.capabilities.file import parse
+from wasmrt.cli._component_info import component_info
 from wasmrt.cli._grant import NotGrantedError, ask, print_request
 from wasmrt.cli._missing import MissingSecret, missing_secrets, print_missing
 from wasmrt.cli._options import json_option
-from wasmrt.cli._output import is_interactive, say, show_json
-from wasmrt.cli._reading import read_tool
+from wasmrt.cli._output import is_interactive, print_message, show_json
 from wasmrt.cli._tools import open_runtime, prepare
 from wasmrt.component import ComponentBytes
 from wasmrt.errors import ConfigurationError, SourceError
@@ -82,7 +82,7 @@ def install(
 
 def _read(name: str, component: ComponentBytes) -> ComponentInfo:
     with open_runtime() as runtime:
-        return read_tool(prepare(runtime, name, component))
+        return component_info(prepare(runtime, name, component))
 
 
 def _report(version: ToolVersion, plan: InstallPlan, warnings: list[str], *, as_json: bool) -> None:
@@ -92,9 +92,9 @@ def _report(version: ToolVersion, plan: InstallPlan, warnings: list[str], *, as_
         show_json(version.as_dict() | outcome | {"missing_secrets": [secret._asdict() for secret in missing]})
         return
     if plan.is_installed:
-        say(f"{version.name} version {version.number} is installed already")
+        print_message(f"{version.name} version {version.number} is installed already")
     else:
-        say(f"installed {version.name} version {version.number} ({version.digest[:12]})")
+        print_message(f"installed {version.name} version {version.number} ({version.digest[:12]})")
     print_missing(missing)
 
 
@@ -124,13 +124,13 @@ def _missing(plan: InstallPlan) -> list[MissingSecret]:
 
 def _print_plan(plan: InstallPlan, warnings: Iterable[str]) -> None:
     for warning in warnings:
-        say(f"warning: {warning}")
+        print_message(f"warning: {warning}")
     if plan.is_installed:
         return
     if plan.previous is not None:
-        say(f"{plan.new.name} differs from version {plan.previous.number}:")
+        print_message(f"{plan.new.name} differs from version {plan.previous.number}:")
         for change in plan.changes:
-            say(f"  {change}")
+            print_message(f"  {change}")
     print_request(plan.new.name, plan.sentences)
 
 

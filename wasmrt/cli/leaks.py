@@ -10,7 +10,7 @@ from typing import BinaryIO, NoReturn
 import click
 
 from wasmrt.cli._errors import fail
-from wasmrt.cli._output import in_one_line, say, show
+from wasmrt.cli._output import in_one_line, print_message, show
 from wasmrt.errors import ConfigurationError, WasmrtError
 from wasmrt.leaks import Direction, LeakDetector, LeakReport, Rule, check_rule, read_rule_file
 from wasmrt.limits import MIB
@@ -67,7 +67,7 @@ def _print_report(report: LeakReport, data: bytes, *, as_json: bool) -> None:
         column = match.start - data.rfind(b"\n", 0, match.start)
         certain = " certain" if match.certain else ""
         show(in_one_line(f"{line}:{column} {match.rule} {match.severity} {match.action}{certain}"))
-    say(f"{len(report.matches)} found" if report.matches else "nothing found")
+    print_message(f"{len(report.matches)} found" if report.matches else "nothing found")
 
 
 @leaks.command(name="rules")
@@ -84,7 +84,7 @@ def list_rules(rule_files: Sequence[Path], as_json: bool) -> None:
         return
     for rule in found:
         click.echo("\t".join(map(in_one_line, (rule.id, rule.provider, rule.severity, rule.source))))
-    say(f"{len(found)} rules")
+    print_message(f"{len(found)} rules")
 
 
 @leaks.command(name="test")
@@ -112,7 +112,7 @@ def test_rule(rule_id: str, rule_files: Sequence[Path], as_json: bool) -> None:
     matching, not_matching = len(rule.matching), len(rule.not_matching)
     if as_json:
         show(json.dumps(_described(rule) | {"matching": matching, "not_matching": not_matching}))
-    say(f"{rule.id}: linear in time, finds {matching} examples, leaves {not_matching} false positives alone")
+    print_message(f"{rule.id}: linear in time, finds {matching} examples, leaves {not_matching} false positives alone")
 
 
 def _described(rule: Rule) -> dict[str, object]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from wasmrt.cli._options import json_option
-from wasmrt.cli._output import say, show_columns, show_json_list, size_in_words
+from wasmrt.cli._output import print_message, show_columns, show_json_list, size_in_words
 from wasmrt.install import Catalog
 from wasmrt.places import find_places
 
@@ -25,7 +25,7 @@ def list(as_json: bool) -> None:
         show_json_list(tool._asdict() for tool in tools)
         return
     if not tools:
-        say("nothing is installed yet; echo, time and json come with wasmrt")
+        print_message("nothing is installed yet; echo, time and json come with wasmrt")
         return
     show_columns(
         ("NAME", "VERSION", "WORLD", "SIZE", "DIGEST"),
@@ -33,4 +33,4 @@ def list(as_json: bool) -> None:
     )
     for tool in tools:
         if tool.pending is not None:
-            say(f"version {tool.pending} of {tool.name} waits for a grant: wasmrt grant {tool.name}")
+            print_message(f"version {tool.pending} of {tool.name} waits for a grant: wasmrt grant {tool.name}")

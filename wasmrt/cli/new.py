@@ -8,7 +8,7 @@ import click
 
 from wasmrt.authoring import create_project, load_template, missing_needs, template_names
 from wasmrt.cli._options import json_option
-from wasmrt.cli._output import say, show, show_json
+from wasmrt.cli._output import print_message, show, show_json
 
 
 @click.command("new")
@@ -40,10 +40,10 @@ def new(name: str | None, language: str | None, listing: bool, as_json: bool) ->
         files = sorted(path.relative_to(project.folder).as_posix() for path in project.folder.rglob("*"))
         show_json({"name": name, "language": template.language, "edit": template.edit, "files": files})
         return
-    say(f"wrote {name}/: {template.title}")
-    say(f"edit {name}/{template.edit}, then: cd {name} && wasmrt build && wasmrt test")
+    print_message(f"wrote {name}/: {template.title}")
+    print_message(f"edit {name}/{template.edit}, then: cd {name} && wasmrt build && wasmrt test")
     for need in missing_needs(template):
-        say(f"{need.command} is missing, to build it: {need.hint}")
+        print_message(f"{need.command} is missing, to build it: {need.hint}")
 
 
 def _list(as_json: bool) -> None:

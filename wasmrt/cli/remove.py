@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from wasmrt.cli._options import json_option
-from wasmrt.cli._output import is_interactive, say, show_json
+from wasmrt.cli._output import is_interactive, print_message, show_json
 from wasmrt.errors import ConfigurationError
 from wasmrt.install import Catalog
 from wasmrt.places import find_places
@@ -32,7 +32,7 @@ def remove(name: str, yes: bool, as_json: bool) -> None:
     if as_json:
         show_json({"removed": name, "versions": [version.number for version in versions]})
     else:
-        say(f"removed {name} ({_counted(len(versions))})")
+        print_message(f"removed {name} ({_counted(len(versions))})")
 
 
 def _ask(name: str, count: int, *, may_ask: bool) -> None:

@@ -6,7 +6,7 @@ import click
 
 from wasmrt.capabilities.sentences import diff
 from wasmrt.cli._options import json_option
-from wasmrt.cli._output import say, show_json
+from wasmrt.cli._output import print_message, show_json
 from wasmrt.install import Catalog
 from wasmrt.install.granted import granted_to
 from wasmrt.places import find_places
@@ -34,6 +34,6 @@ def rollback(name: str, number: int | None, as_json: bool) -> None:
     if as_json:
         show_json({"name": name, "version": version.number, "digest": version.digest, "wider": wider})
         return
-    say(f"{name} is version {version.number} again ({version.digest[:12]})")
+    print_message(f"{name} is version {version.number} again ({version.digest[:12]})")
     for sentence in wider:
-        say(f"  again: {sentence}")
+        print_message(f"  again: {sentence}")

@@ -13,7 +13,7 @@ import click
 from wasmrt.capabilities import Capabilities
 from wasmrt.cli._errors import refusal
 from wasmrt.cli._options import json_option, workspace_option
-from wasmrt.cli._output import say, say_lines, show_json
+from wasmrt.cli._output import print_lines, print_message, show_json
 from wasmrt.cli._tools import find_named, open_runtime, prepare, with_invoked
 from wasmrt.errors import InvalidParametersError, SourceError, ToolError
 from wasmrt.install.find import FoundTool
@@ -144,7 +144,7 @@ def _check_context(context: str | None) -> None:
 
 def _show_logs(entries: Iterable[LogEntry]) -> None:
     for entry in entries:
-        say_lines(_one_entry(f"log {entry.level}: {entry.message}"))
+        print_lines(_one_entry(f"log {entry.level}: {entry.message}"))
 
 
 def _show_unused_sidecar(found: FoundTool, path: str, decisions: Iterable[Decision]) -> None:
@@ -153,16 +153,16 @@ def _show_unused_sidecar(found: FoundTool, path: str, decisions: Iterable[Decisi
         return
     if found.grant == Capabilities.none():
         beside = f"{path.removesuffix('.wasm')}.capabilities.json"
-        say(f"  what it asks for was not granted: install it, or try it with --capabilities {beside}")
+        print_message(f"  what it asks for was not granted: install it, or try it with --capabilities {beside}")
 
 
 def _show_denials(decisions: Iterable[Decision]) -> None:
     denied = dict.fromkeys(decision for decision in decisions if not decision.allowed)
     for decision in denied:
-        say_lines(_one_entry(refusal(decision)))
+        print_lines(_one_entry(refusal(decision)))
         if decision.hint:
             step = "to allow it, " if isinstance(decision.suggestion, Addition) else "hint: "
-            say_lines(_one_entry(f"  {step}{decision.hint}"))
+            print_lines(_one_entry(f"  {step}{decision.hint}"))
 
 
 def _one_entry(text: str) -> str:

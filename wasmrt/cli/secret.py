@@ -8,14 +8,16 @@ from pathlib import Path
 
 import click
 
+from wasmrt.capabilities.file import AuthSection, ValidationEndpoint
 from wasmrt.cli._errors import FAILED
-from wasmrt.cli._keeping import check_all, note_on_new_file, warn, where
 from wasmrt.cli._login import author_instructions, find_with_login, login_file_option, print_instructions
 from wasmrt.cli._options import json_option
-from wasmrt.cli._output import is_interactive, say, show_columns, show_json
+from wasmrt.cli._output import is_interactive, print_message, show_columns, show_json
+from wasmrt.cli._secret_messages import check_all, describe_backend, new_file_warning, print_warnings
 from wasmrt.cli._services import auth_section, call_for, open_gateway, store
 from wasmrt.egress import HttpFailure, HttpRequest
 from wasmrt.errors import ConfigurationError, SecretError, SecretExpiredError, SecretNotFoundError
+from wasmrt.install.find import FoundTool
 from wasmrt.limits import MAX_ENV_FILE_BYTES, MAX_SECRET_BYTES
 from wasmrt.secrets import Secret, SecretInfo, backend_of, checked_name, parse_env_file
 
@@ -63,14 +65,14 @@ def set_secret(name: str, user: str, expires_in_days: float | None, as_json: boo
     warnings = check_all({name: value})
     expires_at = None if expires_in_days is None else time.time() + expires_in_days * _DAY
     kept = store()
-    note = note_on_new_file(kept)
+    note = new_file_warning(kept)
     kept.set(user, name, value, expires_at=expires_at)
     warnings += [note] if note else []
-    warn(warnings)
+    print_warnings(warnings)
     if as_json:
         show_json({"set": [name], "user": user, "expires_at": expires_at, "warnings": warnings})
     else:
-        say(f"{name} is set for {user}")
+        print_message(f"{name} is set for {user}")
 
 
 def _typed(name: str) -> str:
@@ -107,12 +109,12 @@ def list_secrets(user: str, as_json: bool) -> None:
     kept = store()
     infos = kept.list(user)
     if as_json:
-        told = {"backend": backend_of(kept)}
-        show_json([{slot: getattr(info, slot) for slot in info.__slots__} | told for info in infos])
+        backend = {"backend": backend_of(kept)}
+        show_json([{slot: getattr(info, slot) for slot in info.__slots__} | backend for info in infos])
         return
-    say(f"backend: {where(kept)}")
+    print_message(f"backend: {describe_backend(kept)}")
     if not infos:
-        say(f"{user} has no secrets; wasmrt secret set NAME sets one")
+        print_message(f"{user} has no secrets; wasmrt secret set NAME sets one")
         return
     now = time.time()
     show_columns(("NAME", "AGE", "EXPIRES"), [(info.name, _age(info, now), _expiry(info, now)) for info in infos])
@@ -153,7 +155,7 @@ def remove_secret(name: str, user: str, as_json: bool) -> None:
     if as_json:
         show_json({"removed": name, "user": user})
     else:
-        say(f"{name} is removed for {user}")
+        print_message(f"{name} is removed for {user}")
 
 
 @secret.command("import")
@@ -178,18 +180,18 @@ def import_secrets(file: click.File, user: str, only: tuple[str, ...], as_json: 
     names = sorted(wanted)
     warnings = check_all({name: found[name] for name in names})
     kept = store()
-    note = note_on_new_file(kept) if names else None
+    note = new_file_warning(kept) if names else None
     replaced = sorted(wanted & {info.name for info in kept.list(user)})
     for name in names:
         kept.set(user, name, found[name])
     warnings += [note] if note else []
-    warn(warnings)
+    print_warnings(warnings)
     if as_json:
         show_json({"set": names, "replaced": replaced, "user": user, "warnings": warnings})
         return
-    say(f"set for {user}: {', '.join(names) or 'nothing, for the file sets none'}")
+    print_message(f"set for {user}: {', '.join(names) or 'nothing, for the file sets none'}")
     if replaced:
-        say(f"of these, replaced: {', '.join(replaced)}")
+        print_message(f"of these, replaced: {', '.join(replaced)}")
 
 
 @secret.command("test")
@@ -207,26 +209,14 @@ def test_secret(ctx: click.Context, name: str, tool: str, capabilities: Path | N
       wasmrt secret test example_token --tool search
     """
     found, name = find_with_login(tool, capabilities), checked_name(name)
-    example = f'"auth": {{"secret_name": "{name}", {_VALIDATION}}}'
-    auth = auth_section(found, hint=f"add one with a request that tells whether the secret works: {example}")
-    check = auth.validation_endpoint
-    if auth.secret_name != name:
-        raise ConfigurationError(
-            f"the login of {found.name} is about {auth.secret_name}, not {name}",
-            hint=f"wasmrt secret test {auth.secret_name} --tool {tool}",
-        )
-    if check is None:
-        raise ConfigurationError(
-            f"the capability file of {found.name} says no request that would test {name}",
-            hint=f"add one to its auth section: {_VALIDATION}",
-        )
+    auth, check = _login_of(found, name, tool)
     kept = store()
-    words = author_instructions(auth)
+    instructions = author_instructions(auth)
     try:
-        kept.get(user, name)  # a missing one is told as such, with the command that sets it
+        kept.get(user, name)  # a missing one is an error of its own, with the command that sets it
     except (SecretNotFoundError, SecretExpiredError):
         if not as_json:
-            print_instructions(found.name, words)
+            print_instructions(found.name, instructions)
         raise
     status, problem = None, None
     with open_gateway() as gateway:
@@ -237,14 +227,35 @@ def test_secret(ctx: click.Context, name: str, tool: str, capabilities: Path | N
             problem = failure.message + (f"; {failure.hint}" if failure.hint else "")
     works = status == check.success_status
     if as_json:
-        said = {} if works else words
-        show_json({"name": name, "works": works, "status": status, "problem": problem, "tool_says": said})
+        shown = {} if works else instructions
+        show_json({"name": name, "works": works, "status": status, "problem": problem, "tool_says": shown})
     elif works:
-        say(f"{name} works: {check.method} {check.url} answered {status}")
+        print_message(f"{name} works: {check.method} {check.url} answered {status}")
     elif problem:  # no answer says nothing of the secret
-        say(f"{name} could not be tested: {problem}")
+        print_message(f"{name} could not be tested: {problem}")
     else:
-        say(f"{name} does not work: {check.method} {check.url} answered {status}, not {check.success_status}")
-        print_instructions(found.name, words)
+        print_message(f"{name} does not work: {check.method} {check.url} answered {status}, not {check.success_status}")
+        print_instructions(found.name, instructions)
     if not works:
         ctx.exit(FAILED)
+
+
+def _login_of(found: FoundTool, name: str, tool: str) -> tuple[AuthSection, ValidationEndpoint]:
+    """Return the auth section that is about a secret, and its validation request.
+
+    Raises:
+        ConfigurationError: the tool has none, it is about another secret, or it names no request.
+    """
+    example = f'"auth": {{"secret_name": "{name}", {_VALIDATION}}}'
+    auth = auth_section(found, hint=f"add one with a request that tells whether the secret works: {example}")
+    if auth.secret_name != name:
+        raise ConfigurationError(
+            f"the login of {found.name} is about {auth.secret_name}, not {name}",
+            hint=f"wasmrt secret test {auth.secret_name} --tool {tool}",
+        )
+    if auth.validation_endpoint is None:
+        raise ConfigurationError(
+            f"the capability file of {found.name} names no request that would test {name}",
+            hint=f"add one to its auth section: {_VALIDATION}",
+        )
+    return auth, auth.validation_endpoint

@@ -10,7 +10,7 @@ from wasmrt.authoring import is_stale, open_project, read_cases, read_component,
 from wasmrt.cli._authoring import show_results
 from wasmrt.cli._errors import FAILED
 from wasmrt.cli._options import json_option
-from wasmrt.cli._output import say, show, show_json
+from wasmrt.cli._output import print_message, show, show_json
 from wasmrt.errors import ConfigurationError
 
 
@@ -42,7 +42,7 @@ def test(folder: Path, only: str | None, as_json: bool) -> int:
             raise ConfigurationError(f"no case's name or file holds {only!r:.60}", hint="run them all without -k")
     component = read_component(project)
     if is_stale(project):
-        say("warning: the source changed since the last build; wasmrt build makes a new component")
+        print_message("warning: the source changed since the last build; wasmrt build makes a new component")
     results = run_cases(project.name, component, sidecar_of(project), cases)
     if as_json:
         listed = list(results)

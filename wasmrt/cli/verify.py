@@ -6,7 +6,7 @@ import click
 
 from wasmrt.cli._errors import FAILED
 from wasmrt.cli._options import json_option
-from wasmrt.cli._output import say, show_json
+from wasmrt.cli._output import print_message, show_json
 from wasmrt.install import Catalog
 from wasmrt.places import find_places
 
@@ -35,7 +35,9 @@ def verify(ctx: click.Context, name: str | None, as_json: bool) -> None:
         show_json({"checked": checked, "broken": len(broken), "strays_removed": strays})
     else:
         for finding in broken:
-            say(f"{finding.name} version {finding.number}: {finding.problem}")
-        say(f"{len(findings)} checked, {len(broken)} broken" + (f", {strays} left-over removed" if strays else ""))
+            print_message(f"{finding.name} version {finding.number}: {finding.problem}")
+        print_message(
+            f"{len(findings)} checked, {len(broken)} broken" + (f", {strays} left-over removed" if strays else "")
+        )
     if broken:
         ctx.exit(FAILED)

@@ -20,7 +20,7 @@ _LINES = {
 _LIMITS = "limits"
 
 
-def read_tool(tool: PreparedTool) -> ComponentInfo:
+def component_info(tool: PreparedTool) -> ComponentInfo:
     """Return the facts that an install records of a prepared tool."""
     described = [{"name": spec.name, "schema": spec.schema} for spec in tool.tools]
     return ComponentInfo(

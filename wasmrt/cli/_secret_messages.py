@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from wasmrt.cli._output import say
+from wasmrt.cli._output import print_message
 from wasmrt.errors import SecretError
 from wasmrt.secrets import FileSecrets, Secret, SecretsStore, backend_of, check_usable
 
 _MAX_NAMED = 8
 
 
-def where(kept: SecretsStore) -> str:
+def describe_backend(kept: SecretsStore) -> str:
     """Return the backend in words."""
     name = backend_of(kept)
     if name == "environment":
@@ -22,7 +22,7 @@ def where(kept: SecretsStore) -> str:
     return f"{name}, {kept.path}, encrypted with {key}"
 
 
-def note_on_new_file(kept: SecretsStore) -> str | None:
+def new_file_warning(kept: SecretsStore) -> str | None:
     """Return a warning where the next secret makes the encrypted file, with its key beside it; None elsewhere."""
     if not isinstance(kept, FileSecrets) or kept.key_path is None or not kept.is_new:
         return None
@@ -62,7 +62,7 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def warn(sentences: Iterable[str]) -> None:
+def print_warnings(sentences: Iterable[str]) -> None:
     """Print each as a warning, on stderr."""
     for sentence in sentences:
-        say(f"warning: {sentence}")
+        print_message(f"warning: {sentence}")
