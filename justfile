@@ -27,6 +27,18 @@ docs:
 bench *args:
     python -m benches --write {{args}}
 
+# All that is asked of a change, as CI runs it, in about 20 minutes
+ci:
+    .ci/run
+
+# Pin the development environment anew where pyproject.toml asks for it; `just lock --upgrade`: everything
+lock *args:
+    uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command "just lock" --all-extras --group dev pyproject.toml -o requirements-dev.txt {{args}}
+
+# Fail where a commit's subject has more than 72 characters: `just commits v0.1.0..`
+commits +range="-n 20":
+    @subjects="$(git log --format='%h %s' {{range}})" && ! printf '%s\n' "$subjects" | grep -E '^[0-9a-f]+ .{73}'
+
 # 20,000 generated and mutated components through install and prepare: about ten minutes
 fuzz *args:
     python tools/fuzz.py {{args}}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields
 from itertools import product
 
 from wasmrt.leaks._builtin import BUILT, RULE_FOLDER
@@ -66,7 +65,8 @@ def _literals(keyword: str) -> Iterator[str]:
 
 
 def _table(rule: Rule) -> dict[str, object]:
-    return {f.name: value for f in fields(Rule) if (value := getattr(rule, f.name)) != f.default}
+    defaults = Rule._field_defaults
+    return {name: value for name, value in rule._asdict().items() if name not in defaults or value != defaults[name]}
 
 
 if __name__ == "__main__":

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from wasmrt.config import WasmRuntimeConfig as WasmRuntimeConfig
     from wasmrt.egress import CredentialInjector as CredentialInjector
     from wasmrt.egress import NetworkConfig as NetworkConfig
+    from wasmrt.egress.transports import AsyncGuardedTransport as AsyncGuardedTransport
+    from wasmrt.egress.transports import GuardedTransport as GuardedTransport
     from wasmrt.errors import CapabilityDeniedError as CapabilityDeniedError
     from wasmrt.errors import CapabilityFileError as CapabilityFileError
     from wasmrt.errors import ComponentError as ComponentError
@@ -78,6 +80,7 @@ _NAMES = {
     "component": ("ToolSpec",),
     "config": ("WasmRuntimeConfig",),
     "egress": ("CredentialInjector", "NetworkConfig"),
+    "egress.transports": ("AsyncGuardedTransport", "GuardedTransport"),
     "errors": (
         "CapabilityDeniedError",
         "CapabilityFileError",

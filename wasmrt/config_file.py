@@ -1,4 +1,4 @@
-"""The operator's configuration file: for the command line, which has no other way to a `NetworkConfig`."""
+"""The operator's configuration file: strict TOML, every mistake reported at once."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _SECTION = "network"
 
 
 class HostsResolver:
-    """Answers from an operator's table first, like a hosts file; every answer is judged like any other."""
+    """Answers from an operator's table first, like a hosts file; every answer is checked like any other."""
 
     def __init__(self, hosts: Mapping[str, Sequence[str]], rest: Resolver) -> None:
         self._hosts = {name.lower(): tuple(addresses) for name, addresses in hosts.items()}
         self._rest = rest
 
     def known(self, host: str) -> tuple[str, ...] | None:
-        """Return what the table says of a host, or None where it says nothing."""
+        """Return the addresses that the table has for a host, or None."""
         return self._hosts.get(host)
 
     def resolve(self, host: str, port: int, *, timeout_seconds: float) -> tuple[str, ...]:
@@ -35,7 +35,7 @@ class HostsResolver:
 
 
 class OperatorConfig(NamedTuple):
-    """What the configuration file says; at its defaults, what its absence says."""
+    """The settings of the configuration file; the defaults are those without a file."""
 
     network: NetworkConfig
     rate_limit_storage: str | None = None
@@ -63,32 +63,30 @@ def read_config_file(path: Path) -> OperatorConfig:
         ) from None
     except OSError as error:
         raise ConfigFileError(str(path), f"it cannot be read ({error.strerror})", hint="check who owns it") from error
-    problems = _Problems()
-    values = _values(_section(_parsed(path, text), problems), path.parent, problems)
-    problems.check(path)
+    mistakes: list[_Mistake] = []
+    values = _values(_section(_parsed(path, text), mistakes), path.parent, mistakes)
+    _refuse(path, mistakes)
     storage = values.pop("rate_limit_storage", None)
     return OperatorConfig(NetworkConfig(**values), storage)
 
 
-class _Problems:
-    """What is wrong with a file, in the file's order: a key, what is wrong with it, and the next step."""
+class _Mistake(NamedTuple):
+    key: str
+    problem: str
+    hint: str | None
+    """The next step, apart from the problem: where there is one mistake, it has a line of its own."""
 
-    def __init__(self) -> None:
-        self._found: list[tuple[str, str, str | None]] = []
 
-    def add(self, key: str, wrong: str, hint: str | None) -> None:
-        self._found.append((key, wrong, hint))
-
-    def check(self, path: Path) -> None:
-        """Raise what was found, if anything was."""
-        if not self._found:
-            return
-        listed = tuple((key, f"{wrong}; {hint}" if hint else wrong) for key, wrong, hint in self._found)
-        if len(listed) == 1:
-            ((key, wrong, hint),) = self._found
-            raise ConfigFileError(str(path), f"{key} {wrong}", problems=listed, hint=hint)
-        every = "; ".join(f"{key} {wrong}" for key, wrong, _ in self._found)
-        raise ConfigFileError(str(path), f"{len(listed)} mistakes: {every}", problems=listed)
+def _refuse(path: Path, mistakes: Sequence[_Mistake]) -> None:
+    """Raise every mistake of the file, in its order; nothing where there is none."""
+    if not mistakes:
+        return
+    listed = tuple((m.key, f"{m.problem}; {m.hint}" if m.hint else m.problem) for m in mistakes)
+    if len(mistakes) == 1:
+        only = mistakes[0]
+        raise ConfigFileError(str(path), f"{only.key} {only.problem}", problems=listed, hint=only.hint)
+    every = "; ".join(f"{mistake.key} {mistake.problem}" for mistake in mistakes)
+    raise ConfigFileError(str(path), f"{len(mistakes)} mistakes: {every}", problems=listed)
 
 
 def _parsed(path: Path, text: bytes) -> dict[str, Any]:
@@ -108,37 +106,41 @@ def _parsed(path: Path, text: bytes) -> dict[str, Any]:
         ) from error
     except (ValueError, RecursionError) as error:  # a number of thousands of digits, brackets in brackets
         hint = f"keep to the keys that are known: {', '.join(_READERS)}"
-        raise ConfigFileError(str(path), "it holds a value that nothing could mean", hint=hint) from error
+        raise ConfigFileError(str(path), "a value is nested too deeply or too long", hint=hint) from error
 
 
-def _section(tree: dict[str, Any], problems: _Problems) -> dict[str, Any]:
+def _section(tree: dict[str, Any], mistakes: list[_Mistake]) -> dict[str, Any]:
     """Return the `[network]` table; whatever else the file holds is a mistake."""
     for name, value in tree.items():
         if name == _SECTION and not isinstance(value, dict):
-            problems.add(name, "must be a section", f"write [{_SECTION}] in a line of its own, and its keys below")
+            mistakes.append(
+                _Mistake(name, "must be a section", f"write [{_SECTION}] in a line of its own, and its keys below")
+            )
         elif name in _READERS:
-            problems.add(name, "stands outside of its section", f"move it below a line that says [{_SECTION}]")
+            mistakes.append(
+                _Mistake(name, "stands outside of its section", f"move it below a line that says [{_SECTION}]")
+            )
         elif name != _SECTION:
             shown = f"[{name}]" if isinstance(value, dict) else name
-            problems.add(shown, "is not known", f"all that the file may hold is a section [{_SECTION}]")
+            mistakes.append(_Mistake(shown, "is not known", f"all that the file may hold is a section [{_SECTION}]"))
     section = tree.get(_SECTION, {})
     return section if isinstance(section, dict) else {}
 
 
-def _values(section: dict[str, Any], folder: Path, problems: _Problems) -> dict[str, Any]:
-    """Read every value by itself, so that each tells its mistake."""
+def _values(section: dict[str, Any], folder: Path, mistakes: list[_Mistake]) -> dict[str, Any]:
+    """Read every value by itself, so that each mistake is found."""
     values: dict[str, Any] = {}
     for key, value in section.items():
         name = f"{_SECTION}.{key}"
         if key not in _READERS:
             near = did_you_mean(key, _READERS)
             hint = f"did you mean {near}?" if near else f"known are {', '.join(_READERS)}"
-            problems.add(name, "is not known", hint)
+            mistakes.append(_Mistake(name, "is not known", hint))
             continue
         try:
             values |= _READERS[key](value, folder)
         except ConfigurationError as error:
-            problems.add(name, error.message.removeprefix(f"{key} "), error.hint)
+            mistakes.append(_Mistake(name, error.message.removeprefix(f"{key} "), error.hint))
     return values
 
 

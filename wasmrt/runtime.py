@@ -34,7 +34,7 @@ from wasmrt.guest.engine import (
     EngineConfig,
     best_allocator,
 )
-from wasmrt.install import find_tool
+from wasmrt.install.find import find_tool
 from wasmrt.leaks import LeakDetector, check_rule, read_rule_file
 from wasmrt.limits import COMPONENT_MAX_BYTES, ResourceLimits
 from wasmrt.model import ToolOutput

@@ -47,15 +47,12 @@ def read_json(
     Raises:
         JsonError: it is not JSON, or over a bound.
     """
-    if len(text) > max_bytes:
-        raise JsonError(f"over {max_bytes:,} bytes", JsonFault.SIZE)
+    check_size(text, max_bytes=max_bytes)
     if not isinstance(text, str):
         try:
             text = text.decode("utf-8")
         except UnicodeDecodeError as error:
             raise JsonError("not UTF-8", JsonFault.ENCODING) from error
-    elif utf8_size(text) > max_bytes:
-        raise JsonError(f"over {max_bytes:,} bytes", JsonFault.SIZE)
     check_nesting(text, max_depth=max_depth, max_parts=max_parts)
     return parse_json(text, exact=exact)
 
@@ -103,6 +100,19 @@ def check_text(value: Any) -> None:
         write_json(value).encode("utf-8")
     except UnicodeEncodeError as error:
         raise JsonError("no text: it holds half a surrogate pair", JsonFault.ENCODING) from error
+
+
+def check_size(text: str | bytes | bytearray, *, max_bytes: int) -> None:
+    """Refuse a text of more than `max_bytes` in UTF-8.
+
+    Raises:
+        JsonError: it has more.
+    """
+    size = len(text)
+    if isinstance(text, str) and size <= max_bytes < 4 * size:  # a character has up to four bytes
+        size = utf8_size(text)
+    if size > max_bytes:
+        raise JsonError(f"over {max_bytes:,} bytes", JsonFault.SIZE)
 
 
 def utf8_size(text: str) -> int:

@@ -14,10 +14,11 @@ from wasmrt.errors import NotInstalledError
 from wasmrt.limits import ResourceLimits
 from wasmrt.model import ToolOutput
 from wasmrt.names import offered_name
-from wasmrt.schema.providers import Provider, render
 
 if TYPE_CHECKING:
     import asyncio
+
+    from wasmrt.schema.providers import Provider
 
 
 class CallRunner(Protocol):
@@ -83,6 +84,8 @@ class PreparedTool:
         Raises:
             ConfigurationError: the provider is not known.
         """
+        from wasmrt.schema.providers import render  # for agents; a command that runs a tool does without
+
         return render(offered_name(self.name), self.description, self.schema, provider)
 
     @property

@@ -169,6 +169,7 @@ def test_the_fuel_configs_limit_is_the_default_budget() -> None:
         (b"\0asm\x0d\0\x01\0", UnknownWorldError),
         (b"\0" * (65 * 1024 * 1024), ComponentTooLargeError),
     ],
+    ids=["nothing", "a text", "a core module", "cut short", "a broken section", "no exports", "65 MiB"],
 )
 def test_what_is_no_tool_is_refused_by_its_own_error(
     runtime: WasmToolRuntime, data: bytes, error: type[Exception]

@@ -130,6 +130,7 @@ def test_host_case_default_port_and_fragment_have_one_spelling(text, sent):
         "https://xn--pokxncvks/",
         "https://xn--abc-.com/",
         "https://xn--google-.com/",
+        "https://xn---bbk.com/",  # a second spelling of xn--bbk
         "https://xn--ab-0ea.com/",  # a middle dot between other letters than l
         "https://xn--ab-vld.com/",  # both directions of writing
         "https://xn--ab-hvd.com/",  # a letter that only stretches another

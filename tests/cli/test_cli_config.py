@@ -73,8 +73,8 @@ def getter(tool_file: Write, encode: Callable[[str], bytes]) -> Path:
         ("[network]\n\nca_file = \n", "line 3, column 11 is not TOML"),
         ("[network]\nhosts = {", "line 2, the last, is not TOML"),
         ("\n\xff".encode("latin-1"), "line 2 is not UTF-8"),
-        ("a = " + "[" * 50_000, "a value that nothing could mean"),
-        ("a = " + "1" * 50_000, "a value that nothing could mean"),
+        ("a = " + "[" * 50_000, "a value is nested too deeply or too long"),
+        ("a = " + "1" * 50_000, "a value is nested too deeply or too long"),
         ("#" * 300_000, "more than 262144 bytes"),
         ("network = 1", "network must be a section"),
         ("[nets]\nx = 1", "[nets] is not known"),
@@ -91,6 +91,7 @@ def getter(tool_file: Write, encode: Callable[[str], bytes]) -> Path:
         ("[network]\nhosts = 'x'", "network.hosts must be a table"),
         ("[network]\nhosts = { a = '10.0.0.1' }", "must give 'a' a list of IP addresses"),
         ("[network]\nhosts = { a = ['nonsense'] }", "must give 'a' a list of IP addresses"),
+        ("[network]\nhosts = { 'a b' = ['10.0.0.1'] }", "'a b', which is not the name of a host"),
         ("[network]\nhosts = { 'a:443' = ['10.0.0.1'] }", "'a:443', which is not the name of a host"),
         ("[network]\nmax_connections = true", "network.max_connections must be a positive whole number"),
         ("[network]\nconnect_timeout_seconds = 0", "network.connect_timeout_seconds must be a positive number"),
@@ -136,6 +137,16 @@ def test_all_mistakes_are_told_at_once(wasmrt: Run, configure: Configure, getter
     assert said[2].endswith("did you mean ca_file?")
     told = json.loads(wasmrt("run", getter, "--capabilities", grant, "--json", code=2).stderr)
     assert told["code"] == "config-file" and len(told["problems"]) == 4
+
+
+def test_a_file_that_is_none_is_refused_with_its_path(tmp_path: Path) -> None:
+    folder, loop = tmp_path / "folder.toml", tmp_path / "loop.toml"
+    folder.mkdir()
+    loop.symlink_to(loop)
+    for path in (folder, loop):
+        with pytest.raises(ConfigFileError) as caught:
+            read_config_file(path)
+        assert caught.value.message.startswith(f"{path}: it ") and caught.value.hint
 
 
 def test_a_single_mistake_is_told_in_a_line_and_a_hint(

@@ -12,7 +12,7 @@ from blake3 import blake3
 from wasmrt import WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.component import ComponentBytes, _bytes
 from wasmrt.errors import CoreModuleError
-from wasmrt.install import find_bundled
+from wasmrt.install.find import find_bundled
 
 
 def test_a_digest_is_made_of_the_bytes_and_cannot_be_given() -> None:

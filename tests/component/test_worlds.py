@@ -1,25 +1,12 @@
-"""The worlds' table is what the WIT files say, and what the host binds."""
+"""The worlds' table is what the host binds."""
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
 import pytest
 
+from wasmrt.capabilities import capabilities_of
 from wasmrt.component import worlds
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def test_the_table_is_the_one_that_the_wit_files_make() -> None:
-    path = ROOT / "tools" / "worlds_table.py"
-    spec = importlib.util.spec_from_file_location("worlds_table", path)
-    assert spec is not None
-    assert spec.loader is not None
-    generator = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(generator)
-    assert generator.TABLE.read_text() == generator.table(), "run: python tools/worlds_table.py --write"
+from wasmrt.guest.worlds import interfaces
 
 
 def test_a_component_that_exports_several_worlds_is_of_the_first() -> None:
@@ -58,3 +45,16 @@ def test_typed_failures_name_every_kind_of_the_closed_set() -> None:
     for world in worlds.ALL_WORLDS:
         texts = [*worlds.signatures(world.export).values()]
         assert any(kinds in text for text in texts) is world.has_typed_failures
+
+
+def test_each_world_can_ask_for_every_capability_and_what_it_asks_for_needs_one_of_them() -> None:
+    free = {"log", "now-millis", "now", "monotonic", "report"}
+    for world in worlds.ALL_WORLDS:
+        functions = [f"{name}#{function}" for name in world.imports for function in worlds.signatures(name)]
+        assert capabilities_of(functions).keys() == {"http", "workspace", "secrets", "tool_invoke"}
+        assert {name.partition("#")[2] for name in functions if not capabilities_of([name])} <= free
+
+
+def test_a_host_binds_what_the_worlds_may_import() -> None:
+    bound = {interface.name: set(interface.functions) for interface in interfaces()}
+    assert bound == {name: set(worlds.signatures(name)) for world in worlds.ALL_WORLDS for name in world.imports}

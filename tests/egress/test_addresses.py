@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from wasmrt.capabilities import Capabilities, EndpointPattern
-from wasmrt.egress import EgressGateway, FailureKind, HttpFailure, HttpRequest, NetworkConfig, SystemResolver
+from wasmrt.component.worlds import FailureKind
+from wasmrt.egress import EgressGateway, HttpFailure, HttpRequest, NetworkConfig, ResolveError, SystemResolver
 from wasmrt.egress import _pools as pools
 from wasmrt.errors import ConfigurationError
 from wasmrt.model import Reason
@@ -200,8 +201,6 @@ def test_a_name_server_that_does_not_answer_holds_nobody_past_the_deadline(stuck
 
 
 def test_the_system_resolver_knows_localhost_and_no_nonsense() -> None:
-    from wasmrt.egress import ResolveError
-
     resolver = SystemResolver()
     assert "127.0.0.1" in resolver.resolve("localhost", 443, timeout_seconds=10)
     with pytest.raises(ResolveError):

@@ -15,7 +15,8 @@ import wasmrt.egress._connection as connection_file
 import wasmrt.egress._pools as pools_file
 from tests.call.conftest import until
 from wasmrt.capabilities import Capabilities, EndpointPattern
-from wasmrt.egress import EgressGateway, FailureKind, HttpFailure, HttpRequest, NetworkConfig
+from wasmrt.component.worlds import FailureKind
+from wasmrt.egress import EgressGateway, HttpFailure, HttpRequest, NetworkConfig
 from wasmrt.egress._budget import ExchangeBudget
 from wasmrt.egress._client import Client
 from wasmrt.egress._socket import BoundedSocket, UnreachableError, dial

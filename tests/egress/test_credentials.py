@@ -13,7 +13,8 @@ from urllib.parse import quote, unquote
 import pytest
 
 from wasmrt.capabilities import CredentialLocation, CredentialMapping
-from wasmrt.egress import FailureKind, HttpFailure, HttpRequest
+from wasmrt.component.worlds import FailureKind
+from wasmrt.egress import HttpFailure, HttpRequest
 from wasmrt.model import Reason
 from wasmrt.secrets import Secret
 from wasmrt.testing import ReceivedRequest, ServerConnection, http_response

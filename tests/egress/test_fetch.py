@@ -8,7 +8,13 @@ import threading
 import pytest
 
 from wasmrt.capabilities import Capabilities
-from wasmrt.egress import EgressGateway, FailureKind, HttpFailure, HttpRequest
+from wasmrt.component.worlds import FailureKind
+from wasmrt.egress import (
+    EgressGateway,
+    HttpFailure,
+    HttpRequest,
+    NetworkConfig,
+)
 from wasmrt.model import Reason
 from wasmrt.rates import RateLimiter
 from wasmrt.testing import FakeCall, ReceivedRequest, ServerConnection, http_response
@@ -181,7 +187,6 @@ def test_a_closed_door_leaves_no_connection_open(world: MakeWorld) -> None:
 
 
 def test_a_ca_file_that_is_none_is_told_when_the_door_is_made(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    from wasmrt.egress import NetworkConfig
     from wasmrt.errors import ConfigurationError
 
     for content in (None, "not pem"):

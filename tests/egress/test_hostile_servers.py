@@ -11,7 +11,8 @@ import tracemalloc
 import pytest
 
 from wasmrt.capabilities import Capabilities, EndpointPattern
-from wasmrt.egress import FailureKind, HttpFailure, HttpRequest
+from wasmrt.component.worlds import FailureKind
+from wasmrt.egress import HttpFailure, HttpRequest
 from wasmrt.model import Reason
 from wasmrt.testing import FakeCall, ReceivedRequest, ServerConnection, http_response
 
@@ -168,6 +169,7 @@ def test_a_coding_that_cannot_be_searched_is_not_passed_on(world: MakeWorld, cod
         ("gzip", gzip.compress(b"x" * 1000)[:-4]),
         ("gzip", gzip.compress(b"x") + b"trailing"),
     ],
+    ids=["another format", "cut short", "more behind it"],
 )
 def test_a_broken_coding_is_an_error(world: MakeWorld, coding: str, body: bytes) -> None:
     w = world(lambda r, c: http_response(body, headers=(("Content-Encoding", coding),)))

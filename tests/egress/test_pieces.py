@@ -9,7 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from wasmrt.capabilities import CredentialLocation, CredentialMapping
-from wasmrt.egress import FailureKind, HttpFailure
+from wasmrt.component.worlds import FailureKind
+from wasmrt.egress import HttpFailure
 from wasmrt.model import Reason
 from wasmrt.testing import FakeCall, ReceivedRequest, ServerConnection, http_response
 from wasmrt.testing._server import Script
@@ -72,6 +73,7 @@ def test_a_part_that_nobody_asked_for_does_not_reach_a_tool_with_a_credential(wo
 
 HALVES = SECRET[:11], SECRET[11:]
 THIRDS = SECRET[:7], SECRET[7:14], SECRET[14:]
+QUARTERS = SECRET[:6], SECRET[6:12], SECRET[12:17], SECRET[17:]
 
 
 @pytest.mark.parametrize(
@@ -79,6 +81,8 @@ THIRDS = SECRET[:7], SECRET[7:14], SECRET[14:]
     [
         (("X-A", HALVES[0]), ("X-B", HALVES[1])),
         (("X-A", HALVES[0]), ("X-A", HALVES[1])),
+        tuple(("X-A", piece) for piece in QUARTERS),
+        ((QUARTERS[0], QUARTERS[1]), (QUARTERS[2], QUARTERS[3])),
         (("X-A", "id=" + HALVES[0]), ("X-B", HALVES[1] + ";q=1")),
         (("X-A", THIRDS[0]), ("X-B", THIRDS[1]), ("X-C", THIRDS[2])),
         (("X-A", HALVES[0]), ("Set-Cookie", "between"), ("X-B", HALVES[1])),

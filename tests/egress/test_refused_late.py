@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from wasmrt.capabilities import Capabilities, CredentialLocation, CredentialMapping, EndpointPattern
-from wasmrt.egress import EgressGateway, FailureKind, HttpFailure, HttpRequest, NetworkConfig, WholeBody, WireResponse
+from wasmrt.component.worlds import FailureKind
+from wasmrt.egress import EgressGateway, HttpFailure, HttpRequest, NetworkConfig, WholeBody, WireResponse
 from wasmrt.errors import ConfigurationError, SecretBackendError
 from wasmrt.leaks import Action, LeakDetector
 from wasmrt.model import Reason

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from wasmrt.egress import FailureKind, HttpFailure, HttpRequest
+from wasmrt.component.worlds import FailureKind
+from wasmrt.egress import HttpFailure, HttpRequest
 from wasmrt.testing import ReceivedRequest, ServerConnection, http_response
 
 from .world import MakeWorld
@@ -112,6 +113,7 @@ def test_a_token_in_the_guests_own_text_does_not_leave(world: MakeWorld) -> None
         HttpRequest("GET", w.url(f"/?t={token}")),
         HttpRequest("GET", w.url("/?t=" + token.replace("g", "%67"))),
         HttpRequest("GET", w.url(), (("X-T", token),)),
+        HttpRequest("GET", w.url(), (("Authorization", f"Bearer {token}"),)),
         HttpRequest("POST", w.url(), body=b"\xff" + token.encode()),
     ):
         with pytest.raises(HttpFailure) as caught:

@@ -9,7 +9,8 @@ import zlib
 import pytest
 
 from wasmrt.capabilities import CredentialLocation, CredentialMapping
-from wasmrt.egress import FailureKind, HttpFailure, HttpRequest, Response
+from wasmrt.component.worlds import FailureKind
+from wasmrt.egress import HttpFailure, HttpRequest, Response
 from wasmrt.leaks import Action, LeakDetector
 from wasmrt.model import Reason
 from wasmrt.testing import FakeCall, ReceivedRequest, ServerConnection, http_response

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+import wasmrt
 from tests.guests.build import ROOT
 from wasmrt.authoring import find_wasm_tools
 
@@ -50,7 +51,7 @@ class Generator:
         self._ways: list[tuple[str, Callable[[Random], bytes]]]
         self._ways = [("smith", self._smith), ("wit-smith", self._world)]
         self._corpus = [self.make(-1 - number).data for number in range(16)]
-        self._corpus.append((ROOT / "wasmrt/_tools/echo.wasm").read_bytes())
+        self._corpus.append((Path(wasmrt.__file__).parent / "_tools/echo.wasm").read_bytes())
         self._ways += [("mutate", self._mutated), ("bytes", self._bytes)]
 
     def make(self, number: int) -> Sample:

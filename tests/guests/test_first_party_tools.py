@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+import wasmrt
 from wasmrt.config import WasmRuntimeConfig
 from wasmrt.errors import InvalidParametersError, ToolError
 from wasmrt.runtime import WasmToolRuntime
 
-SHIPPED = Path(__file__).resolve().parents[2] / "wasmrt/_tools"
+SHIPPED = Path(wasmrt.__file__).parent / "_tools"
 
 Run = Callable[..., Any]
 

@@ -24,7 +24,8 @@ from wasmrt.errors import (
     NotWasmError,
     SourceError,
 )
-from wasmrt.install import Catalog, ComponentInfo, granted_to
+from wasmrt.install import Catalog, ComponentInfo
+from wasmrt.install.granted import granted_to
 from wasmrt.install.installer import Installer
 from wasmrt.install.sources import FileSource
 from wasmrt.install.validator import WasmValidator

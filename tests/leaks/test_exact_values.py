@@ -156,7 +156,9 @@ def test_content_over_the_budget_is_warned_of_and_costs_no_more_than_that(data: 
 
 
 @pytest.mark.parametrize(
-    "data", [gzip.compress(gzip.compress(b"\0" * 2_000_000)), nested(b"a plain text", 4), b"%25%2541", b"text" * 9]
+    "data",
+    [gzip.compress(gzip.compress(b"\0" * 2_000_000)), nested(b"a plain text", 4), b"%25%2541", b"text" * 9],
+    ids=["compressed", "nested", "escaped", "plain"],
 )
 def test_content_within_the_budget_is_not_warned_of(data: bytes) -> None:
     assert DETECTOR.scanner(QUIET).scan_bytes(data).matches == ()

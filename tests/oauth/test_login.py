@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import threading
+import urllib.request
 from typing import Any
 
 import pytest
 
+from tests.egress.world import MakeWorld, World
 from wasmrt.capabilities.file import OAuthConfig
 from wasmrt.egress import EgressGateway, NetworkConfig
 from wasmrt.errors import ConfigurationError
-from wasmrt.oauth import Tokens, check_replaceable, log_in, login_state, store_tokens
+from wasmrt.oauth import OAuthError, Tokens, check_replaceable, log_in, login_state, store_tokens
 from wasmrt.secrets import Secret
 from wasmrt.testing import MemorySecrets
+
+from .oauth_server import OAuthServer
 
 
 def config(**more: Any) -> OAuthConfig:
@@ -96,3 +101,35 @@ def test_nobody_is_sent_to_an_address_that_is_not_https(url: str) -> None:
     with EgressGateway(NetworkConfig()) as gateway, pytest.raises(ConfigurationError, match="https://"):
         oauth = config(client_id="x", authorization_url=url)
         log_in(gateway, oauth, login_state(oauth, {}), present=lambda shown: pytest.fail(shown))
+
+
+def browse(w: World, url: str) -> None:
+    """Be the browser: log in, and go where the authorization server sends it."""
+    target = url.partition(str(w.server.port))[2]
+    answer = w.gateway.send_own("GET", w.url(target), (), None, timeout_seconds=10)
+    location = next(value for name, value in answer.headers if name == "Location")
+    urllib.request.build_opener(urllib.request.ProxyHandler({})).open(location, timeout=10).close()
+
+
+def test_a_person_logs_in_and_the_tokens_come_back(world: MakeWorld) -> None:
+    server = OAuthServer()
+    w = world(server.script)
+    urls = {"authorization_url": w.url("/authorize"), "token_url": w.url("/token")}
+    oauth = config(client_id="a-client", scopes=("read",), **urls)
+    threads: list[threading.Thread] = []
+
+    def present(url: str) -> None:
+        threads.append(threading.Thread(target=browse, args=(w, url)))
+        threads[0].start()
+
+    tokens = log_in(w.gateway, oauth, login_state(oauth, {}), present=present)
+    threads[0].join(10)
+    assert tokens.access_token in server.good and server.issued[0]["scope"] == "read"
+
+
+def test_nobody_logging_in_ends_the_login(world: MakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wasmrt.oauth._login.OAUTH_LOGIN_SECONDS", 0.01)
+    w = world(OAuthServer().script)
+    oauth = config(client_id="a-client")
+    with pytest.raises(OAuthError, match="in time"):
+        log_in(w.gateway, oauth, login_state(oauth, {}), present=lambda url: None)

@@ -321,7 +321,7 @@ def test_what_renews_a_token_is_not_within_a_grants_reach(w: World) -> None:
         CredentialMapping(secret_name="api_token~oauth", location=CredentialLocation.bearer(), host_patterns=(HOST,))
 
 
-def test_a_login_does_not_pass_through_the_guests_door(w: World) -> None:
+def test_a_login_does_not_pass_through_the_guests_face(w: World) -> None:
     """The own requests are the host's: a guest's request to the token endpoint still needs a grant."""
     call = w.call(path_prefix="/api")
     from wasmrt.egress import HttpFailure

@@ -12,7 +12,14 @@ from keyring.backends.chainer import ChainerBackend
 from keyrings.alt.file import EncryptedKeyring, PlaintextKeyring
 
 from wasmrt.errors import ConfigurationError, SecretBackendError, SecretError, SecretNotFoundError
-from wasmrt.secrets import EnvironmentSecrets, FileSecrets, KeyringSecrets, Secret, open_store, parse_env_file
+from wasmrt.secrets import (
+    EnvironmentSecrets,
+    FileSecrets,
+    KeyringSecrets,
+    Secret,
+    open_store,
+    parse_env_file,
+)
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ import pytest
 from tests.wasi.conftest import Guest
 from wasmrt.capabilities import Capabilities, EndpointPattern, HttpCapability
 from wasmrt.component import Case, Err, Ok
-from wasmrt.egress import FailureKind, HttpFailure, HttpRequest
+from wasmrt.component.worlds import FailureKind
+from wasmrt.egress import HttpFailure, HttpRequest
 from wasmrt.errors import BudgetExceededError, InternalError, TrapError
 from wasmrt.guest import wasi
 from wasmrt.guest.clock import Clock, LogicalClock, SystemClock

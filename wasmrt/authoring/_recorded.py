@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from wasmrt.authoring._cases import RecordedExchange
-from wasmrt.egress import ExchangeBudget, FailureKind, HttpFailure, WholeBody, WireRequest, WireResponse
+from wasmrt.component.worlds import FailureKind
+from wasmrt.egress import ExchangeBudget, HttpFailure, WholeBody, WireRequest, WireResponse
 from wasmrt.errors import SecretNotFoundError
 from wasmrt.secrets import Entry, EntryStore, Secret
 

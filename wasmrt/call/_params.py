@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 from wasmrt.errors import InvalidParametersError
 from wasmrt.limits import MAX_JSON_DEPTH, MAX_JSON_PARTS, MAX_PARAMS_BYTES
-from wasmrt.strict_json import JsonError, JsonFault, check_nesting, read_json, utf8_size, write_json
+from wasmrt.strict_json import JsonError, JsonFault, check_nesting, check_size, read_json, write_json
 
 
 def parsed(params: Any) -> Any:
@@ -31,8 +31,7 @@ def encoded(params: Any) -> str:
     """
     try:
         text = write_json(params)
-        if len(text) * 4 > MAX_PARAMS_BYTES and utf8_size(text) > MAX_PARAMS_BYTES:  # a character is up to 4 bytes
-            raise JsonError(f"over {MAX_PARAMS_BYTES:,} bytes", JsonFault.SIZE)
+        check_size(text, max_bytes=MAX_PARAMS_BYTES)
         check_nesting(text, max_depth=MAX_JSON_DEPTH, max_parts=MAX_JSON_PARTS)
     except JsonError as error:
         _refuse(error)

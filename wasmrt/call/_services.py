@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from wasmrt.call._state import Call, OpenResponse
-from wasmrt.component import plain
+from wasmrt.component import printable_line
 from wasmrt.component.worlds import FailureKind
 from wasmrt.errors import (
     BudgetExceededError,
@@ -187,7 +187,7 @@ class CallServices:
                 hint="have the tool report less often",
             )  # fmt: skip
         if self._call.on_progress is not None:
-            text = None if message is None else self._call.scanner.redact(plain(message, MAX_LOG_ENTRY_BYTES))
+            text = None if message is None else self._call.scanner.redact(printable_line(message, MAX_LOG_ENTRY_BYTES))
             self._call.on_progress(done, total, text)
 
     # -- refusals --------------------------------------------------------------------------------------------------

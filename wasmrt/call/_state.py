@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from wasmrt.capabilities import Capabilities
 from wasmrt.guest.call import GuestCall
 from wasmrt.guest.services import GuestRequest, GuestResponse
-from wasmrt.leaks import LeakDetector, LeakScanner
+from wasmrt.leaks import LeakDetector, LeakScanner, WatchedSecrets
 from wasmrt.lifetime import Lifetime
 from wasmrt.limits import MAX_DECISIONS, MAX_HTTP_REQUESTS, MAX_TOOL_INVOCATIONS, ResourceLimits
 from wasmrt.model import Decision, Usage
@@ -126,9 +126,9 @@ class Call:
         self.http_sent_bytes = 0
         self.http_received_bytes = 0
         self.tool_invocations = 0
-        self._watched: dict[str, str] = {}
         self._scan_until = self.deadline
-        self.scanner: LeakScanner = backends.detector.scanner(self._watched, check=self._check_scan)
+        self._watched = WatchedSecrets(backends.detector, check=self._check_scan)
+        self.scanner: LeakScanner = self._watched.scanner
         """Knows the rules and every secret that was put to use so far."""
 
     @property
@@ -153,11 +153,8 @@ class Call:
 
     def watch(self, name: str, value: str) -> None:
         """Have `scanner` find `value` from now on; called before a secret is put to use."""
-        if self._watched.get(name) != value:
-            # A renewed secret keeps the old value watched too, under a name of its own.
-            key = name if name not in self._watched else f"{name}#{len(self._watched)}"
-            self._watched[key] = value
-            self.scanner = self.backends.detector.scanner(self._watched, check=self._check_scan)
+        self._watched.watch(name, value)
+        self.scanner = self._watched.scanner
 
     # -- budgets ---------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from wasmrt.call._state import Call
-from wasmrt.component.worlds import FailureKind
 from wasmrt.egress import EgressGateway, HttpFailure, HttpRequest, Response
 from wasmrt.guest.services import GuestRequest, HostFailure
 from wasmrt.model import Reason
@@ -69,7 +68,7 @@ def _refusal(call: Call, failure: HttpFailure) -> HostFailure:
             str(Reason.RESPONSE_TOO_LARGE): call.grant.http.max_response_bytes,
         }.get(failure.code)
     return HostFailure(
-        FailureKind(failure.kind),
+        failure.kind,
         failure.code,
         message,
         request_sent=failure.request_sent,

@@ -16,7 +16,6 @@ from wasmrt.capabilities.model import (
     ToolLimits,
     WorkspaceCapability,
 )
-from wasmrt.capabilities.sections import read_sections
 from wasmrt.errors import CapabilityFileError, ConfigurationError
 from wasmrt.model import Addition, Decision, GrantList
 from wasmrt.url import Network
@@ -54,6 +53,8 @@ class Capabilities:
         Raises:
             CapabilityFileError: the file is refused; `problems` lists every mistake with its path.
         """
+        from wasmrt.capabilities.sections import read_sections  # the file format, which a stored grant alone needs
+
         return cls(*read_sections(data).asked)
 
     def section(self, name: str) -> Capability | None:

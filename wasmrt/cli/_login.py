@@ -10,7 +10,7 @@ from wasmrt.capabilities.file import AuthSection, parse
 from wasmrt.cli._output import say
 from wasmrt.cli._tools import find_named
 from wasmrt.errors import ConfigurationError
-from wasmrt.install import FoundTool
+from wasmrt.install.find import FoundTool
 from wasmrt.install.sources import read_capability_file
 
 _MAX_SHOWN_CHARS = 1000

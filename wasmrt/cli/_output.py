@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from shutil import get_terminal_size
 from typing import Any, TextIO
 
 from wasmrt.errors import WasmrtError
@@ -114,7 +114,7 @@ def status(text: str) -> Iterator[None]:
     if sys.stderr is None or not sys.stderr.isatty():
         yield
         return
-    sys.stderr.write(f"{in_one_line(text)} ..."[: get_terminal_size().columns - 1])
+    sys.stderr.write(f"{in_one_line(text)} ..."[: os.get_terminal_size(sys.stderr.fileno()).columns - 1])
     sys.stderr.flush()
     try:
         yield

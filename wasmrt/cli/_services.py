@@ -1,17 +1,14 @@
-"""The secrets, the network and the call of commands that are not a tool's run."""
+"""The secrets store, the gateway and the call of commands that run no tool."""
 
 from __future__ import annotations
 
-from wasmrt.call import Backends, Call
-from wasmrt.call.http import GuestHttp
 from wasmrt.capabilities import Capabilities
 from wasmrt.capabilities.file import AuthSection, parse
 from wasmrt.config_file import read_config_file
-from wasmrt.egress import EgressGateway
+from wasmrt.egress import EgressGateway, HostCall
 from wasmrt.errors import ConfigurationError
-from wasmrt.install import FoundTool
-from wasmrt.leaks import LeakDetector
-from wasmrt.limits import ResourceLimits
+from wasmrt.install.find import FoundTool
+from wasmrt.leaks import LeakDetector, WatchedSecrets
 from wasmrt.oauth import Renewals, token_renewer
 from wasmrt.places import find_places
 from wasmrt.rates import RateLimiter
@@ -19,21 +16,21 @@ from wasmrt.secrets import SecretsStore, open_store
 
 
 def store() -> SecretsStore:
-    """The secrets store of this installation."""
+    """Return the secrets store of this installation."""
     return open_store(find_places().data)
 
 
 def open_gateway() -> EgressGateway:
-    """A way out, with what the operator's configuration file says about the network."""
+    """Return a gateway with the network settings of the operator's configuration file."""
     config = read_config_file(find_places().config)
     return EgressGateway(config.network, rates=RateLimiter(redis_url=config.rate_limit_storage))
 
 
 def auth_section(found: FoundTool, *, hint: str) -> AuthSection:
-    """Return what a tool's sidecar says about getting its credential; `hint` is the step where it says nothing.
+    """Return the auth section of a tool's capability file; `hint` is the next step where there is none.
 
     Raises:
-        ConfigurationError: it says nothing.
+        ConfigurationError: there is none.
     """
     auth = None if found.sidecar is None else parse(found.sidecar).auth
     if auth is None:
@@ -46,11 +43,7 @@ def auth_section(found: FoundTool, *, hint: str) -> AuthSection:
     return auth
 
 
-def call_for(tool: str, user: str, grant: Capabilities, gateway: EgressGateway, secrets: SecretsStore) -> Call:
-    """A call without a guest, under the tool's own grant: what passes here passes for the tool as well."""
-    detector = LeakDetector()
-    backends = Backends(
-        detector, http=GuestHttp(gateway), secrets_of=Renewals(secrets, token_renewer(lambda: gateway)).of
-    )
-    limits = grant.limits.over(ResourceLimits())
-    return Call(call_id="cli", tool=tool, user=user, limits=limits, grant=grant, backends=backends)
+def call_for(tool: str, user: str, grant: Capabilities, gateway: EgressGateway, secrets: SecretsStore) -> HostCall:
+    """Return a call without a guest, under the tool's own grant: what passes here passes for the tool as well."""
+    view = Renewals(secrets, token_renewer(lambda: gateway)).of(user)
+    return HostCall(tool, user, grant, view, WatchedSecrets(LeakDetector()))

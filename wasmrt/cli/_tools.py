@@ -10,7 +10,7 @@ from wasmrt.cli._output import size_in_words, status
 from wasmrt.component import ComponentBytes
 from wasmrt.config import WasmRuntimeConfig
 from wasmrt.errors import ConfigurationError, NotInstalledError
-from wasmrt.install import FoundTool, find_tool
+from wasmrt.install.find import FoundTool, find_tool
 from wasmrt.limits import COMPONENT_MAX_BYTES, MAX_INVOKE_DEPTH, MIB
 from wasmrt.names import installed_name
 from wasmrt.places import find_places

@@ -14,7 +14,7 @@ from wasmrt.cli._output import say, show_json
 from wasmrt.cli._services import auth_section, open_gateway, store
 from wasmrt.cli.secret import user_option
 from wasmrt.errors import ConfigurationError
-from wasmrt.install import FoundTool
+from wasmrt.install.find import FoundTool
 from wasmrt.oauth import check_replaceable, log_in, login_state, store_tokens
 
 

@@ -108,7 +108,7 @@ def _allocator(_: Places) -> tuple[str, str]:
 
 def _engine(_: Places) -> tuple[str, str]:
     from wasmrt.cli._tools import open_runtime
-    from wasmrt.install import bundled_names, find_bundled
+    from wasmrt.install.find import bundled_names, find_bundled
 
     if "echo" not in bundled_names():
         return "warning", "the bundled tools are not built: run the build script of the repository"
@@ -203,7 +203,8 @@ def _catalog(places: Places) -> tuple[str, str]:
 def _needed_secrets(places: Places) -> tuple[str, str]:
     from wasmrt.capabilities.file import parse
     from wasmrt.cli._missing import missing_secrets
-    from wasmrt.install import Catalog, granted_to
+    from wasmrt.install import Catalog
+    from wasmrt.install.granted import granted_to
 
     catalog = Catalog(places.data)
     lacking: list[str] = []

@@ -14,7 +14,8 @@ from wasmrt.cli._missing import missing_secrets, print_missing
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import is_interactive, say, show_json
 from wasmrt.errors import NotInstalledError
-from wasmrt.install import Catalog, granted_to, request_of
+from wasmrt.install import Catalog
+from wasmrt.install.granted import granted_to, request_of
 from wasmrt.install.sources import read_capability_file
 from wasmrt.places import find_places
 

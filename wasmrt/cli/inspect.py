@@ -20,7 +20,8 @@ from wasmrt.cli._reading import exports_of, imports_of, list_capabilities, refus
 from wasmrt.cli._tools import find_named, open_runtime, prepare
 from wasmrt.component import producers, worlds
 from wasmrt.errors import InstantiationError, MemoryLimitError
-from wasmrt.install import Catalog, FoundTool
+from wasmrt.install import Catalog
+from wasmrt.install.find import FoundTool
 from wasmrt.places import find_places
 from wasmrt.runtime import WasmToolRuntime
 from wasmrt.schema.wit import exported_functions

@@ -16,7 +16,8 @@ from wasmrt.cli._reading import read_tool
 from wasmrt.cli._tools import open_runtime, prepare
 from wasmrt.component import ComponentBytes
 from wasmrt.errors import ConfigurationError, SourceError
-from wasmrt.install import Catalog, ComponentInfo, ToolVersion, bundled_names
+from wasmrt.install import Catalog, ComponentInfo, ToolVersion
+from wasmrt.install.find import bundled_names
 from wasmrt.install.installer import Installer, InstallPlan
 from wasmrt.install.sources import FileSource, read_capability_file
 from wasmrt.install.validator import WasmValidator

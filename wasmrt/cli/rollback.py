@@ -7,7 +7,8 @@ import click
 from wasmrt.capabilities.sentences import diff
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import say, show_json
-from wasmrt.install import Catalog, granted_to
+from wasmrt.install import Catalog
+from wasmrt.install.granted import granted_to
 from wasmrt.places import find_places
 
 

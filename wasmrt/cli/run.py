@@ -16,7 +16,7 @@ from wasmrt.cli._options import json_option, workspace_option
 from wasmrt.cli._output import say, say_lines, show_json
 from wasmrt.cli._tools import find_named, open_runtime, prepare, with_invoked
 from wasmrt.errors import InvalidParametersError, SourceError, ToolError
-from wasmrt.install import FoundTool
+from wasmrt.install.find import FoundTool
 from wasmrt.limits import MAX_PARAMS_BYTES
 from wasmrt.model import Addition, Decision, LogEntry, ToolOutput
 from wasmrt.runtime import WasmToolRuntime

@@ -13,7 +13,7 @@ from wasmrt.component._header import CORE_MODULE_HINT, HEADER, TEXT_HINT, check_
 from wasmrt.component._producers import producers
 from wasmrt.component._spec import ANY_OBJECT, ToolSpec
 from wasmrt.component._surface import Surface, SurfaceItem, read_surface
-from wasmrt.component._text import plain
+from wasmrt.component._text import printable_line
 from wasmrt.component._types import (
     PRIMITIVES,
     ComponentType,
@@ -78,7 +78,7 @@ __all__ = [
     "functions_by_interface",
     "has_unbounded_lift",
     "is_nested_option",
-    "plain",
+    "printable_line",
     "producers",
     "qualified_names",
     "read_sections",

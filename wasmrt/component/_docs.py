@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 from wasmrt.component._binary import CUSTOM, Reader, read_sections
-from wasmrt.component._text import plain
+from wasmrt.component._text import printable_line
 from wasmrt.errors import InvalidComponentError
 from wasmrt.limits import MAX_DESCRIPTION_BYTES, MAX_SCHEMA_BYTES
 
@@ -72,8 +72,8 @@ def _package(package: Any) -> Iterator[tuple[tuple[str, str], str]]:
 def _functions(interface: str, functions: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], str]]:
     for name, entry in functions.items():
         text = entry.get("docs") if isinstance(entry, dict) else entry  # version 0 had the text alone
-        if isinstance(text, str) and (said := plain(text, MAX_DESCRIPTION_BYTES)):
-            yield (interface, name), said
+        if isinstance(text, str) and (line := printable_line(text, MAX_DESCRIPTION_BYTES)):
+            yield (interface, name), line
 
 
 def _members(value: Any, key: str) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""The one judgement of a file's first eight bytes: is it WebAssembly, and a component rather than a core module.
+"""The one check of a file's first eight bytes: WebAssembly, and a component rather than a core module.
 
 Source: component-model, design/mvp/Binary.md, "Component Definitions": magic, version 0x0d, layer 1.
 """

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from wasmrt.component._binary import COMPONENT, CORE_MODULE, CUSTOM, Reader
 from wasmrt.component._header import HEADER, MAGIC
-from wasmrt.component._text import plain
+from wasmrt.component._text import printable_line
 from wasmrt.errors import InvalidComponentError
 from wasmrt.limits import MAX_COMPONENT_SECTIONS
 
@@ -61,10 +61,10 @@ def _read(section: Reader, found: dict[str, list[str]]) -> None:
         name = _text(section)
         values = found.setdefault(name, []) if name else []
         for _ in range(min(section.u32(), _MAX_VALUES)):
-            said = f"{_text(section)} {_text(section)}".strip()
-            if said and said not in values and len(values) < _MAX_VALUES:
-                values.append(said)
+            value = f"{_text(section)} {_text(section)}".strip()
+            if value and value not in values and len(values) < _MAX_VALUES:
+                values.append(value)
 
 
 def _text(section: Reader) -> str:
-    return plain(section.take(section.u32()).decode("utf-8", "replace"), _MAX_TEXT_BYTES)
+    return printable_line(section.take(section.u32()).decode("utf-8", "replace"), _MAX_TEXT_BYTES)

@@ -1,4 +1,4 @@
-"""What one tool says of itself."""
+"""A tool's own description."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from wasmrt.component._binary import EXPORT, IMPORT, Reader, read_sections
-from wasmrt.component._text import plain
+from wasmrt.component._text import printable_line
 from wasmrt.errors import InvalidComponentError
 from wasmrt.limits import MAX_COMPONENT_NAMES, MAX_COMPONENT_NAMES_BYTES
 
@@ -89,7 +89,7 @@ def _name(content: Reader) -> str:
     """Read an `importname'` or `exportname'`; the form with options is behind a feature that the engine has off."""
     if content.byte() > 1:
         raise content.malformed("a name of an unknown form")
-    return plain(content.name(), _NAME_BYTES)
+    return printable_line(content.name(), _NAME_BYTES)
 
 
 def _sort(content: Reader) -> str:

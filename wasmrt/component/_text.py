@@ -5,8 +5,8 @@ from __future__ import annotations
 from wasmrt.limits import MAX_ERROR_TEXT_BYTES
 
 
-def plain(text: str, limit_bytes: int = MAX_ERROR_TEXT_BYTES) -> str:
-    """`text` on one line: control characters out, white space folded, cut on a character boundary."""
+def printable_line(text: str, limit_bytes: int = MAX_ERROR_TEXT_BYTES) -> str:
+    """Return `text` on one line: control characters out, white space folded, cut on a character boundary."""
     printable = "".join(c if c.isprintable() else " " for c in text[: limit_bytes * 2])
     folded = " ".join(printable.split())
     encoded = folded.encode("utf-8", "replace")

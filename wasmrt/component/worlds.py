@@ -37,7 +37,7 @@ class World(NamedTuple):
     imports: tuple[str, ...]
     """The interfaces that a component of it may import besides WASI's."""
     has_typed_failures: bool
-    """Whether failures carry a `FailureKind`, in both directions; else they are one string."""
+    """True where failures carry a `FailureKind`, in both directions; else they are one string."""
 
 
 ALL_WORLDS = tuple(World(*row) for row in WORLDS)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from wasmrt.egress._budget import ExchangeBudget
 from wasmrt.egress._config import NetworkConfig
-from wasmrt.egress._failure import FailureKind, HttpFailure
+from wasmrt.egress._failure import HttpFailure
 from wasmrt.egress._gateway import EgressGateway
+from wasmrt.egress._host import HostCall
 from wasmrt.egress._injector import Credential, CredentialInjector, Injected
-from wasmrt.egress._model import EgressCall, HttpRequest, HttpResponse, SecretsView, SecretValue
+from wasmrt.egress._model import EgressCall, Face, HttpRequest, HttpResponse, SecretsView, SecretValue, WaitTimeouts
 from wasmrt.egress._resolver import ResolveError, Resolver, SystemResolver
 from wasmrt.egress._response import Response
 from wasmrt.egress._wire import Body, Transport, WholeBody, WireRequest, WireResponse
@@ -23,7 +24,8 @@ __all__ = [
     "EgressCall",
     "EgressGateway",
     "ExchangeBudget",
-    "FailureKind",
+    "Face",
+    "HostCall",
     "HttpFailure",
     "HttpRequest",
     "HttpResponse",
@@ -36,6 +38,7 @@ __all__ = [
     "SecretsView",
     "SystemResolver",
     "Transport",
+    "WaitTimeouts",
     "WholeBody",
     "WireRequest",
     "WireResponse",

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 
 import h11
 
+from wasmrt.component.worlds import FailureKind
 from wasmrt.egress._budget import ExchangeBudget
 from wasmrt.egress._connection import Connection, content_length
 from wasmrt.egress._decode import CodingError, GzipDecoder, decoders_for
-from wasmrt.egress._failure import FailureKind, HttpFailure
+from wasmrt.egress._failure import HttpFailure
 from wasmrt.egress._headers import header_bytes
 from wasmrt.egress._pools import Pool, Route
 from wasmrt.limits import MAX_HEADER_BYTES, MAX_HEADERS

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import time
+from enum import StrEnum
 
 from wasmrt.capabilities import HttpCapability
-from wasmrt.egress._failure import FailureKind, HttpFailure
-from wasmrt.egress._model import EgressCall
+from wasmrt.component.worlds import FailureKind
+from wasmrt.egress._failure import HttpFailure
+from wasmrt.egress._model import UNLIMITED_WAITS, EgressCall, WaitTimeouts
+from wasmrt.leaks import Direction
 from wasmrt.limits import MAX_HEADER_BYTES
 from wasmrt.model import Decision, Reason
 
 _SLICE_SECONDS = 0.05
 """Longest single wait on a socket: a cancelled call lets go after this."""
+
+
+class Wait(StrEnum):
+    """The kinds of waiting that a client may limit one by one."""
+
+    CONNECT = "connect"
+    READ = "read"
+    WRITE = "write"
+    POOL = "pool"
 
 
 class ExchangeBudget:
@@ -29,6 +41,9 @@ class ExchangeBudget:
         "_max_received",
         "_origin",
         "_seconds",
+        "_wait",
+        "_wait_ends_at",
+        "_wait_timeouts",
         "ends_at",
         "max_response_bytes",
         "received",
@@ -43,6 +58,7 @@ class ExchangeBudget:
         max_response_bytes: int,
         call: EgressCall | None = None,
         http: HttpCapability | None = None,
+        wait_timeouts: WaitTimeouts = UNLIMITED_WAITS,
     ) -> None:
         """Start the clock; `call` and `http` are None for a request of the host's own."""
         self._origin = origin
@@ -51,6 +67,9 @@ class ExchangeBudget:
         self._http = http
         self._call_deadline = float("inf") if call is None else call.deadline
         self._cancelled = None if call is None else call.cancelled
+        self._wait_timeouts = wait_timeouts if wait_timeouts != UNLIMITED_WAITS else None
+        self._wait: Wait | None = None
+        self._wait_ends_at = float("inf")
         self._max_received = max_response_bytes + MAX_HEADER_BYTES  # framing is not free
         self.ends_at = min(self._call_deadline, time.monotonic() + seconds)
         """In seconds of `time.monotonic`."""
@@ -58,9 +77,17 @@ class ExchangeBudget:
         self.sent = 0
         self.received = 0
 
-    def reset_bytes(self) -> None:
-        """Count bytes anew, under the same deadline: for the second attempt of a request."""
-        self.sent = self.received = 0
+    def begin(self, wait: Wait) -> None:
+        """Start the clock of one wait, where the client limits that kind."""
+        if self._wait_timeouts is not None:
+            limit: float | None = getattr(self._wait_timeouts, wait)
+            self._wait = wait
+            self._wait_ends_at = float("inf") if limit is None else time.monotonic() + limit
+
+    @property
+    def wait_ends_at(self) -> float:
+        """The end of the wait that has begun, in seconds of `time.monotonic`: its own or the budget's."""
+        return min(self.ends_at, self._wait_ends_at)
 
     def wait_seconds(self) -> float:
         """Return how long the next wait may last.
@@ -75,7 +102,15 @@ class ExchangeBudget:
             raise self.failure(FailureKind.EXECUTOR, "deadline-exceeded", "the call's time is over")
         if now >= self.ends_at:
             raise self._timed_out()
-        return min(self.ends_at - now, _SLICE_SECONDS)
+        self.check_wait(now)
+        return min(self.ends_at - now, self._wait_ends_at - now, _SLICE_SECONDS)
+
+    def check_wait(self, now: float) -> None:
+        """Raise `HttpFailure` where the wait that has begun took longer than the client lets it."""
+        if now >= self._wait_ends_at:
+            limit: float = getattr(self._wait_timeouts, str(self._wait))
+            message = f"{self.origin} did not answer in time (a {self._wait} timeout of {limit:g} s)"
+            raise self.failure(FailureKind.OPERATION_FAILED, f"{self._wait}-timeout", message)
 
     def charge_sent(self, count: int) -> None:
         """Count bytes that went on the wire."""
@@ -114,7 +149,9 @@ class ExchangeBudget:
     @property
     def origin(self) -> str:
         """The server, for people: `https://api.example.com`. No path and no query, which may hold a secret."""
-        return self._origin if self._call is None else self._call.scanner.redact(self._origin)
+        if self._call is None:
+            return self._origin
+        return self._call.scanner.redact(self._origin, direction=Direction.OUTWARD)
 
     def failure(self, kind: FailureKind, code: str, message: str, hint: str | None = None) -> HttpFailure:
         """Make a failure that says whether the request has left."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from wasmrt.component.worlds import FailureKind
 from wasmrt.egress._body import StreamedBody
 from wasmrt.egress._budget import ExchangeBudget
 from wasmrt.egress._config import NetworkConfig
 from wasmrt.egress._connection import DeadConnectionError
-from wasmrt.egress._failure import FailureKind
 from wasmrt.egress._pools import Pool, Route
 from wasmrt.egress._socket import UnreachableError
 from wasmrt.egress._wire import WireRequest, WireResponse

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import h11
 
+from wasmrt.component.worlds import FailureKind
 from wasmrt.egress._budget import ExchangeBudget
-from wasmrt.egress._failure import FailureKind
 from wasmrt.egress._socket import BoundedSocket
 from wasmrt.egress._wire import WireRequest
 from wasmrt.limits import KEEPALIVE_SECONDS, MAX_HEADER_BYTES
@@ -47,7 +47,7 @@ class Connection:
                 if isinstance(event, h11.Response):
                     return event
                 if not isinstance(event, h11.InformationalResponse) or event.status_code == 101:
-                    raise h11.RemoteProtocolError("no response")
+                    raise h11.RemoteProtocolError("no response")  # pragma: no cover - h11 refuses it before
         except (OSError, h11.RemoteProtocolError) as error:
             failure = DeadConnectionError() if budget.received == before else self._failure(error, budget)
         raise failure  # SECURITY: out here it has no `__context__`; h11's error quotes the response
@@ -116,6 +116,7 @@ class Connection:
         return now - self._idle_since >= KEEPALIVE_SECONDS
 
     def close(self) -> None:
+        """Close the socket."""
         self._socket.close()
 
     def _write(self, request: WireRequest, budget: ExchangeBudget) -> None:

@@ -2,22 +2,9 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-
+from wasmrt.component.worlds import FailureKind
 from wasmrt.errors import WasmrtError
 from wasmrt.model import Decision
-
-
-class FailureKind(StrEnum):
-    """The closed set of `near:agent@0.4.1` and `wasmrt:tool`."""
-
-    AUTH_REQUIRED = "auth-required"
-    INPUT = "input"
-    OUTPUT_TOO_LARGE = "output-too-large"
-    EXECUTOR = "executor"
-    NETWORK_DENIED = "network-denied"
-    CLIENT = "client"
-    OPERATION_FAILED = "operation-failed"
 
 
 class HttpFailure(WasmrtError):  # noqa: N818 - the worlds call it a failure

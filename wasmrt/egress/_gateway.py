@@ -6,13 +6,14 @@ import threading
 import time
 from types import TracebackType
 
+from wasmrt.component.worlds import FailureKind
 from wasmrt.egress._addresses import checked_addresses
-from wasmrt.egress._budget import ExchangeBudget
+from wasmrt.egress._budget import ExchangeBudget, Wait
 from wasmrt.egress._config import NetworkConfig
-from wasmrt.egress._failure import FailureKind, HttpFailure
+from wasmrt.egress._failure import HttpFailure
 from wasmrt.egress._headers import Headers, wire_headers
 from wasmrt.egress._injector import Injected
-from wasmrt.egress._model import EgressCall, HttpRequest, HttpResponse
+from wasmrt.egress._model import EgressCall, Face, HttpRequest, HttpResponse
 from wasmrt.egress._resolver import SystemResolver
 from wasmrt.egress._response import Response
 from wasmrt.egress._steps import (
@@ -64,8 +65,8 @@ class EgressGateway:
         with self.open(call, request) as response:
             return HttpResponse(response.status, response.headers, response.read_all())
 
-    def open(self, call: EgressCall, request: HttpRequest) -> Response:
-        """Send a guest's request through every check and return the response as soon as its head is here.
+    def open(self, call: EgressCall, request: HttpRequest, *, face: Face = Face.GUEST) -> Response:
+        """Send a request through every check and return the response as soon as its head is here.
 
         A redirect is a response like any other: no hop is ever taken without passing here again.
 
@@ -73,7 +74,7 @@ class EgressGateway:
             HttpFailure: the request was refused or failed; nothing else.
         """
         url = parse(call, request)
-        plan = allow(call, url, request, self.networks)
+        plan = allow(call, url, request, self.networks, face)
         self._charge(plan)
         check_headers(plan)
         check_parameters(plan)
@@ -85,9 +86,8 @@ class EgressGateway:
         if response.status == 401 and (renewed := renew(call, injected)) and self._may_retry(plan):
             response.body.close()
             injected = inject(plan, renewed)
-            budget.reset_bytes()
             response = self._send(plan, injected, addresses, budget)
-        return Response(call, response, injected.secret_names, bodyless=request.method.upper() == "HEAD")
+        return Response(call, response, injected.secret_names, bodyless=request.method.upper() == "HEAD", face=face)
 
     def close(self) -> None:
         """Close the connections. Those in use are closed when their call gives them back."""
@@ -134,13 +134,16 @@ class EgressGateway:
         return True
 
     def _check_addresses(self, plan: PlannedRequest, budget: ExchangeBudget) -> tuple[str, ...]:
-        addresses, decision = checked_addresses(plan.url, self.networks, self._resolver, budget.ends_at)
+        budget.begin(Wait.CONNECT)
+        addresses, decision = checked_addresses(plan.url, self.networks, self._resolver, budget.wait_ends_at)
         if decision.allowed:
             return addresses
         if decision.reason is not Reason.NO_ADDRESS:
             raise denied(plan.call, decision)
-        if time.monotonic() >= plan.call.deadline:
+        now = time.monotonic()
+        if now >= plan.call.deadline:
             raise HttpFailure(FailureKind.EXECUTOR, "deadline-exceeded", "the call's time is over")
+        budget.check_wait(now)
         raise denied(plan.call, decision, FailureKind.OPERATION_FAILED)
 
     def _send(

@@ -65,6 +65,12 @@ def partial_header(headers: Headers) -> str | None:
     return next((name for name, _ in headers if folded_header(name) in _PARTIAL), None)
 
 
+def without(headers: Headers, names: Iterable[str]) -> Headers:
+    """Return `headers` but those with one of `names`, under any spelling."""
+    dropped = {folded_header(name) for name in names}
+    return tuple((name, value) for name, value in headers if folded_header(name) not in dropped)
+
+
 def wire_headers(headers: Headers, *, authority: str, method: str, body: bytes | None) -> list[tuple[bytes, bytes]]:
     """Return the whole header section, in the order it is sent.
 
@@ -91,8 +97,10 @@ def header_bytes(headers: Iterable[tuple[str, str]] | Iterable[tuple[bytes, byte
     return sum(len(name) + len(value) + 4 for name, value in headers)
 
 
-def visible_headers(headers: Iterable[tuple[bytes, bytes]], *, bodyless: bool = False) -> Headers:
-    """Return the headers that a guest may see: no credentials, no cookies, no framing.
+def visible_headers(
+    headers: Iterable[tuple[bytes, bytes]], *, bodyless: bool = False, credentials: bool = False
+) -> Headers:
+    """Return the headers of a response without its framing, and without credentials and cookies but for the host.
 
     In a response to `HEAD` (`bodyless`) the body's length and coding are what was asked for, and stay.
     """
@@ -100,7 +108,7 @@ def visible_headers(headers: Iterable[tuple[bytes, bytes]], *, bodyless: bool = 
     kept = []
     for raw_name, raw_value in headers:
         name = raw_name.decode("latin-1")
-        if not is_sensitive(name) and name.lower() not in hidden:
+        if (credentials or not is_sensitive(name)) and name.lower() not in hidden:
             kept.append((name, raw_value.decode("latin-1")))
     return tuple(kept)
 

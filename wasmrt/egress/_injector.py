@@ -6,9 +6,11 @@ import base64
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import assert_never
 
 from wasmrt.capabilities import CredentialMapping, HttpCapability, LocationType
-from wasmrt.egress._failure import FailureKind, HttpFailure
+from wasmrt.component.worlds import FailureKind
+from wasmrt.egress._failure import HttpFailure
 from wasmrt.egress._headers import Headers
 from wasmrt.egress._model import SecretsView, SecretValue
 from wasmrt.egress._parameters import may_be_read_as, query_names
@@ -122,7 +124,7 @@ def _fetch(mapping: CredentialMapping, secrets: SecretsView | None) -> SecretVal
     if secrets is None:
         if mapping.optional:
             return None
-        hint = "give WasmRuntimeConfig a secrets store"
+        hint = "give WasmRuntimeConfig a secrets store, or the transport a view of one"
         raise _refused(mapping, Reason.CREDENTIAL_MISSING, "cannot be read: this runtime holds no secrets", hint)
     try:
         return secrets.get(mapping.secret_name)
@@ -152,11 +154,13 @@ def _put(credential: Credential, url: ParsedUrl, headers: Headers) -> tuple[Pars
             return url, (*headers, (location.name, location.prefix + _field(credential)))
         case LocationType.QUERY_PARAM:
             return url.with_query_param(location.name, credential.value), headers
-        case LocationType.URL_PATH:  # pragma: no branch - the last there is
+        case LocationType.URL_PATH:
             try:
                 return url.with_placeholder(location.placeholder, credential.value), headers
             except InvalidUrlError:
                 raise _unusable(credential.mapping) from None
+        case _:  # pragma: no cover
+            assert_never(location.type)
 
 
 def _field(credential: Credential) -> str:

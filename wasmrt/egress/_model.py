@@ -4,22 +4,47 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from typing import Protocol
+from enum import StrEnum
+from typing import NamedTuple, Protocol
 
 from wasmrt.capabilities import Capabilities
 from wasmrt.leaks import LeakScanner
 from wasmrt.model import Decision
 
 
+class Face(StrEnum):
+    """The two sides that the gateway serves, with the same order of checks, addresses, TLS and bounds."""
+
+    GUEST = "guest"
+    """Everything it wrote is scanned, it may set no header of the injector's, and it sees no credential of a server."""
+    HOST = "host"
+    """The host's own client: what it sends in headers that carry logins is its own business, a header that the
+    injector sets is replaced, and it sees every header. Injected secrets are redacted from its responses too."""
+
+
+class WaitTimeouts(NamedTuple):
+    """Limits of every single wait, in seconds, as HTTP clients have them; None for none."""
+
+    connect: float | None = None
+    read: float | None = None
+    write: float | None = None
+    pool: float | None = None
+
+
+UNLIMITED_WAITS = WaitTimeouts()
+
+
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """A request as a guest wrote it."""
+    """A request as its sender wrote it."""
 
     method: str
     url: str
     headers: tuple[tuple[str, str], ...] = ()
     body: bytes | None = None
     timeout_seconds: float | None = None
+    """For the whole exchange; the grant's is the longest."""
+    wait_timeouts: WaitTimeouts = UNLIMITED_WAITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +81,20 @@ class EgressCall(Protocol):
     """The call that a request belongs to: its grant, its secrets, its budgets and its record."""
 
     @property
-    def tool(self) -> str: ...
+    def tool(self) -> str:
+        """The tool's name, in rate limits."""
 
     @property
-    def user(self) -> str: ...
+    def user(self) -> str:
+        """The user whose secrets and rate limits count."""
 
     @property
     def deadline(self) -> float:
         """In seconds of `time.monotonic`."""
 
     @property
-    def grant(self) -> Capabilities: ...
+    def grant(self) -> Capabilities:
+        """The capabilities that the operator granted."""
 
     @property
     def secrets(self) -> SecretsView | None:
@@ -77,7 +105,8 @@ class EgressCall(Protocol):
         """Knows every secret watched so far, and is used for the call's logs and results as well."""
 
     @property
-    def cancelled(self) -> threading.Event: ...
+    def cancelled(self) -> threading.Event:
+        """Set when nobody waits for the call any more."""
 
     def watch(self, name: str, value: str) -> None:
         """Have `scanner` find `value` from now on. Called before the value goes on the wire."""

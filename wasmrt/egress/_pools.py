@@ -9,7 +9,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
 
-from wasmrt.egress._budget import ExchangeBudget
+from wasmrt.egress._budget import ExchangeBudget, Wait
 from wasmrt.egress._connection import Connection
 from wasmrt.egress._socket import dial
 from wasmrt.errors import ConfigurationError
@@ -58,6 +58,7 @@ class Pool:
             UnreachableError: there is none, and the address does not answer.
             HttpFailure: the handshake failed, or the budget was spent while every connection was in use.
         """
+        budget.begin(Wait.POOL)
         with self._changed:
             while self._in_use.get(route, 0) >= self._max_connections:
                 self._changed.wait(budget.wait_seconds())

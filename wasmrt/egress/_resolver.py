@@ -34,6 +34,11 @@ class SystemResolver:
         self._slots = threading.BoundedSemaphore(MAX_DNS_LOOKUPS)
 
     def resolve(self, host: str, port: int, *, timeout_seconds: float) -> tuple[str, ...]:
+        """Return every address of `host`.
+
+        Raises:
+            ResolveError: the name is not known, has too many addresses, or there was no answer in time.
+        """
         if not self._slots.acquire(timeout=timeout_seconds):
             raise ResolveError("too many names are being looked up")
         lookup = _Lookup(host, port, self._slots)
@@ -57,6 +62,7 @@ class _Lookup:
         self._host, self._port, self._slots = host, port, slots
 
     def run(self) -> None:
+        """Look the name up, and give the slot back."""
         try:
             found = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
             # SECURITY: every answer is kept to be checked, or, where there are too many, none. A scope id (`%eth0`)

@@ -8,11 +8,12 @@ from io import BytesIO
 from itertools import accumulate
 from types import TracebackType
 
-from wasmrt.egress._failure import FailureKind, HttpFailure
+from wasmrt.component.worlds import FailureKind
+from wasmrt.egress._failure import HttpFailure
 from wasmrt.egress._headers import Headers, visible_headers
-from wasmrt.egress._model import EgressCall
+from wasmrt.egress._model import EgressCall, Face
 from wasmrt.egress._wire import WireResponse
-from wasmrt.leaks import SECRET_RULE, Direction, StreamingRedactor
+from wasmrt.leaks import SECRET_RULE, Direction, LeakScanner, StreamingRedactor
 from wasmrt.model import Decision, Reason
 
 
@@ -27,13 +28,20 @@ class Response:
         HttpFailure: the response is a part (206), and the request had a credential.
     """
 
-    __slots__ = ("_body", "_call", "_ended", "_pieces", "_stream", "headers", "status")
+    __slots__ = ("_body", "_call", "_ended", "_face", "_pieces", "_stream", "headers", "status")
 
     def __init__(
-        self, call: EgressCall, response: WireResponse, secret_names: Sequence[str], *, bodyless: bool
+        self,
+        call: EgressCall,
+        response: WireResponse,
+        secret_names: Sequence[str],
+        *,
+        bodyless: bool,
+        face: Face = Face.GUEST,
     ) -> None:
         """Redact the headers of `response`, to a request with the secrets `secret_names`; `bodyless` is one to HEAD."""
         self._call = call
+        self._face = face
         self._body = response.body
         self._pieces: Iterator[bytes | bytearray] = iter(response.body)
         self._stream: StreamingRedactor | None = None
@@ -43,7 +51,8 @@ class Response:
         try:
             if response.status == 206 and secret_names:
                 raise _partial(call, secret_names[0])
-            self.headers = _clean_headers(call, visible_headers(response.headers, bodyless=bodyless))
+            shown = visible_headers(response.headers, bodyless=bodyless, credentials=face is Face.HOST)
+            self.headers = _clean_headers(call, shown)
             """In the order received, with duplicates; without those that a guest must not see."""
         except BaseException:
             self.close()
@@ -60,7 +69,7 @@ class Response:
         for piece in self._pieces:
             gathered.write(piece)
         body = gathered.getvalue()
-        if not body:
+        if not body or self._is_plain(scanner):
             return body
         report = scanner.scan_bytes(body, direction=Direction.INWARD)
         if report.should_block:
@@ -74,6 +83,8 @@ class Response:
             HttpFailure: as for `read_all`.
         """
         scanner = self._call.scanner.partial
+        if self._stream is None and self._is_plain(scanner):
+            return bytes(next(self._pieces, b""))
         if self._stream is None:
             self._stream = StreamingRedactor(scanner, direction=Direction.INWARD)
         self._stream.scanner = scanner  # it knows what was injected since into requests that this response may echo
@@ -86,6 +97,10 @@ class Response:
                 self.close()
                 raise _blocked(self._call, self._stream.blocked.rule)
         return shown
+
+    def _is_plain(self, scanner: LeakScanner) -> bool:
+        """Tell whether nothing is redacted: the host's own client, and no secret was injected for it so far."""
+        return self._face is Face.HOST and not scanner.has_secrets
 
     def close(self) -> None:
         """Release the connection, whether all was read or not; more than once does nothing."""

@@ -6,10 +6,11 @@ import errno
 import select
 import socket
 import ssl
+from contextlib import ExitStack
 from ipaddress import ip_address
 
-from wasmrt.egress._budget import ExchangeBudget
-from wasmrt.egress._failure import FailureKind
+from wasmrt.component.worlds import FailureKind
+from wasmrt.egress._budget import ExchangeBudget, Wait
 
 _READ_BYTES = 64 * 1024
 # OpenSSL's x509_vfy.h, X509_V_ERR_*. Its texts are not shown: they may quote the certificate.
@@ -37,6 +38,7 @@ class BoundedSocket:
 
     def receive(self, budget: ExchangeBudget, at_most: int = _READ_BYTES) -> bytes:
         """Return the bytes that have come in, or none at the end. Raises OSError where the connection broke."""
+        budget.begin(Wait.READ)
         while True:
             self._set_timeout(budget.wait_seconds())
             try:
@@ -49,6 +51,7 @@ class BoundedSocket:
     def send(self, data: bytes, budget: ExchangeBudget) -> None:
         """Send all of it. Raises OSError where the connection broke."""
         rest = memoryview(data)
+        budget.begin(Wait.WRITE)
         while rest:
             self._set_timeout(budget.wait_seconds())
             try:
@@ -56,6 +59,7 @@ class BoundedSocket:
             except TimeoutError:
                 continue
             budget.charge_sent(count)
+            budget.begin(Wait.WRITE)
             rest = rest[count:]
 
     def is_readable(self) -> bool:
@@ -67,6 +71,7 @@ class BoundedSocket:
         return bool(poll.poll(0))
 
     def close(self) -> None:
+        """Close it, without a farewell: a TLS close_notify could wait."""
         self._sock.close()
 
     def _set_timeout(self, seconds: float) -> None:
@@ -89,6 +94,7 @@ def dial(
     """
     family = socket.AF_INET6 if ip_address(address).version == 6 else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    budget.begin(Wait.CONNECT)
     try:
         try:
             _connect(sock, address, port, budget, limit_seconds)
@@ -122,30 +128,27 @@ def _connect(sock: socket.socket, address: str, port: int, budget: ExchangeBudge
 
 
 def _handshake(sock: socket.socket, tls: ssl.SSLContext, host: str, budget: ExchangeBudget) -> ssl.SSLSocket:
-    wrapped: ssl.SSLSocket | None = None
-    try:
-        wrapped = tls.wrap_socket(sock, server_hostname=host, do_handshake_on_connect=False)
-        while True:
-            wrapped.settimeout(budget.wait_seconds())
-            try:
-                wrapped.do_handshake()
-            except TimeoutError:
-                continue
-            return wrapped
-    except ssl.SSLCertVerificationError as error:
-        problem, hint = _certificate_problem(error.verify_code)
-        message = f"the certificate of {budget.origin} {problem}"
-        failure = budget.failure(FailureKind.OPERATION_FAILED, "tls-certificate", message, hint)
-    except (OSError, ValueError):
-        message = f"the TLS handshake with {budget.origin} failed"
-        failure = budget.failure(FailureKind.OPERATION_FAILED, "tls", message)
-    except BaseException:
-        if wrapped is not None:
-            wrapped.close()
-        raise
-    if wrapped is not None:
-        wrapped.close()
-    raise failure
+    budget.begin(Wait.CONNECT)
+    with ExitStack() as stack:
+        try:
+            wrapped = tls.wrap_socket(sock, server_hostname=host, do_handshake_on_connect=False)
+            stack.callback(wrapped.close)
+            while True:
+                wrapped.settimeout(budget.wait_seconds())
+                try:
+                    wrapped.do_handshake()
+                except TimeoutError:
+                    continue
+                stack.pop_all()
+                return wrapped
+        except ssl.SSLCertVerificationError as error:
+            problem, hint = _certificate_problem(error.verify_code)
+            message = f"the certificate of {budget.origin} {problem}"
+            failure = budget.failure(FailureKind.OPERATION_FAILED, "tls-certificate", message, hint)
+        except (OSError, ValueError):
+            message = f"the TLS handshake with {budget.origin} failed"
+            failure = budget.failure(FailureKind.OPERATION_FAILED, "tls", message)
+    raise failure  # out here it has no context, whose text may quote the certificate
 
 
 def _certificate_problem(code: int) -> tuple[str, str | None]:

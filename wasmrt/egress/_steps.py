@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wasmrt.capabilities import AllowlistValidator, HttpCapability, describe_request, describe_unread
+from wasmrt.component.worlds import FailureKind
 from wasmrt.egress._budget import ExchangeBudget
-from wasmrt.egress._failure import FailureKind, HttpFailure
-from wasmrt.egress._headers import header_bytes, partial_header, request_problem
+from wasmrt.egress._failure import HttpFailure
+from wasmrt.egress._headers import header_bytes, is_sensitive, partial_header, request_problem, without
 from wasmrt.egress._injector import CredentialInjector, Injected
-from wasmrt.egress._model import EgressCall, HttpRequest, SecretValue
+from wasmrt.egress._model import EgressCall, Face, HttpRequest, SecretValue
 from wasmrt.egress._parameters import overridden_method
-from wasmrt.leaks import Direction
+from wasmrt.leaks import SECRET_RULE, Action, Direction, LeakMatch, LeakScanner
 from wasmrt.model import Decision, Reason
 from wasmrt.url import InvalidUrlError, Network, ParsedUrl, parse_url
 
@@ -29,6 +30,7 @@ class PlannedRequest:
     http: HttpCapability
     allowlist: AllowlistValidator
     injector: CredentialInjector
+    face: Face
 
 
 def parse(call: EgressCall, request: HttpRequest) -> ParsedUrl:
@@ -37,11 +39,13 @@ def parse(call: EgressCall, request: HttpRequest) -> ParsedUrl:
         return parse_url(request.url)
     except InvalidUrlError as error:
         # SECURITY: nothing could be read, so nothing is known of where a secret stands.
-        subject = describe_unread(request.url, request.method, call.scanner.redact)
+        subject = describe_unread(request.url, request.method, lambda text: _redact(call.scanner, text))
         raise refuse(call, Reason.INVALID_URL, error.message, error.hint, subject=subject) from None
 
 
-def allow(call: EgressCall, url: ParsedUrl, request: HttpRequest, networks: Sequence[Network]) -> PlannedRequest:
+def allow(
+    call: EgressCall, url: ParsedUrl, request: HttpRequest, networks: Sequence[Network], face: Face
+) -> PlannedRequest:
     """Check the parsed URL, the very value that is sent later, against the allowlist."""
     http = call.grant.http
     if http is None:
@@ -51,8 +55,12 @@ def allow(call: EgressCall, url: ParsedUrl, request: HttpRequest, networks: Sequ
     if not decision.allowed:
         raise denied(call, decision)
     # A recorded subject is cut short, and so may be a secret in it.
-    call.decide(decision._replace(subject=call.scanner.partial.redact(decision.subject)))
-    return PlannedRequest(call, request, url, http, allowlist, CredentialInjector(http, url))
+    call.decide(decision._replace(subject=_redact(call.scanner.partial, decision.subject)))
+    injector = CredentialInjector(http, url)
+    if face is Face.HOST:
+        # A client library sets its login whether it has one or not; the grant's takes its place.
+        request = replace(request, headers=without(request.headers, injector.owned_headers))
+    return PlannedRequest(call, request, url, http, allowlist, injector, face)
 
 
 def check_headers(plan: PlannedRequest) -> None:
@@ -84,11 +92,11 @@ def check_parameters(plan: PlannedRequest) -> None:
 
 
 def scan(plan: PlannedRequest) -> None:
-    """Search what the guest wrote for secrets. Before injection, or the tool's own credential would be found."""
+    """Search the request for secrets. Before injection, or the tool's own credential would be found."""
     call, request = plan.call, plan.request
     report = call.scanner.scan_http_request(request.url, request.headers, request.body, direction=Direction.OUTWARD)
-    if report.should_block:
-        found = next(match for match in report.matches if str(match.action) == "block")
+    blocking = (match for match in report.matches if match.action is Action.BLOCK and not _is_own_login(plan, match))
+    if (found := next(blocking, None)) is not None:
         rule = f"{found.rule} in the request's {found.where.partition(':')[0]}"
         decision = Decision(
             False,
@@ -102,13 +110,28 @@ def scan(plan: PlannedRequest) -> None:
         raise HttpFailure(FailureKind.NETWORK_DENIED, "leak", f"the request holds a secret: {rule}", decision=decision)
 
 
+def _is_own_login(plan: PlannedRequest, match: LeakMatch) -> bool:
+    """Tell whether a finding is the login of the host's own client, in a header that is there for logins.
+
+    SECURITY: never a secret that the gateway has injected itself: that goes where the grant says, and nowhere else.
+    """
+    name = match.where.removeprefix("header:")
+    in_login_header = plan.face is Face.HOST and name != match.where and is_sensitive(name)
+    return in_login_header and not match.rule.startswith(SECRET_RULE)
+
+
 def budget_of(plan: PlannedRequest) -> ExchangeBudget:
     """Start the request's budget: the shortest of the grant's time, the guest's and the call's, and the grant's cap."""
     http, timeout = plan.http, plan.http.timeout_seconds
     if plan.request.timeout_seconds is not None:
         timeout = min(timeout, max(0.0, plan.request.timeout_seconds))
     return ExchangeBudget(
-        plan.url.origin, seconds=timeout, max_response_bytes=http.max_response_bytes, call=plan.call, http=http
+        plan.url.origin,
+        seconds=timeout,
+        max_response_bytes=http.max_response_bytes,
+        call=plan.call,
+        http=http,
+        wait_timeouts=plan.request.wait_timeouts,
     )
 
 
@@ -162,7 +185,12 @@ def refuse(
 def denied(call: EgressCall, decision: Decision, kind: FailureKind = FailureKind.NETWORK_DENIED) -> HttpFailure:
     """Record a refusal and make the failure that reports it."""
     # SECURITY: rule, hint and subject may quote the guest's URL, and a URL may hold a secret.
-    clean = call.scanner.partial.redact  # they are cut short, and so may be the secret
-    decision = decision.redacted(clean)
+    scanner = call.scanner.partial  # they are cut short, and so may be the secret
+    decision = decision.redacted(lambda text: _redact(scanner, text))
     call.decide(decision)
     return HttpFailure(kind, str(decision.reason), decision.rule, decision=decision)
+
+
+def _redact(scanner: LeakScanner, text: str) -> str:
+    """Redact a text that quotes a request: by the rules for what a request may hold."""
+    return scanner.redact(text, direction=Direction.OUTWARD)

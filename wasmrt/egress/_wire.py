@@ -63,4 +63,5 @@ class Transport(Protocol):
     def send(self, request: WireRequest, addresses: Sequence[str], budget: ExchangeBudget) -> WireResponse:
         """Return the response as soon as its head is here, or raise `HttpFailure`."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Close the connections that nobody uses."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from wasmrt.component import ComponentType, ToolSpec, plain
+from wasmrt.component import ComponentType, ToolSpec, printable_line
 from wasmrt.errors import InstantiationError, InternalError, MemoryLimitError, ToolError, WasmrtError
 from wasmrt.guest import worlds
 from wasmrt.guest.budgets import GuestBudgets
@@ -139,7 +139,7 @@ class LinkedComponent:
             if not isinstance(cause, Exception):
                 raise cause from error  # an interrupt is no problem of the tool's
             text = cause.message if isinstance(cause, WasmrtError) else "a host function broke"
-            return [ToolSpec(name, problems=(f"describing it failed: {plain(text)}",))]
+            return [ToolSpec(name, problems=(f"describing it failed: {printable_line(text)}",))]
 
     def _store(self, limits: ResourceLimits, memories: int, *, allowed: int | None = None) -> StoreLimits:
         # The engine counts per memory; the budget is the store's, so each memory gets its share.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wasmrt.component import plain
+from wasmrt.component import printable_line
 from wasmrt.component.worlds import FailureKind
 from wasmrt.errors import (
     FuelExhaustedError,
@@ -45,8 +45,8 @@ def ended(error: BaseException, budgets: GuestBudgets) -> BaseException:
 
 def guest_failure(kind: str, code: str | None, message: str | None) -> GuestError:
     """Make the error of a tool that answered with its own typed failure."""
-    text = plain(message or code or kind)
-    return GuestError(text, code=plain(code, 64) if code else kind, kind=_GUEST_KINDS[kind])
+    text = printable_line(message or code or kind)
+    return GuestError(text, code=printable_line(code, 64) if code else kind, kind=_GUEST_KINDS[kind])
 
 
 def _from_fault(cause: EngineFault, budgets: GuestBudgets) -> ToolError:
@@ -57,7 +57,7 @@ def _from_fault(cause: EngineFault, budgets: GuestBudgets) -> ToolError:
         )  # fmt: skip
     if cause.code is None:
         # Not a trap: the engine refused to go on, as it does over values or instances it cannot hold.
-        return TrapError(f"the engine stopped the guest: {plain(cause.message, 300)}", code="stopped")
+        return TrapError(f"the engine stopped the guest: {printable_line(cause.message, 300)}", code="stopped")
     return TrapError(
         f"the guest trapped: {cause.code.words}", code=f"trap-{cause.code.words.replace(' ', '-')}",
         hint=_HINTS.get(cause.code),

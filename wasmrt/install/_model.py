@@ -20,7 +20,7 @@ class ComponentInfo:
     schema_digest: str | None = None
     """BLAKE3 of the tools' names and schemas; None where none could be read."""
     problems: tuple[str, ...] = ()
-    """What is wrong with its words, in sentences; it can run all the same."""
+    """Problems of its descriptions, in sentences; it can run all the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class NewVersion:
     component: ComponentBytes
     info: ComponentInfo
     origin: str = ""
-    """Where it came from, in words fit to show."""
+    """The place it came from, in words fit to show."""
     sidecar: str | None = None
     """The capability file as it came: what the tool asks for."""
 
@@ -61,7 +61,7 @@ class ToolVersion:
 
     @property
     def pending(self) -> bool:
-        """Whether it waits for somebody to grant what it asks for."""
+        """True while it waits for somebody to grant what it asks for."""
         return self.grant is None
 
     def as_dict(self) -> dict[str, Any]:

@@ -19,8 +19,8 @@ _COLUMNS = (
 def versions_of(db: sqlite3.Connection, name: str) -> tuple[ToolVersion, ...]:
     """Return the versions of a tool, oldest first."""
     # The columns are ours, from the constant above.
-    query = f"SELECT {_COLUMNS}, number = (SELECT active FROM tool WHERE name = ?1)"  # noqa: S608
-    rows = db.execute(f"{query} FROM version WHERE name = ?1 ORDER BY number", (name,)).fetchall()
+    query = f"SELECT {_COLUMNS}, number = (SELECT active FROM tool WHERE name = :name)"  # noqa: S608
+    rows = db.execute(f"{query} FROM version WHERE name = :name ORDER BY number", {"name": name}).fetchall()
     return tuple(map(_version, rows))
 
 
@@ -38,9 +38,9 @@ def store(db: sqlite3.Connection, new: NewVersion, number: int, grant: str | Non
     else:
         activate(db, new.name, number)
     db.execute(
-        "DELETE FROM version WHERE name = ?1 AND number IN (SELECT number FROM version WHERE name = ?1"
-        " AND number <> (SELECT active FROM tool WHERE name = ?1) ORDER BY number DESC LIMIT -1 OFFSET ?2)",
-        (new.name, MAX_TOOL_VERSIONS - 1),
+        "DELETE FROM version WHERE name = :name AND number IN (SELECT number FROM version WHERE name = :name"
+        " AND number <> (SELECT active FROM tool WHERE name = :name) ORDER BY number DESC LIMIT -1 OFFSET :kept)",
+        {"name": new.name, "kept": MAX_TOOL_VERSIONS - 1},
     )
 
 
@@ -69,8 +69,9 @@ def insert(db: sqlite3.Connection, new: NewVersion, number: int, grant: str | No
 def activate(db: sqlite3.Connection, name: str, number: int) -> None:
     """Make a version the active one, and no update pending."""
     db.execute(
-        "INSERT INTO tool (name, active) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET active = ?2, pending = NULL",
-        (name, number),
+        "INSERT INTO tool (name, active) VALUES (:name, :number)"
+        " ON CONFLICT (name) DO UPDATE SET active = :number, pending = NULL",
+        {"name": name, "number": number},
     )
 
 

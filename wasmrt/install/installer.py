@@ -15,8 +15,8 @@ from wasmrt.capabilities.sentences import diff, explain
 from wasmrt.component import ComponentBytes
 from wasmrt.errors import InvalidNameError
 from wasmrt.install._catalog import Catalog
-from wasmrt.install._granted import granted_to, request_of
 from wasmrt.install._model import ComponentInfo, NewVersion, ToolVersion
+from wasmrt.install.granted import granted_to, request_of
 from wasmrt.install.sources import Source
 from wasmrt.install.validator import WasmValidator
 from wasmrt.names import check_installed_name
@@ -42,17 +42,17 @@ class InstallPlan:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """What the tool would be allowed, for a person."""
+        """Sentences on what the tool would be allowed, for a person."""
         return explain(self.grant)
 
     @property
     def is_installed(self) -> bool:
-        """Whether everything is as it already is."""
+        """True where everything is as it already is."""
         return self.previous is not None and not self.changes
 
     @property
     def needs_decision(self) -> bool:
-        """Whether a person has to agree: it is new and asks for something, is other code, or would be allowed more.
+        """True where a person has to agree: it is new and asks for something, is other code, or would be allowed more.
 
         The code that was agreed to with less is no question.
         """

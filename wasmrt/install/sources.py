@@ -25,10 +25,10 @@ class Fetched:
     name: str
     """The name it suggests; it may be none that a tool can have."""
     origin: str
-    """Where it came from, in words fit to show."""
+    """The place it came from, in words fit to show."""
     sidecar: bytes | None = field(default=None, repr=False)
     warnings: tuple[str, ...] = ()
-    """What is odd about where it came from, in sentences."""
+    """Oddities of the place it came from, in sentences."""
 
 
 class Source(Protocol):
@@ -81,10 +81,10 @@ def _stale(beside: Path, used: bytes | None) -> Iterator[str]:
     except SourceError:  # what is installed is the copy
         is_same = False
     if not is_same:
-        said = (
+        state = (
             "is missing from the build folder" if used is None else "in the build folder is not the project's any more"
         )
-        yield f"{beside.name} {said}; wasmrt build brings it up to date"
+        yield f"{beside.name} {state}; wasmrt build brings it up to date"
 
 
 def read_capability_file(path: Path) -> bytes:

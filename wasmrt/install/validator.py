@@ -29,7 +29,7 @@ class ValidationResult:
     exports: tuple[str, ...]
     size_bytes: int
     world: str | None
-    """`near:agent/tool@0.3.0` and the like; `plain functions` for any other world; None where nothing can run."""
+    """The interface that names a tool world, `worlds.GENERIC_WORLD` for any other; None where nothing can run."""
 
     @property
     def is_valid(self) -> bool:
@@ -120,7 +120,7 @@ def _check_surface(surface: Surface) -> list[ComponentError]:
         problems.append(
             UnknownWorldError(
                 f"the component is of no world that can be run here; it exports {shown}",
-                hint="export wasmrt:tool/provider@0.1.0, near:agent/tool (none, 0.2.0, 0.3.0, 0.4.1) or functions",
+                hint=f"export functions, or one of {', '.join(world.export for world in worlds.ALL_WORLDS)}",
             )
         )
     if unknown:

@@ -21,6 +21,7 @@ from wasmrt.leaks._model import (
 from wasmrt.leaks._rules import Rule
 from wasmrt.leaks._scanner import LeakScanner, Overrides
 from wasmrt.leaks._streaming import StreamingRedactor
+from wasmrt.leaks._watched import WatchedSecrets
 
 __all__ = [
     "DECODE_LIMIT_RULE",
@@ -36,6 +37,7 @@ __all__ = [
     "Rule",
     "Severity",
     "StreamingRedactor",
+    "WatchedSecrets",
     "check_rule",
     "load_custom_rules",
     "read_rule_file",

@@ -24,7 +24,7 @@ _ESCAPE_BYTES = 32
 
 
 class DecodeBudget:
-    """What one scan may still decode."""
+    """The bytes that one scan may still decode."""
 
     __slots__ = ("check", "exceeded", "left")
 

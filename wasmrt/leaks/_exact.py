@@ -23,7 +23,7 @@ _APART_NESTING = 2
 _LEAST_START = 4
 """With fewer of its characters at a text's end, a secret has not begun."""
 _SPREAD = 4
-"""How far back from the end to look for the start of a secret, as a multiple of its length: it may be spaced out."""
+"""The stretch at a text's end in which a secret may begin, as a multiple of its length: it may be spaced out."""
 _SET_FROM_BYTES = 64 * KIB
 """Bytes after which a PatternSet is worth building."""
 _BLOCK_BYTES = 1024

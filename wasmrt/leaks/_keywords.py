@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _MEMORY_BYTES = 64 << 20
 _FIRST_TEXTS = 16
 _SHORT_BYTES = 4096
+_ONE_PASS_BYTES = 1024
+"""Up to this a text is asked for any keyword before all else; a longer one mostly holds some, and is not read twice."""
 
 
 def keywords_of(rules: Sequence[Rule]) -> dict[str, list[int]]:
@@ -84,7 +86,7 @@ class Keywords:
         """Tell at little cost that a whole text holds no keyword; False where it may."""
         if self._set is None and self._first_look is not None and self._first_look.rules_out(data):
             return True
-        return len(data) <= _SHORT_BYTES and not self.in_text(data)
+        return len(data) <= _ONE_PASS_BYTES and not self.in_text(data)
 
     def rules_out_chunk(self, data: memoryview) -> bool:
         """Tell at little cost that a chunk of a large text holds no keyword; False where it may."""

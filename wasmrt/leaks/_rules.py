@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 from wasmrt.errors import ConfigurationError
 from wasmrt.leaks._context_checks import CONTEXT_CHECKS
@@ -27,8 +26,7 @@ _ASSIGN = (
 """From a name to its value, in the notations of shells, programs, JSON, YAML and XML."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Rule:
+class Rule(NamedTuple):
     """One format of one provider."""
 
     id: str
@@ -109,7 +107,7 @@ def _keyword(text: str, *, cased: bool) -> str:
     return quoted if cased else f"(?i:{quoted})"
 
 
-_KEYS = {f.name for f in fields(Rule)}
+_KEYS = set(Rule._fields)
 _FILE_KEYS = {"provider", "source", "rules"}
 _SEVERITIES = {str(s) for s in Severity}
 
@@ -151,18 +149,17 @@ def _rule_of(table: dict[str, Any], origin: str) -> Rule:
     where = f"rule file {origin}, rule {table.get('id', '?')}"
     _refuse_unknown(table, _KEYS, where)
     values = dict(table)
-    for field in fields(Rule):
-        if field.name not in values:
-            continue
-        value, kind = values[field.name], str(field.type)
-        if kind == "tuple[str, ...]" and isinstance(value, list) and all(isinstance(v, str) for v in value):
-            values[field.name] = tuple(value)
-        elif kind == "float" and isinstance(value, (int, float)) and not isinstance(value, bool):
-            values[field.name] = float(value)
-        elif kind == "Severity" and value in _SEVERITIES:
-            values[field.name] = Severity(value)
-        elif type(value).__name__ != kind:
-            raise ConfigurationError(f"{where}: {field.name} must be of type {kind}")
+    for name, value in table.items():
+        kind = type(Rule._field_defaults.get(name, ""))
+        if kind is tuple and isinstance(value, list) and all(isinstance(v, str) for v in value):
+            values[name] = tuple(value)
+        elif kind is float and isinstance(value, (int, float)) and not isinstance(value, bool):
+            values[name] = float(value)
+        elif kind is Severity and value in _SEVERITIES:
+            values[name] = Severity(value)
+        elif type(value) is not kind:
+            wanted = "list of strings" if kind is tuple else kind.__name__
+            raise ConfigurationError(f"{where}: {name} must be of type {wanted}")
     if not values.get("id") or not values.get("source"):
         raise ConfigurationError(f"{where}: id and source are required")
     rule = Rule(**values)

@@ -35,9 +35,9 @@ class StreamingRedactor:
         self._returned = 0
         """Bytes of `_data` that were returned."""
         self._line = 0
-        """Where the last complete line ends."""
+        """The end of the last complete line."""
         self._run = 0
-        """Where encoded lines end that are held back; 0 where there are none."""
+        """The end of the encoded lines that are held back; 0 where there are none."""
         self._cut_off = False
         """True once `_data` no longer begins where the text does."""
         self._in_archive = False

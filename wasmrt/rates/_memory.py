@@ -22,6 +22,7 @@ class MemoryWindows:
         self._hits: OrderedDict[str, tuple[deque[float], deque[float]]] = OrderedDict()
 
     def record(self, key: str, limits: Limits) -> Window | None:
+        """Count a request in both windows, or in none and return the full one."""
         with self._lock:
             now = self._now()
             held = self._hits.get(key)
@@ -43,6 +44,7 @@ class MemoryWindows:
             return None
 
     def inspect(self, key: str, window: Window, limit: int) -> tuple[float, int]:
+        """Return the time of the oldest counted request in the window, and their number."""
         with self._lock:
             now = self._now()
             held = self._hits.get(key)

@@ -60,6 +60,7 @@ class RedisWindows:
         return None
 
     def inspect(self, key: str, window: Window, limit: int) -> tuple[float, int]:
+        """Return the time of the oldest counted request in the window, and their number."""
         try:
             return self._storage.get_moving_window(f"{key}/{window.name}", limit, window.seconds)
         except StorageError as error:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from wasmrt.component import plain
+from wasmrt.component import printable_line
 from wasmrt.limits import KIB, MAX_JSON_DEPTH, MAX_SCHEMA_BYTES, MAX_SCHEMA_DEPTH
 from wasmrt.strict_json import JsonError, JsonFault, read_json, write_json
 
@@ -46,13 +46,13 @@ def read_schema(schema: str | Mapping[str, Any]) -> dict[str, Any]:
             JsonFault.DEPTH: f"is JSON nested over {MAX_JSON_DEPTH} deep",
             JsonFault.SIZE: f"is over {MAX_SCHEMA_BYTES // KIB} KiB",
         }
-        raise SchemaError(known.get(error.fault) or f"is {plain(str(error), 120)}") from None
+        raise SchemaError(known.get(error.fault) or f"is {printable_line(str(error), 120)}") from None
     if not isinstance(data, dict):
         raise SchemaError("is not a JSON object")
     if data.get("type", "object") != "object":
-        raise SchemaError(f"is of type {plain(json.dumps(data['type']), 60)}, and params are an object")
+        raise SchemaError(f"is of type {printable_line(json.dumps(data['type']), 60)}, and params are an object")
     if "$schema" in data and str(data["$schema"]).removesuffix("#") not in DRAFTS:
-        raise SchemaError(f"names a dialect that is not known, {plain(str(data['$schema']), 100)}")
+        raise SchemaError(f"names a dialect that is not known, {printable_line(str(data['$schema']), 100)}")
     check_document(data)
     return data
 
@@ -103,6 +103,8 @@ def check_document(schema: Any, depth: int = 1) -> None:
         raise SchemaError("has an $id below its top, which changes what $ref means")
     ref = schema.get("$ref")
     if ref is not None and not (isinstance(ref, str) and (ref == "#" or ref.startswith("#/"))):
-        raise SchemaError(f"refers to {plain(str(ref), 100)}; only references into itself, #/..., are followed")
+        raise SchemaError(
+            f"refers to {printable_line(str(ref), 100)}; only references into itself, #/..., are followed"
+        )
     for _, inner in subschemas(schema):
         check_document(inner, depth + 1)

@@ -8,7 +8,7 @@ from typing import Any
 
 from jsonschema_rs import ValidationError
 
-from wasmrt.component import plain
+from wasmrt.component import printable_line
 from wasmrt.schema._wording import field_path, names, nearest, shown
 
 MAX_PROBLEMS = 3
@@ -45,7 +45,7 @@ def params_problem(errors: Iterable[ValidationError], schema: Mapping[str, Any])
     text = "; ".join(problems[:MAX_PROBLEMS])
     if len(problems) > MAX_PROBLEMS:
         text += f"; and {len(problems) - MAX_PROBLEMS} more"
-    return plain(text, _MAX_LINE_BYTES) or "the params do not fit the tool's schema"
+    return printable_line(text, _MAX_LINE_BYTES) or "the params do not fit the tool's schema"
 
 
 def oversized_problem(params: Any, schema: Mapping[str, Any], fits: Callable[[dict[str, Any], Any], bool]) -> str:
@@ -73,7 +73,7 @@ def _at(error: ValidationError, schema: Mapping[str, Any]) -> tuple[str, str]:
         return where, describe(error, schema)
     if keyword in _BOUNDS:
         return where, f"expected {_wanted(error)}, got {_given(keyword, error.instance)}"
-    return where, plain(error.message, 200)
+    return where, printable_line(error.message, 200)
 
 
 def _given(keyword: str, value: Any) -> str:
@@ -166,7 +166,7 @@ def _wanted(failure: ValidationError) -> str:
     if keyword in ("enum", "const"):
         return f"one of {names(_option_names(failure))}"
     if keyword in _BOUNDS:
-        return _BOUNDS[keyword].format(plain(str(failure.kind.value), 100))
+        return _BOUNDS[keyword].format(printable_line(str(failure.kind.value), 100))
     return "another form"
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import unquote
 
-from wasmrt.component import plain
+from wasmrt.component import printable_line
 from wasmrt.limits import MAX_SCHEMA_PARTS
 from wasmrt.schema._document import ANNOTATIONS, SchemaError, check_document, rebuilt
 
@@ -96,7 +96,7 @@ def _target(root: dict[str, Any], ref: str) -> Any:
         elif isinstance(found, list) and name.isascii() and name.isdigit() and int(name[:6]) < len(found):
             found = found[int(name[:6])]
         else:
-            raise SchemaError(f"refers to {plain(ref, 100)}, which is not there")
+            raise SchemaError(f"refers to {printable_line(ref, 100)}, which is not there")
     if not isinstance(found, (dict, bool)):
-        raise SchemaError(f"refers to {plain(ref, 100)}, which is not a schema")
+        raise SchemaError(f"refers to {printable_line(ref, 100)}, which is not a schema")
     return found

@@ -11,7 +11,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from wasmrt.component import plain
+from wasmrt.component import printable_line
 from wasmrt.errors import InvalidComponentError, InvalidParametersError
 from wasmrt.limits import KIB
 from wasmrt.schema._coerce import coerced
@@ -56,7 +56,9 @@ class Validator:
                 return
             problem = self._problem(params)
         except ValueError as error:  # of jsonschema-rs: not JSON data, or nested beyond what it reads
-            raise InvalidParametersError(f"params are not JSON data: {plain(str(error), 120)}", hint=_HINT) from None
+            raise InvalidParametersError(
+                f"params are not JSON data: {printable_line(str(error), 120)}", hint=_HINT
+            ) from None
         raise InvalidParametersError(problem, hint=_HINT)
 
     def accept(self, params: Any) -> Any:
@@ -127,7 +129,7 @@ def coerce(schema: Mapping[str, Any], params: Any) -> Any:
 
 
 def _refuse(uri: str) -> Any:
-    raise ValueError(f"references are not followed: {plain(uri, 100)}")
+    raise ValueError(f"references are not followed: {printable_line(uri, 100)}")
 
 
 def _compile(schema: dict[str, Any]) -> jsonschema_rs.Validator:
@@ -141,11 +143,11 @@ def _compile(schema: dict[str, Any]) -> jsonschema_rs.Validator:
     except jsonschema_rs.ValidationError as error:
         raise SchemaError(_broken(error)) from None
     except ValueError as error:
-        raise SchemaError(f"cannot be compiled: {plain(str(error), 120)}") from None
+        raise SchemaError(f"cannot be compiled: {printable_line(str(error), 120)}") from None
 
 
 def _broken(error: jsonschema_rs.ValidationError) -> str:
-    where = field_path(error.instance_path)
+    where, message = field_path(error.instance_path), printable_line(error.message, 160)
     if error.kind.name == "format":
-        return f"has a pattern that is broken or cannot run in linear time (at {where}): {plain(error.message, 100)}"
-    return f"is broken at {where or 'its top'}: {plain(error.message, 160)}"
+        return f"has a pattern that is broken or cannot run in linear time (at {where}): {message}"
+    return f"is broken at {where or 'its top'}: {message}"

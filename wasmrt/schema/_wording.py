@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from wasmrt.component import plain
+from wasmrt.component import printable_line
 from wasmrt.names import did_you_mean
 
 MAX_SHOWN_BYTES = 60
@@ -22,7 +22,7 @@ def field_path(path: Path) -> str:
         if isinstance(part, int):
             text += f"[{part}]"
         else:
-            text += f".{plain(part, MAX_SHOWN_BYTES)}" if text else plain(part, MAX_SHOWN_BYTES)
+            text += f".{printable_line(part, MAX_SHOWN_BYTES)}" if text else printable_line(part, MAX_SHOWN_BYTES)
     return text
 
 
@@ -30,7 +30,7 @@ def shown(value: Any) -> str:
     """Return `the string "abc"`, `12`, `an array of 3 items`: what was given, bounded."""
     if isinstance(value, str):
         cut = value[:MAX_SHOWN_BYTES]
-        text = plain(json.dumps(cut, ensure_ascii=False)[1:-1], MAX_SHOWN_BYTES)
+        text = printable_line(json.dumps(cut, ensure_ascii=False)[1:-1], MAX_SHOWN_BYTES)
         return f'the string "{text}"' + (f" and {len(value) - len(cut)} characters more" if value != cut else "")
     if isinstance(value, (list, tuple)):
         return f"an array of {len(value)} item{'' if len(value) == 1 else 's'}"
@@ -42,17 +42,17 @@ def shown(value: Any) -> str:
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, int) and value.bit_length() > 128:
         return "an integer of over 128 bits"
-    return plain(str(value), MAX_SHOWN_BYTES)
+    return printable_line(str(value), MAX_SHOWN_BYTES)
 
 
 def names(known: Iterable[str]) -> str:
     """Return `a, b, c`, with what is over the bound counted."""
     listed = list(known)
-    text = ", ".join(plain(name, MAX_SHOWN_BYTES) for name in listed[:MAX_NAMES])
+    text = ", ".join(printable_line(name, MAX_SHOWN_BYTES) for name in listed[:MAX_NAMES])
     return text if len(listed) <= MAX_NAMES else f"{text} and {len(listed) - MAX_NAMES} more"
 
 
 def nearest(name: Any, known: Iterable[str]) -> str:
     """Return ` (did you mean tags?)`, or nothing."""
     near = did_you_mean(name, known)
-    return "" if near is None else f" (did you mean {plain(near, MAX_SHOWN_BYTES)}?)"
+    return "" if near is None else f" (did you mean {printable_line(near, MAX_SHOWN_BYTES)}?)"

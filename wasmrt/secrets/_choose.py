@@ -1,4 +1,4 @@
-"""Which backend this installation keeps its secrets in."""
+"""The choice of the backend that keeps this installation's secrets."""
 
 from __future__ import annotations
 

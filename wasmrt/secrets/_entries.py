@@ -34,7 +34,7 @@ class Entry:
 
     @classmethod
     def from_json(cls, data: object) -> Entry:
-        """Read what `as_json` wrote.
+        """Read the output of `as_json`.
 
         Raises:
             SecretBackendError: it is something else.
@@ -53,6 +53,7 @@ class EntryStore(ABC):
         self._now = now
 
     def get(self, user: str, name: str) -> Secret:
+        """Return the secret, or raise `SecretNotFoundError` or `SecretExpiredError`."""
         user, name = checked_user(user), checked_name(name)
         entry = self._read(user, name)
         if entry is None:
@@ -63,12 +64,14 @@ class EntryStore(ABC):
         return entry.secret
 
     def set(self, user: str, name: str, secret: Secret, *, expires_at: float | None = None) -> None:
+        """Keep `secret`, replacing an older one; `expires_at` is in Unix seconds."""
         user, name = checked_user(user), checked_name(name)
         if expires_at is not None and not _is_time(expires_at):
             raise SecretError("expires_at is in Unix seconds", code="secret-expiry")
         self._write(user, name, Entry(secret, self._now(), expires_at))
 
     def remove(self, user: str, name: str) -> None:
+        """Forget the secret and its companion, or raise `SecretNotFoundError`."""
         user, name = checked_user(user), checked_name(name)
         if not self._delete(user, name):
             raise SecretNotFoundError(f"the secret {name} is not set", hint="wasmrt secret list shows which are")
@@ -76,6 +79,7 @@ class EntryStore(ABC):
             self._delete(user, name + OAUTH_SUFFIX)
 
     def list(self, user: str) -> tuple[SecretInfo, ...]:
+        """Return names and ages, sorted by name, without companions."""
         user = checked_user(user)
         infos = []
         for name in sorted(self._names(user)):
@@ -84,6 +88,7 @@ class EntryStore(ABC):
         return tuple(infos)
 
     def exists(self, user: str, name: str) -> bool:
+        """Tell whether the secret is there and not expired."""
         entry = self._read(checked_user(user), checked_name(name))
         return entry is not None and not self._expired(entry)
 

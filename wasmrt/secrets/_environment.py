@@ -15,7 +15,7 @@ PREFIX = "WASMRT_SECRET_"
 
 
 class EnvironmentSecrets(EntryStore):
-    """Read `example_token` from `WASMRT_SECRET_EXAMPLE_TOKEN`, for `user` and for nobody else.
+    """Reads `example_token` from `WASMRT_SECRET_EXAMPLE_TOKEN`, for `user` and for nobody else.
 
     The prefix is the point: without one, any variable of the host could be asked for by name.
     """

@@ -38,7 +38,11 @@ _Users = dict[str, dict[str, Entry]]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class FileKey:
-    """Where the key of a secrets file comes from: a passphrase, or a file with mode 0600."""
+    """The source of a secrets file's key: a passphrase, or a file with mode 0600.
+
+    Raises:
+        SecretBackendError: neither or both are given, or the passphrase is empty.
+    """
 
     passphrase: str | None = None
     path: Path | None = None
@@ -51,12 +55,12 @@ class FileKey:
 
 
 class FileSecrets(EntryStore):
-    """Keep secrets in the encrypted file `path`; safe between threads and processes.
+    """Keeps secrets in the encrypted file `path`; safe between threads and processes.
 
     Errors have the file that they are about as `path`: the secrets file or its key file.
 
     Raises:
-        SecretBackendError: the file or key is unreadable, is not ours, or was changed by another hand.
+        SecretBackendError: the file or key is unreadable, is no secrets file, or was changed by somebody else.
     """
 
     def __init__(self, path: Path, key: FileKey, *, now: Callable[[], float] = time.time) -> None:
@@ -73,12 +77,12 @@ class FileSecrets(EntryStore):
 
     @property
     def key_path(self) -> Path | None:
-        """The file that its key lies in; None with a passphrase."""
+        """The file of its key; None with a passphrase."""
         return self._key.path
 
     @property
     def is_new(self) -> bool:
-        """Whether nothing was kept here yet."""
+        """True before the first secret."""
         return _bounded_read(self._path) is None
 
     def _read(self, user: str, name: str) -> Entry | None:

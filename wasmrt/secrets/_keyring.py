@@ -16,7 +16,7 @@ _INDEX = ".names"  # no secret's name starts with a dot
 
 
 class KeyringSecrets(EntryStore):
-    """Keep secrets in `backend`, or in the keyring this machine prefers.
+    """Keeps secrets in `backend`, or in the keyring this machine prefers.
 
     Raises:
         SecretBackendError: there is no keyring, it keeps plain text, or it does not answer.
@@ -63,8 +63,8 @@ class KeyringSecrets(EntryStore):
         with contextlib.suppress(Exception):
             answer: str | None = getattr(self._backend, method)(f"wasmrt/{user}", *args)
             return answer
-        # SECURITY: outside the handler, so that nothing of the backend's error comes along. Backends raise what
-        # they like, and some put the value into the text.
+        # SECURITY: outside the handler, so that the backend's error is no context of this one: some put the value
+        # into its text.
         raise SecretBackendError("the keyring does not answer", hint="unlock it and try again")
 
 
@@ -74,7 +74,7 @@ def usable_keyring() -> Any:
     from keyring.backends.chainer import ChainerBackend
 
     backend = keyring.get_keyring()
-    # SECURITY: where there are several, the preferred one is a chain of all of them: each is judged, not the chain.
+    # SECURITY: where there are several, the preferred one is a chain of all of them: each is checked, not the chain.
     several = backend.backends if isinstance(backend, ChainerBackend) else (backend,)
     return next((each for each in several if _protects(each)), None)
 

@@ -1,4 +1,4 @@
-"""What a secret is here: a value that cannot be printed by accident, under a name and a user."""
+"""The type of a secret: a value that cannot be printed by accident, under a name and a user."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wasmrt.limits import MAX_SECRET_BYTES, MAX_USER_BYTES
 from wasmrt.names import is_secret_name
 
 DEFAULT_USER = "local"
-"""Who owns the secrets of a person at their own machine. Never a fallback for another user."""
+"""The owner of the secrets of a person at their own machine. Never a fallback for another user."""
 
 # A companion (`NAME~oauth`) holds what renews NAME. The tilde keeps it out of reach of every name that a
 # capability file can spell.
@@ -56,7 +56,7 @@ class Secret:
             return NotImplemented
         return hmac.compare_digest(self._value.encode(), other._value.encode())
 
-    __hash__ = None  # type: ignore[assignment]  # SECURITY: a hash of a short secret tells it
+    __hash__ = None  # type: ignore[assignment]  # SECURITY: a hash of a short secret gives it away
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise TypeError("a Secret does not pickle or copy")
@@ -64,7 +64,7 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class SecretInfo:
-    """What may be told of a stored secret: its name and its ages, in Unix seconds."""
+    """The public part of a stored secret: its name and its ages, in Unix seconds."""
 
     name: str
     created_at: float
@@ -72,7 +72,7 @@ class SecretInfo:
 
 
 class SecretsStore(Protocol):
-    """Where secrets are kept, by user and lower-case name. One user never sees another's.
+    """A store of secrets, by user and lower-case name. One user never sees another's.
 
     Every method raises `SecretBackendError` when the store cannot be read or written.
     """

@@ -1,6 +1,6 @@
-"""Which places of a request can hold a secret, told when it is set rather than when it is first sent.
+"""The places of a request that can hold a secret, reported when it is set rather than when it is first sent.
 
-The places themselves are the net room's and the capability file's: a test holds this and the injector together.
+The places themselves are the injector's, in `wasmrt.egress`: a test compares the two.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import re
 from wasmrt.errors import SecretError
 from wasmrt.limits import MIN_SECRET_CHARS
 from wasmrt.secrets._types import Secret
+from wasmrt.url import InvalidUrlError, parse_url
 
 _NOT_IN_A_FIELD = re.compile(r"[^\x20-\x7e]")  # RFC 9110, 5.5, without what is obsolete
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")  # RFC 7617, 2
@@ -18,7 +19,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")  # RFC 7617, 2
 def check_usable(name: str, secret: Secret) -> str | None:
     """Return a sentence on the places that cannot hold the value of the secret `name`; None where every place can.
 
-    SECURITY: it tells where a character stands and of what kind it is, and never the character.
+    SECURITY: it gives the position of a character and its kind, and never the character.
 
     Raises:
         SecretError: no place could hold it, because it is shorter than what is recognised in an answer.
@@ -58,8 +59,6 @@ def _unfit_for_a_field(value: str) -> str | None:
 
 
 def _fits_a_path(value: str) -> bool:
-    from wasmrt.url import InvalidUrlError, parse_url
-
     try:
         parse_url("https://a.invalid/{it}").with_placeholder("it", value)
     except InvalidUrlError:

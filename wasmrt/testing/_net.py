@@ -1,4 +1,4 @@
-"""Fakes around the HTTP door: a resolver, and the part of a call that the door sees."""
+"""Fakes around the gateway: a resolver, and the part of a call that the gateway sees."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from wasmrt.capabilities import Capabilities
 from wasmrt.egress import ResolveError, SecretsView
-from wasmrt.leaks import LeakDetector, LeakScanner
+from wasmrt.leaks import LeakDetector, LeakScanner, WatchedSecrets
 from wasmrt.limits import MAX_HTTP_REQUESTS
 from wasmrt.model import Decision
 from wasmrt.secrets import DEFAULT_USER, UserSecrets
@@ -19,7 +19,7 @@ _DETECTOR = LeakDetector()
 
 
 class FakeResolver:
-    """Answers from a table. A list of lists is a name server that answers differently each time, the last for ever."""
+    """Answers from a table. A list of lists is a name server that answers differently each time, then as the last."""
 
     def __init__(self, answers: Mapping[str, Sequence[str] | Sequence[Sequence[str]]]) -> None:
         self._answers = dict(answers)
@@ -40,7 +40,7 @@ class FakeResolver:
 
 @dataclass(slots=True)
 class FakeCall:
-    """A call as `EgressGateway` sees one, without a guest: a grant, a user's secrets, and a record of what happened."""
+    """A call as `EgressGateway` sees one, without a guest: a grant, a user's secrets, and a record."""
 
     grant: Capabilities
     tool: str = "tool"
@@ -53,17 +53,16 @@ class FakeCall:
     sent_bytes: int = 0
     received_bytes: int = 0
     deadline: float = 0.0
-    scanner: LeakScanner = field(default_factory=lambda: _DETECTOR.scanner())
-    _primed: dict[str, str] = field(default_factory=dict, repr=False)
+    scanner: LeakScanner = field(init=False)
+    _watched: WatchedSecrets = field(default_factory=lambda: WatchedSecrets(_DETECTOR), repr=False)
 
     def __post_init__(self) -> None:
         self.deadline = time.monotonic() + self.timeout_seconds
+        self.scanner = self._watched.scanner
 
     def watch(self, name: str, value: str) -> None:
-        if self._primed.get(name) != value:
-            # A renewed secret keeps its old value watched too.
-            self._primed[name if name not in self._primed else f"{name}#{len(self._primed)}"] = value
-            self.scanner = _DETECTOR.scanner(self._primed)
+        self._watched.watch(name, value)
+        self.scanner = self._watched.scanner
 
     def charge_http_request(self) -> bool:
         self.requests_left -= 1

@@ -104,6 +104,7 @@ def _check_a_label(label: str) -> None:
     import idna  # its tables take 20 ms, and hardly any host has such a label
 
     try:
+        # Both ways: not every release of the library refuses a second spelling of a label by itself.
         valid = idna.alabel(idna.ulabel(label)) == label.encode("ascii")
     except (idna.IDNAError, UnicodeError):
         valid = False

@@ -26,14 +26,14 @@ _SUFFIX = ".cwasm"
 
 
 class DiskCache:
-    """One folder of artifacts. A folder that cannot be used is said once; calls then go on uncached."""
+    """One folder of artifacts. A folder that cannot be used is logged once; calls then go on uncached."""
 
     def __init__(self, folder: Path, key_file: Path, *, max_bytes: int = DEFAULT_CACHE_BYTES) -> None:
         self.folder = folder
         self._max_bytes = max_bytes
-        self._said: set[str] = set()
+        self._warned: set[str] = set()
         self.problem: str | None = None
-        """Why nothing can be kept, in a sentence."""
+        """The reason why nothing can be kept, in a sentence."""
         self._key = self._prepare(key_file)
 
     @property
@@ -41,7 +41,7 @@ class DiskCache:
         return self._key is not None
 
     def load(self, key: str) -> bytes | None:
-        """The authenticated artifact stored under `key`, or None."""
+        """Return the authenticated artifact stored under `key`, or None."""
         if self._key is None:
             return None
         path = self._path(key)
@@ -50,11 +50,11 @@ class DiskCache:
         except FileNotFoundError:
             return None
         except OSError as error:
-            self._say(f"the compile cache cannot be read ({error.strerror}); compiling without it")
+            self._warn(f"the compile cache cannot be read ({error.strerror}); compiling without it")
             return None
         mac, artifact = blob[:_MAC_BYTES], blob[_MAC_BYTES:]
         if not compare_digest(mac, self._mac(key, artifact)):
-            self._say(f"the cached code {path.name} is not what was written; it was removed and is compiled again")
+            self._warn(f"the cached code {path.name} is not what was written; it was removed and is compiled again")
             with contextlib.suppress(OSError):
                 path.unlink()
             return None
@@ -63,7 +63,7 @@ class DiskCache:
         return artifact
 
     def store(self, key: str, artifact: bytes) -> None:
-        """Write an artifact; a full or read-only disk is said once and forgiven."""
+        """Write an artifact. Failures are logged once and ignored."""
         if self._key is None:
             return
         try:
@@ -71,7 +71,7 @@ class DiskCache:
             replace_file(self._path(key), self._mac(key, artifact), artifact, durable=False)
             self._evict()
         except OSError as error:
-            self._say(f"the compile cache cannot be written ({error.strerror}); this tool stays uncached")
+            self._warn(f"the compile cache cannot be written ({error.strerror}); this tool stays uncached")
 
     def _path(self, key: str) -> Path:
         return self.folder / (blake3(key.encode()).hexdigest() + _SUFFIX)
@@ -101,12 +101,12 @@ class DiskCache:
             return _installation_key(key_file)
         except OSError as error:
             self.problem = f"the compile cache cannot be used ({error.strerror}); every start compiles again"
-            self._say(self.problem)
+            self._warn(self.problem)
             return None
 
-    def _say(self, sentence: str) -> None:
-        if sentence not in self._said:
-            self._said.add(sentence)
+    def _warn(self, sentence: str) -> None:
+        if sentence not in self._warned:
+            self._warned.add(sentence)
             import logging  # slow to import, and a healthy cache says nothing
 
             logging.getLogger("wasmrt.guest.engine").warning(sentence)

@@ -7,7 +7,7 @@ import os
 import threading
 import weakref
 
-from wasmrt.component import ComponentType, plain
+from wasmrt.component import ComponentType, printable_line
 from wasmrt.errors import ConfigurationError, InternalError, InvalidComponentError
 from wasmrt.guest.engine import _ffi
 from wasmrt.guest.engine._config import EngineConfig, native_config
@@ -77,7 +77,7 @@ class Engine:
         if error:
             problem = fault(error)
             raise InvalidComponentError(
-                f"the engine refuses the component: {plain(problem.message)}",
+                f"the engine refuses the component: {printable_line(problem.message)}",
                 hint="build it again with a current toolchain, or check that the file is whole",
             ) from problem
         return Component(self, pointer.value or 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 
-from wasmrt.component import plain
+from wasmrt.component import printable_line
 from wasmrt.errors import InvalidComponentError
 from wasmrt.guest.engine import _ffi
 from wasmrt.guest.engine._traps import fault
@@ -24,7 +24,7 @@ def wat2wasm(text: str) -> bytes:
     vector = _ffi.Vector()
     error = _wat2wasm(encoded, len(encoded), ctypes.addressof(vector))
     if error:
-        raise InvalidComponentError(f"not WebAssembly text: {plain(fault(error).message)}")
+        raise InvalidComponentError(f"not WebAssembly text: {printable_line(fault(error).message)}")
     try:
         return ctypes.string_at(vector.data, vector.size)
     finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple, Protocol
 
-from wasmrt.component import ANY_OBJECT, Err, ToolSpec, plain, worlds
+from wasmrt.component import ANY_OBJECT, Err, ToolSpec, printable_line, worlds
 from wasmrt.errors import GuestError, InvalidComponentError
 from wasmrt.guest.engine import Export, Linker, Sandbox
 from wasmrt.guest.outcome import guest_failure
@@ -87,7 +87,7 @@ class _AgentWorld(NamedTuple):
             failure = answer.value
             raise guest_failure(failure["kind"], failure["code"], failure["message"])
         if answer["error"] is not None:
-            raise GuestError(plain(answer["error"]) or "the tool failed and said nothing")
+            raise GuestError(printable_line(answer["error"]) or "the tool failed and said nothing")
         if answer["output"] is None:
             raise GuestError("the tool answered neither with an output nor with an error")
         return str(answer["output"])
@@ -106,7 +106,7 @@ class _ProviderWorld(NamedTuple):
         specs: dict[str, ToolSpec] = {}
         for offered in sandbox.call(self.list_tools)[:MAX_TOOLS_PER_COMPONENT]:
             problems: list[str] = []
-            tool = plain(offered["name"], 64)
+            tool = printable_line(offered["name"], 64)
             if not tool or tool != offered["name"] or tool in specs:
                 continue  # a name that cannot be said, or twice: nobody could call it
             notes = offered["annotations"]
@@ -132,7 +132,7 @@ class _ProviderWorld(NamedTuple):
 def _description(text: str, problems: list[str]) -> str:
     if len(text.encode("utf-8", "replace")) > MAX_DESCRIPTION_BYTES:
         problems.append(f"the description is over {MAX_DESCRIPTION_BYTES} bytes and was cut")
-    return plain(text, MAX_DESCRIPTION_BYTES)
+    return printable_line(text, MAX_DESCRIPTION_BYTES)
 
 
 def _schema(text: str, problems: list[str]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from wasmrt.component import ToolSpec, doc_comments, worlds
+from wasmrt.component import ComponentType, ToolSpec, doc_comments, printable_line, worlds
 from wasmrt.errors import GuestError
 from wasmrt.guest.engine import Export, Linker, Sandbox
 from wasmrt.limits import MAX_TOOLS_PER_COMPONENT
@@ -47,3 +47,13 @@ def generic_world(linker: Linker, data: bytes) -> GenericWorld | None:
         exports[function.tool] = Export(linker, path, function.type)
         specs.append(ToolSpec(function.tool, function.description, function_schema(function.type)))
     return GenericWorld(exports, tuple(specs)) if specs else None
+
+
+def nothing_to_run(kind: ComponentType) -> str:
+    """Say of a component that none of its exports can be run, and why not its first function."""
+    known = [interface.name for interface in kind.exports] + [name for name, _ in kind.functions]
+    shown = ", ".join(known[:5]) if known else "nothing"
+    message = f"the component is of no world that can be run here; it exports {printable_line(shown, 300)}"
+    for function in exported_functions(kind)[:1]:
+        return f"{message}; of {printable_line(function.function, 100)}: {function.problem}"
+    return message

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from wasmrt.component import plain
+from wasmrt.component import printable_line
 from wasmrt.schema._document import ANNOTATIONS, rebuilt
 from wasmrt.schema.wit import NON_FINITE
 
@@ -68,7 +68,7 @@ def _numeric_bounds(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _array(schema: dict[str, Any], *, openai: bool) -> dict[str, Any]:
-    """Give an array one schema for its items; a tuple's are said in words for a provider without `prefixItems`."""
+    """Give an array one schema for its items; a tuple's are described in words for a provider without `prefixItems`."""
     kind = schema.get("type")
     if "array" not in (kind if isinstance(kind, list) else [kind]) and "prefixItems" not in schema:
         return schema
@@ -87,7 +87,7 @@ def _array(schema: dict[str, Any], *, openai: bool) -> dict[str, Any]:
         kinds = [*first, {} if rest is None else rest]
     if not openai:
         return others | {"prefixItems": first, "items": _either(kinds)}
-    order = f"in this order: {plain(json.dumps(first, ensure_ascii=False), _MAX_ORDER_BYTES)}"
+    order = f"in this order: {printable_line(json.dumps(first, ensure_ascii=False), _MAX_ORDER_BYTES)}"
     others["description"] = f"{others['description']} ({order})" if "description" in others else order
     return others | {"items": _either(kinds)}
 
@@ -148,7 +148,7 @@ def _is(kind: str, value: Any) -> bool:
 
 
 def _nameable(part: dict[str, Any], source: Mapping[str, Any]) -> dict[str, Any]:
-    """Keep the properties that the provider can name; the others are said in words and may be sent all the same."""
+    """Keep the properties that the provider can name; the others are described, and may be sent all the same."""
     properties = part.get("properties")
     if not isinstance(properties, dict):
         return part
@@ -159,7 +159,7 @@ def _nameable(part: dict[str, Any], source: Mapping[str, Any]) -> dict[str, Any]
     if "required" in result:
         result["required"] = [name for name in result["required"] if name not in odd]
     if odd:
-        words = f"Also takes {plain(json.dumps(odd, ensure_ascii=False), _MAX_ODD_BYTES)}"
+        words = f"Also takes {printable_line(json.dumps(odd, ensure_ascii=False), _MAX_ODD_BYTES)}"
         result["description"] = f"{result['description']} {words}" if "description" in result else words
         if result.get("additionalProperties") is False:
             del result["additionalProperties"]

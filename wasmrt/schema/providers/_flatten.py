@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from wasmrt.component import plain
+from wasmrt.component import printable_line
 from wasmrt.schema._document import ANNOTATIONS
 
 MAX_FORMS = 50
@@ -33,7 +33,7 @@ def flattened(schema: Mapping[str, Any]) -> dict[str, Any]:
         flat["additionalProperties"] = False
     described = flat.pop("description", None)
     text = " ".join([*([described] if isinstance(described, str) and described else []), *notes])
-    order = {"type": "object", **({"description": plain(text, _MAX_DESCRIPTION_BYTES)} if text else {})}
+    order = {"type": "object", **({"description": printable_line(text, _MAX_DESCRIPTION_BYTES)} if text else {})}
     return order | {key: value for key, value in flat.items() if key != "type"}
 
 
@@ -52,7 +52,7 @@ def _flat(schema: Any, notes: list[str]) -> dict[str, Any]:
             _join(flat, _either(forms))
     rules = {key: schema[key] for key in _RULES if key in schema}
     if rules:
-        notes.append(f"Besides (JSON Schema): {plain(json.dumps(rules, ensure_ascii=False), _MAX_RULE_BYTES)}")
+        notes.append(f"Besides (JSON Schema): {printable_line(json.dumps(rules, ensure_ascii=False), _MAX_RULE_BYTES)}")
     return flat
 
 

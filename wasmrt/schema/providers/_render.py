@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from wasmrt.component import plain
+from wasmrt.component import printable_line
 from wasmrt.errors import ConfigurationError, InvalidComponentError
 from wasmrt.names import is_offered_name
 from wasmrt.schema._document import SchemaError, read_schema
@@ -38,7 +38,7 @@ def render(
     """
     if not is_offered_name(tool_name):
         raise ConfigurationError(
-            f"{plain(tool_name, 80)!r} cannot be a tool's name", hint="use 1 to 64 of a-z, A-Z, 0-9, _ and -"
+            f"{printable_line(tool_name, 80)!r} cannot be a tool's name", hint="use 1 to 64 of a-z, A-Z, 0-9, _ and -"
         )
     params = provider_schema(schema, provider, strict=strict)
     if provider == "anthropic":
@@ -47,7 +47,7 @@ def render(
         return {"name": tool_name, "description": description, "inputSchema": params}
     function: dict[str, Any] = {
         "name": tool_name,
-        "description": plain(description, _MAX_OPENAI_DESCRIPTION_BYTES - 3),
+        "description": printable_line(description, _MAX_OPENAI_DESCRIPTION_BYTES - 3),
         "parameters": params,
     }
     return {"type": "function", "function": function | ({"strict": True} if strict else {})}
@@ -61,7 +61,7 @@ def provider_schema(schema: Mapping[str, Any], provider: Provider, *, strict: bo
     """
     if provider not in ("openai", "anthropic", "mcp") or (strict and provider != "openai"):
         raise ConfigurationError(
-            f"there is no {'strict ' if strict else ''}rendering for {plain(provider, 40)}",
+            f"there is no {'strict ' if strict else ''}rendering for {printable_line(provider, 40)}",
             hint="render for openai, anthropic or mcp; strict is openai's",
         )
     try:

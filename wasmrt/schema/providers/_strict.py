@@ -98,5 +98,5 @@ def _nullable(kind: dict[str, Any]) -> dict[str, Any]:
         return kind
     if kind.keys() <= {"anyOf", "description", "title"}:
         return kind | {"anyOf": [*kind["anyOf"], _NULL]}
-    said = {key: value for key, value in kind.items() if key in ("title", "description")}
-    return {**said, "anyOf": [{key: value for key, value in kind.items() if key not in said}, _NULL]}
+    outside = {key: value for key, value in kind.items() if key in ("title", "description")}
+    return {**outside, "anyOf": [{key: value for key, value in kind.items() if key not in outside}, _NULL]}

@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass
 
-from wasmrt.component import ComponentType, Docs, FuncType, doc_of, plain
+from wasmrt.component import ComponentType, Docs, FuncType, doc_of, printable_line
 from wasmrt.limits import MAX_DESCRIPTION_BYTES
 from wasmrt.names import MAX_NAME_LENGTH, folded, shortened
 from wasmrt.schema.wit._forms import unsupported
@@ -43,7 +43,7 @@ class ExportedFunction:
     @property
     def description(self) -> str:
         """The doc comment, for an agent to read; the signature where there is none."""
-        return self.docs or plain(self.signature, MAX_DESCRIPTION_BYTES)
+        return self.docs or printable_line(self.signature, MAX_DESCRIPTION_BYTES)
 
 
 def exported_functions(component: ComponentType, *, docs: Docs | None = None) -> tuple[ExportedFunction, ...]:

@@ -24,7 +24,7 @@ from wasmrt.component import (
     VariantType,
     WitType,
     is_nested_option,
-    plain,
+    printable_line,
 )
 from wasmrt.errors import GuestOutputError
 from wasmrt.limits import MAX_ERROR_TEXT_BYTES
@@ -63,7 +63,7 @@ def failure_text(error: Any) -> str:
     if isinstance(error, dict) and isinstance(error.get("tag"), str):
         error = error["tag"] if "value" not in error else f"{error['tag']}: {failure_text(error['value'])}"
     text = error if isinstance(error, str) else json.dumps(error, ensure_ascii=False)
-    return plain(text, MAX_ERROR_TEXT_BYTES) or "the tool failed and said nothing"
+    return printable_line(text, MAX_ERROR_TEXT_BYTES) or "the tool failed and said nothing"
 
 
 @lru_cache(maxsize=512)

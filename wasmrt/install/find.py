@@ -9,8 +9,8 @@ from wasmrt.capabilities import Capabilities
 from wasmrt.component import ComponentBytes
 from wasmrt.errors import NotInstalledError
 from wasmrt.install._catalog import Catalog
-from wasmrt.install._granted import granted_to
 from wasmrt.install._model import ToolVersion
+from wasmrt.install.granted import granted_to
 from wasmrt.names import did_you_mean
 
 _BUNDLED = Path(__file__).parents[1] / "_tools"

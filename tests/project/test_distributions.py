@@ -1,0 +1,130 @@
+"""The wheel and the sdist: what is in them, and that the one builds the other."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from configparser import ConfigParser
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from packaging.metadata import Metadata
+
+ROOT = Path(__file__).resolve().parents[2]
+FROM = {"_wit": "wit", "_templates": "guest-templates"}
+"""Folders of the wheel's package that have another name in the tree."""
+LARGEST_WHEEL = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Built:
+    sdist: Path
+    of_the_sdist: Path
+    """The wheel that the unpacked sdist builds: the one that people get."""
+    of_the_tree: Path
+
+
+def hatchling(kind: str, source: Path, out: Path) -> Path:
+    command = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(out)]
+    done = subprocess.run(command, cwd=source, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (built,) = out.iterdir()
+    return built
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    folder = tmp_path_factory.mktemp("built")
+    sdist = hatchling("sdist", ROOT, folder / "sdist")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(folder / "unpacked", filter="data")
+    (unpacked,) = (folder / "unpacked").iterdir()
+    return Built(sdist, hatchling("wheel", unpacked, folder / "wheel"), hatchling("wheel", ROOT, folder / "tree"))
+
+
+@pytest.fixture(scope="module")
+def wheel(built: Built) -> dict[str, bytes]:
+    return contents(built.of_the_sdist)
+
+
+@pytest.fixture(scope="module")
+def metadata(wheel: dict[str, bytes]) -> Metadata:
+    (path,) = (path for path in wheel if path.endswith(".dist-info/METADATA"))
+    return Metadata.from_email(wheel[path], validate=True)
+
+
+def contents(wheel: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(wheel) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def test_the_sdist_builds_the_wheel_that_the_tree_builds(built: Built) -> None:
+    theirs, ours = contents(built.of_the_sdist), contents(built.of_the_tree)
+    assert sorted(theirs) == sorted(ours)
+    assert [name for name in ours if ours[name] != theirs[name]] == []
+
+
+def test_the_wheel_holds_the_package_the_worlds_and_the_templates_and_nothing_else(wheel: dict[str, bytes]) -> None:
+    inside = {path for path in wheel if ".dist-info/" not in path}
+    assert {path.partition("/")[0] for path in inside} == {"wasmrt"}
+    assert inside == {
+        f"wasmrt/{name}{path.relative_to(ROOT / place).as_posix()}"
+        for name, place in {"": "wasmrt", **{f"{name}/": place for name, place in FROM.items()}}.items()
+        for path in (ROOT / place).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "wasmrt/py.typed",
+        "wasmrt/_tools/echo.wasm",
+        "wasmrt/_tools/manifest.json",
+        "wasmrt/_wit/wasmrt-tool/tool.wit",
+        "wasmrt/_wit/near-agent/0.4.1/tool.wit",
+        "wasmrt/_templates/c/template.toml",
+    ],
+)
+def test_the_wheel_has_what_the_package_opens_beside_its_code(wheel: dict[str, bytes], path: str) -> None:
+    assert wheel[path] or path.endswith("py.typed")
+
+
+def test_the_wheel_is_for_every_machine_and_small(built: Built) -> None:
+    assert built.of_the_sdist.name.endswith("-py3-none-any.whl")
+    assert built.of_the_sdist.stat().st_size < LARGEST_WHEEL
+
+
+def test_the_only_command_is_one_that_the_package_has(wheel: dict[str, bytes]) -> None:
+    (path,) = (path for path in wheel if path.endswith(".dist-info/entry_points.txt"))
+    points = ConfigParser()
+    points.read_string(wheel[path].decode())
+    assert {section: dict(points[section]) for section in points.sections()} == {
+        "console_scripts": {"wasmrt": "wasmrt.cli:main"}
+    }
+    assert callable(importlib.import_module("wasmrt.cli").main)
+
+
+def test_the_metadata_is_what_an_index_accepts_and_tells_what_the_project_says(metadata: Metadata) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert (metadata.name, str(metadata.version)) == (project["name"], project["version"])
+    assert (metadata.summary, metadata.keywords) == (project["description"], sorted(project["keywords"]))
+    assert (metadata.license_expression, metadata.license_files) == ("MIT", ["LICENSE"])
+    assert metadata.author == "The wasmrt authors"
+    assert metadata.description_content_type == "text/markdown"
+    assert metadata.description == (ROOT / "README.md").read_text()
+    assert sorted(metadata.provides_extra or []) == sorted(project["optional-dependencies"])
+    assert str(metadata.requires_python) == project["requires-python"]
+
+
+def test_the_sdist_has_all_that_the_tests_need(built: Built) -> None:
+    with tarfile.open(built.sdist) as archive:
+        inside = {name.partition("/")[2] for name in archive.getnames()}
+    assert not {"pyproject.toml", "requirements-dev.txt", "README.md", "LICENSE"} - inside
+    assert not {f"tests/{path.relative_to(ROOT / 'tests')}" for path in (ROOT / "tests").rglob("test_*.py")} - inside
+    assert not [path for path in inside if ".built" in path or "__pycache__" in path or path.endswith(".pyc")]

@@ -1,0 +1,56 @@
+"""requirements-dev.txt pins what pyproject.toml asks for, and names no server."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+LOCK = (ROOT / "requirements-dev.txt").read_text()
+
+
+def group(name: str) -> Iterator[str]:
+    """Yield what a dependency group asks for, the groups that it includes too."""
+    members: list[Any] = PROJECT["dependency-groups"][name]
+    for member in members:
+        if isinstance(member, str):
+            yield member
+        else:
+            yield from group(member["include-group"])
+
+
+def asked() -> list[str]:
+    project = PROJECT["project"]
+    extras = [line for lines in project["optional-dependencies"].values() for line in lines]
+    return sorted({*project["dependencies"], *extras, *group("dev")})
+
+
+def pins() -> list[Requirement]:
+    """One a package, or several where Pythons or platforms get different versions."""
+    lines = [line for line in LOCK.replace("\\\n", "").splitlines() if line and not line.startswith("#")]
+    return [Requirement(line.partition(" --hash=")[0]) for line in lines]
+
+
+@pytest.mark.parametrize("line", asked())
+def test_what_the_project_asks_for_is_pinned_to_a_version_that_it_allows(line: str) -> None:
+    wanted = Requirement(line)
+    found = [pin for pin in pins() if canonicalize_name(pin.name) == canonicalize_name(wanted.name)]
+    assert found, "just lock"
+    for pin in found:
+        (version,) = pin.specifier
+        assert version.operator == "=="
+        assert wanted.specifier.contains(version.version), "just lock"
+
+
+def test_every_pin_has_hashes_and_no_server_is_named() -> None:
+    entries = LOCK.replace("\\\n", "").splitlines()
+    assert [line for line in entries if line and not line.startswith("#") and "--hash=sha256:" not in line] == []
+    assert re.findall(r"\w+://\S+|--(?:extra-)?index-url|--find-links", LOCK) == []

@@ -1,0 +1,18 @@
+"""The table of the worlds is the one that the WIT files make."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_table_is_the_one_that_the_wit_files_make() -> None:
+    path = ROOT / "tools" / "worlds_table.py"
+    spec = importlib.util.spec_from_file_location("worlds_table", path)
+    assert spec is not None
+    assert spec.loader is not None
+    generator = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(generator)
+    assert generator.TABLE.read_text() == generator.table(), "run: python tools/worlds_table.py --write"
