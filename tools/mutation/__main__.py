@@ -76,7 +76,13 @@ def _work(mutants: Sequence[Mutant], number: int, thorough: bool) -> None:
     folder = Path(tempfile.gettempdir()) / f"wasmrt-mutation-{os.getuid()}-{number}"
     runner = Runner(ROOT, folder)
     bounds = {"most_seconds": THOROUGH_SECONDS, "most_tests": THOROUGH_TESTS} if thorough else {}
+    checked: set[str] = set()
     for mutant in mutants:
+        if mutant.module not in checked:
+            checked.add(mutant.module)
+            of_module = [other for other in mutants if other.module == mutant.module]
+            if not runner.passes(tests.select_for(of_module)):
+                raise SystemExit(f"the tests of {mutant.module} do not pass without a mutant: {runner.log}")
         started = time.monotonic()
         outcome = runner.run(mutant, tests.select(mutant, **bounds))  # type: ignore[arg-type]
         row = {"id": mutant.id, "outcome": outcome, "seconds": round(time.monotonic() - started, 2)}

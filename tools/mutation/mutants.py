@@ -281,17 +281,14 @@ def _targets(node: ast.stmt) -> Iterator[str]:
 
 def _statement_changes(node: ast.stmt) -> Iterator[str]:
     """Yield what may stand in the place of a whole statement."""
-    if isinstance(node, ast.Return) and node.value is not None and not _is_constant(node.value, None):
-        yield "return None"
+    if isinstance(node, ast.Return) and node.value is not None:
+        if not (isinstance(node.value, ast.Constant) and (node.value.value is None or node.value.value is False)):
+            yield "return None"
         return
     is_call = isinstance(node, ast.Expr) and isinstance(node.value, (ast.Call, ast.Await))
     fills = isinstance(node, ast.Assign) and all(isinstance(t, (ast.Attribute, ast.Subscript)) for t in node.targets)
     if is_call or fills or isinstance(node, _DELETED):
         yield "pass"
-
-
-def _is_constant(node: ast.expr, value: object) -> bool:
-    return isinstance(node, ast.Constant) and node.value is value
 
 
 def _is_text(node: ast.BinOp) -> bool:

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from pathlib import Path
 
 from tools.mutation.mutants import Mutant
@@ -21,6 +22,7 @@ from tools.mutation.selection import Selection
 _START_SECONDS = 30.0
 _MOST_BYTES = 3 * 2**30
 _LOOK_SECONDS = 0.02
+_REWRITTEN = "ignore:Module already imported"  # by us, before pytest could look at its assertions
 # Loaded once, before the processes are forked. Nothing of ours: the mutated module has to be loaded anew.
 _PRELOADED = (
     "hypothesis",
@@ -40,7 +42,7 @@ class Runner:
 
     def __init__(self, root: Path, folder: Path) -> None:
         self._tree = folder / "tree"
-        self._log = folder / "log"
+        self.log = folder / "log"
         shutil.rmtree(folder, ignore_errors=True)
         self._tree.mkdir(parents=True)
         _copy(root, self._tree)
@@ -69,10 +71,14 @@ class Runner:
         finally:
             path.write_text(original)
 
+    def passes(self, selection: Selection) -> bool:
+        """Return True where these tests pass as long as nothing is changed."""
+        return self._tests(selection) == "survived"
+
     def _tests(self, selection: Selection) -> str:
         child = os.fork()
         if child == 0:
-            _be_pytest(selection.tests, self._log)
+            _be_pytest(selection.tests, self.log)
         deadline = time.monotonic() + _START_SECONDS + 4 * selection.seconds
         try:
             while True:
@@ -106,10 +112,15 @@ def _be_pytest(tests: tuple[str, ...], log: Path) -> None:
         os.dup2(out.fileno(), 2)
     import pytest
 
-    code = 1
+    code = 3
     try:
-        code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "--no-header", "--tb=no", *tests]))
+        code = int(
+            pytest.main(["-x", "-q", "-p", "no:cacheprovider", "--no-header", "--tb=line", "-W", _REWRITTEN, *tests])
+        )
+    except BaseException:
+        traceback.print_exc()
     finally:
+        sys.stdout.flush()
         os._exit(code)
 
 

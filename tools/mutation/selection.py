@@ -18,8 +18,8 @@ import coverage
 
 from tools.mutation.mutants import Mutant
 
-MOST_SECONDS = 45.0
-MOST_TESTS = 200
+MOST_SECONDS = 20.0
+MOST_TESTS = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class TestMap:
 
     def __init__(self, root: Path, folder: Path) -> None:
         self._root = root
-        data = coverage.CoverageData(str(folder / "coverage"))
+        data = coverage.CoverageData(str(folder / ".coverage"))
         data.read()
         self._lines: dict[str, dict[int, set[str]]] = {}
         for file in data.measured_files():
@@ -54,6 +54,11 @@ class TestMap:
         if not found:  # run when the module is loaded, before any test
             found = set().union(*lines.values()) if lines else set()
         return self._bounded(found, most_seconds, most_tests)
+
+    def select_for(self, mutants: Iterable[Mutant]) -> Selection:
+        """Return all tests that `select` chooses for any of these mutants."""
+        chosen = {test for mutant in mutants for test in self.select(mutant).tests}
+        return self._bounded(chosen, float("inf"), len(chosen))
 
     def _uses(self, mutant: Mutant) -> set[int]:
         """Lines of the module where a value is used that is set before any test runs."""
@@ -95,6 +100,6 @@ def make_map(root: Path, folder: Path, *paths: str) -> None:
     }
     command = [sys.executable, "-m", "pytest", "-q", "-p", "tools.mutation.contexts", "-p", "no:cacheprovider", *paths]
     subprocess.run(command, cwd=root, env=environ, check=False)  # a test that fails is left out of every selection
-    data = coverage.Coverage(str(folder / "coverage"), config_file=str(root / "pyproject.toml"))
+    data = coverage.Coverage(str(folder / ".coverage"), config_file=str(root / "pyproject.toml"))
     data.combine([str(folder / "data")])
     data.save()
