@@ -121,3 +121,9 @@ def test_a_text_that_nests_a_million_deep_is_refused_without_going_into_it() -> 
     for text in ("[" * 1_000_000, '{"a":' * 1_000_000, "[" * 1_000_000 + "]" * 1_000_000):
         with pytest.raises(JsonError):
             check_nesting(text, max_depth=64)
+
+
+@pytest.mark.parametrize("number", ["1e99999999999999999999", "-1e-9999999999999999999999", "1E+1001", "0e2000"])
+def test_an_exponent_beyond_every_double_is_refused_where_numbers_are_to_be_exact(number: str) -> None:
+    with pytest.raises(JsonError):
+        parse_json(number, exact=True)

@@ -147,7 +147,12 @@ class WasmToolRuntime:
             self._prepared.pop(name, None)
 
     def close(self) -> None:
-        """End every call with a typed error and let go of threads, connections and compiled code."""
+        """End every call with a typed error and let go of threads, connections and compiled code.
+
+        In a child that was forked meanwhile it does nothing: threads and locks are the parent's.
+        """
+        if self._process != os.getpid():
+            return
         with self._lock:
             if self.closed:
                 return

@@ -12,6 +12,8 @@ from enum import Enum, auto
 from math import isinf
 from typing import Any
 
+_MAX_EXPONENT = 1000
+"""Of a number in JSON text; doubles end at 308."""
 _MAX_NUMBER_CHARS = 400
 _SPACE = " \t\n\r"
 _SQUARE = bytes.maketrans(b"{}", b"[]")
@@ -160,9 +162,14 @@ def _finite(text: str) -> float:
     return number
 
 
+def _exponent(text: str) -> int:
+    return int(text.lower().partition("e")[2] or 0)
+
+
 def _exact_float(text: str) -> float:
     number = float(text)
-    if len(text) > _MAX_NUMBER_CHARS or Decimal(text) != Decimal(repr(number)):
+    # Exponents beyond a double are beyond a Decimal too, and end in an error of its own.
+    if len(text) > _MAX_NUMBER_CHARS or abs(_exponent(text)) > _MAX_EXPONENT or Decimal(text) != Decimal(repr(number)):
         raise JsonError("a number that a double does not hold")
     return number
 

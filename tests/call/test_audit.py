@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -117,3 +118,31 @@ def test_a_closed_file_takes_no_record(tmp_path: Path) -> None:
     audit.close()
     with pytest.raises(ConfigurationError, match="closed"):
         audit(record(1))
+
+
+FORKED = """
+import os, sys, threading
+from pathlib import Path
+from tests.call.test_audit import AuditFile
+audit = AuditFile(Path(sys.argv[1]))
+audit._lock.acquire()  # as a thread of the parent may hold it at the fork
+if os.fork() == 0:
+    audit.close()
+    os._exit(7)
+print(os.waitstatus_to_exitcode(os.wait()[1]))
+os._exit(0)
+"""
+
+
+def test_a_forked_child_closes_without_the_locks_of_its_parent(tmp_path: Path) -> None:
+    child = [sys.executable, "-c", FORKED, tmp_path / "audit.jsonl"]
+    forked = subprocess.run(
+        child, capture_output=True, text=True, check=True, timeout=60, cwd=Path(__file__).parents[2]
+    )
+    assert forked.stdout == "7\n"
+
+
+def test_an_audit_file_that_nobody_reads_is_an_error_and_no_wait(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "audit")
+    with pytest.raises(ConfigurationError, match="cannot be opened"):
+        AuditFile(tmp_path / "audit")

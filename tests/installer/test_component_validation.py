@@ -55,7 +55,7 @@ def test_a_sound_component_is_valid_and_its_names_are_read() -> None:
         (b"\0asm\x0c\0\x01\0", InvalidComponentError, "current toolchain"),
         (GOOD[:-1], InvalidComponentError, "download or build"),
         (GOOD[: len(GOOD) // 2], InvalidComponentError, "download or build"),
-        (PREAMBLE, UnknownWorldError, "export wasmrt:tool/provider"),
+        (PREAMBLE, UnknownWorldError, "wasmrt:tool/provider"),
     ],
 )
 def test_what_is_no_component_is_named_with_the_next_step(data: bytes, kind: type[WasmrtError], word: str) -> None:

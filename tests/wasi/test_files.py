@@ -187,3 +187,16 @@ def test_one_read_is_capped_and_so_are_all_together(root: Path) -> None:
 def test_the_root_is_listed_only_where_all_of_it_is_granted(root: Path) -> None:
     assert Files(root, "notes/")("read-directory", 1) == Err("access")
     assert isinstance(Files(root, "")("read-directory", 1), Ok)
+
+
+def test_a_second_name_of_a_file_elsewhere_is_refused_and_on_record(root: Path, files: Files) -> None:
+    os.link(root / "private" / "key", root / "notes" / "again")
+    assert files.open("notes/again") == Err("access")
+    (decision,) = files.guest.call.decisions
+    assert (decision.allowed, decision.reason) == (False, Reason.NOT_A_FILE)
+
+
+def test_looking_into_a_folder_leaves_no_record(files: Files) -> None:
+    assert isinstance(files.open("notes/old"), Ok)
+    assert isinstance(files.open("notes/none"), Err)
+    assert files.guest.call.decisions == []

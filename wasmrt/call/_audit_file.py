@@ -21,12 +21,16 @@ class AuditFile:
     def __init__(self, path: Path) -> None:
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._file: int | None = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            # Not blocking: a FIFO without a reader is an error, and no wait for one.
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
+            self._file: int | None = os.open(path, flags, 0o600)
+            os.set_blocking(self._file, True)
         except OSError as error:
             raise ConfigurationError(
                 f"the audit file cannot be opened ({error.strerror})", hint="choose another place for it"
             ) from error
         self._lock = threading.Lock()
+        self._process = os.getpid()
 
     def __call__(self, record: AuditRecord) -> None:
         """Append one record.
@@ -46,14 +50,16 @@ class AuditFile:
                 ) from error
 
     def close(self) -> None:
-        """Let go of the file; a second time does nothing."""
+        """Let go of the file; a second time does nothing, and so does a child that was forked meanwhile."""
+        if self._process != os.getpid():
+            return  # a thread of the parent may hold the lock for ever here
         with self._lock:
             file, self._file = self._file, None
         if file is not None:
             os.close(file)
 
     def __del__(self) -> None:
-        if getattr(self, "_lock", None) is not None:
+        if getattr(self, "_process", None) is not None:
             self.close()
 
 

@@ -31,8 +31,10 @@ _OF_TOOL_ERROR = {
     ToolErrorKind.SANDBOX: FailureKind.EXECUTOR,
     ToolErrorKind.EXTERNAL_SERVICE: FailureKind.CLIENT,
 }
-_NO_ATTEMPT = frozenset({str(Reason.NOT_FOUND), str(Reason.NOT_A_FILE)})
-"""Refusals of a guest that only looks for a file: it has tried nothing that it may not."""
+_LOOKING_FOR_A_FILE = frozenset({str(Reason.NOT_FOUND), str(Reason.NOT_A_FILE)})
+_LOOKING_FOR_A_FOLDER = frozenset({str(Reason.NOT_FOUND)})
+"""Refusals of a guest that only looks: it has tried nothing that it may not. What is neither a file nor a folder, such
+as a file with a second name elsewhere, is on record."""
 
 
 class CallServices:
@@ -105,7 +107,7 @@ class CallServices:
         try:
             return self._workspace(path).read(path)
         except CapabilityDeniedError as error:
-            raise self._workspace_failure(error, looking) from error
+            raise self._workspace_failure(error, _LOOKING_FOR_A_FILE if looking else None) from error
 
     def workspace_list(self, path: str, *, looking: bool = False) -> Sequence[WorkspaceEntry]:
         """Return a directory's entries.
@@ -116,7 +118,7 @@ class CallServices:
         try:
             return self._workspace(path).list(path)
         except CapabilityDeniedError as error:
-            raise self._workspace_failure(error, looking) from error
+            raise self._workspace_failure(error, _LOOKING_FOR_A_FOLDER if looking else None) from error
 
     def _workspace(self, path: str) -> WorkspaceReader:
         reader, grant = self._call.backends.workspace, self._call.grant
@@ -129,10 +131,10 @@ class CallServices:
             raise self._denied(decision)
         return reader
 
-    def _workspace_failure(self, error: CapabilityDeniedError, looking: bool) -> HostFailure:
-        if not looking or error.decision is None:
+    def _workspace_failure(self, error: CapabilityDeniedError, no_attempt: frozenset[str] | None) -> HostFailure:
+        if no_attempt is None or error.decision is None:
             return self._from_error(error)
-        if str(error.decision.reason) not in _NO_ATTEMPT:
+        if str(error.decision.reason) not in no_attempt:
             self.refuse(error.decision)
         return _failure(error.decision)
 

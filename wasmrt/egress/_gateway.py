@@ -83,10 +83,16 @@ class EgressGateway:
         addresses = self._check_addresses(plan, budget)
         injected = inject(plan)
         response = self._send(plan, injected, addresses, budget)
-        if response.status == 401 and (renewed := renew(call, injected)) and self._may_retry(plan):
-            response.body.close()
-            injected = inject(plan, renewed)
-            response = self._send(plan, injected, addresses, budget)
+        if response.status == 401:
+            try:
+                renewed = renew(call, injected)
+                if renewed and self._may_retry(plan):
+                    response.body.close()
+                    injected = inject(plan, renewed)
+                    response = self._send(plan, injected, addresses, budget)
+            except BaseException:
+                response.body.close()  # or its connection would never be given back
+                raise
         return Response(call, response, injected.secret_names, bodyless=request.method.upper() == "HEAD", face=face)
 
     def close(self) -> None:

@@ -58,7 +58,7 @@ class CredentialInjector:
     def __init__(self, http: HttpCapability, url: ParsedUrl) -> None:
         self._url = url
         self._mappings = http.credentials_for(url)
-        self._placed = tuple(mapping for mapping in self._mappings if _has_place(mapping, url))
+        self._placed = tuple(mapping for mapping in self._mappings if mapping.has_place(url))
 
     @property
     def owned_headers(self) -> tuple[str, ...]:
@@ -114,10 +114,6 @@ class CredentialInjector:
             url, headers = _put(credential, url, headers)
         names = dict.fromkeys(credential.mapping.secret_name for credential in credentials)
         return Injected(url, headers, tuple(names))
-
-
-def _has_place(mapping: CredentialMapping, url: ParsedUrl) -> bool:
-    return mapping.location.type is not LocationType.URL_PATH or f"{{{mapping.location.placeholder}}}" in url.path
 
 
 def _fetch(mapping: CredentialMapping, secrets: SecretsView | None) -> SecretValue | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from wasmrt.capabilities import AllowlistValidator, HttpCapability, describe_request, describe_unread
@@ -13,6 +14,7 @@ from wasmrt.egress._headers import header_bytes, is_sensitive, partial_header, r
 from wasmrt.egress._injector import CredentialInjector, Injected
 from wasmrt.egress._model import EgressCall, Face, HttpRequest, SecretValue
 from wasmrt.egress._parameters import overridden_method
+from wasmrt.errors import SecretError
 from wasmrt.leaks import SECRET_RULE, Action, Direction, LeakMatch, LeakScanner
 from wasmrt.model import Decision, Reason
 from wasmrt.url import InvalidUrlError, Network, ParsedUrl, parse_url
@@ -162,11 +164,15 @@ def _watch(call: EgressCall, name: str, value: str) -> None:
 
 
 def renew(call: EgressCall, injected: Injected) -> dict[str, SecretValue]:
-    """Ask for newer values of the credentials that the server has just refused."""
+    """Ask for newer values of the credentials that the server has just refused; a store that fails has none."""
     if call.secrets is None:
         return {}
-    newer = {name: call.secrets.renewed(name) for name in injected.secret_names}
-    return {name: secret for name, secret in newer.items() if secret is not None}
+    newer = {}
+    for name in injected.secret_names:
+        with suppress(SecretError):
+            if (secret := call.secrets.renewed(name)) is not None:
+                newer[name] = secret
+    return newer
 
 
 def refuse(

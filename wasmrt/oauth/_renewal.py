@@ -68,10 +68,10 @@ class RenewingSecrets:
     def renewed(self, name: str) -> Secret | None:
         """Return a newer value after the server refused this one; None where there is none."""
         with self._lock:
-            state = load_state(self._store, self._user, name)
-            if state is None or state.refresh_token is None:
-                return None
             try:
+                state = load_state(self._store, self._user, name)
+                if state is None or state.refresh_token is None:
+                    return None
                 if self._now() - self._renewed_at.get(name, 0.0) < _JUST_NOW_SECONDS:
                     return self._store.get(self._user, name)
                 return self._next(name, state)

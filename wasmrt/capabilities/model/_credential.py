@@ -160,6 +160,11 @@ class CredentialMapping:
         """Tell whether a request to `url` gets this credential; that it goes over TLS is the caller's to check."""
         return self._host_rank(url) is not None and self._path_rank(url) is not None
 
+    def has_place(self, url: ParsedUrl) -> bool:
+        """Tell whether a request to `url` has the place for it: a placeholder in the path may be missing."""
+        location = self.location
+        return location.type is not LocationType.URL_PATH or f"{{{location.placeholder}}}" in url.path
+
     def precedence(self, url: ParsedUrl) -> tuple[int, int, str, str]:
         """Return a key that sorts matching credentials from general to specific: path prefix, host, then the names."""
         return (self._path_rank(url) or 0, self._host_rank(url) or 0, self.secret_name, self.name)
