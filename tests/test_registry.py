@@ -43,11 +43,24 @@ def test_a_protected_name_is_refused_in_every_spelling(runtime: WasmToolRuntime,
     assert len(registry) == 0
 
 
-@pytest.mark.parametrize("name", sorted(PROTECTED_TOOL_NAMES))
+# What an agent's own tools are called: a tool of somebody else's under such a name would be taken for it.
+PROTECTED = """
+    echo time json http shell read_file write_file list_dir apply_patch memory_search memory_write memory_read
+    memory_tree create_job list_jobs job_status cancel_job job_events job_prompt tool_search tool_install tool_auth
+    tool_activate tool_list tool_remove skill_list skill_search skill_install skill_remove routine_create routine_list
+    routine_update routine_delete routine_history build_software
+""".split()
+
+
+@pytest.mark.parametrize("name", PROTECTED)
 def test_every_protected_name_is_refused_to_a_tool_of_somebody_else(runtime: WasmToolRuntime, name: str) -> None:
     tool = named(runtime, name.replace("_", "-").title())
     with pytest.raises(InvalidNameError):
         ToolRegistry().register(tool)
+
+
+def test_no_other_name_is_protected() -> None:
+    assert sorted(PROTECTED_TOOL_NAMES) == sorted(PROTECTED)
 
 
 def test_the_agents_own_tool_may_have_a_protected_name_once(runtime: WasmToolRuntime) -> None:

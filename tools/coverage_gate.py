@@ -59,7 +59,7 @@ class Part:
 def measured(data_file: str | None) -> dict[str, dict[str, Any]]:
     """Every file of coverage's JSON report, the data of all processes taken together."""
     cov = coverage.Coverage(data_file or ".coverage", config_file="pyproject.toml")
-    cov.combine(keep=True)
+    cov.combine()  # what was combined is removed: the next run begins anew
     cov.save()
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
