@@ -44,12 +44,43 @@ def test_a_protected_name_is_refused_in_every_spelling(runtime: WasmToolRuntime,
 
 
 # What an agent's own tools are called: a tool of somebody else's under such a name would be taken for it.
-PROTECTED = """
-    echo time json http shell read_file write_file list_dir apply_patch memory_search memory_write memory_read
-    memory_tree create_job list_jobs job_status cancel_job job_events job_prompt tool_search tool_install tool_auth
-    tool_activate tool_list tool_remove skill_list skill_search skill_install skill_remove routine_create routine_list
-    routine_update routine_delete routine_history build_software
-""".split()
+PROTECTED = [
+    "echo",
+    "time",
+    "json",
+    "http",
+    "shell",
+    "read_file",
+    "write_file",
+    "list_dir",
+    "apply_patch",
+    "memory_search",
+    "memory_write",
+    "memory_read",
+    "memory_tree",
+    "create_job",
+    "list_jobs",
+    "job_status",
+    "cancel_job",
+    "job_events",
+    "job_prompt",
+    "tool_search",
+    "tool_install",
+    "tool_auth",
+    "tool_activate",
+    "tool_list",
+    "tool_remove",
+    "skill_list",
+    "skill_search",
+    "skill_install",
+    "skill_remove",
+    "routine_create",
+    "routine_list",
+    "routine_update",
+    "routine_delete",
+    "routine_history",
+    "build_software",
+]
 
 
 @pytest.mark.parametrize("name", PROTECTED)
