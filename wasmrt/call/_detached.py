@@ -19,7 +19,7 @@ from wasmrt.guest.engine import give_memory_back
 _GRACE_SECONDS = 0.05
 """A guest that stops at its deadline by itself, as nearly all do, gets this long to say so."""
 _LOOK_SECONDS = 0.2
-"""The interval at which a caller looks whether it was cancelled; at worst it is answered that much later."""
+"""The interval at which a caller looks whether it was cancelled; it is answered at most that and the grace later."""
 _IDLE_SECONDS = 10.0
 _MAX_IDLE = 16
 

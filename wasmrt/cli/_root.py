@@ -112,7 +112,7 @@ def _version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version and exit."
 )
 def cli() -> None:
-    """Run tools that nobody has to trust: WebAssembly components with exactly the powers you granted.
+    """Run tools that nobody has to trust: WebAssembly components with exactly the capabilities you granted.
 
     \b
     Examples:

@@ -1,7 +1,8 @@
 """The border between a guest and its host: one narrow protocol, in plain values.
 
-Every decision is made behind it, on the host's side; what a guest gets of a refusal is a `HostFailure`. In this process
-it is a method call; with workers it is what crosses between two processes.
+Every grant is decided behind it, on the host's side; what a guest gets of a refusal is a `HostFailure`. What no grant
+allows, such as sockets and writes, is refused on the guest's side and only recorded here. In this process it is a
+method call; with workers it is what crosses between two processes.
 """
 
 from __future__ import annotations

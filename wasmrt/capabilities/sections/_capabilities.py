@@ -1,6 +1,6 @@
 """The sections of a capability file that ask for something, declared once for the parser and the JSON Schema.
 
-The seed's and IronClaw's spellings are read side by side; the first name of each key is the one written.
+Our spelling and IronClaw's are read side by side; the first name of each key is the one written.
 """
 
 from __future__ import annotations

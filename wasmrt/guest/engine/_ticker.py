@@ -7,9 +7,9 @@ import weakref
 from typing import Protocol
 
 TICK_SECONDS = 0.01
-"""A tenth of the shortest deadline worth promising; the seed system ticked every 0.5 s."""
+"""A tenth of the shortest deadline worth promising."""
 _IDLE_TICKS = 20
-"""Seconds it stays awake after the last call, so that a run of short calls does not wake it for each."""
+"""Ticks it stays awake after the last call, so that a run of short calls does not wake it for each."""
 
 
 class Ticking(Protocol):
