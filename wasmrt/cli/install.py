@@ -53,7 +53,8 @@ def install(
 
     It shows what the tool asks for and stores it once you agree. An update that differs from what you agreed to
     waits for a new grant; until then the old version keeps running. The same component with fewer capabilities
-    replaces the old version at once. Secrets that the tool needs and that are not set are named, with the command that sets each.
+    replaces the old version at once. Secrets that the tool needs and that are not set are named, with the command
+    that sets each.
 
     A tool named like one that comes with wasmrt takes its place only if the name is said with --name, or with --yes.
 
