@@ -283,14 +283,3 @@ def test_a_credential_cannot_be_in_a_header_that_is_the_hosts(name: str) -> None
 def test_a_url_that_cannot_be_read_is_shown_without_what_may_be_a_secret(url, shown):
     decision = Capabilities.none().explain_http("GET", url)
     assert (decision.reason, decision.subject) == (Reason.INVALID_URL, shown)
-
-
-def test_a_url_that_would_carry_a_credential_in_the_clear_is_not_allowed() -> None:
-    credential = CredentialMapping(
-        name="api", secret_name="api", location=CredentialLocation.bearer(), host_patterns=("api.example.com",)
-    )
-    entry = EndpointPattern("api.example.com").with_schemes("https", "http")
-    granted = Capabilities.none().with_http(HttpCapability((entry,), credentials=(credential,)))
-    assert granted.explain_http("GET", "https://api.example.com/").allowed
-    decision = granted.explain_http("GET", "http://api.example.com/")
-    assert (decision.allowed, decision.reason) == (False, Reason.CREDENTIAL_INSECURE)

@@ -45,9 +45,6 @@ def decide_http(
     if granted is None:
         suggestion = suggest_entry(parsed, method, networks, new_section=True)
         return Decision(False, Reason.NOT_GRANTED, "no http section", suggestion, "http", subject)
-    if parsed.scheme == "http" and (placed := [m for m in granted.credentials_for(parsed) if m.has_place(parsed)]):
-        rule = f"http.credentials.{placed[0].name}: a credential travels over https only"
-        return Decision(False, Reason.CREDENTIAL_INSECURE, rule, "ask for the URL over https", "http", subject)
     decision = AllowlistValidator(granted.allowlist, networks).check(parsed, method)
     if not decision.allowed:
         return decision
