@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from wasmrt.errors import ToolError as ToolError
     from wasmrt.errors import ToolErrorKind as ToolErrorKind
     from wasmrt.errors import WasmrtError as WasmrtError
-    from wasmrt.guest.engine import OptLevel as OptLevel
+    from wasmrt.guest.settings import OptLevel as OptLevel
     from wasmrt.leaks import LeakDetector as LeakDetector
     from wasmrt.leaks import LeakMatch as LeakMatch
     from wasmrt.leaks import LeakReport as LeakReport

@@ -14,6 +14,7 @@ WasmrtError                     code, hint, retryable
 │  ├─ InvalidParametersError
 │  ├─ GuestError                the tool itself said no
 │  ├─ TrapError                 the guest broke
+│  ├─ WorkerCrashedError        .signal: its process ended in the middle of it
 │  ├─ LimitError                .limit .used .setting
 │  │  └─ FuelExhaustedError · DeadlineExceededError · MemoryLimitError · OutputLimitError · BudgetExceededError
 │  ├─ NotAuthorizedError · RateLimitedError · ExternalServiceError
@@ -329,6 +330,17 @@ class GuestOutputError(ToolError):
 
     code = "invalid-output"
     kind = ToolErrorKind.SANDBOX
+
+
+class WorkerCrashedError(ToolError):
+    """The process that the guest ran in ended, or broke the rules; `signal` is the system's number of what ended it."""
+
+    code = "worker-crashed"
+    kind = ToolErrorKind.SANDBOX
+
+    def __init__(self, message: str, *, signal: int | None, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint or "call it again; if it happens again, do not run this tool")
+        self.signal = signal
 
 
 class LimitError(ToolError):

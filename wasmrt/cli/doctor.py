@@ -98,7 +98,7 @@ def _machine(_: Places) -> tuple[str, str]:
 
 
 def _allocator(_: Places) -> tuple[str, str]:
-    from wasmrt.guest.engine import Allocator, best_allocator
+    from wasmrt.guest.settings import Allocator, best_allocator
 
     found = best_allocator()
     if found == Allocator.POOLING:
@@ -174,7 +174,7 @@ def _network(places: Places) -> tuple[str, str]:
 
 
 def _cache(places: Places) -> tuple[str, str]:
-    from wasmrt.guest.engine import DiskCache
+    from wasmrt.guest.artifacts import DiskCache
 
     folder = places.cache / "compiled"
     cache = DiskCache(folder, places.data / "cache.key")

@@ -10,10 +10,11 @@ import weakref
 from wasmrt.component import ComponentType, printable_line
 from wasmrt.errors import ConfigurationError, InternalError, InvalidComponentError
 from wasmrt.guest.engine import _ffi
-from wasmrt.guest.engine._config import EngineConfig, native_config
+from wasmrt.guest.engine._config import native_config
 from wasmrt.guest.engine._reflect import reflect
 from wasmrt.guest.engine._ticker import Ticker
 from wasmrt.guest.engine._traps import fault
+from wasmrt.guest.settings import EngineConfig
 
 
 class Engine:

@@ -1,0 +1,157 @@
+"""The home of guests that live in workers: compiled by a worker, kept authenticated by the host, run in workers."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import threading
+from collections import OrderedDict
+from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+
+from wasmrt.errors import InternalError, InvalidComponentError, RuntimeClosedError
+from wasmrt.guest.artifacts import DiskCache, cache_key
+from wasmrt.guest.settings import Allocator, EngineConfig, best_allocator, fits_the_pool
+from wasmrt.isolation import faults, launcher
+from wasmrt.isolation.program import Program, ProgramKey, Shelf
+from wasmrt.isolation.protocol import ClosedError, Kind, ProtocolError, receive_with_descriptors
+from wasmrt.isolation.workers import crashed
+from wasmrt.limits import MIB, ResourceLimits
+
+MAX_IDLE_WORKERS = 32
+MAX_PROGRAMS = 64
+"""Components with a template process; the others start theirs anew when they are called."""
+KEPT_PROGRAMS = 256
+COMPILE_SECONDS = 120.0
+_SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+_MAX_ARTIFACT_BYTES = 1024 * MIB
+
+
+class WorkerHome:
+    """Compiles and runs guests in processes that hold nothing and may do nothing."""
+
+    def __init__(self, engine: EngineConfig, *, disk: DiskCache | None, max_compiles: int) -> None:
+        self._engine = engine
+        self._disk = disk
+        self._zygote = launcher.retain(engine)
+        self._compiling = threading.BoundedSemaphore(max_compiles)
+        self._shelf = Shelf(MAX_IDLE_WORKERS, MAX_PROGRAMS)
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[ProgramKey, Program] = OrderedDict()
+        self._closed = False
+
+    def load(self, name: str, data: bytes, digest: str, limits: ResourceLimits) -> Program:
+        """Compile a component in a worker, or find it compiled, and ask another worker what it is.
+
+        Raises:
+            ComponentError, MemoryLimitError: as `GuestHome.load`.
+            WorkerCrashedError: a process did not survive it.
+        """
+        pooled = fits_the_pool(limits) and best_allocator() == Allocator.POOLING
+        allocator = Allocator.POOLING if pooled else Allocator.ON_DEMAND
+        try:
+            return self._load(ProgramKey(name, digest, limits, allocator, self._engine.consume_fuel), data)
+        except InvalidComponentError:
+            if not pooled:
+                raise
+        # Over the pool's limits, or simply invalid: the other engine knows.
+        return self._load(ProgramKey(name, digest, limits, Allocator.ON_DEMAND, self._engine.consume_fuel), data)
+
+    def close(self) -> None:
+        """End every worker and template; the zygote too, where no other runtime needs it."""
+        with self._lock:
+            self._closed = True
+            self._kept.clear()
+        for program in self._shelf.close():
+            program.close()
+        launcher.release(self._engine, self._zygote)
+
+    def _load(self, key: ProgramKey, data: bytes) -> Program:
+        with self._lock:
+            if self._closed:
+                raise RuntimeClosedError("the runtime is closed", hint="make a new WasmToolRuntime")
+            known = self._kept.get(key)
+            if known is not None:
+                self._kept.move_to_end(key)
+                return known
+        source = _sealed(data)
+        try:
+            artifact = self._artifact(key, source)
+        except BaseException:
+            os.close(source)
+            raise
+        program = Program(self._zygote, key, artifact, source, self._shelf)  # which now owns both
+        with self._lock:
+            self._kept[key] = program
+            while len(self._kept) > KEPT_PROGRAMS:
+                self._kept.popitem(last=False)
+        return program
+
+    def _artifact(self, key: ProgramKey, source: int) -> int:
+        if self._disk is None:
+            return self._compile(key, source)
+        entry = cache_key(key.digest, self._zygote.version, self._engine._replace(allocator=key.allocator))
+        found = self._disk.load(entry)
+        if found is not None:
+            return _sealed(found)
+        artifact = self._compile(key, source)
+        self._disk.store(entry, os.pread(artifact, os.fstat(artifact).st_size, 0))
+        return artifact
+
+    def _compile(self, key: ProgramKey, source: int) -> int:
+        """Have a process of its own compile it; what it wrote is kept, and never looked at here."""
+        artifact = os.memfd_create("artifact", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        try:
+            with self._compiling, _compiler(self._zygote, key, source, artifact) as answer:
+                frame, _ = receive_with_descriptors(answer)
+                if frame.kind == Kind.REFUSED:
+                    raise faults.from_fields(frame.fields())
+                if frame.kind != Kind.READY:
+                    raise ProtocolError("a compile worker answered something else than that it is ready")
+            fcntl.fcntl(artifact, fcntl.F_ADD_SEALS, _SEALS)
+            if not 0 < os.fstat(artifact).st_size <= _MAX_ARTIFACT_BYTES:
+                raise InvalidComponentError("the component's machine code is too large")
+            return artifact
+        except BaseException:
+            os.close(artifact)
+            raise
+
+
+@contextmanager
+def _compiler(zygote: launcher.Zygote, key: ProgramKey, source: int, artifact: int) -> Iterator[socket.socket]:
+    """Run a compile worker; it is gone at the end, however that comes."""
+    ours, theirs = socket.socketpair()
+    with ours:
+        ours.settimeout(COMPILE_SECONDS)
+        with theirs:
+            pid = zygote.fork(Kind.COMPILE, {"allocator": str(key.allocator)}, [theirs.fileno(), source, artifact])
+        status, gone = 0, False
+        try:
+            yield ours
+        except ClosedError as error:
+            status, gone = zygote.end(pid), True
+            hint = "build it smaller, or with fewer nested instances"
+            raise InvalidComponentError(
+                f"the component could not be compiled within bounds: {crashed(status).message}", hint=hint
+            ) from error
+        except ProtocolError as error:
+            raise InternalError("a compile worker broke the rules") from error
+        finally:
+            if not gone:
+                zygote.end(pid)
+
+
+def _sealed(data: bytes) -> int:
+    """Put bytes into a memory file that nobody can change any more."""
+    descriptor = os.memfd_create("component", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
+    except BaseException:
+        with suppress(OSError):
+            os.close(descriptor)
+        raise
+    return descriptor
