@@ -31,10 +31,9 @@ class WorkerLifetime(Lifetime):
 
     __slots__ = ("_poll",)
 
-    def __init__(self, seconds: float, channel: Channel) -> None:
+    def __init__(self, seconds: float, poll: select.poll) -> None:
         super().__init__(seconds)
-        self._poll = select.poll()
-        self._poll.register(channel.socket.fileno(), select.POLLIN)
+        self._poll = poll
 
     def interruption(self) -> BaseException | None:
         """Return what ended the call, or None while it goes on."""

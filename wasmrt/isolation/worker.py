@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import select
 import socket
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from wasmrt.component import ToolSpec
 from wasmrt.errors import InvalidParametersError, MemoryLimitError, WasmrtError
@@ -12,6 +13,7 @@ from wasmrt.guest.clock import LogicalClock, SystemClock
 from wasmrt.guest.component import LinkedComponent
 from wasmrt.guest.runner import Description
 from wasmrt.isolation import faults
+from wasmrt.isolation.calls_data import CallHead, pack_counts
 from wasmrt.isolation.protocol import (
     MAX_DESCRIPTION_DEPTH,
     MAX_DESCRIPTION_HEAD,
@@ -58,6 +60,8 @@ class RunWorker:
         self._component = component
         self._channel = Channel(end).patient(IDLE_SECONDS)
         self._name = name
+        self._poll = select.poll()
+        self._poll.register(end.fileno(), select.POLLIN)
         self._validators: dict[str, Validator] = {}
 
     def serve(self) -> None:
@@ -93,30 +97,28 @@ class RunWorker:
         self._component.adopt(Description(specs, head.whole("memories"), 0))
 
     def _call(self, frame: Frame) -> None:
-        head = frame.fields()
-        channel, tail = self._channel, frame.tail
-        split = head.whole("params")
-        params, context = str(tail[:split], "utf-8"), str(tail[split:], "utf-8") if head.flag("context") else None
-        lifetime = WorkerLifetime(head.number_or_none("seconds") or 0.0, channel)
-        services = RemoteServices(channel, head.flag("has_workspace"), head.whole("max_request_bytes"))
-        clock = LogicalClock() if head.flag("deterministic") else SystemClock()
+        head = CallHead.unpack(frame.head)
+        channel, tail, split = self._channel, frame.tail, head.params_bytes
+        params, context = str(tail[:split], "utf-8"), str(tail[split:], "utf-8") if head.has_context else None
+        lifetime = WorkerLifetime(head.seconds, self._poll)
+        services = RemoteServices(channel, head.has_workspace, head.max_request_bytes)
+        clock = LogicalClock() if head.deterministic else SystemClock()
         call = _StreamingCall(lifetime, self._component.limits, services, clock)
         call.channel = channel
         channel.waiting = _waiting
         try:
-            tool = head.text("tool")
-            accepted = self._accepted(tool, params)
-            text = self._component.run(call, tool, accepted, context, user="")
+            accepted = self._accepted(head.tool, params)
+            text = self._component.run(call, head.tool, accepted, context, user="")
             size = len(text)
             call.charge_text(size if text.isascii() else len(text.encode("utf-8", "surrogatepass")))
         except HostEndedError:
-            channel.send(Kind.FAULT, {"ended": "by the host"} | _counts(call))
+            channel.send(Kind.FAULT, {"ended": "by the host"}, pack_counts(call))
         except WasmrtError as error:
-            channel.send(Kind.FAULT, faults.as_fields(error) | _counts(call))
+            channel.send(Kind.FAULT, faults.as_fields(error), pack_counts(call))
         except MemoryError:
-            channel.send(Kind.FAULT, faults.as_fields(_out_of_memory(self._component.limits)) | _counts(call))
+            channel.send(Kind.FAULT, faults.as_fields(_out_of_memory(self._component.limits)), pack_counts(call))
         else:
-            channel.send(Kind.RESULT, _counts(call), text.encode("utf-8", "surrogatepass"))
+            channel.send(Kind.RESULT, pack_counts(call), text.encode("utf-8", "surrogatepass"))
         channel.waiting = self._idle
 
     def _accepted(self, tool: str, text: str) -> str:
@@ -145,17 +147,6 @@ def _out_of_memory(limits: ResourceLimits) -> MemoryLimitError:
         "the guest's worker ran out of memory",
         limit=limits.memory_bytes, used=None, setting="limits.memory_bytes",
     )  # fmt: skip
-
-
-class _Counts(NamedTuple):
-    fuel: int
-    host_calls: int
-    values: int
-    logs_dropped: int
-
-
-def _counts(call: GuestCall) -> dict[str, Any]:
-    return _Counts(call.fuel_used, call.host_calls, call.lifted_values, call.log_entries_dropped)._asdict()
 
 
 def _waiting() -> None:

@@ -20,6 +20,7 @@ from wasmrt.guest.call import GuestCall
 from wasmrt.guest.clock import LogicalClock
 from wasmrt.guest.runner import Description
 from wasmrt.isolation import faults
+from wasmrt.isolation.calls_data import CallHead, take_counts
 from wasmrt.isolation.protocol import (
     MAX_DESCRIPTION_DEPTH,
     MAX_DESCRIPTION_HEAD,
@@ -34,7 +35,6 @@ from wasmrt.isolation.serving import Server, read_log
 from wasmrt.lifetime import Lifetime
 from wasmrt.limits import (
     MAX_DESCRIPTION_BYTES,
-    MAX_HOST_CALLS,
     MAX_LOG_ENTRIES,
     MAX_TOOLS_PER_COMPONENT,
     MIB,
@@ -125,18 +125,14 @@ class Worker:
         channel.waiting = _Watch(channel, lifetime)
         services = call.services
         encoded = params.encode("utf-8", "surrogatepass")
-        head = {
-            "tool": tool,
-            "seconds": lifetime.remaining(),
-            "params": len(encoded),
-            "context": context is not None,
-            "has_workspace": services.has_workspace,
-            "max_request_bytes": services.max_request_bytes,
-            "deterministic": isinstance(call.clock, LogicalClock),
-        }
-        most = max(services.max_request_bytes, call.limits.output_bytes, 4 * MIB) + _FRAME_ROOM
+        request_bytes = services.max_request_bytes
+        head = CallHead(
+            lifetime.remaining(), request_bytes, len(encoded), context is not None, services.has_workspace,
+            isinstance(call.clock, LogicalClock), tool,
+        )  # fmt: skip
+        most = max(request_bytes, call.limits.output_bytes, 4 * MIB) + _FRAME_ROOM
         server = Server(call, channel)
-        channel.send(Kind.CALL, head, encoded, b"" if context is None else context.encode("utf-8", "surrogatepass"))
+        channel.send(Kind.CALL, head.pack(), encoded, b"" if context is None else context.encode("utf-8", "surrogatepass"))
         frame = channel.receive(most)
         if frame.kind == Kind.BYE:
             raise WorkerGoneError("the worker had ended")
@@ -146,10 +142,10 @@ class Worker:
             elif frame.kind == Kind.LOG:
                 _keep_log(call, frame)
             elif frame.kind == Kind.RESULT:
-                _take_counts(call, frame.fields())
+                take_counts(call, frame.head)
                 return str(frame.tail, "utf-8", "surrogatepass")
             elif frame.kind == Kind.FAULT:
-                raise _fault(call, frame.fields())
+                raise _fault(call, frame)
             else:
                 raise ProtocolError("a worker sent a frame of a kind that it may not send")
             frame = channel.receive(most)
@@ -192,15 +188,9 @@ def _keep_log(call: GuestCall, frame: Frame) -> None:
     call.logs.append(read_log(frame))
 
 
-def _take_counts(call: GuestCall, head: Head) -> None:
-    call.fuel_used = head.whole("fuel")
-    call.host_calls = max(call.host_calls, head.whole("host_calls", MAX_HOST_CALLS + 1))
-    call.lifted_values = head.whole("values")
-    call.log_entries_dropped = head.whole("logs_dropped")
-
-
-def _fault(call: GuestCall, head: Head) -> BaseException:
-    _take_counts(call, head)
+def _fault(call: GuestCall, frame: Frame) -> BaseException:
+    head = frame.fields()
+    take_counts(call, bytes(frame.tail))
     if call.failure is not None:
         return call.failure  # the host ended it, and knows why
     if head.text_or_none("ended", 32) is not None:
