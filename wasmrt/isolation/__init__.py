@@ -1,0 +1,1 @@
+"""Processes that can do nothing: the confinement of workers and programs."""
