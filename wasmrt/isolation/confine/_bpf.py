@@ -32,7 +32,7 @@ def errno_action(number: int) -> int:
 
 
 class Check(NamedTuple):
-    """A condition on one argument of a call: one half of it, masked, is among `values`.
+    """A condition on one argument of a call: one half of it, masked, is among `values`, or not if `negated`.
 
     Most arguments are 32 bits wide to the kernel, which ignores the upper half; `upper` asks for that half.
     """
@@ -41,6 +41,7 @@ class Check(NamedTuple):
     values: tuple[int, ...]
     mask: int = _WORD
     upper: bool = False
+    negated: bool = False
 
 
 Clause = tuple[Check, ...]
@@ -141,9 +142,13 @@ def _clause(clause: Clause) -> list[Instruction]:
         if check.mask != _WORD:
             loading.append((_AND, 0, 0, check.mask))
         last = len(check.values) - 1
-        tests = [
-            (_IF_EQUAL, last - place, len(code) if place == last else 0, value)
-            for place, value in enumerate(check.values)
-        ]
+        tests = []
+        for place, value in enumerate(check.values):
+            behind_tests = last - place
+            behind_clause = behind_tests + len(code)
+            if check.negated:
+                tests.append((_IF_EQUAL, behind_clause, 0, value))
+            else:
+                tests.append((_IF_EQUAL, behind_tests, behind_clause if place == last else 0, value))
         code = [*loading, *tests, *code]
     return code

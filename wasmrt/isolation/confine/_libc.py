@@ -40,7 +40,7 @@ def syscall(name: str, *arguments: int) -> int:
 
 
 def prctl(option: int, *arguments: int) -> int:
-    """Make a process-control call, prctl(2), with zeros for the arguments that are not given.
+    """Control this process (the manual's page 2); arguments that are not given are zero.
 
     Raises:
         OSError: it failed.

@@ -8,6 +8,7 @@ from typing import Literal, TypedDict, Unpack
 from wasmrt.errors import ConfineError
 from wasmrt.isolation.confine._calls import KILLED, LISTED, NOT_THERE, REFUSED, compile_filter
 from wasmrt.isolation.confine._confinement import Confinement
+from wasmrt.isolation.confine._program_calls import NETWORK
 from wasmrt.isolation.confine._sealing import CORE, Plan, Prepared
 from wasmrt.isolation.confine._syscalls import SUPPORTED
 
@@ -24,8 +25,10 @@ class Specifics(TypedDict, total=False):
     """Paths that may be read and written."""
     execute: Iterable[str]
     """Paths that may be read and executed."""
+    network: bool
+    """Whether it has the network, instead of what the confinement says."""
     connect: Collection[int]
-    """TCP ports that may be connected to, where the confinement has the network; every port by default."""
+    """TCP ports that may be connected to, with the network; every port by default. Landlock's ABI 4 is needed."""
     data_bytes: int
     """Private memory, instead of the confinement's bound."""
     cpu_seconds: int
@@ -51,21 +54,25 @@ def plan(confinement: Confinement, **specifics: Unpack[Specifics]) -> Plan:
     mode, report = specifics.get("mode", "enforce"), specifics.get("report")
     if (mode == "log") != (report is not None):
         raise ConfineError('mode "log" and a descriptor to report to belong together')
-    connect = specifics.get("connect")
-    if connect is not None and not confinement.network:
-        raise ConfineError(f"a {confinement.kind} has no network, so no port can be granted")
+    network, connect = specifics.get("network", confinement.network), specifics.get("connect")
+    if network and not confinement.executes:
+        raise ConfineError(f"a {confinement.kind} never has the network")
+    if connect is not None and not network:
+        raise ConfineError("ports can be granted only together with the network")
+    if mode == "log" and confinement.executes:
+        raise ConfineError('mode "log" ends where a program is executed: it is for workers')
     read, write, execute = (
         tuple(map(str, paths))
         for paths in (specifics.get("read", ()), specifics.get("write", ()), specifics.get("execute", ()))
     )
     usual = {*confinement.read, *confinement.write, *confinement.execute}
     return Plan(
-        filter=_filter(confinement, mode, report) if SUPPORTED else b"",
+        filter=_filter(confinement, network, mode, report) if SUPPORTED else b"",
         read=confinement.read + read,
         write=confinement.write + write,
         execute=confinement.execute + execute,
         optional=tuple(usual - {*read, *write, *execute}),
-        connect=tuple(connect or ()) if connect is not None or not confinement.network else None,
+        connect=tuple(connect or ()) if connect is not None or not network else None,
         limits=_limits(confinement, specifics.get("cpu_seconds")),
         data_bytes=specifics.get("data_bytes", confinement.limits.data_bytes),
         data_relative=not confinement.executes,
@@ -74,7 +81,7 @@ def plan(confinement: Confinement, **specifics: Unpack[Specifics]) -> Plan:
         streams=confinement.streams,
         environment=None if confinement.executes else confinement.environment,
         session=confinement.session,
-        namespaces=confinement.namespaces,
+        namespaces=tuple(name for name in confinement.namespaces if name != "net" or not network),
         parent_death=confinement.parent_death,
         parent=specifics.get("parent"),
         report=report,
@@ -96,11 +103,12 @@ def confine(confinement: Confinement, before_filter: Callable[[], None] | None =
     return prepare(confinement).apply(before_filter)
 
 
-def _filter(confinement: Confinement, mode: Mode, report: int | None) -> bytes:
+def _filter(confinement: Confinement, network: bool, mode: Mode, report: int | None) -> bytes:
     default = {"errno": REFUSED, "log": LISTED}.get(mode, KILLED if confinement.kills else REFUSED)
     # A program made for newer kernels tries a call and falls back on an older one if it is not there.
     unknown = default if confinement.kills or mode != "enforce" else NOT_THERE
-    return compile_filter(confinement.calls, default=default, unknown=unknown, report=report)
+    calls = (*confinement.calls, NETWORK) if network else confinement.calls
+    return compile_filter(calls, default=default, unknown=unknown, report=report)
 
 
 def _limits(confinement: Confinement, cpu_seconds: int | None) -> tuple[tuple[str, int], ...]:
