@@ -10,6 +10,7 @@ WasmrtError                     code, hint, retryable
 │  └─ MissingToolchainError     a command or package that is not on the machine
 ├─ SecretError                  a credential that is missing, expired or unreadable
 ├─ LeakError                    a secret seen where it must not be
+├─ ConfineError                 the machine's: a process that could not be confined
 ├─ ToolError                    .kind .usage .logs .decisions: what one call ended with
 │  ├─ InvalidParametersError
 │  ├─ GuestError                the tool itself said no
@@ -254,6 +255,12 @@ class LeakError(WasmrtError):
     """A secret was found where it must not be, and the value was withheld."""
 
     code = "leak"
+
+
+class ConfineError(WasmrtError):
+    """A process could not be confined as required: the machine lacks a layer, or refuses it."""
+
+    code = "confine"
 
 
 class InternalError(WasmrtError):

@@ -1,0 +1,135 @@
+"""What a process gives up by itself: capabilities, descriptors, limits, its parent's protection."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import signal
+from collections.abc import Iterable
+from contextlib import suppress
+from struct import pack
+
+from wasmrt.errors import ConfineError
+from wasmrt.isolation.confine import _libc
+
+_CAPABILITY_VERSION_3 = 0x20080522
+_LAST_CAPABILITY = 63
+_LAST_DESCRIPTOR = 0xFFFFFFFF
+_NAMESPACES = {"user": 0x10000000, "net": 0x40000000, "ipc": 0x08000000, "uts": 0x04000000}
+_NO_CAPABILITIES = pack("=IIIIII", 0, 0, 0, 0, 0, 0)
+_OWN_CAPABILITIES = pack("=Ii", _CAPABILITY_VERSION_3, 0)
+
+
+def drop_capabilities() -> None:
+    """Give up every capability: bounding set where allowed, ambient, effective, permitted and inheritable.
+
+    Raises:
+        OSError: the kernel refuses the empty sets.
+    """
+    for number in range(_LAST_CAPABILITY + 1):
+        try:
+            if _libc.prctl(_libc.PR_CAPBSET_READ, number):
+                _libc.prctl(_libc.PR_CAPBSET_DROP, number)
+        except OSError:
+            break  # the kernel knows no more of them, or we may not: no_new_privs keeps them out of reach
+    with suppress(OSError):  # before 4.3 there is no such set
+        _libc.prctl(_libc.PR_CAP_AMBIENT, _libc.PR_CAP_AMBIENT_CLEAR_ALL)
+    _libc.syscall("capset", _address(_OWN_CAPABILITIES), _address(_NO_CAPABILITIES))
+
+
+def close_descriptors(keep: Iterable[int]) -> None:
+    """Close every descriptor but `keep`.
+
+    Raises:
+        OSError: the kernel has no close_range (before 5.9).
+    """
+    first = 0
+    for kept in sorted(set(keep)):
+        if kept > first:
+            _libc.syscall("close_range", first, kept - 1, 0)
+        first = kept + 1
+    _libc.syscall("close_range", first, _LAST_DESCRIPTOR, 0)
+
+
+def limit(name: str, value: int) -> None:
+    """Set the soft and the hard limit RLIMIT_`name`, never above the present hard one."""
+    which = getattr(resource, f"RLIMIT_{name}")
+    _, hard = resource.getrlimit(which)
+    if hard != resource.RLIM_INFINITY:
+        value = min(value, hard)
+    resource.setrlimit(which, (value, value))
+
+
+def open_own_status() -> int:
+    """Open the file that `data_bytes` reads, for a time when opening is no longer possible."""
+    return os.open("/proc/self/status", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def data_bytes(status: int) -> int:
+    """Return what RLIMIT_DATA counts in this process now (VmData, proc(5)).
+
+    Raises:
+        ConfineError: the kernel does not say.
+    """
+    for line in os.pread(status, 8192, 0).splitlines():
+        if line.startswith(b"VmData:"):
+            return int(line.split()[1]) * 1024
+    raise ConfineError("the kernel does not tell this process's memory, so it cannot be bounded")
+
+
+def processes_of_this_user() -> int:
+    """Count the tasks that RLIMIT_NPROC counts: all threads of this real user id."""
+    user, count = os.getuid(), 0
+    for process in os.scandir("/proc"):
+        if process.name.isdigit():
+            with suppress(OSError):  # it may end meanwhile
+                if process.stat().st_uid == user:
+                    count += sum(1 for _ in os.scandir(f"/proc/{process.name}/task"))
+    return count
+
+
+def die_with(parent: int | None) -> None:
+    """Have the kernel kill this process when the thread that made it ends.
+
+    Raises:
+        ConfineError: `parent` is not, or no longer, the parent.
+    """
+    _libc.prctl(_libc.PR_SET_PDEATHSIG, signal.SIGKILL)
+    if parent is not None and os.getppid() != parent:
+        raise ConfineError("the parent process ended before this one was confined")
+
+
+def forbid_privileges() -> None:
+    """Gain nothing by executing a file any more, and be no file of /proc to others of the same user.
+
+    Raises:
+        OSError: the kernel refuses.
+    """
+    _libc.prctl(_libc.PR_SET_DUMPABLE, 0)
+    _libc.prctl(_libc.PR_SET_NO_NEW_PRIVS, 1)
+
+
+def enter_namespaces(names: Iterable[str]) -> tuple[str, ...]:
+    """Enter new namespaces (user, net, ipc, uts) and return their names; () where the machine refuses.
+
+    The user keeps its own id in a new user namespace. The process must have one thread.
+    """
+    names = tuple(names)
+    if not names:
+        return ()
+    user, group = os.getuid(), os.getgid()
+    try:
+        _libc.syscall("unshare", sum(_NAMESPACES[name] for name in names))
+    except OSError:
+        return ()
+    if "user" in names:
+        for file, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+            with open(f"/proc/self/{file}", "w") as control:  # noqa: PTH123
+                control.write(text)
+    return names
+
+
+def _address(data: bytes) -> int:
+    """Return where `data` lies; the caller keeps it alive."""
+    return ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value or 0
