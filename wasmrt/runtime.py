@@ -226,7 +226,8 @@ def _guest_home(config: WasmRuntimeConfig) -> GuestHome:
         return InProcessHome(engine, keep=config.cache_compiled, disk=disk, max_compiles=compiles)
     from wasmrt.isolation.home import WorkerHome
 
-    return WorkerHome(engine, disk=disk, max_compiles=compiles)
+    required = config.isolation is Isolation.REQUIRED
+    return WorkerHome(engine, disk=disk, max_compiles=compiles, required=required)
 
 
 def _leak_detector(config: WasmRuntimeConfig) -> LeakDetector:

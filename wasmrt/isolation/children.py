@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import socket
 
 from wasmrt.errors import WasmrtError
 from wasmrt.guest.component import LinkedComponent
@@ -29,27 +30,29 @@ def template(engine: Engine, head: Head, descriptors: list[int]) -> None:
     SECURITY: what is loaded is hostile, the bytes and the machine code that they became; so the seal comes first. No
     function of the component runs here: what it could do to this process it would do to all its users' workers.
     """
-    end, artifact, data = descriptors
     limits, name, metered = ResourceLimits(**head.mapping("limits")), head.text("name"), head.flag("metered")
-    control = own_socket(end)
-    os.setpgid(0, 0)  # it ends with all that it forked
-    sealing.template(keep=(OWN, artifact, data))
+    control, artifact, data = _begin(descriptors[0]), descriptors[1], _content(descriptors[2])
+    os.close(descriptors[2])
     try:
-        component = engine.deserialize(_content(artifact))
-        linked = LinkedComponent(component, _content(data), limits, metered=metered)
+        seal = sealing.TemplateSeal(limits, keep=(artifact,), required=head.flag("required"))
+        # The engine keeps its file open, to map memory from it: it gets the lowest number that is free.
+        code = os.dup(artifact)
+        os.close(code)
+        component = engine.deserialize_file(f"/proc/self/fd/{artifact}")
+        linked = LinkedComponent(component, data, limits, metered=metered)
     except WasmrtError as error:
         send_with_descriptors(control, Kind.REFUSED, faults.as_fields(error), ())
         return
     os.close(artifact)
-    os.close(data)
-    sealed = sealing.prepare_worker(limits)
+    del data
     gc.collect()
-    gc.freeze()
+    gc.freeze()  # the collector would touch, and so copy, every page that the workers share
+    seal.measure(code)
     send_with_descriptors(control, Kind.READY, {"world": linked.world}, ())
     while True:
         frame, received = receive_with_descriptors(control)
         if frame.kind == Kind.FORK:
-            pid = spawn(lambda: _run_worker(engine, linked, name, received[0], sealed))
+            pid = spawn(lambda: _run_worker(engine, linked, name, received[0], seal))
             os.close(received[0])
             send_with_descriptors(control, Kind.SPAWNED, {"pid": pid}, ())
         elif frame.kind == Kind.REAP:
@@ -60,34 +63,33 @@ def template(engine: Engine, head: Head, descriptors: list[int]) -> None:
             raise ProtocolError("the host asked a template for something else than a worker")
 
 
-def _run_worker(engine: Engine, linked: LinkedComponent, name: str, end: int, sealed: sealing.Sealed) -> None:
+def _run_worker(engine: Engine, linked: LinkedComponent, name: str, end: int, seal: sealing.TemplateSeal) -> None:
     worker = RunWorker(linked, own_socket(end), name)
-    engine.ticker.start()  # sealed, it could start no thread
-    sealed.apply()
+    seal.seal_worker(engine.ticker.start)
     worker.serve()  # whose first word tells the host which process it is
 
 
-def compile_worker(engine: Engine, _head: Head, descriptors: list[int]) -> None:
-    """Compile the component in one descriptor into the memory of another, and end."""
-    end, data, artifact = descriptors
-    control = own_socket(end)
-    os.setpgid(0, 0)
-    sealing.compile_worker(keep=(OWN, data, artifact))
+def compile_worker(engine: Engine, head: Head, descriptors: list[int]) -> None:
+    """Compile the component in a descriptor, send its machine code, and end."""
+    control, data = _begin(descriptors[0]), _content(descriptors[1])
     try:
-        code = memoryview(engine.compile(_content(data)).serialize())
+        sealing.seal_compiler(required=head.flag("required"))
+        artifact = engine.compile(data).serialize()
     except WasmrtError as error:
         send_with_descriptors(control, Kind.REFUSED, faults.as_fields(error), ())
         return
-    while code:
-        code = code[os.write(artifact, code) :]
-    send_with_descriptors(control, Kind.READY, {}, ())
+    Channel(control).send(Kind.READY, {}, artifact)
+
+
+def _begin(end: int) -> socket.socket:
+    """Lead a group, so as to end with all that is forked, and take a descriptor as this process's own socket."""
+    os.setpgid(0, 0)
+    return own_socket(end)
 
 
 def _content(descriptor: int) -> bytes:
-    """Read a memory file whole; another process may share the place where it is read."""
     pieces, at = [], 0
-    while piece := os.pread(descriptor, 16 * MIB, at):
+    while piece := os.pread(descriptor, 16 * MIB, at):  # another process may share the place where it is read
         pieces.append(piece)
         at += len(piece)
     return b"".join(pieces)
-

@@ -8,6 +8,7 @@ from wasmrt.errors import (
     BudgetExceededError,
     CancelledError,
     ComponentError,
+    ConfineError,
     DeadlineExceededError,
     FuelExhaustedError,
     GuestError,
@@ -82,6 +83,8 @@ def from_fields(head: Head) -> WasmrtError:
         return _TOOL_ERRORS[name](message, code=code, hint=hint, kind=kind)
     if name in _COMPONENT_ERRORS:
         return _COMPONENT_ERRORS[name](message, code=code, hint=hint)
+    if name == ConfineError.__name__:
+        return ConfineError(message, hint=hint)
     if name == InternalError.__name__:
         return InternalError("the worker's own code failed", hint="please report it")
     raise ProtocolError("a worker told of an unknown error")

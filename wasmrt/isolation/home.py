@@ -15,7 +15,7 @@ from wasmrt.guest.artifacts import DiskCache, cache_key
 from wasmrt.guest.settings import Allocator, EngineConfig, best_allocator, fits_the_pool
 from wasmrt.isolation import faults, launcher
 from wasmrt.isolation.program import Program, ProgramKey, Shelf
-from wasmrt.isolation.protocol import ClosedError, Kind, ProtocolError, receive_with_descriptors
+from wasmrt.isolation.protocol import Channel, ClosedError, Kind, ProtocolError
 from wasmrt.isolation.workers import crashed
 from wasmrt.limits import MIB, ResourceLimits
 
@@ -25,15 +25,16 @@ MAX_PROGRAMS = 64
 KEPT_PROGRAMS = 256
 COMPILE_SECONDS = 120.0
 _SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
-_MAX_ARTIFACT_BYTES = 1024 * MIB
+MAX_ARTIFACT_BYTES = 1024 * MIB
 
 
 class WorkerHome:
     """Compiles and runs guests in processes that hold nothing and may do nothing."""
 
-    def __init__(self, engine: EngineConfig, *, disk: DiskCache | None, max_compiles: int) -> None:
+    def __init__(self, engine: EngineConfig, *, disk: DiskCache | None, max_compiles: int, required: bool) -> None:
         self._engine = engine
         self._disk = disk
+        self._required = required
         self._zygote = launcher.retain(engine)
         self._compiling = threading.BoundedSemaphore(max_compiles)
         self._shelf = Shelf(MAX_IDLE_WORKERS, MAX_PROGRAMS)
@@ -48,15 +49,14 @@ class WorkerHome:
             ComponentError, MemoryLimitError: as `GuestHome.load`.
             WorkerCrashedError: a process did not survive it.
         """
+        metered, required = self._engine.consume_fuel, self._required
         pooled = fits_the_pool(limits) and best_allocator() == Allocator.POOLING
-        allocator = Allocator.POOLING if pooled else Allocator.ON_DEMAND
-        try:
-            return self._load(ProgramKey(name, digest, limits, allocator, self._engine.consume_fuel), data)
-        except InvalidComponentError:
-            if not pooled:
-                raise
-        # Over the pool's limits, or simply invalid: the other engine knows.
-        return self._load(ProgramKey(name, digest, limits, Allocator.ON_DEMAND, self._engine.consume_fuel), data)
+        if pooled:
+            try:
+                return self._load(ProgramKey(name, digest, limits, Allocator.POOLING, metered, required), data)
+            except InvalidComponentError:
+                pass  # over the pool's limits, or simply invalid: the other engine knows
+        return self._load(ProgramKey(name, digest, limits, Allocator.ON_DEMAND, metered, required), data)
 
     def close(self) -> None:
         """End every worker and template; the zygote too, where no other runtime needs it."""
@@ -77,7 +77,7 @@ class WorkerHome:
                 return known
         source = _sealed(data)
         try:
-            artifact = self._artifact(key, source)
+            artifact = _sealed(self._artifact(key, source))
         except BaseException:
             os.close(source)
             raise
@@ -88,61 +88,54 @@ class WorkerHome:
                 self._kept.popitem(last=False)
         return program
 
-    def _artifact(self, key: ProgramKey, source: int) -> int:
+    def _artifact(self, key: ProgramKey, source: int) -> bytes | memoryview:
         if self._disk is None:
             return self._compile(key, source)
         entry = cache_key(key.digest, self._zygote.version, self._engine._replace(allocator=key.allocator))
         found = self._disk.load(entry)
         if found is not None:
-            return _sealed(found)
+            return found
         artifact = self._compile(key, source)
-        self._disk.store(entry, os.pread(artifact, os.fstat(artifact).st_size, 0))
+        self._disk.store(entry, bytes(artifact))
         return artifact
 
-    def _compile(self, key: ProgramKey, source: int) -> int:
-        """Have a process of its own compile it; what it wrote is kept, and never looked at here."""
-        artifact = os.memfd_create("artifact", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        try:
-            with self._compiling, _compiler(self._zygote, key, source, artifact) as answer:
-                frame, _ = receive_with_descriptors(answer)
-                if frame.kind == Kind.REFUSED:
-                    raise faults.from_fields(frame.fields())
-                if frame.kind != Kind.READY:
-                    raise ProtocolError("a compile worker answered something else than that it is ready")
-            fcntl.fcntl(artifact, fcntl.F_ADD_SEALS, _SEALS)
-            if not 0 < os.fstat(artifact).st_size <= _MAX_ARTIFACT_BYTES:
-                raise InvalidComponentError("the component's machine code is too large")
-            return artifact
-        except BaseException:
-            os.close(artifact)
-            raise
+    def _compile(self, key: ProgramKey, source: int) -> memoryview:
+        """Have a process of its own compile it; what it sent is kept, and never looked at here."""
+        with self._compiling, _compiler(self._zygote, key, source) as answer:
+            frame = answer.receive(MAX_ARTIFACT_BYTES)
+            if frame.kind == Kind.REFUSED:
+                raise faults.from_fields(frame.fields())
+            if frame.kind != Kind.READY or not frame.tail:
+                raise ProtocolError("a compile worker answered something else than code")
+            return frame.tail
 
 
 @contextmanager
-def _compiler(zygote: launcher.Zygote, key: ProgramKey, source: int, artifact: int) -> Iterator[socket.socket]:
+def _compiler(zygote: launcher.Zygote, key: ProgramKey, source: int) -> Iterator[Channel]:
     """Run a compile worker; it is gone at the end, however that comes."""
     ours, theirs = socket.socketpair()
     with ours:
         ours.settimeout(COMPILE_SECONDS)
+        head: dict[str, object] = {"allocator": str(key.allocator), "required": key.required}
         with theirs:
-            pid = zygote.fork(Kind.COMPILE, {"allocator": str(key.allocator)}, [theirs.fileno(), source, artifact])
-        status, gone = 0, False
+            pid = zygote.fork(Kind.COMPILE, head, [theirs.fileno(), source])
+        ended: int | None = None
         try:
-            yield ours
+            yield Channel(ours)
         except ClosedError as error:
-            status, gone = zygote.end(pid), True
-            hint = "build it smaller, or with fewer nested instances"
+            ended = zygote.end(pid)
             raise InvalidComponentError(
-                f"the component could not be compiled within bounds: {crashed(status).message}", hint=hint
+                f"the component could not be compiled within bounds: {crashed(ended).message}",
+                hint="build it smaller, with fewer nested instances, fewer locals or smaller functions",
             ) from error
         except ProtocolError as error:
             raise InternalError("a compile worker broke the rules") from error
         finally:
-            if not gone:
+            if ended is None:
                 zygote.end(pid)
 
 
-def _sealed(data: bytes) -> int:
+def _sealed(data: bytes | memoryview) -> int:
     """Put bytes into a memory file that nobody can change any more."""
     descriptor = os.memfd_create("component", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:

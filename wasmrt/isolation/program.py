@@ -48,6 +48,8 @@ class ProgramKey(NamedTuple):
     limits: ResourceLimits
     allocator: Allocator
     metered: bool
+    required: bool
+    """Whether every layer has to stand."""
 
 
 class Program:
@@ -196,6 +198,7 @@ class _Template:
             "limits": asdict(key.limits),
             "name": key.name,
             "metered": key.metered,
+            "required": key.required,
         }
         with theirs:
             self._pid = zygote.fork(Kind.LOAD, head, [theirs.fileno(), artifact, data])

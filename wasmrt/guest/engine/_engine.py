@@ -72,9 +72,21 @@ class Engine:
         """
         return self._component(_ffi.component_deserialize, artifact)
 
+    def deserialize_file(self, path: str) -> Component:
+        """Map machine code from a file, which stays open: processes that map the same one share its pages.
+
+        SECURITY: only where nothing is within reach of what the code may do.
+        """
+        pointer = ctypes.c_void_p()
+        error = _ffi.component_deserialize_file(self.pointer, path.encode(), ctypes.addressof(pointer))
+        return self._checked(error, pointer)
+
     def _component(self, make: ctypes._FuncPointer, data: bytes) -> Component:
         pointer = ctypes.c_void_p()
         error = make(self.pointer, data, len(data), ctypes.addressof(pointer))
+        return self._checked(error, pointer)
+
+    def _checked(self, error: int | None, pointer: ctypes.c_void_p) -> Component:
         if error:
             problem = fault(error)
             raise InvalidComponentError(

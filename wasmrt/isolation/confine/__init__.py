@@ -14,6 +14,7 @@ from wasmrt.isolation.confine.kinds import (
     NATIVE_PLUGIN,
     RUN_WORKER,
     SHELL,
+    TEMPLATE,
 )
 from wasmrt.isolation.confine.probe import Layer, layers
 from wasmrt.isolation.confine.stub import NOT_CONFINED, NOT_EXECUTED
@@ -29,6 +30,7 @@ __all__ = [
     "NOT_EXECUTED",
     "RUN_WORKER",
     "SHELL",
+    "TEMPLATE",
     "Command",
     "ConfineError",
     "Confinement",

@@ -17,6 +17,7 @@ _PAGEMAP_SCAN = 0xC0606610  # linux/fs.h, _IOWR('f', 16, struct pm_scan_arg)
 # CLONE_VM|FS|FILES|SIGHAND|THREAD|SYSVSEM|SETTLS|PARENT_SETTID|CHILD_CLEARTID: what pthread_create asks for. musl
 # adds CLONE_DETACHED, which does nothing.
 _THREAD_FLAGS, _CLONE_DETACHED = 0x003D0F00, 0x00400000
+_FORK_FLAGS = 0x01200011  # CLONE_CHILD_SETTID|CHILD_CLEARTID and SIGCHLD: what fork() asks for
 _PR_SET_NAME = 15
 
 
@@ -51,6 +52,16 @@ WORKER_GROUPS: dict[str, Group] = {
     | {"ioctl": only(Check(1, (_PAGEMAP_SCAN,)))},
     "connection": dict.fromkeys(_TRANSFER.split(), only(Check(0, (CONNECTION,)))),
     "memory": dict.fromkeys(("mmap", "mprotect"), only(without(2, _PROT_EXEC))),
+    # Mapping code from memory by its name under /proc/self/fd; Landlock keeps every real file out of reach.
+    "memory-files": allow("openat fstat newfstatat lseek") | refuse(errno.ENOSYS, "statx"),
+    # A fork, and what its child needs to become a worker that is sealed further.
+    "forking": {
+        "clone": only(Check(0, (_FORK_FLAGS,)))
+    }
+    | allow(
+        "wait4 set_robust_list set_tid_address getsockname setsockopt fcntl dup2 dup3 close close_range"
+        " pread64 prctl capset prlimit64 landlock_restrict_self seccomp"
+    ),
     "code": allow("mmap mprotect"),
     "threads": {
         "clone": only(Check(0, (_THREAD_FLAGS,), ~_CLONE_DETACHED & 0xFFFFFFFF)),

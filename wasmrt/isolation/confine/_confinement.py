@@ -12,6 +12,7 @@ class Kind(StrEnum):
     """Kinds of confined processes."""
 
     RUN_WORKER = "run-worker"
+    TEMPLATE = "template"
     COMPILE_WORKER = "compile-worker"
     SHELL = "shell"
     NATIVE_PLUGIN = "native-plugin"

@@ -72,32 +72,52 @@ class Prepared:
         self._ruleset = self._rules() if self._landlock else None
         self._null = None if plan.streams else os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
 
-    def apply(self, before_filter: Callable[[], None] | None = None) -> tuple[str, ...]:
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """The layers that will stand."""
+        return self._expected()
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """Descriptors that it needs until it is entered."""
+        ruleset = () if self._ruleset is None else (self._ruleset.descriptor,)
+        return ruleset if self._null is None else (*ruleset, self._null)
+
+    def apply(
+        self,
+        before_filter: Callable[[], None] | None = None,
+        *,
+        data_in_use: int | None = None,
+        keep: tuple[int, ...] = (),
+    ) -> tuple[str, ...]:
         """Seal this process for good and return the names of the layers that stand.
 
         Args:
             before_filter: Called when all but the last limits and the filter stands: the place to start threads.
                 They must be started here and not earlier, because capabilities and Landlock are a thread's own.
+            data_in_use: Bytes of private memory that this process has now, where it cannot look itself.
+            keep: Descriptors that stay open besides those of the declaration.
 
         Raises:
             ConfineError: a layer could not be put up. The process is half sealed and must end.
         """
         try:
-            standing = self._apply(before_filter) if SUPPORTED else self._apply_elsewhere(before_filter)
+            standing = self._apply(before_filter, data_in_use, keep) if SUPPORTED else self._apply_elsewhere(before_filter)
         except OSError as error:
             raise ConfineError(f"this process could not be confined: {error}") from error
         self._require(standing)
         return standing
 
-    def _apply(self, before_filter: Callable[[], None] | None) -> tuple[str, ...]:
+    def _apply(self, before_filter: Callable[[], None] | None, in_use: int | None, keep: tuple[int, ...]) -> tuple[str, ...]:
         # The order matters: each step still needs what a later one takes away.
         plan = self._plan
         if plan.session and os.getpid() != os.getpgrp():
             os.setsid()
         standing = [f"namespace-{name}" for name in _process.enter_namespaces(plan.namespaces)]
-        self._close_descriptors()
+        self._close_descriptors(keep)
         _keep_environment(plan.environment)
-        status = _process.open_own_status() if plan.data_relative and plan.data_bytes is not None else None
+        relative = plan.data_relative and plan.data_bytes is not None
+        status = _process.open_own_status() if relative and in_use is None else None
         started = _process.processes_of_this_user() if plan.new_processes else 0
         _process.drop_capabilities()
         for name, value in plan.limits:
@@ -112,7 +132,8 @@ class Prepared:
         if before_filter is not None:
             before_filter()
         if plan.data_bytes is not None:
-            _process.limit("DATA", plan.data_bytes + (_process.data_bytes(status) if status is not None else 0))
+            now = _process.data_bytes(status) if status is not None else in_use if relative else None
+            _process.limit("DATA", plan.data_bytes + (now or 0))
         if status is not None:
             os.close(status)
         if plan.new_processes is not None:
@@ -140,12 +161,12 @@ class Prepared:
         plan = self._plan
         return _landlock.Ruleset(plan.read, plan.write, plan.execute, plan.connect, frozenset(plan.optional))
 
-    def _close_descriptors(self) -> None:
+    def _close_descriptors(self, further: tuple[int, ...]) -> None:
         plan = self._plan
         if self._null is not None:
             for stream in (0, 1, 2):
                 os.dup2(self._null, stream, inheritable=True)
-        keep = {0, 1, 2, *plan.keep}
+        keep = {0, 1, 2, *plan.keep, *further}
         if self._ruleset is not None:
             keep.add(self._ruleset.descriptor)
         if plan.report is not None:

@@ -19,6 +19,17 @@ RUN_WORKER = Confinement(
 )
 """Runs one component, whose code is mapped before it is sealed: no file, no socket but its connection, no new code."""
 
+TEMPLATE = Confinement(
+    kind=Kind.TEMPLATE,
+    calls=tuple(WORKER_GROUPS[name] for name in ("compute", "connection", "code", "threads", "memory-files", "forking")),
+    kills=True,
+    limits=ProcessLimits(data_bytes=2048 * _MIB, file_bytes=0, descriptors=64),
+    keep=(CONNECTION,),
+    streams=False,
+    session=False,
+)
+"""Maps one component's code and forks its run workers: no file, no socket but those that its host passes it."""
+
 COMPILE_WORKER = Confinement(
     kind=Kind.COMPILE_WORKER,
     calls=tuple(WORKER_GROUPS[name] for name in ("compute", "connection", "code", "threads", "no-files")),
