@@ -60,7 +60,6 @@ class WasmToolRuntime:
 
     def __init__(self, config: WasmRuntimeConfig | None = None) -> None:
         self.config = config or WasmRuntimeConfig()
-        self._guests = _guest_home(self.config)
         self._detector = _leak_detector(self.config)
         self._audit_file = AuditFile(self.config.audit) if isinstance(self.config.audit, Path) else None
         self._rates = rates = RateLimiter(redis_url=self.config.rate_limit_storage)
@@ -74,6 +73,7 @@ class WasmToolRuntime:
             rate=self.config.call_rate_limit,
         )
         self._invoker = Invoker(self._run_by_name, rates)
+        self._guests = _guest_home(self.config)  # last: it starts a process
         self._prepared: dict[str, PreparedTool] = {}
         self._executor: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()

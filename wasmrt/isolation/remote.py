@@ -153,7 +153,7 @@ def _cut(text: str) -> str:
 def _cut_headers(headers: tuple[tuple[str, str], ...]) -> list[tuple[str, str]]:
     kept, size = [], 0
     for name, value in headers[:_MAX_HEADERS]:
-        kept.append((_cut(name), _cut(value)))
+        kept.append((name[:_MAX_HEADER_TEXT], value[:_MAX_HEADER_TEXT]))
         size += len(name) + len(value)
         if size > _MAX_HEADER_TEXT:
             break

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any
 
 from wasmrt.component import ANY_OBJECT, ToolSpec
-from wasmrt.errors import WasmrtError, WorkerCrashedError
+from wasmrt.errors import InvalidParametersError, WasmrtError, WorkerCrashedError
 from wasmrt.guest.call import GuestCall
 from wasmrt.guest.clock import LogicalClock
 from wasmrt.guest.runner import Description
@@ -124,7 +124,7 @@ class Worker:
         channel, lifetime = self._channel, call.lifetime
         channel.waiting = _Watch(channel, lifetime)
         services = call.services
-        encoded = params.encode("utf-8", "surrogatepass")
+        encoded, more = _utf8(params), b"" if context is None else _utf8(context)
         request_bytes = services.max_request_bytes
         head = CallHead(
             lifetime.remaining(), request_bytes, len(encoded), context is not None, services.has_workspace,
@@ -132,7 +132,7 @@ class Worker:
         )  # fmt: skip
         most = max(request_bytes, call.limits.output_bytes, 4 * MIB) + _FRAME_ROOM
         server = Server(call, channel)
-        channel.send(Kind.CALL, head.pack(), encoded, b"" if context is None else context.encode("utf-8", "surrogatepass"))
+        channel.send(Kind.CALL, head.pack(), encoded, more)
         frame = channel.receive(most)
         if frame.kind == Kind.BYE:
             raise WorkerGoneError("the worker had ended")
@@ -158,6 +158,15 @@ class Worker:
                 signal.pidfd_send_signal(handle, signal.SIGKILL)
             os.close(handle)
         self._channel.close()
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidParametersError(
+            "params are no text: they hold half a surrogate pair", hint="pass text that UTF-8 can spell"
+        ) from error
 
 
 class _Watch:
