@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from wasmrt.guest.settings import EngineConfig
-from wasmrt.isolation import launcher
+from wasmrt.isolation.pool import launcher
 
 pytest_plugins = ["tests.guests.fixtures", "tests.egress.world", "tests.rates.redis_server"]
 

@@ -224,7 +224,7 @@ def _guest_home(config: WasmRuntimeConfig) -> GuestHome:
         from wasmrt.guest.in_process import InProcessHome
 
         return InProcessHome(engine, keep=config.cache_compiled, disk=disk, max_compiles=compiles)
-    from wasmrt.isolation.home import WorkerHome
+    from wasmrt.isolation.pool.home import WorkerHome
 
     required = config.isolation is Isolation.REQUIRED
     return WorkerHome(engine, disk=disk, max_compiles=compiles, required=required)

@@ -12,8 +12,8 @@ from tests.engine.conftest import PLAIN, assembled
 from wasmrt.errors import InvalidComponentError
 from wasmrt.guest.artifacts import DiskCache
 from wasmrt.guest.engine import Compiler
-from wasmrt.guest.settings import EngineConfig
 from wasmrt.guest.engine import _engine as engine_module
+from wasmrt.guest.settings import EngineConfig
 
 
 class Compiles:

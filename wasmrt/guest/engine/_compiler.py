@@ -7,8 +7,8 @@ from collections import OrderedDict
 
 from wasmrt.errors import InvalidComponentError
 from wasmrt.guest.artifacts import DiskCache, cache_key
-from wasmrt.guest.engine._ffi import VERSION
 from wasmrt.guest.engine._engine import Component, Engine, shared_engine
+from wasmrt.guest.engine._ffi import VERSION
 from wasmrt.guest.settings import Allocator, EngineConfig
 
 MEMORY_ENTRIES = 256

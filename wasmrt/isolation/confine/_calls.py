@@ -55,9 +55,7 @@ WORKER_GROUPS: dict[str, Group] = {
     # Mapping code from memory by its name under /proc/self/fd; Landlock keeps every real file out of reach.
     "memory-files": allow("openat fstat newfstatat lseek") | refuse(errno.ENOSYS, "statx"),
     # A fork, and what its child needs to become a worker that is sealed further.
-    "forking": {
-        "clone": only(Check(0, (_FORK_FLAGS,)))
-    }
+    "forking": {"clone": only(Check(0, (_FORK_FLAGS,)))}
     | allow(
         "wait4 set_robust_list set_tid_address getsockname setsockopt fcntl dup2 dup3 close close_range"
         " pread64 prctl capset prlimit64 landlock_restrict_self seccomp"

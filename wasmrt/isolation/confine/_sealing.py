@@ -102,13 +102,17 @@ class Prepared:
             ConfineError: a layer could not be put up. The process is half sealed and must end.
         """
         try:
-            standing = self._apply(before_filter, data_in_use, keep) if SUPPORTED else self._apply_elsewhere(before_filter)
+            standing = (
+                self._apply(before_filter, data_in_use, keep) if SUPPORTED else self._apply_elsewhere(before_filter)
+            )
         except OSError as error:
             raise ConfineError(f"this process could not be confined: {error}") from error
         self._require(standing)
         return standing
 
-    def _apply(self, before_filter: Callable[[], None] | None, in_use: int | None, keep: tuple[int, ...]) -> tuple[str, ...]:
+    def _apply(
+        self, before_filter: Callable[[], None] | None, in_use: int | None, keep: tuple[int, ...]
+    ) -> tuple[str, ...]:
         # The order matters: each step still needs what a later one takes away.
         plan = self._plan
         if plan.session and os.getpid() != os.getpgrp():

@@ -21,7 +21,9 @@ RUN_WORKER = Confinement(
 
 TEMPLATE = Confinement(
     kind=Kind.TEMPLATE,
-    calls=tuple(WORKER_GROUPS[name] for name in ("compute", "connection", "code", "threads", "memory-files", "forking")),
+    calls=tuple(
+        WORKER_GROUPS[name] for name in ("compute", "connection", "code", "threads", "memory-files", "forking")
+    ),
     kills=True,
     limits=ProcessLimits(data_bytes=2048 * _MIB, file_bytes=0, descriptors=64),
     keep=(CONNECTION,),

@@ -19,9 +19,8 @@ from wasmrt.errors import InvalidParametersError, WasmrtError, WorkerCrashedErro
 from wasmrt.guest.call import GuestCall
 from wasmrt.guest.clock import LogicalClock
 from wasmrt.guest.runner import Description
-from wasmrt.isolation import faults
-from wasmrt.isolation.calls_data import CallHead, take_counts
-from wasmrt.isolation.protocol import (
+from wasmrt.isolation.pool.serving import Server, read_log
+from wasmrt.isolation.wire import (
     MAX_DESCRIPTION_DEPTH,
     MAX_DESCRIPTION_HEAD,
     Channel,
@@ -30,8 +29,9 @@ from wasmrt.isolation.protocol import (
     Head,
     Kind,
     ProtocolError,
+    faults,
 )
-from wasmrt.isolation.serving import Server, read_log
+from wasmrt.isolation.wire.counts import CallHead, take_counts
 from wasmrt.lifetime import Lifetime
 from wasmrt.limits import (
     MAX_DESCRIPTION_BYTES,

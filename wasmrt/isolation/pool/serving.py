@@ -1,4 +1,4 @@
-"""The host's answers to what a guest in a worker asks: every field is looked at, then the call's own services decide."""
+"""Answers to what a guest in a worker asks: every field is looked at, then the call's own services decide."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 from wasmrt.guest.call import GuestCall
 from wasmrt.guest.services import GuestRequest, GuestResponse, HostFailure
-from wasmrt.isolation.protocol import Channel, Frame, Head, Kind, ProtocolError
+from wasmrt.isolation.wire import Channel, Frame, Head, Kind, ProtocolError
 from wasmrt.limits import (
     KIB,
     MAX_LOG_ENTRY_BYTES,
     MAX_OPEN_ANSWERS,
 )
-from wasmrt.model import Decision, LogEntry, LogLevel, Reason, Step
+from wasmrt.model import Decision, LogEntry, LogLevel, Reason
 
 _MAX_HEADERS = 4096
 """Bounds what is looked at here; the gateway refuses far less, with the decision on record."""
@@ -71,13 +71,13 @@ class Server:
         if len(self._responses) >= _MAX_OPEN:
             raise ProtocolError("a worker holds too many responses open")
         pairs = head.items("headers", _MAX_HEADERS)
-        if not all(isinstance(pair, list) and len(pair) == 2 and all(isinstance(p, str) for p in pair) for pair in pairs):
+        if not all(
+            isinstance(pair, list) and len(pair) == 2 and all(isinstance(p, str) for p in pair) for pair in pairs
+        ):
             raise ProtocolError("a worker sent headers that are none")
         headers = tuple((name, value) for name, value in pairs)
         body = bytes(tail) if head.flag("body") else None
-        request = GuestRequest(
-            head.text("method"), head.text("url"), headers, body, head.number_or_none("timeout")
-        )
+        request = GuestRequest(head.text("method"), head.text("url"), headers, body, head.number_or_none("timeout"))
         response = self._services.http_open(request)
         self._handles += 1
         self._responses[self._handles] = response

@@ -7,16 +7,16 @@ import os
 import socket
 import threading
 from collections import OrderedDict
-from contextlib import contextmanager, suppress
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from wasmrt.errors import InternalError, InvalidComponentError, RuntimeClosedError
 from wasmrt.guest.artifacts import DiskCache, cache_key
 from wasmrt.guest.settings import Allocator, EngineConfig, best_allocator, fits_the_pool
-from wasmrt.isolation import faults, launcher
-from wasmrt.isolation.program import Program, ProgramKey, Shelf
-from wasmrt.isolation.protocol import Channel, ClosedError, Kind, ProtocolError
-from wasmrt.isolation.workers import crashed
+from wasmrt.isolation.pool import launcher
+from wasmrt.isolation.pool.handle import crashed
+from wasmrt.isolation.pool.program import Program, ProgramKey, Shelf
+from wasmrt.isolation.wire import Channel, ClosedError, Kind, ProtocolError, faults
 from wasmrt.limits import MIB, ResourceLimits
 
 MAX_IDLE_WORKERS = 32

@@ -6,8 +6,9 @@ import os
 import signal
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 
-from wasmrt.isolation.protocol import ClosedError
+from wasmrt.isolation.wire import ClosedError
 
 OWN = 3
 """The descriptor of a process's own socket."""
@@ -31,10 +32,8 @@ def spawn(body: Callable[[], None]) -> int:
 
 def end_group(pid: int) -> int:
     """End a child with all that it forked, and return its status as `waitpid` gives it."""
-    try:
+    with suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)  # its number is its own, and its group's, until it was waited for
-    except (ProcessLookupError, PermissionError):
-        pass
     return status_of(pid)
 
 

@@ -6,7 +6,7 @@ import struct
 from typing import NamedTuple
 
 from wasmrt.guest.call import GuestCall
-from wasmrt.isolation.protocol import ProtocolError
+from wasmrt.isolation.wire._frames import ProtocolError
 from wasmrt.limits import MAX_HOST_CALLS
 
 _CALL = struct.Struct("<dQI3?")
@@ -34,7 +34,7 @@ class CallHead(NamedTuple):
     @staticmethod
     def unpack(head: bytes) -> CallHead:
         """Read a head that the host packed."""
-        return CallHead(*_CALL.unpack_from(head), str(head[_CALL.size :], "utf-8"))
+        return CallHead._make((*_CALL.unpack_from(head), str(head[_CALL.size :], "utf-8")))
 
 
 def pack_counts(call: GuestCall) -> bytes:

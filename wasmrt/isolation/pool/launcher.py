@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from wasmrt.errors import InternalError
 from wasmrt.guest.settings import EngineConfig
-from wasmrt.isolation.protocol import (
+from wasmrt.isolation.wire import (
     ClosedError,
     Frame,
     Head,
@@ -27,7 +27,7 @@ START_SECONDS = 30.0
 _BOOT = """
 import sys
 sys.path[:] = __import__("json").loads(sys.argv.pop(1))
-from wasmrt.isolation.zygote import main
+from wasmrt.isolation.worker.zygote import main
 main()
 """
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from wasmrt.component.worlds import FailureKind
 from wasmrt.errors import CancelledError
 from wasmrt.guest.services import GuestRequest, HostFailure
-from wasmrt.isolation.protocol import MAX_TEXT, Channel, Frame, Head, Kind, ProtocolError
+from wasmrt.isolation.wire import MAX_TEXT, Channel, Frame, Head, Kind, ProtocolError
 from wasmrt.lifetime import Lifetime
 from wasmrt.limits import MAX_HEADER_BYTES, MAX_LOG_ENTRY_BYTES
 from wasmrt.model import Decision
@@ -116,7 +116,10 @@ class RemoteServices:
 
     def report_progress(self, done: int, total: int | None, message: str | None) -> None:
         """Pass a report of progress on to the caller."""
-        self.ask("report_progress", {"done": done, "total": total, "message": None if message is None else message[:MAX_PROGRESS_TEXT]})
+        self.ask(
+            "report_progress",
+            {"done": done, "total": total, "message": None if message is None else message[:MAX_PROGRESS_TEXT]},
+        )
 
     def refuse(self, decision: Decision) -> None:
         """Put a refusal that the guest's side made on the call's record."""

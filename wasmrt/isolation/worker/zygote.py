@@ -18,20 +18,22 @@ from wasmrt.guest import wasi as _wasi  # noqa: F401 - a sealed worker can impor
 from wasmrt.guest.engine import VERSION, Engine
 from wasmrt.guest.settings import Allocator, EngineConfig, OptLevel, best_allocator
 from wasmrt.guest.worlds import _generic  # noqa: F401 - as above
-from wasmrt.isolation import children
-from wasmrt.isolation.forking import OWN, end_group, spawn
-from wasmrt.isolation.protocol import (
+from wasmrt.isolation.wire import (
     ClosedError,
     Kind,
     ProtocolError,
     receive_with_descriptors,
     send_with_descriptors,
 )
+from wasmrt.isolation.worker import children
+from wasmrt.isolation.worker.forking import OWN, end_group, spawn
 
 
 def main() -> NoReturn:
-    """Run the zygote, with its control socket as descriptor 3; the first argument is its engine's level, the second
-    says whether fuel is metered."""
+    """Run the zygote, with its control socket as descriptor 3.
+
+    The arguments are its engine's optimisation level, and `metered` or `unmetered`.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.closerange(OWN + 1, os.sysconf("SC_OPEN_MAX"))  # what the host left open to its children
     level, metered = sys.argv[1], sys.argv[2] == "metered"

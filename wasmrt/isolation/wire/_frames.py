@@ -12,6 +12,7 @@ import json
 import socket
 import struct
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -221,10 +222,8 @@ class Channel:
 
     def cancel(self) -> None:
         """Tell the other end that the call is over; where it does not listen, nothing is said."""
-        try:
+        with suppress(OSError):
             self.socket.send(_START.pack(_HEAD.size + 2, Kind.CANCEL) + _HEAD.pack(2) + b"{}", socket.MSG_DONTWAIT)
-        except OSError:
-            pass
 
     def close(self) -> None:
         """Close this end."""

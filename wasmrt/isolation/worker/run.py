@@ -1,4 +1,4 @@
-"""The run worker: one component, one user, one guest at a time, in a process that can do nothing but compute and ask."""
+"""The run worker: one component, one user, one guest at a time; it can do nothing but compute, and ask the host."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from wasmrt.guest.call import GuestCall
 from wasmrt.guest.clock import LogicalClock, SystemClock
 from wasmrt.guest.component import LinkedComponent
 from wasmrt.guest.runner import Description
-from wasmrt.isolation import faults
-from wasmrt.isolation.calls_data import CallHead, pack_counts
-from wasmrt.isolation.protocol import (
+from wasmrt.isolation.wire import (
     MAX_DESCRIPTION_DEPTH,
     MAX_DESCRIPTION_HEAD,
     Channel,
@@ -23,8 +21,10 @@ from wasmrt.isolation.protocol import (
     Head,
     Kind,
     ProtocolError,
+    faults,
 )
-from wasmrt.isolation.remote import HostEndedError, RemoteServices, WorkerLifetime
+from wasmrt.isolation.wire.counts import CallHead, pack_counts
+from wasmrt.isolation.worker.services import HostEndedError, RemoteServices, WorkerLifetime
 from wasmrt.limits import MAX_JSON_DEPTH, MAX_JSON_PARTS, MAX_PARAMS_BYTES, ResourceLimits
 from wasmrt.model import LogEntry, LogLevel
 from wasmrt.schema import Validator

@@ -13,8 +13,8 @@ from wasmrt.errors import (
     FuelExhaustedError,
     GuestError,
     GuestOutputError,
-    InternalError,
     InstantiationError,
+    InternalError,
     InvalidComponentError,
     InvalidParametersError,
     LimitError,
@@ -27,7 +27,7 @@ from wasmrt.errors import (
     UnknownWorldError,
     WasmrtError,
 )
-from wasmrt.isolation.protocol import Head, ProtocolError
+from wasmrt.isolation.wire._frames import Head, ProtocolError
 from wasmrt.limits import MAX_ERROR_TEXT_BYTES
 
 _TOOL_ERRORS: dict[str, type[ToolError]] = {

@@ -5,22 +5,24 @@ from __future__ import annotations
 import gc
 import os
 import socket
+from functools import partial
 
 from wasmrt.errors import WasmrtError
 from wasmrt.guest.component import LinkedComponent
 from wasmrt.guest.engine import Engine
-from wasmrt.isolation import faults, sealing
-from wasmrt.isolation.forking import OWN, own_socket, spawn, status_of
-from wasmrt.isolation.protocol import (
+from wasmrt.isolation.wire import (
     Channel,
     Head,
     Kind,
     ProtocolError,
+    faults,
     receive_with_descriptors,
     send_with_descriptors,
 )
-from wasmrt.isolation.types_data import type_fields
-from wasmrt.isolation.worker import RunWorker
+from wasmrt.isolation.wire.types import type_fields
+from wasmrt.isolation.worker import sealing
+from wasmrt.isolation.worker.forking import own_socket, spawn, status_of
+from wasmrt.isolation.worker.run import RunWorker
 from wasmrt.limits import MIB, ResourceLimits
 
 
@@ -52,7 +54,7 @@ def template(engine: Engine, head: Head, descriptors: list[int]) -> None:
     while True:
         frame, received = receive_with_descriptors(control)
         if frame.kind == Kind.FORK:
-            pid = spawn(lambda: _run_worker(engine, linked, name, received[0], seal))
+            pid = spawn(partial(_run_worker, engine, linked, name, received[0], seal))
             os.close(received[0])
             send_with_descriptors(control, Kind.SPAWNED, {"pid": pid}, ())
         elif frame.kind == Kind.REAP:

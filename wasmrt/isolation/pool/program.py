@@ -15,19 +15,19 @@ from wasmrt.errors import InternalError, ToolError, WasmrtError, WorkerCrashedEr
 from wasmrt.guest.call import GuestCall
 from wasmrt.guest.runner import Description
 from wasmrt.guest.settings import Allocator
-from wasmrt.isolation import faults
-from wasmrt.isolation.launcher import Zygote
-from wasmrt.isolation.protocol import (
+from wasmrt.isolation.pool.handle import Worker, WorkerGoneError, crashed
+from wasmrt.isolation.pool.launcher import Zygote
+from wasmrt.isolation.wire import (
     MAX_DESCRIPTION_HEAD,
     Channel,
     ClosedError,
     Kind,
     ProtocolError,
+    faults,
     receive_with_descriptors,
     send_with_descriptors,
 )
-from wasmrt.isolation.types_data import read_type
-from wasmrt.isolation.workers import Worker, WorkerGoneError, crashed
+from wasmrt.isolation.wire.types import read_type
 from wasmrt.lifetime import Lifetime
 from wasmrt.limits import ResourceLimits
 
@@ -330,4 +330,3 @@ class Shelf:
         waiting.remove(worker)
         if not waiting:
             del self._idle[key]
-

@@ -25,7 +25,7 @@ from wasmrt.component import (
     VariantType,
     WitType,
 )
-from wasmrt.isolation.protocol import Head, ProtocolError
+from wasmrt.isolation.wire._frames import Head, ProtocolError
 
 MAX_TYPES = 20_000
 MAX_SPELLED = 200_000
