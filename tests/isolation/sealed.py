@@ -21,7 +21,7 @@ import wasmrt.guest.wasi
 from tests.engine.conftest import PLAIN, CountingCall, Guest, agent_host, assembled
 from wasmrt.guest.component import LinkedComponent
 from wasmrt.guest.engine import Compiler, Component, EngineConfig, EngineFault, _ffi
-from wasmrt.isolation.confine import COMPILE_WORKER, RUN_WORKER, Confinement, prepare
+from wasmrt.isolation.confine import COMPILE_WORKER, RUN_WORKER, Confinement, _libc, prepare
 from wasmrt.limits import ResourceLimits
 
 ARTIFACT_FROM_FILE = _ffi._function(
@@ -50,7 +50,7 @@ def in_child(confinement: Confinement, user: int, start: Callable[[], None] | No
         data = json.dumps(answer).encode()
         while data:
             data = data[os.write(3, data) :]
-        os._exit(0)
+        _libc.syscall("exit_group", 0)  # nothing of Python's end
     theirs.close()
     os.close(reporting)
     _, status = os.waitpid(child, 0)

@@ -53,7 +53,7 @@ def test_a_worker_is_killed_by_what_is_not_on_its_list(rows: tuple[Row, ...], ki
         assert outcomes == {"killed by SIGSYS"}
 
 
-@pytest.mark.parametrize("outcome", ["done", "hung", "not tried: ", "killed by SIGSEGV", ""])
+@pytest.mark.parametrize("outcome", ["done", "hung", "not tried: ", "killed by SIGSEGV", "EBADF", "EINVAL", ""])
 def test_an_outcome_that_is_no_refusal_does_not_count_as_held(outcome: str) -> None:
     assert not Row("open", "shell", 0, "done", outcome).held
 

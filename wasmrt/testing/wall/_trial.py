@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import shutil
 import signal
@@ -14,19 +15,20 @@ from dataclasses import replace
 from pathlib import Path
 
 from wasmrt.isolation.confine import CONFINEMENTS, Prepared, prepare
-from wasmrt.testing.wall._attempts import ATTEMPTS, Attempt, Scene
+from wasmrt.testing.wall._attempts import ATTEMPTS, Attempt, Held, Scene
 from wasmrt.testing.wall._calls import call
 from wasmrt.testing.wall._rows import KINDS
 
 _REPORT = 3
 _SECONDS = 10
+_FIRST_HIGH = 50
 _PR_SET_DUMPABLE, _PR_SET_PTRACER = 4, 0x59616D61
 
 
 def try_all(users: Iterable[int]) -> list[dict[str, str | int]]:
     """Try every attempt for each kind as each of `users`; return rows as `Row` takes them."""
     # Without the namespaces that a shell may have: nothing is to hold because of what only some machines offer.
-    sealing = {kind: prepare(replace(CONFINEMENTS[kind], namespaces=()), keep=[_REPORT]) for kind in KINDS}
+    sealing = {kind: prepare(replace(CONFINEMENTS[kind], namespaces=()), keep=[_REPORT, *Held]) for kind in KINDS}
     rows: list[dict[str, str | int]] = []
     for user in users:
         with _scene(user) as scene:
@@ -56,6 +58,8 @@ def _try(attempt: Attempt, scene: Scene, user: int, sealing: Prepared | None) ->
     _, status = os.waitpid(child, 0)
     if sealed != "ready":
         return f"not tried: {sealed}{text}"
+    if text == "done":
+        return text  # whatever ended it afterwards
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         return "hung" if number == signal.SIGALRM else f"killed by {signal.Signals(number).name}"
@@ -66,20 +70,34 @@ def _act(attempt: Attempt, scene: Scene, user: int, sealing: Prepared | None, re
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.alarm(_SECONDS)
     _streams()
-    if report != _REPORT:
-        os.dup2(report, _REPORT)
-    os.set_inheritable(_REPORT, True)
+    os.dup2(report, _REPORT)
     _become(user)
+    _hold(scene)
     if sealing is not None:
         sealing.apply()
     os.write(_REPORT, b"ready ")
     try:
-        attempt.act(scene)
+        made = attempt.act(scene)
     except OSError as error:
         os.write(_REPORT, errno.errorcode.get(error.errno or 0, "error").encode())
     else:
         os.write(_REPORT, b"done")
-    os._exit(0)
+        if attempt.undo is not None:
+            attempt.undo(scene, made)
+    call("exit_group", 0)  # nothing of Python's end: a sealed process may not do all of it
+
+
+def _hold(scene: Scene) -> None:
+    """Put what an attempt acts on where `Held` says."""
+    taken = {
+        Held.PROCESS: os.pidfd_open(scene.victim),
+        Held.NAMESPACE: os.open("/proc/self/ns/uts", os.O_RDONLY),
+        Held.INTERNET: socket.socket(socket.AF_INET).detach(),
+        Held.LOCAL: socket.socket(socket.AF_UNIX).detach(),
+    }
+    high = {place: fcntl.fcntl(descriptor, fcntl.F_DUPFD, _FIRST_HIGH) for place, descriptor in taken.items()}
+    for place, descriptor in high.items():
+        os.dup2(descriptor, place)
 
 
 def _streams() -> None:
@@ -122,6 +140,10 @@ def _furnish(folder: Path, user: int) -> None:
         (folder / name).write_text(name)
         (folder / name).chmod(0o644)
         os.chown(folder / name, user, -1)
+    made = folder / "made"
+    if made.is_dir():
+        made.rmdir()
+    made.unlink(missing_ok=True)
     program = folder / "program"
     if not program.exists():
         shutil.copy(shutil.which("true") or "/bin/true", program)
