@@ -37,6 +37,7 @@ class DiskCache:
 
     @property
     def usable(self) -> bool:
+        """True where artifacts can be kept."""
         return self._key is not None
 
     def load(self, key: str) -> bytes | None:

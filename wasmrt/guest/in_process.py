@@ -1,4 +1,4 @@
-"""Guests in the process of their host: the small plain path, where a bug of the engine reaches all that the host has."""
+"""Guests in their host's own process: the small plain path, where a bug of the engine reaches all that the host has."""
 
 from __future__ import annotations
 

@@ -80,6 +80,8 @@ class OptLevel(StrEnum):
 
 
 class Allocator(StrEnum):
+    """The engine's way to find memory for an instance."""
+
     POOLING = "pooling"
     ON_DEMAND = "on-demand"
 
@@ -93,6 +95,7 @@ class EngineConfig(NamedTuple):
 
     @property
     def key(self) -> str:
+        """The settings as text, for the key of an artifact."""
         features = ",".join(sorted(FEATURES_OFF))
         pool = ",".join(f"{k}={v}" for k, v in sorted(POOL.items())) if self.allocator == Allocator.POOLING else ""
         return (

@@ -3,6 +3,7 @@
 from wasmrt.errors import ConfineError
 from wasmrt.isolation.confine._command import Command, confined_command
 from wasmrt.isolation.confine._confinement import Confinement, Kind, ProcessLimits
+from wasmrt.isolation.confine._libc import NUMBERS as SYSTEM_CALLS
 from wasmrt.isolation.confine._prepare import Mode, Specifics, confine, prepare
 from wasmrt.isolation.confine._process import enter_namespaces
 from wasmrt.isolation.confine._sealing import CORE, Prepared
@@ -30,6 +31,7 @@ __all__ = [
     "NOT_EXECUTED",
     "RUN_WORKER",
     "SHELL",
+    "SYSTEM_CALLS",
     "TEMPLATE",
     "Command",
     "ConfineError",

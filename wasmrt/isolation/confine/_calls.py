@@ -63,7 +63,7 @@ WORKER_GROUPS: dict[str, Group] = {
     "code": allow("mmap mprotect"),
     "threads": {
         "clone": only(Check(0, (_THREAD_FLAGS,), ~_CLONE_DETACHED & 0xFFFFFFFF)),
-        "prctl": only(Check(0, (_PR_SET_NAME,)), otherwise=errno_action(errno.EINVAL)),
+        "prctl": only(Check(0, (_PR_SET_NAME,)), otherwise=errno_action(errno.EPERM)),
         # Reading one's own limits; both halves of the pointer to new ones are zero.
         "prlimit64": only(Check(0, (0,)), Check(2, (0,)), Check(2, (0,), upper=True)),
     }

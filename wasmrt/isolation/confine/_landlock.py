@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from collections.abc import Iterable, Sequence
 from struct import pack
 
 from wasmrt.errors import ConfineError
 from wasmrt.isolation.confine import _libc
+
+if sys.platform != "win32":
+    import fcntl
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _MAKE_CHAR, _MAKE_SOCK, _MAKE_BLOCK = 1 << 6, 1 << 9, 1 << 11
@@ -24,6 +28,7 @@ _NETWORK_ABI, _SCOPE_ABI = 4, 6
 _SCOPE_ABSTRACT_SOCKETS, _SCOPE_SIGNALS = 1, 2
 _RULE_PATH, _RULE_PORT = 1, 2
 _GET_VERSION = 1
+_FIRST_HIGH = 100
 
 
 def abi() -> int:
@@ -62,7 +67,7 @@ class Ruleset:
         scoped = (_SCOPE_ABSTRACT_SOCKETS | _SCOPE_SIGNALS) if version >= _SCOPE_ABI else 0
         size = 24 if version >= _SCOPE_ABI else 16 if version >= _NETWORK_ABI else 8
         attributes = pack("=QQQ", self._rights, network, scoped)[:size]
-        self.descriptor = _libc.syscall("landlock_create_ruleset", _address(attributes), size, 0)
+        self.descriptor = high(_libc.syscall("landlock_create_ruleset", _address(attributes), size, 0))
         reading = _READ_FILE | _READ_DIR
         writing = self._rights & ~(_EXECUTE | _MAKE_CHAR | _MAKE_BLOCK | _MAKE_SOCK | _IOCTL_DEV)
         try:
@@ -101,6 +106,14 @@ class Ruleset:
 
     def _add(self, kind: int, rule: bytes) -> None:
         _libc.syscall("landlock_add_rule", self.descriptor, kind, _address(rule), 0)
+
+
+def high(descriptor: int) -> int:
+    """Move a descriptor out of the way of those that a forked process puts in their places."""
+    try:
+        return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _FIRST_HIGH)
+    finally:
+        os.close(descriptor)
 
 
 def _is_directory(descriptor: int) -> bool:

@@ -15,11 +15,11 @@ PR_SET_NO_NEW_PRIVS = 38
 PR_CAP_AMBIENT = 47
 PR_CAP_AMBIENT_CLEAR_ALL = 4
 
-_library = ctypes.CDLL(None, use_errno=True)
 _long = ctypes.c_long
 NUMBERS = numbers() if SUPPORTED else {}
 
 if SUPPORTED:
+    _library = ctypes.CDLL(None, use_errno=True)
     _syscall = _library.syscall
     _syscall.restype = _long
     _prctl = _library.prctl

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import ctypes
 import os
-import resource
 import signal
+import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from struct import pack
 
 from wasmrt.errors import ConfineError
 from wasmrt.isolation.confine import _libc
+
+if sys.platform != "win32":
+    import resource
 
 _CAPABILITY_VERSION_3 = 0x20080522
 _LAST_CAPABILITY = 63

@@ -70,7 +70,7 @@ class Prepared:
         self._reporter = _seccomp.Reporter(plan.report) if SUPPORTED and plan.report is not None else None
         self._require(self._expected())
         self._ruleset = self._rules() if self._landlock else None
-        self._null = None if plan.streams else os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        self._null = None if plan.streams else _landlock.high(os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC))
 
     @property
     def layers(self) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from wasmrt.isolation.confine._macos import ON_MACOS
 from wasmrt.isolation.confine._syscalls import MACHINE, SUPPORTED, audit_architecture
 
 _SECONDS = 30.0
+_OPTIONAL = {"namespaces"}
 
 
 class Layer(NamedTuple):
@@ -24,6 +25,8 @@ class Layer(NamedTuple):
     name: str
     standing: bool
     sentence: str
+    optional: bool = False
+    """Whether nothing is weaker without it than wasmrt promises."""
 
 
 def layers() -> tuple[Layer, ...]:
@@ -34,7 +37,7 @@ def layers() -> tuple[Layer, ...]:
         stub_command("probe"), stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False, env={}
     )
     try:
-        return tuple(Layer(*row) for row in json.loads(answer.stdout))
+        return tuple(Layer(*row, optional=row[0] in _OPTIONAL) for row in json.loads(answer.stdout))
     except ValueError:
         return (Layer("seccomp", False, f"the trial ended with {answer.returncode}"),)
 

@@ -9,6 +9,7 @@ import socket
 import sys
 import threading
 from contextlib import suppress
+from pathlib import Path
 
 from wasmrt.errors import InternalError
 from wasmrt.guest.settings import EngineConfig
@@ -93,7 +94,7 @@ class Zygote:
         self._control.close()
 
     def _spawn(self, end: int) -> int:
-        paths = json.dumps([path or os.getcwd() for path in sys.path])
+        paths = json.dumps([path or str(Path.cwd()) for path in sys.path])
         metered = "metered" if self._engine.consume_fuel else "unmetered"
         argv = [sys.executable, "-I", "-S", "-B", "-c", _BOOT, paths, str(self._engine.optimization_level), metered]
         nothing = os.devnull
