@@ -70,6 +70,7 @@ class Program:
         self._shelf = shelf
         self._lock = threading.Lock()
         self._template: _Template | None = None
+        self._calls = 0
         self._type: ComponentType | None = None
         weakref.finalize(self, _close_descriptors, artifact, data)
         self.description = self._describe()
@@ -99,6 +100,15 @@ class Program:
             WorkerCrashedError: the worker ended in the middle of the call, or broke the rules.
             ToolError: as `GuestComponent.run`.
         """
+        with self._lock:
+            self._calls += 1
+        try:
+            return self._run(call, tool, params, context, user)
+        finally:
+            with self._lock:
+                self._calls -= 1
+
+    def _run(self, call: GuestCall, tool: str, params: str, context: str | None, user: str) -> str:
         while True:
             worker = self._shelf.take(self, user) or self._fork(call.lifetime)
             whole = False
@@ -126,17 +136,25 @@ class Program:
             if self._template is not None:
                 self._template.status(worker.pid)
 
-    def unload(self) -> None:
-        """End the template and every worker of it; the next call starts them anew."""
-        self._shelf.drop(self)
+    def unload_idle(self) -> bool:
+        """End the template and its workers, unless a call is under way; the next call starts them anew."""
         with self._lock:
+            if self._calls:
+                return False
             template, self._template = self._template, None
-        if template is not None:
-            template.close()
+        self._end(template)
+        return True
 
     def close(self) -> None:
         """End its processes."""
-        self.unload()
+        with self._lock:
+            template, self._template = self._template, None
+        self._end(template)
+
+    def _end(self, template: _Template | None) -> None:
+        self._shelf.drop(self)
+        if template is not None:
+            template.close()
 
     def _crash(self, worker: Worker, error: WasmrtError) -> WorkerCrashedError:
         worker.kill()
@@ -310,12 +328,11 @@ class Shelf:
             worker.kill()
 
     def loaded(self, program: Program) -> None:
-        """Note that a program has a template; the one that got its own longest ago loses it where there are too many."""
+        """Note that a program has a template; where there are too many, one without calls loses its own."""
         with self._lock:
             self._loaded[id(program)] = program
-            over = next(iter(self._loaded.values())) if len(self._loaded) > self._max_programs else None
-        if over is not None:
-            over.unload()
+            others = list(self._loaded.values()) if len(self._loaded) > self._max_programs else []
+        any(other.unload_idle() for other in others if other is not program)
 
     def close(self) -> list[Program]:
         """Take no worker back any more; return the programs that have a template."""
