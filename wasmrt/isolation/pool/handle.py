@@ -132,7 +132,10 @@ class Worker:
         )  # fmt: skip
         most = max(request_bytes, call.limits.output_bytes, 4 * MIB) + _FRAME_ROOM
         server = Server(call, channel)
-        channel.send(Kind.CALL, head.pack(), encoded, more)
+        try:
+            channel.send(Kind.CALL, head.pack(), encoded, more)
+        except ClosedError as error:  # what it has not read whole, it has not begun
+            raise WorkerGoneError("the worker had ended") from error
         frame = channel.receive(most)
         if frame.kind == Kind.BYE:
             raise WorkerGoneError("the worker had ended")

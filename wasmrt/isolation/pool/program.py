@@ -152,8 +152,10 @@ class Program:
         self._end(template)
 
     def _end(self, template: _Template | None) -> None:
-        self._shelf.drop(self)
+        gone = self._shelf.drop(self)
         if template is not None:
+            for worker in gone:
+                template.status(worker.pid)
             template.close()
 
     def _crash(self, worker: Worker, error: WasmrtError) -> WorkerCrashedError:
@@ -317,8 +319,8 @@ class Shelf:
         if over is not None:
             over[0].retire(over[2])
 
-    def drop(self, program: Program) -> None:
-        """Forget a program's workers and that it has a template; they end with the template."""
+    def drop(self, program: Program) -> list[Worker]:
+        """Forget that a program has a template, and end its workers; return them, to be waited for."""
         with self._lock:
             self._loaded.pop(id(program), None)
             gone = [held for held in self._order.values() if held[0] is program]
@@ -326,6 +328,7 @@ class Shelf:
                 self._remove(*held)
         for _, _, worker in gone:
             worker.kill()
+        return [worker for _, _, worker in gone]
 
     def loaded(self, program: Program) -> None:
         """Note that a program has a template; where there are too many, one without calls loses its own."""
