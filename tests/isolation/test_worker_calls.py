@@ -124,7 +124,7 @@ def test_log_lines_of_a_guest_that_trapped_are_kept(runtime: WasmToolRuntime) ->
     assert [entry.message for entry in caught.value.logs] == ["seen before the end"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGSYS, signal.SIGABRT])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSYS, signal.SIGABRT])
 def test_a_worker_that_is_killed_is_told_by_its_signal_and_the_next_call_has_another(
     runtime: WasmToolRuntime, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
