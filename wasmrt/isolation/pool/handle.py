@@ -146,7 +146,7 @@ class Worker:
                 _keep_log(call, frame)
             elif frame.kind == Kind.RESULT:
                 take_counts(call, frame.head)
-                return str(frame.tail, "utf-8", "surrogatepass")
+                return frame.text()
             elif frame.kind == Kind.FAULT:
                 raise _fault(call, frame)
             else:

@@ -51,7 +51,7 @@ class Server:
             raise ProtocolError("a worker asked for something that no host does")
         try:
             self._call.enter_host()
-            fields, tail = do(self, head, frame.tail)
+            fields, tail = do(self, head, frame)
             self._call.leave_host()
         except HostFailure as failure:
             fields, tail = _failure(failure), b""
@@ -63,11 +63,11 @@ class Server:
             return
         self._channel.send(Kind.ANSWER, fields, tail)
 
-    def _http_refusal(self, head: Head, _tail: memoryview) -> _Answer:
+    def _http_refusal(self, head: Head, _frame: Frame) -> _Answer:
         refused = self._services.http_refusal(head.text("method"), head.text("url"))
         return ({"end": "ok"} if refused is None else _failure(refused)), b""
 
-    def _http_open(self, head: Head, tail: memoryview) -> _Answer:
+    def _http_open(self, head: Head, frame: Frame) -> _Answer:
         if len(self._responses) >= _MAX_OPEN:
             raise ProtocolError("a worker holds too many responses open")
         pairs = head.items("headers", _MAX_HEADERS)
@@ -76,20 +76,20 @@ class Server:
         ):
             raise ProtocolError("a worker sent headers that are none")
         headers = tuple((name, value) for name, value in pairs)
-        body = bytes(tail) if head.flag("body") else None
+        body = bytes(frame.tail) if head.flag("body") else None
         request = GuestRequest(head.text("method"), head.text("url"), headers, body, head.number_or_none("timeout"))
         response = self._services.http_open(request)
         self._handles += 1
         self._responses[self._handles] = response
         return {"end": "ok", "handle": self._handles, "status": response.status, "headers": response.headers}, b""
 
-    def _http_read(self, head: Head, _tail: memoryview) -> _Answer:
+    def _http_read(self, head: Head, _frame: Frame) -> _Answer:
         return {"end": "ok"}, self._response(head).read()
 
-    def _http_read_all(self, head: Head, _tail: memoryview) -> _Answer:
+    def _http_read_all(self, head: Head, _frame: Frame) -> _Answer:
         return {"end": "ok"}, self._response(head).read_all()
 
-    def _http_close(self, head: Head, _tail: memoryview) -> _Answer:
+    def _http_close(self, head: Head, _frame: Frame) -> _Answer:
         self._response(head).close()
         del self._responses[head.whole("handle")]
         return {"end": "ok"}, b""
@@ -100,27 +100,28 @@ class Server:
             raise ProtocolError("a worker asked for a response that it does not have")
         return response
 
-    def _workspace_read(self, head: Head, _tail: memoryview) -> _Answer:
+    def _workspace_read(self, head: Head, _frame: Frame) -> _Answer:
         return {"end": "ok"}, self._services.workspace_read(head.text("path"), looking=head.flag("looking"))
 
-    def _workspace_list(self, head: Head, _tail: memoryview) -> _Answer:
+    def _workspace_list(self, head: Head, _frame: Frame) -> _Answer:
         entries = self._services.workspace_list(head.text("path"), looking=head.flag("looking"))
         return {"end": "ok", "entries": [(e.name, e.is_directory, e.size_bytes) for e in entries]}, b""
 
-    def _secret_exists(self, head: Head, _tail: memoryview) -> _Answer:
+    def _secret_exists(self, head: Head, _frame: Frame) -> _Answer:
         return {"end": "ok", "exists": self._services.secret_exists(head.text("name"))}, b""
 
-    def _invoke_tool(self, head: Head, tail: memoryview) -> _Answer:
-        params = str(tail, "utf-8", "surrogatepass")
-        return {"end": "ok"}, self._services.invoke_tool(head.text("alias"), params).encode("utf-8", "surrogatepass")
+    def _invoke_tool(self, head: Head, frame: Frame) -> _Answer:
+        return {"end": "ok"}, self._services.invoke_tool(head.text("alias"), frame.text()).encode(
+            "utf-8", "surrogatepass"
+        )
 
-    def _report_progress(self, head: Head, _tail: memoryview) -> _Answer:
+    def _report_progress(self, head: Head, _frame: Frame) -> _Answer:
         total = head.number_or_none("total")
         message = head.text_or_none("message", 4 * MAX_LOG_ENTRY_BYTES)
         self._services.report_progress(head.whole("done"), None if total is None else int(total), message)
         return {"end": "ok"}, b""
 
-    def _refuse(self, head: Head, _tail: memoryview) -> _Answer:
+    def _refuse(self, head: Head, _frame: Frame) -> _Answer:
         capability = head.text("capability", 32)
         reason = _REFUSALS.get(capability)
         if reason is None or head.text("reason", 64) != str(reason):
@@ -132,7 +133,7 @@ class Server:
         return {"end": "ok"}, b""
 
 
-_METHODS: dict[str, Callable[[Server, Head, memoryview], _Answer]] = {
+_METHODS: dict[str, Callable[[Server, Head, Frame], _Answer]] = {
     "http_refusal": Server._http_refusal,
     "http_open": Server._http_open,
     "http_read": Server._http_read,

@@ -84,6 +84,17 @@ class Frame(NamedTuple):
     head: bytes
     tail: memoryview
 
+    def text(self) -> str:
+        """Return the tail as text.
+
+        Raises:
+            ProtocolError: it is not UTF-8.
+        """
+        try:
+            return str(self.tail, "utf-8", "surrogatepass")
+        except UnicodeDecodeError as error:
+            raise ProtocolError("the tail of a frame is no text") from error
+
     def fields(self, most: int = MAX_HEAD_BYTES, depth: int = MAX_HEAD_DEPTH) -> Head:
         """Read the head, of at most `most` bytes that nest at most `depth` deep.
 
