@@ -16,6 +16,7 @@ from wasmrt.guest.call import GuestCall
 from wasmrt.guest.clock import SystemClock
 from wasmrt.guest.services import NoServices
 from wasmrt.isolation.pool.handle import Worker
+from wasmrt.isolation.pool.serving import _METHODS
 from wasmrt.isolation.wire import ClosedError, Head, Kind, ProtocolError
 from wasmrt.isolation.wire.counts import pack_counts
 from wasmrt.isolation.wire.types import read_type
@@ -24,6 +25,11 @@ from wasmrt.limits import MAX_LOG_ENTRIES, ResourceLimits
 
 LIMITS = ResourceLimits(output_bytes=1000, timeout_seconds=20.0)
 COUNTS = struct.pack("<4Q", 1, 0, 0, 0)
+HEAD_FIELDS = (
+    "do", "method", "url", "headers", "body", "timeout", "handle", "path", "looking", "name", "alias", "done", "total",
+    "message", "reason", "rule", "hint", "capability", "subject", "error", "code", "limit", "used", "setting", "kind",
+)  # fmt: skip
+REFUSES = {"do": "refuse", "capability": "http", "reason": "allowed", "rule": "", "subject": ""}
 LOG = json.dumps({"level": "info", "message": "m", "at": 1}).encode()
 
 
@@ -85,7 +91,7 @@ def test_a_worker_that_ends_before_it_answers_has_crashed() -> None:
         pytest.param(frame(Kind.IMPORT, b'{"do": "http_read", "handle": 7}'), id="a response it does not have"),
         pytest.param(frame(Kind.IMPORT, b'{"do": "secret_exists", "name": 7}'), id="a name that is none"),
         pytest.param(
-            frame(Kind.IMPORT, b'{"do": "refuse", "capability": "http", "reason": "allowed", "rule": "", "subject": ""}'),
+            frame(Kind.IMPORT, json.dumps(REFUSES).encode()),
             id="a decision that is the host's",
         ),
         pytest.param(frame(Kind.LOG, LOG) * (MAX_LOG_ENTRIES + 1), id="more log lines than a call may have"),
@@ -109,54 +115,8 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=8,
 )
-NAMES = st.sampled_from(
-    [
-        "do",
-        "method",
-        "url",
-        "headers",
-        "body",
-        "timeout",
-        "handle",
-        "path",
-        "looking",
-        "name",
-        "alias",
-        "done",
-        "total",
-        "message",
-        "reason",
-        "rule",
-        "hint",
-        "capability",
-        "subject",
-        "error",
-        "code",
-        "limit",
-        "used",
-        "setting",
-        "kind",
-        "ended",
-        "level",
-        "at",
-        "end",
-    ]
-)
-DOES = st.sampled_from(
-    [
-        "http_refusal",
-        "http_open",
-        "http_read",
-        "http_read_all",
-        "http_close",
-        "workspace_read",
-        "workspace_list",
-        "secret_exists",
-        "invoke_tool",
-        "report_progress",
-        "refuse",
-    ]
-)
+NAMES = st.sampled_from((*HEAD_FIELDS, "ended", "level", "at", "end"))
+DOES = st.sampled_from(tuple(_METHODS))
 HEADS = st.builds(
     lambda fields, do: json.dumps({"do": do} | fields).encode("utf-8", "surrogatepass"),
     st.dictionaries(NAMES, VALUES, max_size=6),
@@ -182,9 +142,13 @@ def test_a_good_conversation_with_one_byte_changed_harms_nobody(data: st.DataObj
     assert isinstance(answer_to(changed), (str, WasmrtError))
 
 
+EMPTY: dict[str, Any] = {
+    name: [] for name in ("imports", "exports", "import_functions", "functions", "import_other", "export_other")
+}
 TYPES = st.lists(
-    st.sampled_from(["primitive", "list", "record", "tuple", "variant", "option", "result", "enum", "flags", "resource"])
-    .flatmap(lambda name: st.tuples(st.just(name), VALUES, VALUES).map(list)),
+    st.sampled_from(
+        ["primitive", "list", "record", "tuple", "variant", "option", "result", "enum", "flags", "resource"]
+    ).flatmap(lambda name: st.tuples(st.just(name), VALUES, VALUES).map(list)),
     max_size=5,
 )  # fmt: skip
 
@@ -209,10 +173,7 @@ def test_types_that_are_none_are_refused(types: list[Any], other: Any) -> None:
 
 def test_types_that_double_with_each_row_are_refused() -> None:
     rows: list[Any] = [["primitive", "u8"]] + [["tuple", [n, n]] for n in range(60)]
-    empty: dict[str, Any] = dict.fromkeys(
-        ("imports", "exports", "import_functions", "import_other", "export_other"), []
-    )
-    head = Head(empty | {"types": rows, "functions": [["f", [["a", 60]], None, False]]})
+    head = Head(EMPTY | {"types": rows, "functions": [["f", [["a", 60]], None, False]]})
     with pytest.raises(ProtocolError, match="too large"):
         read_type(head)
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import socket
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 from wasmrt.errors import InternalError, InvalidComponentError, RuntimeClosedError
 from wasmrt.guest.artifacts import DiskCache, cache_key
 from wasmrt.guest.settings import Allocator, EngineConfig, best_allocator, fits_the_pool
 from wasmrt.isolation.pool import launcher
 from wasmrt.isolation.pool.handle import crashed
+from wasmrt.isolation.pool.memory import memory_file, sealed_memory
 from wasmrt.isolation.pool.program import Program, ProgramKey, Shelf
 from wasmrt.isolation.wire import Channel, ClosedError, Kind, ProtocolError, faults
 from wasmrt.limits import MIB, ResourceLimits
@@ -24,7 +23,6 @@ MAX_PROGRAMS = 64
 """Components with a template process; the others start theirs anew when they are called."""
 KEPT_PROGRAMS = 256
 COMPILE_SECONDS = 120.0
-_SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 MAX_ARTIFACT_BYTES = 1024 * MIB
 
 
@@ -75,33 +73,28 @@ class WorkerHome:
             if known is not None:
                 self._kept.move_to_end(key)
                 return known
-        source = _sealed(data)
-        try:
-            artifact = _sealed(self._artifact(key, source))
-        except BaseException:
-            os.close(source)
-            raise
-        program = Program(self._zygote, key, artifact, source, self._shelf)  # which now owns both
+        artifact = sealed_memory(self._artifact(key, data))
+        program = Program(self._zygote, key, artifact, data, self._shelf)  # which now owns the artifact
         with self._lock:
             self._kept[key] = program
             while len(self._kept) > KEPT_PROGRAMS:
                 self._kept.popitem(last=False)
         return program
 
-    def _artifact(self, key: ProgramKey, source: int) -> bytes | memoryview:
+    def _artifact(self, key: ProgramKey, data: bytes) -> bytes | memoryview:
         if self._disk is None:
-            return self._compile(key, source)
+            return self._compile(key, data)
         entry = cache_key(key.digest, self._zygote.version, self._engine._replace(allocator=key.allocator))
         found = self._disk.load(entry)
         if found is not None:
             return found
-        artifact = self._compile(key, source)
+        artifact = self._compile(key, data)
         self._disk.store(entry, bytes(artifact))
         return artifact
 
-    def _compile(self, key: ProgramKey, source: int) -> memoryview:
+    def _compile(self, key: ProgramKey, data: bytes) -> memoryview:
         """Have a process of its own compile it; what it sent is kept, and never looked at here."""
-        with self._compiling, _compiler(self._zygote, key, source) as answer:
+        with self._compiling, _compiler(self._zygote, key, data) as answer:
             frame = answer.receive(MAX_ARTIFACT_BYTES)
             if frame.kind == Kind.REFUSED:
                 raise faults.from_fields(frame.fields())
@@ -111,13 +104,13 @@ class WorkerHome:
 
 
 @contextmanager
-def _compiler(zygote: launcher.Zygote, key: ProgramKey, source: int) -> Iterator[Channel]:
+def _compiler(zygote: launcher.Zygote, key: ProgramKey, data: bytes) -> Iterator[Channel]:
     """Run a compile worker; it is gone at the end, however that comes."""
     ours, theirs = socket.socketpair()
     with ours:
         ours.settimeout(COMPILE_SECONDS)
         head: dict[str, object] = {"allocator": str(key.allocator), "required": key.required}
-        with theirs:
+        with theirs, memory_file(data) as source:
             pid = zygote.fork(Kind.COMPILE, head, [theirs.fileno(), source])
         ended: int | None = None
         try:
@@ -133,18 +126,3 @@ def _compiler(zygote: launcher.Zygote, key: ProgramKey, source: int) -> Iterator
         finally:
             if ended is None:
                 zygote.end(pid)
-
-
-def _sealed(data: bytes | memoryview) -> int:
-    """Put bytes into a memory file that nobody can change any more."""
-    descriptor = os.memfd_create("component", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    try:
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(descriptor, rest) :]
-        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
-    except BaseException:
-        with suppress(OSError):
-            os.close(descriptor)
-        raise
-    return descriptor

@@ -17,6 +17,7 @@ from wasmrt.guest.runner import Description
 from wasmrt.guest.settings import Allocator
 from wasmrt.isolation.pool.handle import Worker, WorkerGoneError, crashed
 from wasmrt.isolation.pool.launcher import Zygote
+from wasmrt.isolation.pool.memory import memory_file
 from wasmrt.isolation.wire import (
     MAX_DESCRIPTION_HEAD,
     Channel,
@@ -62,18 +63,17 @@ class Program:
     unbounded_lift = False
     checks_params = True
 
-    def __init__(self, zygote: Zygote, key: ProgramKey, artifact: int, data: int, shelf: Shelf) -> None:
+    def __init__(self, zygote: Zygote, key: ProgramKey, artifact: int, data: bytes, shelf: Shelf) -> None:
         self._zygote = zygote
         self._key = key
         self._artifact = artifact
-        self._data = data
         self._shelf = shelf
         self._lock = threading.Lock()
         self._template: _Template | None = None
         self._calls = 0
         self._type: ComponentType | None = None
-        weakref.finalize(self, _close_descriptors, artifact, data)
-        self.description = self._describe()
+        weakref.finalize(self, os.close, artifact)
+        self.description = self._describe(data)
 
     @property
     def limits(self) -> ResourceLimits:
@@ -130,11 +130,11 @@ class Program:
                     self.retire(worker)
 
     def retire(self, worker: Worker) -> None:
-        """End a worker and have it waited for."""
+        """End a worker; whoever asks for the next one has it waited for."""
         worker.kill()
         with self._lock:
-            if self._template is not None:
-                self._template.status(worker.pid)
+            if self._template is not None and worker.pid:
+                self._template.ended.append(worker.pid)
 
     def unload_idle(self) -> bool:
         """End the template and its workers, unless a call is under way; the next call starts them anew."""
@@ -167,10 +167,10 @@ class Program:
         worker.pid = 0
         return crashed(status)
 
-    def _describe(self) -> Description:
+    def _describe(self, data: bytes) -> Description:
         lifetime = Lifetime(DESCRIBE_SECONDS)
         with self._lock:
-            self._world = self._loaded().world
+            self._world = self._loaded(data).world
         worker = self._fork(lifetime, adopt=False)
         try:
             return worker.describe(lifetime)
@@ -193,22 +193,18 @@ class Program:
             raise
         return worker
 
-    def _loaded(self) -> _Template:
+    def _loaded(self, data: bytes = b"") -> _Template:
+        # The bytes are only looked at for what the component says of itself, and it is asked once.
         if self._template is None:
-            self._template = _Template(self._zygote, self._key, self._artifact, self._data)
+            self._template = _Template(self._zygote, self._key, self._artifact, data)
             self._shelf.loaded(self)
         return self._template
-
-
-def _close_descriptors(*descriptors: int) -> None:
-    for descriptor in descriptors:
-        os.close(descriptor)
 
 
 class _Template:
     """The process that a program's workers are forked from."""
 
-    def __init__(self, zygote: Zygote, key: ProgramKey, artifact: int, data: int) -> None:
+    def __init__(self, zygote: Zygote, key: ProgramKey, artifact: int, data: bytes) -> None:
         self._zygote = zygote
         ours, theirs = socket.socketpair()
         ours.settimeout(LOAD_SECONDS)
@@ -220,8 +216,8 @@ class _Template:
             "metered": key.metered,
             "required": key.required,
         }
-        with theirs:
-            self._pid = zygote.fork(Kind.LOAD, head, [theirs.fileno(), artifact, data])
+        with theirs, memory_file(data) as source:
+            self._pid = zygote.fork(Kind.LOAD, head, [theirs.fileno(), artifact, source])
         try:
             frame, _ = receive_with_descriptors(ours)
             if frame.kind == Kind.REFUSED:
@@ -235,9 +231,13 @@ class _Template:
                 raise crashed(status) from error
             raise
         ours.settimeout(_ANSWER_SECONDS)
+        self.ended: list[int] = []
+        """Workers that were killed, and take a while to be gone where they held much memory."""
 
     def fork(self) -> Worker:
         """Have a worker forked."""
+        while self.ended:
+            self.status(self.ended.pop())
         ours, theirs = socket.socketpair()
         with theirs:
             worker = Worker(ours, 0)  # first: it has to ask the kernel for the sender's number before anything is sent

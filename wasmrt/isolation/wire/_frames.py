@@ -143,7 +143,7 @@ class Head:
         value = self._fields.get(name)
         if value is None:
             return None
-        if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < 1e15:
+        if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < 1e300:
             raise ProtocolError(f"field {name} is no number")
         return float(value)
 

@@ -41,6 +41,7 @@ _COMPONENT_ERRORS: dict[str, type[ComponentError]] = {
     kind.__name__: kind
     for kind in (ComponentError, InvalidComponentError, InstantiationError, UnknownImportError, UnknownWorldError)
 }
+_KNOWN = {*_TOOL_ERRORS, *_LIMITS, *_COMPONENT_ERRORS, "CancelledError", "ConfineError", "InternalError", "WasmrtError"}
 _TEXT = 4 * MAX_ERROR_TEXT_BYTES
 """Longer than what the host shows: what is cut there is cut after it was scanned."""
 
@@ -48,7 +49,7 @@ _TEXT = 4 * MAX_ERROR_TEXT_BYTES
 def as_fields(error: WasmrtError) -> dict[str, Any]:
     """Return an error as the head of a frame."""
     fields: dict[str, Any] = {
-        "error": type(error).__name__,
+        "error": next(kind.__name__ for kind in type(error).__mro__ if kind.__name__ in _KNOWN),
         "code": error.code[:200],
         "message": error.message[:_TEXT],
         "hint": None if error.hint is None else error.hint[:_TEXT],
@@ -85,6 +86,6 @@ def from_fields(head: Head) -> WasmrtError:
         return _COMPONENT_ERRORS[name](message, code=code, hint=hint)
     if name == ConfineError.__name__:
         return ConfineError(message, hint=hint)
-    if name == InternalError.__name__:
+    if name in (InternalError.__name__, WasmrtError.__name__):
         return InternalError("the worker's own code failed", hint="please report it")
     raise ProtocolError("a worker told of an unknown error")

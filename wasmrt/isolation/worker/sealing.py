@@ -9,7 +9,7 @@ from wasmrt.isolation.confine import COMPILE_WORKER, CORE, RUN_WORKER, TEMPLATE,
 from wasmrt.isolation.confine._process import data_bytes, open_own_status
 from wasmrt.limits import MIB, ResourceLimits
 
-WORKER_ROOM_BYTES = 192 * MIB
+WORKER_ROOM_BYTES = 384 * MIB
 """For the engine's and the interpreter's own work on values, beside the guest's memory."""
 EVERY_LAYER = (*CORE, "capabilities", "descriptors", "landlock", "limits")
 # A template leads a group of its own, and its workers stay in it: they can all be ended at once.
