@@ -40,7 +40,7 @@ def abi() -> int:
 
 
 class Ruleset:
-    """What may be reached, as a descriptor of the kernel's; everything else will be refused.
+    """The paths and ports that may be reached, as a descriptor of the kernel's; everything else will be refused.
 
     Args:
         read: Paths that may be read, with all below them.

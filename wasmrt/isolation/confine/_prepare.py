@@ -13,11 +13,11 @@ from wasmrt.isolation.confine._sealing import CORE, Plan, Prepared
 from wasmrt.isolation.confine._syscalls import SUPPORTED
 
 Mode = Literal["enforce", "errno", "log"]
-"""What a call that is not allowed meets: what the confinement says, EPERM, or EPERM and a report of its number."""
+"""The answer to a call that is not allowed: what the confinement says, EPERM, or EPERM and a report of its number."""
 
 
 class Specifics(TypedDict, total=False):
-    """What one start grants or asks beside the confinement of its kind."""
+    """Everything that one start grants or asks beside the confinement of its kind."""
 
     read: Iterable[str]
     """Paths that may be read too, with all below them."""
@@ -26,7 +26,7 @@ class Specifics(TypedDict, total=False):
     execute: Iterable[str]
     """Paths that may be read and executed."""
     network: bool
-    """Whether it has the network, instead of what the confinement says."""
+    """True for the network, False for none, instead of what the confinement says."""
     connect: Collection[int]
     """TCP ports that may be connected to, with the network; every port by default. Landlock's ABI 4 is needed."""
     data_bytes: int
@@ -40,7 +40,7 @@ class Specifics(TypedDict, total=False):
     required: Collection[str]
     """Layers without which nothing is sealed, by their names in `layers`; `CORE` by default."""
     mode: Mode
-    """What a call that is not allowed meets; "enforce" by default, everything else is for development."""
+    """The answer to a call that is not allowed; "enforce" by default, everything else is for development."""
     report: int
     """The descriptor that mode "log" writes the numbers of refused calls to, four bytes each."""
 

@@ -1,4 +1,4 @@
-"""What a process gives up by itself: capabilities, descriptors, limits, its parent's protection."""
+"""Steps by which a process gives up capabilities, descriptors, memory, privileges and a life after its parent's."""
 
 from __future__ import annotations
 

@@ -101,4 +101,4 @@ NETWORK: Group = {
     ),
     **allow("connect bind listen accept accept4"),
 }
-"""What a program needs to reach the network, beside `PROGRAM`."""
+"""The calls that a program needs to reach the network, beside `PROGRAM`."""

@@ -1,4 +1,4 @@
-"""Sealing a process: everything prepared in memory first, then one pass that gives up one power after the other."""
+"""Sealing a process: everything prepared in memory first, then one pass that gives up one thing after the other."""
 
 from __future__ import annotations
 

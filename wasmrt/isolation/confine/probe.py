@@ -26,7 +26,7 @@ class Layer(NamedTuple):
     standing: bool
     sentence: str
     optional: bool = False
-    """Whether nothing is weaker without it than wasmrt promises."""
+    """True where nothing relies on it."""
 
 
 def layers() -> tuple[Layer, ...]:

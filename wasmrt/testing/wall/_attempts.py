@@ -29,7 +29,7 @@ CANARY = ctypes.create_string_buffer(b"canary of the victim")
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What attempts find around them: nothing of it is granted to the confined process.
+    """The surroundings of an attempt: nothing of it is granted to the confined process.
 
     `folder` has the files secret, moved, removed and program; `victim` is another process of the same user; `port`
     is a TCP port of the loopback interface that is listened to, `abstract` and `path` are sockets of AF_UNIX.

@@ -33,12 +33,12 @@ class Row:
 
     @property
     def proven(self) -> bool:
-        """Whether the control shows that only the confinement stops it."""
+        """True where the control shows that only the confinement stops it."""
         return self.control == "done"
 
     @property
     def held(self) -> bool:
-        """Whether the sealed process was refused."""
+        """True where the sealed process was refused."""
         return self.outcome in _REFUSALS
 
 
