@@ -37,7 +37,8 @@ _FILES: Group = {
         " umask truncate ftruncate fallocate fadvise64 readahead sync_file_range fsync fdatasync sync syncfs"
         " copy_file_range sendfile splice tee vmsplice utime utimes futimesat utimensat flock fcntl dup dup2 dup3 pipe"
         " pipe2 getxattr lgetxattr fgetxattr listxattr llistxattr flistxattr inotify_init inotify_init1"
-        " inotify_add_watch inotify_rm_watch cachestat close_range"
+        " inotify_add_watch inotify_rm_watch cachestat close_range chown"
+        " lchown fchown fchownat"
     ),
     # SECURITY: no set-user-id file is left behind for others to run. openat2 has its mode in memory.
     "open": only()._replace(clauses=_creating(1, 2)),
