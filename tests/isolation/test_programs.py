@@ -203,6 +203,8 @@ def test_arguments_that_do_not_fit_a_kind_are_refused() -> None:
         prepare(RUN_WORKER, network=True)
     with pytest.raises(ConfineError, match="only together with the network"):
         confined_command(SHELL, ["true"], connect=[443])
+    with pytest.raises(ConfineError, match="an empty list of ports"):
+        confined_command(SHELL, ["true"], network=True, connect=[])
     with pytest.raises(ConfineError, match="for workers"):
         confined_command(SHELL, ["true"], mode="log", report=7)
     with pytest.raises(ConfineError, match="belong together"):

@@ -15,7 +15,8 @@ from tests.isolation.conftest import as_users, needs_seccomp
 from wasmrt.isolation.confine._syscalls import numbers
 
 ROOT = Path(__file__).resolve().parents[2]
-pytestmark = needs_seccomp
+# A tracer would open files in the sealed process.
+pytestmark = [needs_seccomp, pytest.mark.usefixtures("unmeasured")]
 
 
 def sealed(task: str, user: int, *options: str) -> Any:

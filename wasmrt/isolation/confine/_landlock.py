@@ -62,6 +62,9 @@ class Ruleset:
         optional: frozenset[str] = frozenset(),
     ) -> None:
         version = abi()
+        if connect and version < _NETWORK_ABI:
+            # SECURITY: never more ports than were named.
+            raise ConfineError("this kernel cannot tell TCP ports apart", hint="Linux 6.7 or newer, or every port")
         self._rights = (1 << _FILE_SYSTEM_BITS[min(version, len(_FILE_SYSTEM_BITS) - 1)]) - 1
         network = (_BIND_TCP | _CONNECT_TCP) if version >= _NETWORK_ABI and connect is not None else 0
         scoped = (_SCOPE_ABSTRACT_SOCKETS | _SCOPE_SIGNALS) if version >= _SCOPE_ABI else 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -11,8 +10,8 @@ from wasmrt.errors import ConfineError
 from wasmrt.isolation.confine import _landlock, _macos, _process, _seccomp
 from wasmrt.isolation.confine._syscalls import SUPPORTED
 
-CORE = frozenset({"linux": ("seccomp", "no-new-privileges"), "darwin": ("sandbox",)}.get(sys.platform, ()))
-"""The layers without which sealing fails unless the caller asks for less."""
+CORE = frozenset(("sandbox",) if _macos.ON_MACOS else ("seccomp", "no-new-privileges"))
+"""The layers without which sealing fails unless the caller asks for less; on a system that has none, it fails."""
 
 
 class Plan(NamedTuple):

@@ -37,7 +37,9 @@ def layers() -> tuple[Layer, ...]:
         stub_command("probe"), stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False, env={}
     )
     try:
-        return tuple(Layer(*row, optional=row[0] in _OPTIONAL) for row in json.loads(answer.stdout))
+        return tuple(
+            Layer(name, standing, sentence, name in _OPTIONAL) for name, standing, sentence in json.loads(answer.stdout)
+        )
     except ValueError:
         return (Layer("seccomp", False, f"the trial ended with {answer.returncode}"),)
 

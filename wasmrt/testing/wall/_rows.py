@@ -53,7 +53,7 @@ def run_wall() -> tuple[Row, ...]:
     command = [sys.executable, "-I", "-m", "wasmrt.testing.wall"]
     try:
         done = subprocess.run(  # noqa: S603
-            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=True
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=True, env={}
         )
         return tuple(Row(**row) for row in json.loads(done.stdout))
     except (subprocess.SubprocessError, ValueError) as error:
