@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -163,6 +164,15 @@ def test_memory_and_file_size_are_bounded(tmp_path: Path) -> None:
     assert (tmp_path / "big").stat().st_size == 4096
     done = sh("ulimit -d; ulimit -c", cwd=tmp_path, data_bytes=100 << 20)
     assert done.stdout.split() == [str((100 << 20) // 1024), "0"]
+
+
+@pytest.mark.skipif(os.getuid() != 0 or not shutil.which("setpriv"), reason="needs root and setpriv")
+def test_root_without_capabilities_starts_programs_too(tmp_path: Path) -> None:
+    """Root of a container that has dropped all of them: a user namespace can be made there, and not be used."""
+    command = confined_command(SHELL, ["sh", "-c", "echo started"])
+    dropped = ["setpriv", "--bounding-set", "-all", "--inh-caps", "-all", *command.argv]
+    done = subprocess.run(dropped, env=command.env, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("started\n", "")
 
 
 def test_a_program_that_is_not_there_is_said(tmp_path: Path) -> None:

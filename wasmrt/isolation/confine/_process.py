@@ -119,18 +119,34 @@ def enter_namespaces(names: Iterable[str]) -> tuple[str, ...]:
     The user keeps its own id in a new user namespace. The process must have one thread.
     """
     names = tuple(names)
-    if not names:
+    if not names or not _user_namespace_works():
         return ()
-    user, group = os.getuid(), os.getgid()
     try:
-        _libc.syscall("unshare", sum(_NAMESPACES[name] for name in names))
+        _unshare(names)
     except OSError:
         return ()
+    return names
+
+
+def _user_namespace_works() -> bool:
+    """Try one in a child: who has entered it and then may not map its own id cannot get out again."""
+    child = os.fork()
+    if child == 0:
+        try:
+            _unshare(("user",))
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    return os.waitpid(child, 0)[1] == 0
+
+
+def _unshare(names: tuple[str, ...]) -> None:
+    user, group = os.getuid(), os.getgid()
+    _libc.syscall("unshare", sum(_NAMESPACES[name] for name in names))
     if "user" in names:
         for file, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
             with open(f"/proc/self/{file}", "w") as control:  # noqa: PTH123
                 control.write(text)
-    return names
 
 
 def _address(data: bytes) -> int:
