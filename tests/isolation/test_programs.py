@@ -175,6 +175,14 @@ def test_root_without_capabilities_starts_programs_too(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == ("started\n", "")
 
 
+def test_a_program_has_the_signals_of_any_other(tmp_path: Path) -> None:
+    done = sh("yes | head -n 1", cwd=tmp_path)
+    assert (done.stdout.partition("\n")[0], done.stderr) == ("y", "")
+    command = confined_command(SHELL, ["grep", "-E", "SigIgn|SigBlk", "/proc/self/status"])
+    masks = subprocess.run(command.argv, env=command.env, capture_output=True, text=True).stdout.split()[1::2]
+    assert {int(mask, 16) for mask in masks} == {0}
+
+
 def test_a_program_that_is_not_there_is_said(tmp_path: Path) -> None:
     command = confined_command(SHELL, ["no-such-program"])
     done = subprocess.run(command.argv, env=command.env, cwd=tmp_path, capture_output=True, text=True)
