@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -72,9 +71,11 @@ def test_a_trial_that_fails_is_a_missing_layer_with_its_reason(monkeypatch: pyte
 
 @linux
 def test_a_trial_that_breaks_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = SimpleNamespace(stdout=b"", returncode=-31)
-    monkeypatch.setattr(subprocess, "run", lambda *_, **__: broken)
-    assert layers() == (Layer("seccomp", False, "the trial ended with -31"),)
+    def breaks(*_: Any, **__: Any) -> Any:
+        raise subprocess.CalledProcessError(-31, "probe")
+
+    monkeypatch.setattr(subprocess, "run", breaks)
+    assert layers() == (Layer("seccomp", False, "the trial of the layers broke: CalledProcessError"),)
 
 
 def test_where_there_is_no_confinement_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,5 +68,9 @@ def test_without_the_list_the_first_of_them_ends_the_worker() -> None:
     assert "found" not in answer
 
 
+def test_a_worker_holds_its_connection_and_no_variable() -> None:
+    assert sealed("holds", 0)["found"] == {"open": [0, 1, 2, 3], "environment": {}}
+
+
 def test_memory_is_bounded_over_what_the_worker_has_when_sealed() -> None:
     assert sealed("eats", 0)["found"] == "refused"

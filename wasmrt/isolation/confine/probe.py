@@ -33,15 +33,14 @@ def layers() -> tuple[Layer, ...]:
     """Return every layer, standing or missing, as tried by a short-lived process; takes some 50 ms."""
     if not SUPPORTED:
         return (_elsewhere(),)
-    answer = subprocess.run(  # noqa: S603
-        stub_command("probe"), stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False, env={}
-    )
     try:
-        return tuple(
-            Layer(name, standing, sentence, name in _OPTIONAL) for name, standing, sentence in json.loads(answer.stdout)
+        answer = subprocess.run(  # noqa: S603
+            stub_command("probe"), stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=True, env={}
         )
-    except ValueError:
-        return (Layer("seccomp", False, f"the trial ended with {answer.returncode}"),)
+        rows = json.loads(answer.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        return (Layer("seccomp", False, f"the trial of the layers broke: {type(error).__name__}"),)
+    return tuple(Layer(name, standing, sentence, name in _OPTIONAL) for name, standing, sentence in rows)
 
 
 def main() -> None:
