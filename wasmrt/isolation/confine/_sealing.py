@@ -69,14 +69,14 @@ class Prepared:
         self._reporter = _seccomp.Reporter(plan.report) if SUPPORTED and plan.report is not None else None
         self._require(self._expected())
         self._ruleset = self._rules() if self._landlock else None
-        self._null = None if plan.streams else _landlock.high(os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC))
+        self._null = None if plan.streams else _process.high(os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC))
 
     def apply(self, before_filter: Callable[[], None] | None = None) -> tuple[str, ...]:
         """Seal this process for good and return the names of the layers that stand.
 
         Args:
             before_filter: Called when all but the last limits and the filter stands: the place to start threads.
-                They must be started here and not earlier, because capabilities and Landlock are a thread's own.
+                A process that has some already is refused.
 
         Raises:
             ConfineError: a layer could not be put up. The process is half sealed and must end.
@@ -91,12 +91,15 @@ class Prepared:
     def _apply(self, before_filter: Callable[[], None] | None) -> tuple[str, ...]:
         # The order matters: each step still needs what a later one takes away.
         plan = self._plan
+        status = _process.open_own_status()
+        if _process.threads(status) > 1:
+            # SECURITY: capabilities and Landlock are a thread's own: the others would keep what they have.
+            raise ConfineError("a process with threads cannot be confined", hint="start them in before_filter")
         if plan.session and os.getpid() != os.getpgrp():
             os.setsid()
         standing = [f"namespace-{name}" for name in _process.enter_namespaces(plan.namespaces)]
-        self._close_descriptors()
+        self._close_descriptors(status)
         _keep_environment(plan.environment)
-        status = _process.open_own_status() if plan.data_relative and plan.data_bytes is not None else None
         started = _process.processes_of_this_user() if plan.new_processes else 0
         _process.drop_capabilities()
         for name, value in plan.limits:
@@ -111,9 +114,8 @@ class Prepared:
         if before_filter is not None:
             before_filter()
         if plan.data_bytes is not None:
-            _process.limit("DATA", plan.data_bytes + (_process.data_bytes(status) if status is not None else 0))
-        if status is not None:
-            os.close(status)
+            _process.limit("DATA", plan.data_bytes + (_process.data_bytes(status) if plan.data_relative else 0))
+        os.close(status)
         if plan.new_processes is not None:
             _process.limit("NPROC", started + plan.new_processes)
         if self._reporter is not None:
@@ -139,12 +141,12 @@ class Prepared:
         plan = self._plan
         return _landlock.Ruleset(plan.read, plan.write, plan.execute, plan.connect, frozenset(plan.optional))
 
-    def _close_descriptors(self) -> None:
+    def _close_descriptors(self, status: int) -> None:
         plan = self._plan
         if self._null is not None:
             for stream in (0, 1, 2):
                 os.dup2(self._null, stream, inheritable=True)
-        keep = {0, 1, 2, *plan.keep}
+        keep = {0, 1, 2, status, *plan.keep}
         if self._ruleset is not None:
             keep.add(self._ruleset.descriptor)
         if plan.report is not None:
