@@ -14,7 +14,6 @@ from struct import pack
 from wasmrt.isolation.confine import _libc
 from wasmrt.isolation.confine._bpf import Check
 from wasmrt.isolation.confine._calls import NOT_THERE, REFUSED, allow, compile_filter, only, refuse
-from wasmrt.isolation.confine._process import _address
 from wasmrt.isolation.confine._program_calls import PROGRAM
 from wasmrt.isolation.confine._seccomp import Filter
 from wasmrt.testing.wall._trial import try_all
@@ -43,7 +42,7 @@ def enter() -> None:
                 _libc.prctl(_libc.PR_CAPBSET_DROP, number)
         kept = sum(1 << number for number in _CAPABILITIES)
         header, sets = pack("=Ii", 0x20080522, 0), pack("=IIIIII", kept, kept, 0, 0, 0, 0)
-        _libc.syscall("capset", _address(header), _address(sets))
+        _libc.syscall("capset", _libc.address(header), _libc.address(sets))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import fcntl
 import hashlib
 import json
 import os
+import select
 import socket
 import struct
 import sys
@@ -124,6 +125,21 @@ def forgets(user: int) -> Any:
     return in_child(RUN_WORKER, user, None, work)
 
 
+def holds(user: int) -> Any:
+    os.environ["A_TOKEN"] = "value"
+    os.dup2(os.open("/etc/passwd", os.O_RDONLY), 200)
+
+    def work() -> Any:
+        return {"open": [number for number in range(300) if is_open(number)], "environment": dict(os.environ)}
+
+    def is_open(descriptor: int) -> bool:
+        asking = select.poll()  # which a sealed worker may do
+        asking.register(descriptor, 0)
+        return not any(events & select.POLLNVAL for _, events in asking.poll(0))
+
+    return in_child(RUN_WORKER, user, None, work)
+
+
 def eats(user: int) -> Any:
     def work() -> Any:
         try:
@@ -135,7 +151,7 @@ def eats(user: int) -> Any:
     return in_child(RUN_WORKER, user, None, work)
 
 
-TASKS = {"run": run, "compile": compiled, "eats": eats, "forgets": forgets}
+TASKS = {"run": run, "compile": compiled, "eats": eats, "forgets": forgets, "holds": holds}
 
 if __name__ == "__main__":
     print(json.dumps(TASKS[sys.argv[1]](int(sys.argv[2]))))

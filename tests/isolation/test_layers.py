@@ -5,15 +5,25 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
-from tests.isolation.conftest import needs_seccomp
+from tests.isolation.conftest import needs_landlock, needs_seccomp
 from wasmrt.cli import cli
-from wasmrt.isolation.confine import COMPILE_WORKER, CORE, RUN_WORKER, ConfineError, Layer, layers, prepare, probe
+from wasmrt.isolation.confine import (
+    COMPILE_WORKER,
+    CORE,
+    MCP_SERVER,
+    RUN_WORKER,
+    SHELL,
+    ConfineError,
+    Layer,
+    layers,
+    prepare,
+    probe,
+)
 from wasmrt.isolation.confine import _macos as macos
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="these layers are Linux's")
@@ -61,9 +71,11 @@ def test_a_trial_that_fails_is_a_missing_layer_with_its_reason(monkeypatch: pyte
 
 @linux
 def test_a_trial_that_breaks_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = SimpleNamespace(stdout=b"", returncode=-31)
-    monkeypatch.setattr(subprocess, "run", lambda *_, **__: broken)
-    assert layers() == (Layer("seccomp", False, "the trial ended with -31"),)
+    def breaks(*_: Any, **__: Any) -> Any:
+        raise subprocess.CalledProcessError(-31, "probe")
+
+    monkeypatch.setattr(subprocess, "run", breaks)
+    assert layers() == (Layer("seccomp", False, "the trial of the layers broke: CalledProcessError"),)
 
 
 def test_where_there_is_no_confinement_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,6 +97,31 @@ def test_a_required_layer_that_the_machine_lacks_is_refused_before_anything_is_s
         monkeypatch.setattr("wasmrt.isolation.confine._landlock.abi", lambda: 0)
     with pytest.raises(ConfineError, match=lacking):
         prepare(confinement, required=["seccomp", "landlock"])
+
+
+@needs_seccomp
+def test_a_program_needs_landlock_and_a_worker_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wasmrt.isolation.confine._landlock.abi", lambda: 0)
+    prepare(RUN_WORKER)
+    with pytest.raises(ConfineError, match="landlock"):
+        prepare(SHELL)
+
+
+@needs_landlock
+def test_ports_that_the_kernel_cannot_tell_apart_are_not_granted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wasmrt.isolation.confine._landlock.abi", lambda: 3)
+    prepare(MCP_SERVER, network=True)
+    with pytest.raises(ConfineError, match="ports"):
+        prepare(MCP_SERVER, network=True, connect=[443])
+
+
+def test_a_system_without_any_layer_seals_nothing_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wasmrt.isolation.confine._sealing.SUPPORTED", False)
+    monkeypatch.setattr("wasmrt.isolation.confine._prepare.SUPPORTED", False)
+    for confinement in (RUN_WORKER, SHELL):
+        with pytest.raises(ConfineError, match="seccomp"):
+            prepare(confinement)
+        prepare(confinement, required=())
 
 
 def test_the_profile_of_macos_denies_by_default_and_names_what_was_granted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -165,6 +166,23 @@ def test_memory_and_file_size_are_bounded(tmp_path: Path) -> None:
     assert done.stdout.split() == [str((100 << 20) // 1024), "0"]
 
 
+@pytest.mark.skipif(os.getuid() != 0 or not shutil.which("setpriv"), reason="needs root and setpriv")
+def test_root_without_capabilities_starts_programs_too(tmp_path: Path) -> None:
+    """Root of a container that has dropped all of them: a user namespace can be made there, and not be used."""
+    command = confined_command(SHELL, ["sh", "-c", "echo started"])
+    dropped = ["setpriv", "--bounding-set", "-all", "--inh-caps", "-all", *command.argv]
+    done = subprocess.run(dropped, env=command.env, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("started\n", "")
+
+
+def test_a_program_has_the_signals_of_any_other(tmp_path: Path) -> None:
+    done = sh("yes | head -n 1", cwd=tmp_path)
+    assert (done.stdout.partition("\n")[0], done.stderr) == ("y", "")
+    command = confined_command(SHELL, ["grep", "-E", "SigIgn|SigBlk", "/proc/self/status"])
+    masks = subprocess.run(command.argv, env=command.env, capture_output=True, text=True).stdout.split()[1::2]
+    assert {int(mask, 16) for mask in masks} == {0}
+
+
 def test_a_program_that_is_not_there_is_said(tmp_path: Path) -> None:
     command = confined_command(SHELL, ["no-such-program"])
     done = subprocess.run(command.argv, env=command.env, cwd=tmp_path, capture_output=True, text=True)
@@ -203,6 +221,8 @@ def test_arguments_that_do_not_fit_a_kind_are_refused() -> None:
         prepare(RUN_WORKER, network=True)
     with pytest.raises(ConfineError, match="only together with the network"):
         confined_command(SHELL, ["true"], connect=[443])
+    with pytest.raises(ConfineError, match="an empty list of ports"):
+        confined_command(SHELL, ["true"], network=True, connect=[])
     with pytest.raises(ConfineError, match="for workers"):
         confined_command(SHELL, ["true"], mode="log", report=7)
     with pytest.raises(ConfineError, match="belong together"):

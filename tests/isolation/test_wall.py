@@ -65,6 +65,7 @@ def in_container(*arguments: str) -> list[Row]:
     return [Row(**row) for row in json.loads(done.stdout)]
 
 
+@pytest.mark.usefixtures("unmeasured")
 def test_the_wall_stands_inside_a_default_container_profile() -> None:
     rows = in_container()
     assert told([row for row in rows if not row.held]) == []

@@ -15,7 +15,8 @@ from tests.isolation.conftest import as_users, needs_seccomp
 from wasmrt.isolation.confine._syscalls import numbers
 
 ROOT = Path(__file__).resolve().parents[2]
-pytestmark = needs_seccomp
+# A tracer would open files in the sealed process.
+pytestmark = [needs_seccomp, pytest.mark.usefixtures("unmeasured")]
 
 
 def sealed(task: str, user: int, *options: str) -> Any:
@@ -65,6 +66,24 @@ def test_without_the_list_the_first_of_them_ends_the_worker() -> None:
     answer = sealed("forgets", 0)
     assert answer["status"] == signal.SIGSYS
     assert "found" not in answer
+
+
+def test_a_worker_holds_its_connection_and_no_variable() -> None:
+    assert sealed("holds", 0)["found"] == {"open": [0, 1, 2, 3], "environment": {}}
+
+
+def test_a_process_with_threads_is_refused_before_it_gave_anything_up() -> None:
+    script = """
+import threading
+from wasmrt.isolation.confine import RUN_WORKER, ConfineError, confine
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+try:
+    confine(RUN_WORKER)
+except ConfineError as error:
+    print(error.message)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout == "a process with threads cannot be confined\n", done.stderr
 
 
 def test_memory_is_bounded_over_what_the_worker_has_when_sealed() -> None:

@@ -42,7 +42,7 @@ def confined_command(
     env: Mapping[str, str] | None = None,
     **specifics: Unpack[Specifics],
 ) -> Command:
-    """Return the command that runs `argv` confined, by way of a stub that takes some 30 ms.
+    """Return the command that runs `argv` confined, by way of a stub that takes 30 to 40 ms.
 
     The process ends with `stub.NOT_CONFINED` where it could not be confined, and then the program did not start.
 

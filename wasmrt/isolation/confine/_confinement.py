@@ -38,7 +38,7 @@ class ProcessLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confinement:
-    """What processes of one kind may do. What is not named, they may not.
+    """The rights of processes of one kind. What is not named, they may not do.
 
     Attributes:
         kind: The kind that it is for.
@@ -74,5 +74,5 @@ class Confinement:
 
     @property
     def executes(self) -> bool:
-        """Whether it runs programs, and not only what is loaded already."""
+        """True where it runs programs, and not only what is loaded already."""
         return bool(self.execute)

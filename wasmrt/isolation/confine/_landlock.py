@@ -6,17 +6,12 @@ starts. It does not cover changing modes, owners, times and attributes, `stat`, 
 
 from __future__ import annotations
 
-import ctypes
 import os
-import sys
 from collections.abc import Iterable, Sequence
 from struct import pack
 
 from wasmrt.errors import ConfineError
-from wasmrt.isolation.confine import _libc
-
-if sys.platform != "win32":
-    import fcntl
+from wasmrt.isolation.confine import _libc, _process
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _MAKE_CHAR, _MAKE_SOCK, _MAKE_BLOCK = 1 << 6, 1 << 9, 1 << 11
@@ -28,7 +23,6 @@ _NETWORK_ABI, _SCOPE_ABI = 4, 6
 _SCOPE_ABSTRACT_SOCKETS, _SCOPE_SIGNALS = 1, 2
 _RULE_PATH, _RULE_PORT = 1, 2
 _GET_VERSION = 1
-_FIRST_HIGH = 100
 
 
 def abi() -> int:
@@ -40,7 +34,7 @@ def abi() -> int:
 
 
 class Ruleset:
-    """What may be reached, as a descriptor of the kernel's; everything else will be refused.
+    """The paths and ports that may be reached, as a descriptor of the kernel's; everything else will be refused.
 
     Args:
         read: Paths that may be read, with all below them.
@@ -62,12 +56,15 @@ class Ruleset:
         optional: frozenset[str] = frozenset(),
     ) -> None:
         version = abi()
+        if connect and version < _NETWORK_ABI:
+            # SECURITY: never more ports than were named.
+            raise ConfineError("this kernel cannot tell TCP ports apart", hint="Linux 6.7 or newer, or every port")
         self._rights = (1 << _FILE_SYSTEM_BITS[min(version, len(_FILE_SYSTEM_BITS) - 1)]) - 1
         network = (_BIND_TCP | _CONNECT_TCP) if version >= _NETWORK_ABI and connect is not None else 0
         scoped = (_SCOPE_ABSTRACT_SOCKETS | _SCOPE_SIGNALS) if version >= _SCOPE_ABI else 0
         size = 24 if version >= _SCOPE_ABI else 16 if version >= _NETWORK_ABI else 8
         attributes = pack("=QQQ", self._rights, network, scoped)[:size]
-        self.descriptor = high(_libc.syscall("landlock_create_ruleset", _address(attributes), size, 0))
+        self.descriptor = _process.high(_libc.syscall("landlock_create_ruleset", _libc.address(attributes), size, 0))
         reading = _READ_FILE | _READ_DIR
         writing = self._rights & ~(_EXECUTE | _MAKE_CHAR | _MAKE_BLOCK | _MAKE_SOCK | _IOCTL_DEV)
         try:
@@ -105,21 +102,8 @@ class Ruleset:
             os.close(descriptor)
 
     def _add(self, kind: int, rule: bytes) -> None:
-        _libc.syscall("landlock_add_rule", self.descriptor, kind, _address(rule), 0)
-
-
-def high(descriptor: int) -> int:
-    """Move a descriptor out of the way of those that a forked process puts in their places."""
-    try:
-        return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _FIRST_HIGH)
-    finally:
-        os.close(descriptor)
+        _libc.syscall("landlock_add_rule", self.descriptor, kind, _libc.address(rule), 0)
 
 
 def _is_directory(descriptor: int) -> bool:
     return os.fstat(descriptor).st_mode & 0o170000 == 0o040000
-
-
-def _address(data: bytes) -> int:
-    """Return where `data` lies; the caller keeps it alive."""
-    return ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value or 0

@@ -61,6 +61,11 @@ def sigaction(signal: int, action: int) -> None:
         _fail("sigaction")
 
 
+def address(data: bytes) -> int:
+    """Return where `data` lies; the caller keeps it alive."""
+    return ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value or 0
+
+
 def _fail(name: str) -> None:
     number = ctypes.get_errno()
     raise OSError(number, f"{name}: {os.strerror(number)}")

@@ -8,16 +8,19 @@ from typing import Literal, TypedDict, Unpack
 from wasmrt.errors import ConfineError
 from wasmrt.isolation.confine._calls import KILLED, LISTED, NOT_THERE, REFUSED, compile_filter
 from wasmrt.isolation.confine._confinement import Confinement
+from wasmrt.isolation.confine._macos import ON_MACOS
 from wasmrt.isolation.confine._program_calls import NETWORK
 from wasmrt.isolation.confine._sealing import CORE, Plan, Prepared
 from wasmrt.isolation.confine._syscalls import SUPPORTED
 
 Mode = Literal["enforce", "errno", "log"]
-"""What a call that is not allowed meets: what the confinement says, EPERM, or EPERM and a report of its number."""
+"""The answer to a call that is not allowed: what the confinement says, EPERM, or EPERM and a report of its number."""
+
+_FILES = frozenset(() if ON_MACOS else ("landlock",))
 
 
 class Specifics(TypedDict, total=False):
-    """What one start grants or asks beside the confinement of its kind."""
+    """Everything that one start grants or asks beside the confinement of its kind."""
 
     read: Iterable[str]
     """Paths that may be read too, with all below them."""
@@ -26,7 +29,7 @@ class Specifics(TypedDict, total=False):
     execute: Iterable[str]
     """Paths that may be read and executed."""
     network: bool
-    """Whether it has the network, instead of what the confinement says."""
+    """True for the network, False for none, instead of what the confinement says."""
     connect: Collection[int]
     """TCP ports that may be connected to, with the network; every port by default. Landlock's ABI 4 is needed."""
     data_bytes: int
@@ -38,9 +41,12 @@ class Specifics(TypedDict, total=False):
     parent: int
     """The process id that the parent must have: sealing fails if it has ended already."""
     required: Collection[str]
-    """Layers without which nothing is sealed, by their names in `layers`; `CORE` by default."""
+    """Layers without which nothing is sealed, by their names in `layers`.
+
+    By default `CORE`, and for programs Landlock too: a worker cannot open files anyway, a program can.
+    """
     mode: Mode
-    """What a call that is not allowed meets; "enforce" by default, everything else is for development."""
+    """The answer to a call that is not allowed; "enforce" by default, everything else is for development."""
     report: int
     """The descriptor that mode "log" writes the numbers of refused calls to, four bytes each."""
 
@@ -57,6 +63,8 @@ def plan(confinement: Confinement, **specifics: Unpack[Specifics]) -> Plan:
     network, connect = specifics.get("network", confinement.network), specifics.get("connect")
     if network and not confinement.executes:
         raise ConfineError(f"a {confinement.kind} never has the network")
+    if connect is not None and not connect:
+        raise ConfineError("an empty list of ports is no network: leave network out")
     if connect is not None and not network:
         raise ConfineError("ports can be granted only together with the network")
     if mode == "log" and confinement.executes:
@@ -85,7 +93,7 @@ def plan(confinement: Confinement, **specifics: Unpack[Specifics]) -> Plan:
         parent_death=confinement.parent_death,
         parent=specifics.get("parent"),
         report=report,
-        required=tuple(specifics.get("required", CORE)),
+        required=tuple(specifics.get("required", CORE | _FILES if confinement.executes else CORE)),
     )
 
 

@@ -1,8 +1,7 @@
-"""What a process gives up by itself: capabilities, descriptors, limits, its parent's protection."""
+"""Steps by which a process gives up capabilities, descriptors, memory, privileges and a life after its parent's."""
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import sys
@@ -14,11 +13,13 @@ from wasmrt.errors import ConfineError
 from wasmrt.isolation.confine import _libc
 
 if sys.platform != "win32":
+    import fcntl
     import resource
 
 _CAPABILITY_VERSION_3 = 0x20080522
 _LAST_CAPABILITY = 63
 _LAST_DESCRIPTOR = 0xFFFFFFFF
+_FIRST_HIGH = 100
 _NAMESPACES = {"user": 0x10000000, "net": 0x40000000, "ipc": 0x08000000, "uts": 0x04000000}
 _NO_CAPABILITIES = pack("=IIIIII", 0, 0, 0, 0, 0, 0)
 _OWN_CAPABILITIES = pack("=Ii", _CAPABILITY_VERSION_3, 0)
@@ -38,7 +39,7 @@ def drop_capabilities() -> None:
             break  # the kernel knows no more of them, or we may not: no_new_privs keeps them out of reach
     with suppress(OSError):  # before 4.3 there is no such set
         _libc.prctl(_libc.PR_CAP_AMBIENT, _libc.PR_CAP_AMBIENT_CLEAR_ALL)
-    _libc.syscall("capset", _address(_OWN_CAPABILITIES), _address(_NO_CAPABILITIES))
+    _libc.syscall("capset", _libc.address(_OWN_CAPABILITIES), _libc.address(_NO_CAPABILITIES))
 
 
 def close_descriptors(keep: Iterable[int]) -> None:
@@ -55,6 +56,14 @@ def close_descriptors(keep: Iterable[int]) -> None:
     _libc.syscall("close_range", first, _LAST_DESCRIPTOR, 0)
 
 
+def high(descriptor: int) -> int:
+    """Move a descriptor out of the way of those that a forked process puts in their places."""
+    try:
+        return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _FIRST_HIGH)
+    finally:
+        os.close(descriptor)
+
+
 def limit(name: str, value: int) -> None:
     """Set the soft and the hard limit RLIMIT_`name`, never above the present hard one."""
     which = getattr(resource, f"RLIMIT_{name}")
@@ -65,20 +74,33 @@ def limit(name: str, value: int) -> None:
 
 
 def open_own_status() -> int:
-    """Open the file that `data_bytes` reads, for a time when opening is no longer possible."""
-    return os.open("/proc/self/status", os.O_RDONLY | os.O_CLOEXEC)
+    """Open the file that the next two read, for a time when opening is no longer possible."""
+    return high(os.open("/proc/self/status", os.O_RDONLY | os.O_CLOEXEC))
 
 
 def data_bytes(status: int) -> int:
-    """Return what RLIMIT_DATA counts in this process now (VmData, proc(5)).
+    """Return how much of this process RLIMIT_DATA counts now (VmData, proc(5)).
 
     Raises:
         ConfineError: the kernel does not say.
     """
+    return _own(status, b"VmData:") * 1024
+
+
+def threads(status: int) -> int:
+    """Return the number of this process's threads.
+
+    Raises:
+        ConfineError: the kernel does not say.
+    """
+    return _own(status, b"Threads:")
+
+
+def _own(status: int, field: bytes) -> int:
     for line in os.pread(status, 8192, 0).splitlines():
-        if line.startswith(b"VmData:"):
-            return int(line.split()[1]) * 1024
-    raise ConfineError("the kernel does not tell this process's memory, so it cannot be bounded")
+        if line.startswith(field):
+            return int(line.split()[1])
+    raise ConfineError(f"the kernel does not tell a process its {field.decode()[:-1]}")
 
 
 def processes_of_this_user() -> int:
@@ -119,20 +141,31 @@ def enter_namespaces(names: Iterable[str]) -> tuple[str, ...]:
     The user keeps its own id in a new user namespace. The process must have one thread.
     """
     names = tuple(names)
-    if not names:
+    if not names or not _user_namespace_works():
         return ()
-    user, group = os.getuid(), os.getgid()
     try:
-        _libc.syscall("unshare", sum(_NAMESPACES[name] for name in names))
+        _unshare(names)
     except OSError:
         return ()
+    return names
+
+
+def _user_namespace_works() -> bool:
+    """Try one in a child: who has entered it and then may not map its own id cannot get out again."""
+    child = os.fork()
+    if child == 0:
+        try:
+            _unshare(("user",))
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    return os.waitpid(child, 0)[1] == 0
+
+
+def _unshare(names: tuple[str, ...]) -> None:
+    user, group = os.getuid(), os.getgid()
+    _libc.syscall("unshare", sum(_NAMESPACES[name] for name in names))
     if "user" in names:
         for file, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
             with open(f"/proc/self/{file}", "w") as control:  # noqa: PTH123
                 control.write(text)
-    return names
-
-
-def _address(data: bytes) -> int:
-    """Return where `data` lies; the caller keeps it alive."""
-    return ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value or 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 
-from wasmrt.isolation.confine._bpf import Check
+from wasmrt.isolation.confine._bpf import Check, Clause, Rule
 from wasmrt.isolation.confine._calls import Group, allow, only, refuse, without
 
 _O_CREATES = 0o100 | 0o20000000  # O_CREAT, and the bit of O_TMPFILE
@@ -24,7 +24,7 @@ _ANY, _TCP, _UDP = 0, 6, 17
 _MSG_FASTOPEN = 0x20000000
 
 
-def _creating(flags: int, mode: int) -> tuple[tuple[Check, ...], ...]:
+def _creating(flags: int, mode: int) -> tuple[Clause, ...]:
     """Clauses for an open: it makes no file, or one that is not set-user-id."""
     return (without(flags, _O_CREATES),), (without(mode, _SET_ID),)
 
@@ -37,11 +37,12 @@ _FILES: Group = {
         " umask truncate ftruncate fallocate fadvise64 readahead sync_file_range fsync fdatasync sync syncfs"
         " copy_file_range sendfile splice tee vmsplice utime utimes futimesat utimensat flock fcntl dup dup2 dup3 pipe"
         " pipe2 getxattr lgetxattr fgetxattr listxattr llistxattr flistxattr inotify_init inotify_init1"
-        " inotify_add_watch inotify_rm_watch cachestat close_range"
+        " inotify_add_watch inotify_rm_watch cachestat close_range chown"
+        " lchown fchown fchownat"
     ),
     # SECURITY: no set-user-id file is left behind for others to run. openat2 has its mode in memory.
-    "open": only()._replace(clauses=_creating(1, 2)),
-    "openat": only()._replace(clauses=_creating(2, 3)),
+    "open": Rule(_creating(1, 2)),
+    "openat": Rule(_creating(2, 3)),
     **dict.fromkeys(("creat", "chmod", "fchmod"), only(without(1, _SET_ID))),
     **dict.fromkeys(("fchmodat", "fchmodat2"), only(without(2, _SET_ID))),
     "mknod": only(Check(1, (0, _REGULAR, _FIFO), _FILE_TYPE | _SET_ID)),
@@ -101,4 +102,4 @@ NETWORK: Group = {
     ),
     **allow("connect bind listen accept accept4"),
 }
-"""What a program needs to reach the network, beside `PROGRAM`."""
+"""The calls that a program needs to reach the network, beside `PROGRAM`."""

@@ -1,9 +1,8 @@
-"""Sealing a process: everything prepared in memory first, then one pass that gives up one power after the other."""
+"""Sealing a process: everything prepared in memory first, then one pass that gives up one thing after the other."""
 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -11,8 +10,8 @@ from wasmrt.errors import ConfineError
 from wasmrt.isolation.confine import _landlock, _macos, _process, _seccomp
 from wasmrt.isolation.confine._syscalls import SUPPORTED
 
-CORE = frozenset({"linux": ("seccomp", "no-new-privileges"), "darwin": ("sandbox",)}.get(sys.platform, ()))
-"""The layers without which sealing fails unless the caller asks for less."""
+CORE = frozenset(("sandbox",) if _macos.ON_MACOS else ("seccomp", "no-new-privileges"))
+"""The layers without which sealing fails unless the caller asks for less; on a system that has none, it fails."""
 
 
 class Plan(NamedTuple):
@@ -70,7 +69,7 @@ class Prepared:
         self._reporter = _seccomp.Reporter(plan.report) if SUPPORTED and plan.report is not None else None
         self._require(self._expected())
         self._ruleset = self._rules() if self._landlock else None
-        self._null = None if plan.streams else _landlock.high(os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC))
+        self._null = None if plan.streams else _process.high(os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC))
 
     @property
     def layers(self) -> tuple[str, ...]:
@@ -94,8 +93,9 @@ class Prepared:
 
         Args:
             before_filter: Called when all but the last limits and the filter stands: the place to start threads.
-                They must be started here and not earlier, because capabilities and Landlock are a thread's own.
-            data_in_use: Bytes of private memory that this process has now, where it cannot look itself.
+                A process that has some already is refused.
+            data_in_use: Bytes of private memory that this process has now, where it was sealed before and cannot look
+                itself; it has one thread then.
             keep: Descriptors that stay open besides those of the declaration.
 
         Raises:
@@ -115,13 +115,15 @@ class Prepared:
     ) -> tuple[str, ...]:
         # The order matters: each step still needs what a later one takes away.
         plan = self._plan
+        status = _process.open_own_status() if in_use is None else None
+        if status is not None and _process.threads(status) > 1:
+            # SECURITY: capabilities and Landlock are a thread's own: the others would keep what they have.
+            raise ConfineError("a process with threads cannot be confined", hint="start them in before_filter")
         if plan.session and os.getpid() != os.getpgrp():
             os.setsid()
         standing = [f"namespace-{name}" for name in _process.enter_namespaces(plan.namespaces)]
-        self._close_descriptors(keep)
+        self._close_descriptors(keep if status is None else (*keep, status))
         _keep_environment(plan.environment)
-        relative = plan.data_relative and plan.data_bytes is not None
-        status = _process.open_own_status() if relative and in_use is None else None
         started = _process.processes_of_this_user() if plan.new_processes else 0
         _process.drop_capabilities()
         for name, value in plan.limits:
@@ -136,8 +138,8 @@ class Prepared:
         if before_filter is not None:
             before_filter()
         if plan.data_bytes is not None:
-            now = _process.data_bytes(status) if status is not None else in_use if relative else None
-            _process.limit("DATA", plan.data_bytes + (now or 0))
+            now = in_use or 0 if status is None else _process.data_bytes(status)
+            _process.limit("DATA", plan.data_bytes + (now if plan.data_relative else 0))
         if status is not None:
             os.close(status)
         if plan.new_processes is not None:

@@ -84,7 +84,7 @@ _TABLES = {"x86_64": (_X86_64, 0xC000003E), "aarch64": (_AARCH64, 0xC00000B7)}
 MACHINE = os.uname().machine if hasattr(os, "uname") else ""
 """The machine as the kernel names it."""
 SUPPORTED = sys.platform == "linux" and MACHINE in _TABLES and sys.maxsize > 2**32
-"""Whether this process's system calls are in the tables."""
+"""True where this process's system calls are in the tables."""
 
 
 def numbers(machine: str = MACHINE) -> dict[str, int]:

@@ -26,20 +26,21 @@ class Layer(NamedTuple):
     standing: bool
     sentence: str
     optional: bool = False
-    """Whether nothing is weaker without it than wasmrt promises."""
+    """True where nothing relies on it."""
 
 
 def layers() -> tuple[Layer, ...]:
     """Return every layer, standing or missing, as tried by a short-lived process; takes some 50 ms."""
     if not SUPPORTED:
         return (_elsewhere(),)
-    answer = subprocess.run(  # noqa: S603
-        stub_command("probe"), stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False, env={}
-    )
     try:
-        return tuple(Layer(*row, optional=row[0] in _OPTIONAL) for row in json.loads(answer.stdout))
-    except ValueError:
-        return (Layer("seccomp", False, f"the trial ended with {answer.returncode}"),)
+        answer = subprocess.run(  # noqa: S603
+            stub_command("probe"), stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=True, env={}
+        )
+        rows = json.loads(answer.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        return (Layer("seccomp", False, f"the trial of the layers broke: {type(error).__name__}"),)
+    return tuple(Layer(name, standing, sentence, name in _OPTIONAL) for name, standing, sentence in rows)
 
 
 def main() -> None:

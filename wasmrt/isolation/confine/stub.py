@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import signal
 import sys
 from typing import NoReturn
 
@@ -34,6 +35,8 @@ def decode(text: str) -> Plan:
 def main() -> NoReturn:
     """Confine this process by the plan in the first argument and execute the rest of them."""
     text, *argv = sys.argv[1:]
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)  # the interpreter ignores them, and a program would inherit that
     try:
         Prepared(decode(text)).apply()
     except ConfineError as error:

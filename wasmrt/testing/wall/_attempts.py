@@ -29,7 +29,7 @@ CANARY = ctypes.create_string_buffer(b"canary of the victim")
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What attempts find around them: nothing of it is granted to the confined process.
+    """The surroundings of an attempt: nothing of it is granted to the confined process.
 
     `folder` has the files secret, moved, removed and program; `victim` is another process of the same user; `port`
     is a TCP port of the loopback interface that is listened to, `abstract` and `path` are sockets of AF_UNIX.
@@ -249,7 +249,7 @@ ATTEMPTS: tuple[Attempt, ...] = (
     Attempt("mem of another process", ALL, _open(lambda scene: f"/proc/{scene.victim}/mem", os.O_RDWR)),
     Attempt("mem of itself", WORKERS, _open(lambda _: "/proc/self/mem", os.O_RDWR)),
     Attempt("environ of process 1", ALL, _open(lambda _: "/proc/1/environ")),
-    # Its own powers
+    # Its own privileges
     Attempt("mmap PROT_EXEC", RUN, _executable_memory),
     Attempt("mprotect PROT_EXEC", RUN, _made_executable),
     Attempt("unshare", ALL, lambda _: call("unshare", 0x10000000)),

@@ -33,12 +33,12 @@ class Row:
 
     @property
     def proven(self) -> bool:
-        """Whether the control shows that only the confinement stops it."""
+        """True where the control shows that only the confinement stops it."""
         return self.control == "done"
 
     @property
     def held(self) -> bool:
-        """Whether the sealed process was refused."""
+        """True where the sealed process was refused."""
         return self.outcome in _REFUSALS
 
 
@@ -53,7 +53,7 @@ def run_wall() -> tuple[Row, ...]:
     command = [sys.executable, "-I", "-m", "wasmrt.testing.wall"]
     try:
         done = subprocess.run(  # noqa: S603
-            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=True
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=True, env={}
         )
         return tuple(Row(**row) for row in json.loads(done.stdout))
     except (subprocess.SubprocessError, ValueError) as error:
