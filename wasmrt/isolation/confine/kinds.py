@@ -101,6 +101,6 @@ BUILD_TOOL = _program(
 """A compiler or a build script of a stranger's project. The thread that starts it waits for it."""
 
 CONFINEMENTS: dict[Kind, Confinement] = {
-    one.kind: one for one in (RUN_WORKER, COMPILE_WORKER, SHELL, NATIVE_PLUGIN, MCP_SERVER, BUILD_TOOL)
+    one.kind: one for one in (RUN_WORKER, TEMPLATE, COMPILE_WORKER, SHELL, NATIVE_PLUGIN, MCP_SERVER, BUILD_TOOL)
 }
 """The confinement of each kind."""
