@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -47,7 +48,12 @@ class Root(click.Group):
         """Load a command; None where there is none of that name."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = getattr(import_module(f"wasmrt.cli.{cmd_name}"), cmd_name)
+        gc.disable()  # what a command imports stays to its end: to search it for garbage is a tenth of a short one
+        try:
+            command: click.Command = getattr(import_module(f"wasmrt.cli.{cmd_name}"), cmd_name)
+        finally:
+            gc.freeze()
+            gc.enable()
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
