@@ -69,10 +69,11 @@ def check(file: Path, tool: str | None, as_json: bool) -> None:
         })  # fmt: skip
         return
     for warning in warnings:
-        show(in_one_line(f"{warning.path}: {warning.message}"))
-    counted = f" ({len(warnings)} warning{'s' * (len(warnings) != 1)})" if warnings else ""
-    print_message(f"{file.name} is valid{counted}")
+        show(in_one_line(f"warning: {warning.path}: {warning.message}"))
     print_missing(missing)
+    count = len(warnings) + len(missing)
+    counted = f", with {count} warning{'s' * (count != 1)}" if count else ""
+    print_message(f"{file.name} is valid{counted}")
 
 
 @caps.command("diff")
