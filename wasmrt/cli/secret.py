@@ -19,7 +19,7 @@ from wasmrt.egress import HttpFailure, HttpRequest
 from wasmrt.errors import ConfigurationError, SecretError, SecretExpiredError, SecretNotFoundError
 from wasmrt.install.find import FoundTool
 from wasmrt.limits import MAX_ENV_FILE_BYTES, MAX_SECRET_BYTES
-from wasmrt.secrets import Secret, SecretInfo, backend_of, checked_name, parse_env_file
+from wasmrt.secrets import Secret, SecretInfo, backend_of, checked_name, parse_env_file, replace_secret
 
 user_option = click.option("--user", default="local", show_default=True, help="Whose secret it is.")
 _DAY = 86400.0
@@ -66,7 +66,7 @@ def set_secret(name: str, user: str, expires_in_days: float | None, as_json: boo
     expires_at = None if expires_in_days is None else time.time() + expires_in_days * _DAY
     kept = store()
     note = new_file_warning(kept)
-    kept.set(user, name, value, expires_at=expires_at)
+    replace_secret(kept, user, name, value, expires_at=expires_at)
     warnings += [note] if note else []
     print_warnings(warnings)
     if as_json:
@@ -183,7 +183,7 @@ def import_secrets(file: click.File, user: str, only: tuple[str, ...], as_json: 
     note = new_file_warning(kept) if names else None
     replaced = sorted(wanted & {info.name for info in kept.list(user)})
     for name in names:
-        kept.set(user, name, found[name])
+        replace_secret(kept, user, name, found[name])
     warnings += [note] if note else []
     print_warnings(warnings)
     if as_json:
