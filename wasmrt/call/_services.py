@@ -214,7 +214,4 @@ class CallServices:
 
 
 def _failure(decision: Decision) -> HostFailure:
-    """A denial, in a sentence that ends with what would allow it."""
-    told = decision.rule if not decision.subject else f"{decision.subject}: {decision.rule}"
-    message = f"{told}; {decision.hint}" if decision.hint else told
-    return HostFailure(FailureKind.NETWORK_DENIED, str(decision.reason), message, denied=True)
+    return HostFailure(FailureKind.NETWORK_DENIED, str(decision.reason), decision.sentence, denied=True)
