@@ -107,7 +107,7 @@ def _allocator(_: Places) -> tuple[str, str]:
 
 
 def _engine(_: Places) -> tuple[str, str]:
-    from wasmrt.cli._tools import open_runtime
+    from wasmrt.cli._runtime import open_runtime
     from wasmrt.install.find import bundled_names, find_bundled
 
     if "echo" not in bundled_names():

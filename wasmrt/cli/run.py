@@ -14,7 +14,8 @@ from wasmrt.capabilities import Capabilities
 from wasmrt.cli._errors import exit_code, refusal
 from wasmrt.cli._options import json_option, workspace_option
 from wasmrt.cli._output import print_lines, print_message, show_json
-from wasmrt.cli._tools import find_named, open_runtime, prepare, with_invoked
+from wasmrt.cli._runtime import open_runtime, prepare
+from wasmrt.cli._tools import find_named, with_invoked
 from wasmrt.errors import InvalidParametersError, SourceError, ToolError
 from wasmrt.install.find import FoundTool
 from wasmrt.limits import MAX_PARAMS_BYTES

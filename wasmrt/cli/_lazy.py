@@ -1,0 +1,32 @@
+"""A group of commands whose files are loaded when they are used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import click
+
+
+class LazyGroup(click.Group):
+    """A group with commands that load more than the others: each is in a module, under its own name.
+
+    Attributes:
+        modules: From a command's name to the module that has it.
+    """
+
+    def __init__(self, *args: Any, modules: Mapping[str, str], **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.modules = modules
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the commands."""
+        return sorted({*super().list_commands(ctx), *self.modules})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Load a command; None where there is none of that name."""
+        if cmd_name not in self.modules:
+            return super().get_command(ctx, cmd_name)
+        command: click.Command = getattr(import_module(self.modules[cmd_name]), cmd_name)
+        return command
