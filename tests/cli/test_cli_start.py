@@ -26,12 +26,13 @@ NEEDED = {
     ("secret", "list"): {"wasmrt.secrets", "cryptography"},
     ("run", "echo", '{"message": "hi"}'): {*ENGINE, "wasmrt.capabilities", "sqlite3", "re2", "hyperscan"},
 }
-PROGRAM = f"""import sys
+PROGRAM = f"""import gc, sys
 from wasmrt.cli import cli
 try:
     cli(sys.argv[1:], prog_name="wasmrt", standalone_mode=False)
 except SystemExit:
     pass
+assert gc.isenabled() and gc.get_freeze_count()
 print(*sorted({set(HEAVY)!r} & sys.modules.keys()), file=sys.stderr)
 """
 
