@@ -44,7 +44,7 @@ def test_running_a_tool_imports_no_more_than_it_needs(wasmrt: Run, tool_file: Wr
 def test_help_and_the_list_of_tools_load_no_engine(wasmrt: Run, tool_file: Write, unmeasured: None) -> None:
     wasmrt("install", tool_file())
     heavy = NETWORK | SECRETS | {"wasmtime", "wasmrt.guest", "wasmrt.leaks", "wasmrt.runtime"}
-    assert loaded_by("list") & (heavy | {"wasmrt.capabilities"}) == set()
+    assert loaded_by("list") & (heavy | {"wasmrt.capabilities", "wasmrt.component"}) == set()
     assert loaded_by("--help") & (heavy | {"sqlite3", "wasmrt.capabilities", "wasmrt.cli.run"}) == set()
 
 

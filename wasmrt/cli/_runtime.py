@@ -6,7 +6,7 @@ from pathlib import Path
 
 from wasmrt.capabilities import Capabilities
 from wasmrt.cli._output import size_in_words, status
-from wasmrt.component import ComponentBytes
+from wasmrt.component_bytes import ComponentBytes
 from wasmrt.config import WasmRuntimeConfig
 from wasmrt.limits import MIB
 from wasmrt.places import find_places

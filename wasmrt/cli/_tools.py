@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from wasmrt.capabilities import Capabilities
-from wasmrt.component import ComponentBytes
+from wasmrt.component_bytes import ComponentBytes
 from wasmrt.errors import ConfigurationError, NotInstalledError
 from wasmrt.install.find import FoundTool, find_tool
 from wasmrt.limits import COMPONENT_MAX_BYTES, MAX_INVOKE_DEPTH

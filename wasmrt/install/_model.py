@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from wasmrt.component import ComponentBytes
+from wasmrt.component_bytes import ComponentBytes
 
 
 class ComponentInfo(NamedTuple):
