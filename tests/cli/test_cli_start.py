@@ -41,6 +41,16 @@ def test_running_a_tool_imports_no_more_than_it_needs(wasmrt: Run, tool_file: Wr
     assert loaded & UNUSED == set()
 
 
+def test_a_run_with_the_network_but_no_credential_loads_no_secrets(
+    home: Path, tool_file: Write, unmeasured: None
+) -> None:
+    path = tool_file(sidecar={"http": {"allowlist": [{"host": "api.example.com"}]}})
+    granted = ("--capabilities", str(path.with_name("parrot.capabilities.json")))
+    loaded = loaded_by("run", str(path), '{"message": "hi"}', *granted)
+    assert "wasmrt.egress" in loaded
+    assert loaded & (SECRETS | {"wasmrt.oauth", "h11", "ssl", "redis", "limits"}) == set()
+
+
 def test_help_and_the_list_of_tools_load_no_engine(wasmrt: Run, tool_file: Write, unmeasured: None) -> None:
     wasmrt("install", tool_file())
     heavy = NETWORK | SECRETS | {"wasmtime", "wasmrt.guest", "wasmrt.leaks", "wasmrt.runtime"}

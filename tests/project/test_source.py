@@ -28,6 +28,7 @@ LATE_IMPORTS = {
     "install/granted.py": "a bundled tool has no capability file",
     "rates/_limiter.py": "redis is an extra",
     "runtime.py": "a runtime without grants needs neither secrets nor a network",
+    "backends.py": "a runtime without secrets renews none",
     "capabilities/_capabilities.py": "a stored grant or a file alone needs the file's format",
     "guest/worlds/_detect.py": "a component of a tool world needs no JSON for every WIT type",
     "tool.py": "an agent needs the dialects of providers, a command does not",
