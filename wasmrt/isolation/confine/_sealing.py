@@ -92,7 +92,8 @@ class Prepared:
         # The order matters: each step still needs what a later one takes away.
         plan = self._plan
         status = _process.open_own_status()
-        if _process.threads(status) > 1:
+        before = _process.own_status(status)
+        if before.threads > 1:
             # SECURITY: capabilities and Landlock are a thread's own: the others would keep what they have.
             raise ConfineError("a process with threads cannot be confined", hint="start them in before_filter")
         if plan.session and os.getpid() != os.getpgrp():
@@ -101,7 +102,7 @@ class Prepared:
         self._close_descriptors(status)
         _keep_environment(plan.environment)
         started = _process.processes_of_this_user() if plan.new_processes else 0
-        _process.drop_capabilities()
+        _process.drop_capabilities(before.bounding)
         for name, value in plan.limits:
             _process.limit(name, value)
         if plan.parent_death:
@@ -114,7 +115,8 @@ class Prepared:
         if before_filter is not None:
             before_filter()
         if plan.data_bytes is not None:
-            _process.limit("DATA", plan.data_bytes + (_process.data_bytes(status) if plan.data_relative else 0))
+            used = _process.own_status(status).data_bytes if plan.data_relative else 0
+            _process.limit("DATA", used + plan.data_bytes)
         os.close(status)
         if plan.new_processes is not None:
             _process.limit("NPROC", started + plan.new_processes)
