@@ -9,7 +9,6 @@ from wasmrt.isolation.confine._syscalls import SUPPORTED, numbers
 
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
-PR_CAPBSET_READ = 23
 PR_CAPBSET_DROP = 24
 PR_SET_NO_NEW_PRIVS = 38
 PR_CAP_AMBIENT = 47

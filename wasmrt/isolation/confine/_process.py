@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from struct import pack
+from typing import NamedTuple
 
 from wasmrt.errors import ConfineError
 from wasmrt.isolation.confine import _libc
@@ -25,18 +26,20 @@ _NO_CAPABILITIES = pack("=IIIIII", 0, 0, 0, 0, 0, 0)
 _OWN_CAPABILITIES = pack("=Ii", _CAPABILITY_VERSION_3, 0)
 
 
-def drop_capabilities() -> None:
+def drop_capabilities(bounding: int = -1) -> None:
     """Give up every capability: bounding set where allowed, ambient, effective, permitted and inheritable.
+
+    `bounding` is the present bounding set, if known: a bit for each capability.
 
     Raises:
         OSError: the kernel refuses the empty sets.
     """
     for number in range(_LAST_CAPABILITY + 1):
-        try:
-            if _libc.prctl(_libc.PR_CAPBSET_READ, number):
+        if bounding >> number & 1:
+            try:
                 _libc.prctl(_libc.PR_CAPBSET_DROP, number)
-        except OSError:
-            break  # the kernel knows no more of them, or we may not: no_new_privs keeps them out of reach
+            except OSError:
+                break  # the kernel knows no more of them, or we may not: no_new_privs keeps them out of reach
     with suppress(OSError):  # before 4.3 there is no such set
         _libc.prctl(_libc.PR_CAP_AMBIENT, _libc.PR_CAP_AMBIENT_CLEAR_ALL)
     _libc.syscall("capset", _libc.address(_OWN_CAPABILITIES), _libc.address(_NO_CAPABILITIES))
@@ -74,33 +77,32 @@ def limit(name: str, value: int) -> None:
 
 
 def open_own_status() -> int:
-    """Open the file that the next two read, for a time when opening is no longer possible."""
+    """Open the file that `own_status` reads, for a time when opening is no longer possible."""
     return high(os.open("/proc/self/status", os.O_RDONLY | os.O_CLOEXEC))
 
 
-def data_bytes(status: int) -> int:
-    """Return how much of this process RLIMIT_DATA counts now (VmData, proc(5)).
+class OwnStatus(NamedTuple):
+    """A process's own state, as the kernel tells it (proc(5))."""
+
+    threads: int
+    bounding: int
+    """The capability bounding set."""
+    data_bytes: int
+    """The memory that RLIMIT_DATA counts."""
+
+
+def own_status(status: int) -> OwnStatus:
+    """Read the state of this process.
 
     Raises:
-        ConfineError: the kernel does not say.
+        ConfineError: the kernel does not tell all of it.
     """
-    return _own(status, b"VmData:") * 1024
-
-
-def threads(status: int) -> int:
-    """Return the number of this process's threads.
-
-    Raises:
-        ConfineError: the kernel does not say.
-    """
-    return _own(status, b"Threads:")
-
-
-def _own(status: int, field: bytes) -> int:
-    for line in os.pread(status, 8192, 0).splitlines():
-        if line.startswith(field):
-            return int(line.split()[1])
-    raise ConfineError(f"the kernel does not tell a process its {field.decode()[:-1]}")
+    fields = dict(line.split(b":", 1) for line in os.pread(status, 8192, 0).splitlines())
+    try:
+        threads, bounding, data = int(fields[b"Threads"]), int(fields[b"CapBnd"], 16), fields[b"VmData"].split()[0]
+        return OwnStatus(threads, bounding, int(data) * 1024)
+    except (KeyError, ValueError) as error:
+        raise ConfineError("the kernel does not tell a process its threads, capabilities and memory") from error
 
 
 def processes_of_this_user() -> int:

@@ -116,7 +116,8 @@ class Prepared:
         # The order matters: each step still needs what a later one takes away.
         plan = self._plan
         status = _process.open_own_status() if in_use is None else None
-        if status is not None and _process.threads(status) > 1:
+        before = None if status is None else _process.own_status(status)
+        if before is not None and before.threads > 1:
             # SECURITY: capabilities and Landlock are a thread's own: the others would keep what they have.
             raise ConfineError("a process with threads cannot be confined", hint="start them in before_filter")
         if plan.session and os.getpid() != os.getpgrp():
@@ -125,7 +126,7 @@ class Prepared:
         self._close_descriptors(keep if status is None else (*keep, status))
         _keep_environment(plan.environment)
         started = _process.processes_of_this_user() if plan.new_processes else 0
-        _process.drop_capabilities()
+        _process.drop_capabilities(0 if before is None else before.bounding)  # sealed before, it has none
         for name, value in plan.limits:
             _process.limit(name, value)
         if plan.parent_death:
@@ -138,7 +139,7 @@ class Prepared:
         if before_filter is not None:
             before_filter()
         if plan.data_bytes is not None:
-            now = in_use or 0 if status is None else _process.data_bytes(status)
+            now = in_use or 0 if status is None else _process.own_status(status).data_bytes
             _process.limit("DATA", plan.data_bytes + (now if plan.data_relative else 0))
         if status is not None:
             os.close(status)

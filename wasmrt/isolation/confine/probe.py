@@ -91,7 +91,7 @@ def _try_landlock() -> None:
 
 def _try_limits() -> None:
     status = _process.open_own_status()
-    _process.limit("DATA", _process.data_bytes(status))
+    _process.limit("DATA", _process.own_status(status).data_bytes)
     try:
         bytearray(64 << 20)
     except MemoryError:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from wasmrt.isolation.confine import COMPILE_WORKER, CORE, RUN_WORKER, TEMPLATE, Prepared, prepare
-from wasmrt.isolation.confine._process import data_bytes, open_own_status
+from wasmrt.isolation.confine._process import open_own_status, own_status
 from wasmrt.limits import MIB, ResourceLimits
 
 WORKER_ROOM_BYTES = 384 * MIB
@@ -40,7 +40,7 @@ class TemplateSeal:
 
     def measure(self, *keep: int) -> None:
         """Take what the template holds now as what its workers begin with; `keep` are descriptors they need."""
-        self._in_use = data_bytes(self._status)
+        self._in_use = own_status(self._status).data_bytes
         self._kept = keep
 
     def seal_worker(self, before: Callable[[], None]) -> None:

@@ -193,6 +193,7 @@ class RemoteResponse:
         self._handle = handle
         self.status = status
         self.headers = headers
+        self.is_open = True
 
     def read(self) -> bytes:
         """Wait for the next piece of the body; empty at its end."""
@@ -204,4 +205,5 @@ class RemoteResponse:
 
     def close(self) -> None:
         """Let go of the connection, whether all was read or not."""
+        self.is_open = False
         self._services.ask("http_close", {"handle": self._handle})
