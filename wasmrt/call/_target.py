@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
+from typing import TYPE_CHECKING
 
 from wasmrt.call._state import Backends
 from wasmrt.capabilities import Capabilities
 from wasmrt.component import ToolSpec
 from wasmrt.guest.runner import GuestComponent
 from wasmrt.limits import ResourceLimits
-from wasmrt.schema import Validator
+
+if TYPE_CHECKING:
+    from wasmrt.schema import Validator
 
 
 class CallTarget:
@@ -37,6 +40,8 @@ class CallTarget:
 
     def validator(self, tool: str) -> Validator:
         """Return the compiled schema of a tool, built when first needed."""
+        from wasmrt.schema import Validator  # see `GuestComponent.checks_params`
+
         validator = self._validators.get(tool)
         if validator is None:
             with self._lock:

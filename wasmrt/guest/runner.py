@@ -40,7 +40,7 @@ class GuestComponent(Protocol):
 
     @property
     def description(self) -> Description:
-        """What it said of itself when it was prepared."""
+        """The answers it gave when it was prepared."""
 
     @property
     def unbounded_lift(self) -> bool:

@@ -42,7 +42,7 @@ _ENDED_WELL = frozenset({"GuestError", "InvalidParametersError"})
 
 
 class ProgramKey(NamedTuple):
-    """What a template is made for."""
+    """The settings that a template is made for."""
 
     name: str
     digest: str
@@ -50,7 +50,7 @@ class ProgramKey(NamedTuple):
     allocator: Allocator
     metered: bool
     required: bool
-    """Whether every layer has to stand."""
+    """True where every layer has to stand."""
 
 
 class Program:

@@ -23,7 +23,7 @@ _REFUSALS = {
     "workspace": Reason.FILESYSTEM_DENIED,
     "http": Reason.REQUEST_TOO_LARGE,
 }
-"""What the guest's side refuses by itself, with the one reason that each can have."""
+"""Capabilities that the guest's side refuses by itself, with the one reason that each can have."""
 
 _Answer = tuple[dict[str, Any], bytes]
 

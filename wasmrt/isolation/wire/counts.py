@@ -15,7 +15,7 @@ _MAX_COUNT = 2**62
 
 
 class CallHead(NamedTuple):
-    """What a worker is told of a call, besides its params and context."""
+    """The head of a call, which says all but its params and context."""
 
     seconds: float
     """Until its deadline."""
