@@ -106,8 +106,8 @@ def compiled(user: int) -> Any:
 
     def work() -> Any:
         component = compiler.compile(data, "hostile")
-        linked = LinkedComponent("hostile", component, data, ResourceLimits(), metered=True)
-        return {"digest": hashlib.sha256(component.serialize()).hexdigest(), "tools": sorted(linked.specs)}
+        described = LinkedComponent(component, data, ResourceLimits(), metered=True).describe("hostile")
+        return {"digest": hashlib.sha256(component.serialize()).hexdigest(), "tools": sorted(described.specs)}
 
     inside = in_child(COMPILE_WORKER, user, None, work)
     return inside | {"outside": hashlib.sha256(compiler.compile(data, "same").serialize()).hexdigest()}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import struct
+import threading
 from typing import Any
 
 import pytest
@@ -30,11 +32,15 @@ HEAD_FIELDS = (
     "message", "reason", "rule", "hint", "capability", "subject", "error", "code", "limit", "used", "setting", "kind",
 )  # fmt: skip
 REFUSES = {"do": "refuse", "capability": "http", "reason": "allowed", "rule": "", "subject": ""}
-LOG = json.dumps({"level": "info", "message": "m", "at": 1}).encode()
+LOG = json.dumps({"place": 0, "level": "info", "message": "m", "at": 1}).encode()
 
 
 def frame(kind: int, head: bytes = b"{}", tail: bytes = b"") -> bytes:
     return struct.pack("<IBI", 4 + len(head) + len(tail), kind, len(head)) + head + tail
+
+
+def logged(place: int) -> bytes:
+    return frame(Kind.LOG, json.dumps({"place": place, "level": "info", "message": "m", "at": 1}).encode())
 
 
 def a_call() -> GuestCall:
@@ -63,6 +69,26 @@ def test_a_result_is_read() -> None:
     call = a_call()
     assert answer_to(frame(Kind.LOG, LOG) + frame(Kind.RESULT, COUNTS, b"{}"), call) == "{}"
     assert (call.fuel_used, [entry.message for entry in call.logs]) == (1, ["m"])
+
+
+def test_a_worker_that_logs_without_end_is_ended_at_the_deadline() -> None:
+    ours, theirs = socket.socketpair()
+    call = GuestCall(Lifetime(0.3), LIMITS, NoServices(), SystemClock())
+
+    def flood() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                theirs.sendall(frame(Kind.LOG, LOG) * 100)
+
+    with ours, theirs:
+        worker = Worker(ours, 0)
+        thread = threading.Thread(target=flood)
+        thread.start()
+        with pytest.raises(DeadlineExceededError):
+            worker.run(call, "tool", "{}", None)
+        ours.close()
+        thread.join(20)
+    assert len(call.logs) == 1
 
 
 def test_a_worker_that_ends_before_it_answers_has_crashed() -> None:
@@ -94,7 +120,8 @@ def test_a_worker_that_ends_before_it_answers_has_crashed() -> None:
             frame(Kind.IMPORT, json.dumps(REFUSES).encode()),
             id="a decision that is the host's",
         ),
-        pytest.param(frame(Kind.LOG, LOG) * (MAX_LOG_ENTRIES + 1), id="more log lines than a call may have"),
+        pytest.param(b"".join(map(logged, range(MAX_LOG_ENTRIES + 1))), id="more log lines than a call may have"),
+        pytest.param(logged(1), id="a log line out of its turn"),
         pytest.param(frame(Kind.LOG, b'{"level": "root", "message": "", "at": 0}'), id="an unknown level"),
     ],
 )  # fmt: skip

@@ -148,8 +148,8 @@ _METHODS: dict[str, Callable[[Server, Head, Frame], _Answer]] = {
 }
 
 
-def read_log(frame: Frame) -> LogEntry:
-    """Read a log line that a worker passed on.
+def read_log(frame: Frame) -> tuple[int, LogEntry]:
+    """Read a log line that a worker passed on, and its place among the call's lines.
 
     Raises:
         ProtocolError: it is none.
@@ -159,7 +159,7 @@ def read_log(frame: Frame) -> LogEntry:
         level = LogLevel(head.text("level", 16))
     except ValueError as error:
         raise ProtocolError("a worker logged at an unknown level") from error
-    return LogEntry(level, head.text("message", 16 * KIB), head.whole("at"))
+    return head.whole("place"), LogEntry(level, head.text("message", 16 * KIB), head.whole("at"))
 
 
 def _failure(failure: HostFailure) -> dict[str, Any]:

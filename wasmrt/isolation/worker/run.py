@@ -44,12 +44,12 @@ class _StreamingCall(GuestCall):
     channel: Channel
 
     def log(self, level: LogLevel, message: str) -> None:
-        """Keep a log line within the caps, and pass it on."""
+        """Keep a log line within the caps, and pass it on with its place: what is printed grows a line in place."""
         before = len(self.logs)
         super().log(level, message)
         if len(self.logs) > before:
             entry: LogEntry = self.logs[-1]
-            head = {"level": str(entry.level), "message": entry.message, "at": entry.timestamp_ms}
+            head = {"place": before, "level": str(entry.level), "message": entry.message, "at": entry.timestamp_ms}
             self.channel.send(Kind.LOG, head)
 
 
