@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -306,3 +307,35 @@ def test_the_runtime_of_a_forked_child_is_its_own(runtime: WasmToolRuntime) -> N
         assert pipe.read() == b"{'in': 'child'}"
     os.waitpid(child, 0)
     assert prepared(runtime, ECHO).execute({"in": "parent"}).result == {"in": "parent"}
+
+
+SCHEMAS = [
+    {"type": "string", "pattern": "^-?(0|[1-9][0-9]{0,19})$"},
+    {"type": "string", "format": "email", "minLength": 1, "maxLength": 5},
+    {"type": "string", "format": "ipv6"},
+    {"type": "string", "format": "idn-hostname"},
+    {"type": "string", "format": "uri-template"},
+    {"type": "number", "multipleOf": 0.0001, "maximum": 1e300},
+    {"type": "array", "uniqueItems": True, "items": {"enum": [1, "a", None]}, "minContains": 1, "contains": {}},
+    {"oneOf": [{"type": "integer"}, {"type": "string", "pattern": "b+"}], "not": {"const": 3}},
+    {"type": "object", "patternProperties": {"^a": {"type": "string"}}, "propertyNames": {"pattern": "^[a-z]+$"}},
+    {"type": "object", "unevaluatedProperties": False, "dependentRequired": {"a": ["b"]}},
+    {"$ref": "#/$defs/x", "$defs": {"x": {"type": "boolean"}}},
+]
+ANY = ["text", "5", 5, -1.5, None, True, [1, "a"], {"a": "b"}, {"ü": {}}, 10**30, "\U0001f600"]
+
+
+@pytest.mark.parametrize("schema", SCHEMAS, ids=lambda schema: "+".join(schema))
+def test_a_sealed_worker_holds_params_against_every_kind_of_schema(schema: dict[str, Any]) -> None:
+    """Nothing of the validator may open a file when it is first used."""
+    wanted = {"type": "object", "properties": {"p": schema}}
+    with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False)) as runtime:
+        echo = prepared(runtime, ECHO)
+        program = program_of(echo)
+        specs = {name: replace(spec, schema=wanted) for name, spec in program.description.specs.items()}
+        program.description = program.description._replace(specs=specs)
+        for value in ANY:
+            try:
+                assert echo.execute({"p": value}).result.keys() <= {"p"}  # a null may mean absent
+            except InvalidParametersError as error:
+                assert error.message.startswith(("p", "unknown", "params"))

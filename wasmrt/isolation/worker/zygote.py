@@ -12,8 +12,10 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NoReturn
 
+from wasmrt.errors import InvalidParametersError
 from wasmrt.guest import wasi as _wasi  # noqa: F401 - a sealed worker can import nothing
 from wasmrt.guest.engine import VERSION, Engine
 from wasmrt.guest.settings import Allocator, EngineConfig, OptLevel, best_allocator
@@ -27,6 +29,7 @@ from wasmrt.isolation.wire import (
 )
 from wasmrt.isolation.worker import children
 from wasmrt.isolation.worker.forking import OWN, end_group, spawn
+from wasmrt.schema import Validator
 
 
 def main() -> NoReturn:
@@ -49,6 +52,7 @@ def main() -> NoReturn:
         return engines[allocator]
 
     engine(config.allocator)
+    _validate_once()
     gc.collect()
     gc.freeze()  # the collector would touch, and so copy, every page that the children share
     send_with_descriptors(control, Kind.HELLO, {"version": VERSION, "allocator": str(config.allocator)}, ())
@@ -57,6 +61,17 @@ def main() -> NoReturn:
             _serve(control, engine)
     except (ClosedError, ProtocolError):
         os._exit(0)
+
+
+def _validate_once() -> None:
+    """Use the schema validator once: its first pattern reads the number of processors from files."""
+    texts: dict[str, object] = {"type": "string", "pattern": "^[a-z]+$"}
+    texts |= {"format": "date-time", "contentEncoding": "base64", "contentMediaType": "application/json"}
+    numbers = {"type": "number", "multipleOf": 0.01, "exclusiveMinimum": 0}
+    lists = {"type": "array", "uniqueItems": True, "contains": {"const": 1}, "prefixItems": [numbers]}
+    schema = {"type": "object", "properties": {"a": texts, "b": numbers, "c": lists}, "patternProperties": {"^x": {}}}
+    with suppress(InvalidParametersError):
+        Validator(schema).accept({"a": "abc", "b": 1.5, "c": [1, 2], "x": 10**20})
 
 
 def _serve(control: socket.socket, engine: Callable[[Allocator], Engine]) -> None:
