@@ -37,7 +37,10 @@ SECRET_RULE = "secret:"  # noqa: S105 - the prefix of a rule's name, not a secre
 """The prefix of the rule under which a watched secret is reported; its name follows."""
 
 DECODE_LIMIT_RULE = "decode-limit-exceeded"
-"""The rule for content nested or packed beyond the decode limits: a watched secret in it would not be seen."""
+"""The rule for content nested or packed beyond the decode limits, where a watched secret would not be seen.
+
+SECURITY: it blocks, in either direction: what could not be looked at is withheld.
+"""
 
 SCAN_BUDGET_RULE = "scan-budget-exceeded"
 """The rule for a stretch with more candidates than the work budget allows: only tokens were looked for there."""
