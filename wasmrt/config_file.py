@@ -195,6 +195,7 @@ def _rate_limit_storage(value: Any, _: Path) -> dict[str, Any]:
 
 _READERS: dict[str, Callable[[Any, Path], dict[str, Any]]] = {
     "unsafe_allowed_networks": _network_setting("unsafe_allowed_networks"),
+    "unsafe_unscanned_hosts": _network_setting("unsafe_unscanned_hosts"),
     "ca_file": _ca_file,
     "hosts": _hosts,
     "max_connections": _network_setting("max_connections"),

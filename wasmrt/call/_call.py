@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from wasmrt.call._admission import Admission
-from wasmrt.call._answer import Answer, clean_logs, clean_text, read_answer, scan_answer
+from wasmrt.call._answer import Answer, clean_line, clean_logs, read_answer, scan_answer
 from wasmrt.call._audit import AuditRecord
 from wasmrt.call._detached import DetachedRunner
 from wasmrt.call._outcome import tool_error
@@ -159,10 +159,11 @@ def _failure(call: Call, error: BaseException) -> BaseException:
     failure = tool_error(ended(error, call.guest))
     if isinstance(failure, ToolError):
         call.closing()
-        clean = clean_text(call, failure.message)
-        if clean != failure.message:
-            failure.message = clean
-            failure.args = (clean,)
+        failure.message = clean_line(call, failure.message)
+        failure.args = (failure.message,)
+        failure.hint = failure.hint and clean_line(call, failure.hint)
+        if clean_line(call, failure.code) != failure.code:
+            failure.code = type(failure).code
         failure.call_id = call.call_id
         failure.usage = call.usage()
         failure.logs = clean_logs(call)

@@ -13,7 +13,7 @@ from wasmrt.component._header import CORE_MODULE_HINT, HEADER, TEXT_HINT, check_
 from wasmrt.component._producers import producers
 from wasmrt.component._spec import ANY_OBJECT, ToolSpec
 from wasmrt.component._surface import Surface, SurfaceItem, read_surface
-from wasmrt.component._text import printable_line
+from wasmrt.component._text import cut_line, printable, printable_line
 from wasmrt.component._types import (
     PRIMITIVES,
     ComponentType,
@@ -69,6 +69,7 @@ __all__ = [
     "VariantType",
     "WitType",
     "check_header",
+    "cut_line",
     "digest_of",
     "doc_comments",
     "doc_of",
@@ -78,6 +79,7 @@ __all__ = [
     "functions_by_interface",
     "has_unbounded_lift",
     "is_nested_option",
+    "printable",
     "printable_line",
     "producers",
     "qualified_names",

@@ -93,7 +93,8 @@ class EgressGateway:
             except BaseException:
                 response.body.close()  # or its connection would never be given back
                 raise
-        return Response(call, response, injected.secret_names, bodyless=request.method.upper() == "HEAD", face=face)
+        bodyless, unscanned = request.method.upper() == "HEAD", url.host in self._config.unsafe_unscanned_hosts
+        return Response(call, response, injected.secret_names, bodyless=bodyless, face=face, pass_unopened=unscanned)
 
     def close(self) -> None:
         """Close the connections. Those in use are closed when their call gives them back."""

@@ -16,7 +16,7 @@ from wasmrt.leaks._budgets import DecodeBudget
 from wasmrt.leaks._linear import compile_linear
 from wasmrt.limits import KIB, MIB
 
-_ATTEMPT_BYTES = 4 * KIB
+_ATTEMPT_BYTES = 1 * KIB
 """The cost of looking at one beginning, in decoded bytes."""
 _FIRST_BYTES = 64
 """Bytes of a stream that are tried first: most beginnings are none."""
@@ -152,7 +152,7 @@ def first_archive(data: bytes, start: int, *, from_beginning: bool) -> int:
         return 0
     position = max(0, start)
     while (found := _magic().search(data, position)) is not None:
-        at = found.start()
+        at: int = found.start()
         if data[at : at + 2] not in _ZLIB or _may_begin(data, at + 2):
             return at
         position = at + 2

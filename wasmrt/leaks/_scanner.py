@@ -18,6 +18,7 @@ from wasmrt.leaks._model import (
     LeakMatch,
     LeakReport,
     Severity,
+    cut_out,
     redactions,
     report_of,
 )
@@ -92,14 +93,23 @@ class LeakScanner:
             position = end
         return "".join((*parts, text[position:])) if parts else text
 
+    def redact_start(self, text: str, keep: int, *, direction: Direction = Direction.INWARD) -> str:
+        """Replace every match but warnings in the first `keep` characters, and leave out what is behind them.
+
+        SECURITY: all of `text` is scanned before it is cut; a secret that begins in front of the cut is replaced whole.
+        """
+        parts: list[str] = []
+        position = 0
+        for start, end, mark in redactions(self.scan(text, direction=direction).matches):
+            if start >= keep:
+                break
+            parts += (text[position:start], mark)
+            position = end
+        return "".join((*parts, text[position : max(position, keep)]))
+
     def redact_bytes(self, data: bytes, *, direction: Direction = Direction.INWARD) -> bytes:
         """Replace every match but warnings, in bytes."""
-        parts: list[bytes] = []
-        position = 0
-        for start, end, mark in redactions(self.scan_bytes(data, direction=direction).matches):
-            parts += (data[position:start], mark.encode())
-            position = end
-        return b"".join((*parts, data[position:])) if parts else data
+        return cut_out(data, self.scan_bytes(data, direction=direction).matches)
 
     def scan_http_request(
         self,

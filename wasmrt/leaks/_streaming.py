@@ -29,9 +29,27 @@ class StreamingRedactor:
     its length is returned at its end.
     """
 
-    __slots__ = ("_archive", "_cut_off", "_data", "_direction", "_line", "_returned", "_run", "blocked", "scanner")
+    __slots__ = (
+        "_archive",
+        "_cut_off",
+        "_data",
+        "_direction",
+        "_line",
+        "_pass_unopened",
+        "_returned",
+        "_run",
+        "blocked",
+        "scanner",
+        "unscanned",
+    )
 
-    def __init__(self, scanner: LeakScanner, *, direction: Direction = Direction.INWARD) -> None:
+    def __init__(
+        self, scanner: LeakScanner, *, direction: Direction = Direction.INWARD, pass_unopened: bool = False
+    ) -> None:
+        """Begin a text; `pass_unopened` returns content that could not be opened as well."""
+        self._pass_unopened = pass_unopened
+        self.unscanned: str | None = None
+        """The rule that says that not all of the text was looked at."""
         self.scanner = scanner
         """May be replaced at any time, by one that looks for more secrets."""
         self._direction = direction
@@ -100,6 +118,9 @@ class StreamingRedactor:
     def _release(self, end: int) -> bytes:
         """Scan all that is here and return the text up to `end`, or up to a match that reaches over it."""
         report = self.scanner.scan_bytes(bytes(self._data), direction=self._direction)
+        self.unscanned = self.unscanned or report.unscanned
+        if self._pass_unopened:
+            report = report.without_unopened()
         self.blocked = next((match for match in report.matches if match.action is Action.BLOCK), None)
         if self.blocked:
             return b""
