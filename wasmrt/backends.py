@@ -7,7 +7,6 @@ program's start.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 from wasmrt.call import Backends, ToolInvoker
 from wasmrt.call.http import GuestHttp
@@ -15,6 +14,7 @@ from wasmrt.capabilities import Capabilities
 from wasmrt.config import WasmRuntimeConfig
 from wasmrt.egress import EgressGateway, NetworkConfig, SecretsView
 from wasmrt.leaks import LeakDetector
+from wasmrt.lifetime import Lifetime
 from wasmrt.oauth import Renewals, token_renewer
 from wasmrt.rates import RateLimiter
 from wasmrt.secrets import UserSecrets
@@ -55,7 +55,10 @@ class BackendFactory:
         """Close the connections."""
         self._gateway.close()
 
-    def _secrets_of(self, grant: Capabilities) -> Callable[[str], SecretsView] | None:
-        if self._store is None or self._renewals is None:
+    def _secrets_of(self, grant: Capabilities) -> Callable[[str, Lifetime], SecretsView] | None:
+        store, renewals = self._store, self._renewals
+        if store is None or renewals is None:
             return None
-        return partial(UserSecrets, self._store) if grant.http is None else self._renewals.of
+        if grant.http is None:
+            return lambda user, _: UserSecrets(store, user)
+        return lambda user, lifetime: renewals.of(user).within(lifetime)

@@ -14,6 +14,8 @@ from wasmrt.limits import MAX_ERROR_TEXT_BYTES, MAX_JSON_DEPTH, MAX_JSON_PARTS
 from wasmrt.model import Decision, LogEntry, Reason
 from wasmrt.strict_json import JsonError, check_nesting, check_text, parse_json, utf8_size
 
+_LATE = "[withheld: it could not be scanned in time]"
+
 
 class Answer(NamedTuple):
     """A tool's answer: the JSON value, and its text."""
@@ -86,9 +88,11 @@ def clean_logs(call: Call) -> tuple[LogEntry, ...]:
         return ()
     call.closing()
     entries = []
+    late = False
     for entry in call.guest.logs:
-        keep = len(cut_log(entry.message))
-        message = cut_log(_scanned(call, entry.message, keep))
+        # After the first that is late none is begun: a thousand of them would take a thousand times what one takes.
+        message = _LATE if late else cut_log(_scanned(call, entry.message, len(cut_log(entry.message))))
+        late = late or message == _LATE
         entries.append(LogEntry(entry.level, message, entry.timestamp_ms))
     return tuple(entries)
 
@@ -109,4 +113,4 @@ def _scanned(call: Call, text: str, keep: int) -> str:
     try:
         return call.scanner.partial.redact_start(text, keep)
     except DeadlineExceededError:
-        return "[withheld: it could not be scanned in time]"
+        return _LATE

@@ -57,8 +57,8 @@ class Backends(NamedTuple):
     detector: LeakDetector
     http: HttpAccess | None = None
     workspace: WorkspaceReader | None = None
-    secrets_of: Callable[[str], SecretsView] | None = None
-    """From a user to the view of that user's secrets, and of nobody else's."""
+    secrets_of: Callable[[str, Lifetime], SecretsView] | None = None
+    """From a user and a call's time to the view of that user's secrets, and of nobody else's."""
     tools: ToolInvoker | None = None
 
 
@@ -144,7 +144,7 @@ class Call:
     @property
     def secrets(self) -> SecretsView | None:
         """The secrets of this call's user."""
-        return None if self.backends.secrets_of is None else self.backends.secrets_of(self.user)
+        return None if self.backends.secrets_of is None else self.backends.secrets_of(self.user, self.lifetime)
 
     def closing(self) -> None:
         """Let what the guest left behind be scanned for a moment longer, its deadline or not."""

@@ -14,7 +14,7 @@ from wasmrt.egress._failure import HttpFailure
 from wasmrt.egress._headers import Headers, wire_headers
 from wasmrt.egress._injector import Injected
 from wasmrt.egress._model import EgressCall, Face, HttpRequest, HttpResponse
-from wasmrt.egress._resolver import SystemResolver
+from wasmrt.egress._resolver import ResolverForUsers, SystemResolver
 from wasmrt.egress._response import Response
 from wasmrt.egress._steps import (
     PlannedRequest,
@@ -142,7 +142,10 @@ class EgressGateway:
 
     def _check_addresses(self, plan: PlannedRequest, budget: ExchangeBudget) -> tuple[str, ...]:
         budget.begin(Wait.CONNECT)
-        addresses, decision = checked_addresses(plan.url, self.networks, self._resolver, budget.wait_ends_at)
+        resolver = self._resolver
+        if isinstance(resolver, ResolverForUsers):
+            resolver = resolver.for_user(plan.call.user)
+        addresses, decision = checked_addresses(plan.url, self.networks, resolver, budget.wait_ends_at)
         if decision.allowed:
             return addresses
         if decision.reason is not Reason.NO_ADDRESS:
