@@ -266,4 +266,7 @@ _READERS: dict[str, Callable[[Any, Path], dict[str, Any]]] = {
 }
 _OWN = ("rate_limit_storage", "unsafe_rate_limits_without_redis")
 """Keys of [network] that are not of `NetworkConfig`."""
-_SECTIONS = {_SECTION: _READERS, "leaks": {"rules": _leak_rules, "actions": _leak_actions}}
+_SECTIONS: dict[str, dict[str, Callable[[Any, Path], dict[str, Any]]]] = {
+    _SECTION: _READERS,
+    "leaks": {"rules": _leak_rules, "actions": _leak_actions},
+}

@@ -189,3 +189,11 @@ def test_a_catalog_in_a_read_only_folder_can_still_be_read(catalog: Catalog, dra
         assert catalog.get("echo") == version
     finally:
         (tmp_path / "data").chmod(0o755)
+
+
+def test_a_grant_of_what_was_shown_is_no_grant_of_what_took_its_number(catalog: Catalog, draft: Make) -> None:
+    catalog.add(draft("echo", OLD), "{}")
+    shown = catalog.add(draft("echo", NEW), grant=None)
+    with pytest.raises(InstallError, match="not what was shown"):
+        catalog.grant("echo", shown.number, "{}", digest="0" * len(shown.digest))
+    assert catalog.pending("echo") == shown

@@ -22,7 +22,7 @@ from wasmrt.capabilities import RateLimitConfig
 from wasmrt.errors import InvalidParametersError, ToolError, WasmrtError
 from wasmrt.guest.call import GuestCall
 from wasmrt.guest.clock import Clock
-from wasmrt.guest.outcome import ended
+from wasmrt.guest.outcome import GUEST_CODE_PREFIX, ended
 from wasmrt.limits import MAX_USER_BYTES
 from wasmrt.model import ToolOutput, Usage
 from wasmrt.rates import RateLimiter
@@ -162,7 +162,7 @@ def _failure(call: Call, error: BaseException) -> BaseException:
         failure.message = clean_line(call, failure.message)
         failure.args = (failure.message,)
         failure.hint = failure.hint and clean_line(call, failure.hint)
-        if clean_line(call, failure.code) != failure.code:
+        if failure.code.startswith(GUEST_CODE_PREFIX) and clean_line(call, failure.code) != failure.code:
             failure.code = type(failure).code
         failure.call_id = call.call_id
         failure.usage = call.usage()

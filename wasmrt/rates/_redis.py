@@ -44,7 +44,7 @@ class RedisWindows:
                 key_prefix="WASMRT",
                 socket_timeout=REDIS_TIMEOUT_SECONDS,
                 socket_connect_timeout=REDIS_TIMEOUT_SECONDS,
-                retry=Retry(NoBackoff(), 0),
+                retry=Retry(NoBackoff(), 0),  # type: ignore[arg-type]  # every option goes to redis.from_url
             )
         except (LimitsConfigurationError, ValueError) as error:
             raise ConfigurationError(
