@@ -15,9 +15,7 @@ from wasmrt.config import WasmRuntimeConfig
 from wasmrt.egress import EgressGateway, NetworkConfig, SecretsView
 from wasmrt.leaks import LeakDetector
 from wasmrt.lifetime import Lifetime
-from wasmrt.oauth import Renewals, token_renewer
 from wasmrt.rates import RateLimiter
-from wasmrt.secrets import UserSecrets
 from wasmrt.workspace import WorkspaceReader
 
 
@@ -30,9 +28,16 @@ class BackendFactory:
 
     def __init__(self, config: WasmRuntimeConfig, rates: RateLimiter) -> None:
         self._workspace = config.workspace
-        self._store = config.secrets
         self._gateway = EgressGateway(config.network or NetworkConfig(), rates=rates)
-        self._renewals = None if self._store is None else Renewals(self._store, token_renewer(lambda: self._gateway))
+        self._plain: Callable[[str, Lifetime], SecretsView] | None = None
+        self._renewed: Callable[[str, Lifetime], SecretsView] | None = None
+        if (store := config.secrets) is not None:
+            from wasmrt.oauth import Renewals, token_renewer  # a runtime without secrets needs neither
+            from wasmrt.secrets import UserSecrets
+
+            renewals = Renewals(store, token_renewer(lambda: self._gateway))
+            self._plain = lambda user, _: UserSecrets(store, user)
+            self._renewed = lambda user, lifetime: renewals.of(user).within(lifetime)
 
     def make(self, grant: Capabilities, detector: LeakDetector, tools: ToolInvoker) -> Backends:
         """Return what calls under `grant` may use.
@@ -47,18 +52,10 @@ class BackendFactory:
             detector,
             http=None if grant.http is None else GuestHttp(self._gateway),
             workspace=workspace,
-            secrets_of=self._secrets_of(grant),
+            secrets_of=self._plain if grant.http is None else self._renewed,
             tools=None if grant.tool_invoke is None else tools,
         )
 
     def close(self) -> None:
         """Close the connections."""
         self._gateway.close()
-
-    def _secrets_of(self, grant: Capabilities) -> Callable[[str, Lifetime], SecretsView] | None:
-        store, renewals = self._store, self._renewals
-        if store is None or renewals is None:
-            return None
-        if grant.http is None:
-            return lambda user, _: UserSecrets(store, user)
-        return lambda user, lifetime: renewals.of(user).within(lifetime)

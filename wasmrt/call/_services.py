@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from wasmrt.call._answer import clean_line
-from wasmrt.call._state import Call, OpenResponse
+from wasmrt.call._state import Call
 from wasmrt.component.worlds import FailureKind
 from wasmrt.errors import (
     BudgetExceededError,
@@ -16,7 +16,7 @@ from wasmrt.errors import (
     ToolErrorKind,
     WasmrtError,
 )
-from wasmrt.guest.services import GuestRequest, HostFailure
+from wasmrt.guest.services import GuestRequest, GuestResponse, HostFailure
 from wasmrt.limits import (
     DEFAULT_MAX_REQUEST_BYTES,
     MAX_LOG_ENTRY_BYTES,
@@ -48,7 +48,7 @@ class CallServices:
 
     def __init__(self, call: Call) -> None:
         self._call = call
-        self._open: list[OpenResponse] = []
+        self._open: list[GuestResponse] = []
         self._refused: set[tuple[str, str]] = set()
         self._progress_reports = 0
 
@@ -76,7 +76,7 @@ class CallServices:
         self.refuse(refused)
         return _failure(refused)
 
-    def http_open(self, request: GuestRequest) -> OpenResponse:
+    def http_open(self, request: GuestRequest) -> GuestResponse:
         """Send a request through every check and wait for the head of its response.
 
         Raises:
@@ -170,15 +170,14 @@ class CallServices:
             HostFailure: it may not be invoked, or it failed.
         """
         call = self._call
-        decision = call.grant.explain_tool(alias)
-        if not decision.allowed:
-            raise self._denied(decision)
         if call.backends.tools is None:
-            rule, hint = "this runtime lets no tool call another", "prepare the other tool in the same runtime"
-            refused = Decision(
-                False, Reason.NOT_GRANTED, rule, hint, capability="tool_invoke", subject=alias[:MAX_PATH_BYTES]
-            )
-            raise self._denied(refused)
+            decision = call.grant.explain_tool(alias)
+            if decision.allowed:
+                rule, hint = "this runtime lets no tool call another", "prepare the other tool in the same runtime"
+                decision = Decision(
+                    False, Reason.NOT_GRANTED, rule, hint, capability="tool_invoke", subject=alias[:MAX_PATH_BYTES]
+                )
+            raise self._denied(decision)
         try:
             return call.backends.tools.invoke(call, alias, params)
         except (CapabilityDeniedError, ToolError) as error:
@@ -224,7 +223,4 @@ class CallServices:
 
 
 def _failure(decision: Decision) -> HostFailure:
-    """A denial, in a sentence that ends with what would allow it."""
-    told = decision.rule if not decision.subject else f"{decision.subject}: {decision.rule}"
-    message = f"{told}; {decision.hint}" if decision.hint else told
-    return HostFailure(FailureKind.NETWORK_DENIED, str(decision.reason), message, denied=True)
+    return HostFailure(FailureKind.NETWORK_DENIED, str(decision.reason), decision.sentence, denied=True)

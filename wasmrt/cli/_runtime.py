@@ -1,0 +1,43 @@
+"""Opens a runtime for one command, and prepares tools in it. For every command that runs one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from wasmrt.capabilities import Capabilities
+from wasmrt.cli._output import size_in_words, status
+from wasmrt.component_bytes import ComponentBytes
+from wasmrt.config import WasmRuntimeConfig
+from wasmrt.limits import MIB
+from wasmrt.places import find_places
+from wasmrt.runtime import WasmToolRuntime
+from wasmrt.tool import PreparedTool
+
+_SLOW_BYTES = 1 * MIB
+"""Above this a first compile takes long enough to be watched."""
+
+
+def open_runtime(*grants: Capabilities, workspace: Path | None = None) -> WasmToolRuntime:
+    """Open a runtime for one command, with secrets and network only where a grant can use them."""
+    secrets = None
+    settings: dict[str, Any] = {}
+    if any(grant.secrets is not None or (grant.http is not None and grant.http.credentials) for grant in grants):
+        from wasmrt.secrets import open_store
+
+        secrets = open_store(find_places().data)
+    if find_places().config.exists():
+        from wasmrt.config_file import read_config_file  # with the network behind it, which most runs do not use
+
+        settings = read_config_file(find_places().config).as_runtime_settings()
+    return WasmToolRuntime(WasmRuntimeConfig(secrets=secrets, workspace=workspace, **settings))
+
+
+def prepare(
+    runtime: WasmToolRuntime, name: str, component: ComponentBytes, grant: Capabilities | None = None
+) -> PreparedTool:
+    """Compile a component, showing that something happens while it is large and somebody watches."""
+    if len(component.data) < _SLOW_BYTES:
+        return runtime.prepare(name, component, grant)
+    with status(f"compiling {name} ({size_in_words(len(component.data))}), once"):
+        return runtime.prepare(name, component, grant)
