@@ -12,24 +12,10 @@ _LIST = Path(__file__).with_name("work.txt")
 _CODE = Path(wasmrt.__file__).parent
 _LOOKED_AT = ("leaks", "egress", "safety", "oauth", "rates", "call", "strict_json.py")
 _IN_C = frozenset(
-    [
-        "decompress",
-        "loads",
-        "raw_decode",
-        "finditer",
-        "findall",
-        "sub",
-        "subn",
-        "a2b_base64",
-        "fromhex",
-        "a85encode",
-        "b85encode",
-        "normalize",
-        "Match",
-        "getaddrinfo",
-        "recv",
-        "next_event",
-    ]
+    (
+        *("decompress", "loads", "raw_decode", "finditer", "findall", "sub", "subn", "a2b_base64", "fromhex"),
+        *("a85encode", "b85encode", "normalize", "Match", "getaddrinfo", "recv", "next_event"),
+    )
 )
 """Methods and functions that take their argument in one step, as they are called."""
 _BOUNDS = frozenset(["check", "decode-budget", "work-budget", "deadline", "capped", "short", "shared", "operator"])

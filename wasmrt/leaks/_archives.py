@@ -24,18 +24,18 @@ _STEP_BYTES = 64 * KIB
 _STEP_OUT_BYTES = MIB
 """Compressed bytes that are fed, and bytes that come out, between two looks at the clock."""
 _LEAST_STREAM = 64
-_WORDS = re.compile(rb"(?:[\x20-\x7e]\0?){6}")
+_WORDS = rb"(?:[\x20-\x7e]\0?){6}"
 """Less than that of it, and no six characters in a row, the shortest secret: bytes that only looked like a stream."""
 _XZ_MEMORY_BYTES = 64 * MIB
 
 GZIP, _ZIP, _BZIP2, _XZ = b"\x1f\x8b\x08", b"PK\x03\x04", b"BZh", b"\xfd7zXZ\0"
 _CLOSED = (b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf\x27\x1c", b"Rar!\x1a\x07", b"\x04\x22\x4d\x18", b"LZIP", b"\x1f\x9d\x90")
 """Zstandard, 7-Zip, RAR, LZ4, lzip and compress: known by their first bytes, and not opened."""
-_ZLIB = tuple(
-    bytes((cmf, flg))
+_ZLIB = frozenset(
+    (cmf << 8 | flg).to_bytes(2, "big")
     for cmf in range(0x08, 0x80, 0x10)
-    for flg in range(256)
-    if (cmf << 8 | flg) % 31 == 0 and not flg & 0x20
+    for flg in range(31 - (cmf << 8) % 31, 256, 31)
+    if not flg & 0x20
 )
 """RFC 1950, 2.2: deflate with any window, without a dictionary."""
 _GZIP_EXTRA, _GZIP_NAME, _GZIP_COMMENT, _GZIP_CRC = 4, 8, 16, 2
@@ -164,7 +164,7 @@ def _may_begin(data: bytes, at: int) -> bool:
     try:
         _Inflate().feed(data[at : at + 4 * _FIRST_BYTES], _STEP_OUT_BYTES)
     except _BrokenError as broken:
-        return len(broken.content) >= _LEAST_STREAM or _WORDS.search(broken.content) is not None
+        return len(broken.content) >= _LEAST_STREAM or re.search(_WORDS, broken.content) is not None
     return True
 
 
@@ -232,7 +232,7 @@ def _opened(data: bytes, start: int, beginning: _Beginning, budget: DecodeBudget
         pieces.append(broken.content)
         budget.charge(len(broken.content))
     content = b"".join(pieces)
-    if len(content) >= _LEAST_STREAM or _WORDS.search(content) is not None:
+    if len(content) >= _LEAST_STREAM or re.search(_WORDS, content) is not None:
         yield start, content
 
 

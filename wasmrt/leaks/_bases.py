@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from base64 import a85encode, b85encode
 from collections.abc import Iterator
 from functools import lru_cache
 
@@ -36,6 +35,8 @@ def in_letters_and_digits(raw: bytes) -> Iterator[bytes]:
 
 def in_visible_characters(raw: bytes) -> Iterator[bytes]:
     """Yield notations of any visible characters, in which only white space between them does not count."""
+    from base64 import a85encode, b85encode  # half a millisecond, and a process without secrets needs neither
+
     for offset in range(_WORD):
         words = raw[-offset % _WORD :]
         words = words[: len(words) // _WORD * _WORD]

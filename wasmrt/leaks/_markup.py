@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from wasmrt.leaks._budgets import PIECE_BYTES, Check
 from wasmrt.leaks._escapes import Unescaped
@@ -14,11 +15,15 @@ _SEQUENCE = (
     rb"(?:\x1b\[|\xc2\x9b)[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b\n]{0,512}(?:\x07|\x1b\\)|\x1b[ -/]*[0-Z\\^-~]"
 )
 """ECMA-48 control sequences."""
-_TAGS = re.compile(_TAG)  # alone it is found by its first byte, ten times as fast
-_BETWEEN = re.compile(_TAG + b"|" + _SEQUENCE)
 _STARTS = (b"<", b"\x1b", b"\xc2\x9b")
 _LONGEST = 600
 """More than any of them has bytes."""
+
+
+@lru_cache(maxsize=2)
+def _between(only_tags: bool) -> re.Pattern[bytes]:
+    """Compile when it is first used: most texts need none, and tags alone are found faster, by their first byte."""
+    return re.compile(_TAG if only_tags else _TAG + b"|" + _SEQUENCE)
 
 
 def without_markup(data: bytes, check: Check) -> bytes | None:
@@ -29,7 +34,7 @@ def without_markup(data: bytes, check: Check) -> bytes | None:
     for piece in _pieces(data):
         check()
         only_tags = b"\x1b" not in piece and b"\xc2\x9b" not in piece
-        bare.append((_TAGS if only_tags else _BETWEEN).sub(b"", piece))
+        bare.append(_between(only_tags).sub(b"", piece))
     text = b"".join(bare)
     return None if len(text) == len(data) else text
 
@@ -50,7 +55,7 @@ def with_places(data: bytes) -> Unescaped:
     """Return the same, with the way back to `data`."""
     out, src, pieces = [0], [0], []
     position = length = 0
-    for found in _BETWEEN.finditer(data):
+    for found in _between(False).finditer(data):
         plain = data[position : found.start()]
         pieces.append(plain)
         length += len(plain)
