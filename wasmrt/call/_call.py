@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import time
 from collections.abc import Callable
 from functools import partial
@@ -19,14 +20,15 @@ from wasmrt.call._services import CallServices
 from wasmrt.call._state import Call, Progress
 from wasmrt.call._target import CallTarget
 from wasmrt.capabilities import RateLimitConfig
-from wasmrt.errors import InvalidParametersError, ToolError, WasmrtError
+from wasmrt.errors import GUEST_CODE_PREFIX, GuestError, InvalidParametersError, ToolError, WasmrtError
 from wasmrt.guest.call import GuestCall
 from wasmrt.guest.clock import Clock
-from wasmrt.guest.outcome import GUEST_CODE_PREFIX, ended
 from wasmrt.limits import MAX_USER_BYTES
 from wasmrt.model import ToolOutput, Usage
 from wasmrt.rates import RateLimiter
 
+_OK = "ok"
+_CODE = re.compile(r"[a-z][a-z0-9_.:-]{0,63}\Z")
 _PROCESS = os.urandom(6).hex()
 _numbers = itertools.count(1)
 
@@ -100,9 +102,10 @@ def _check(target: CallTarget, request: CallRequest) -> tuple[str, str | None]:
         raise InvalidParametersError(f"a user is 1 to {MAX_USER_BYTES} printable characters", hint="alice is one")
     params = parsed(request.params)
     text = encoded(params)
-    accepted = target.validator(request.tool).accept(params)
-    if accepted is not params:
-        text = encoded(accepted)  # a model's "5" for 5, where only one reading exists
+    if not target.component.checks_params:
+        accepted = target.validator(request.tool).accept(params)
+        if accepted is not params:
+            text = encoded(accepted)  # a model's "5" for 5, where only one reading exists
     return text, None if request.context is None else encoded(parsed(request.context))
 
 
@@ -131,7 +134,7 @@ def _admit(pipeline: CallPipeline, call: Call) -> None:
 
 def _run_guest(target: CallTarget, call: Call, tool: str, params: str, context: str | None) -> str:
     assert call.guest is not None
-    return target.component.run(call.guest, tool, params, context)
+    return target.component.run(call.guest, tool, params, context, user=call.user)
 
 
 def _close(pipeline: CallPipeline, call: Call, services: CallServices) -> None:
@@ -156,14 +159,13 @@ def _output(call: Call, answer: Answer) -> ToolOutput:
 
 def _failure(call: Call, error: BaseException) -> BaseException:
     assert call.guest is not None
-    failure = tool_error(ended(error, call.guest))
+    failure = tool_error(call.guest.failure or error)
     if isinstance(failure, ToolError):
         call.closing()
         failure.message = clean_line(call, failure.message)
         failure.args = (failure.message,)
         failure.hint = failure.hint and clean_line(call, failure.hint)
-        if failure.code.startswith(GUEST_CODE_PREFIX) and clean_line(call, failure.code) != failure.code:
-            failure.code = type(failure).code
+        failure.code = _code_of(call, failure)
         failure.call_id = call.call_id
         failure.usage = call.usage()
         failure.logs = clean_logs(call)
@@ -171,12 +173,24 @@ def _failure(call: Call, error: BaseException) -> BaseException:
     return failure
 
 
+def _code_of(call: Call, failure: ToolError) -> str:
+    """Return the code of an error; the one of its type where a guest, or a worker that it took over, chose another.
+
+    SECURITY: a code is the outcome in the audit, where `ok` is said of a call that went well.
+    """
+    code = failure.code
+    chosen = isinstance(failure, GuestError) or code.startswith(GUEST_CODE_PREFIX)
+    if code == _OK or not _CODE.match(code) or (chosen and clean_line(call, code) != code):
+        return type(failure).code
+    return code
+
+
 def _record(
     pipeline: CallPipeline, target: CallTarget, call: Call, usage: Usage, failure: BaseException | None
 ) -> None:
     if pipeline.audit is None:
         return
-    outcome = "ok"
+    outcome = _OK
     if failure is not None:
         outcome = failure.code if isinstance(failure, WasmrtError) else type(failure).__name__
     pipeline.audit(

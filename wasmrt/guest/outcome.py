@@ -7,6 +7,7 @@ import re
 from wasmrt.component import printable_line
 from wasmrt.component.worlds import FailureKind
 from wasmrt.errors import (
+    GUEST_CODE_PREFIX,
     FuelExhaustedError,
     GuestError,
     InvalidParametersError,
@@ -47,8 +48,6 @@ def ended(error: BaseException, budgets: GuestBudgets) -> BaseException:
 
 _GUEST_CODE = re.compile(r"[a-z][a-z0-9]*(?:[-_.][a-z0-9]+){0,7}\Z")
 _MAX_CODE_CHARS = 48
-GUEST_CODE_PREFIX = "tool:"
-"""Of every code that a guest chose, so that none is taken for one of the host's own, such as `ok`."""
 
 
 def guest_failure(kind: str, code: str | None, message: str | None) -> GuestError:
