@@ -12,6 +12,7 @@ from tests.border.worlds import Failure, agent_tool
 from tests.leaks.examples import example_of
 from wasmrt import ToolError
 from wasmrt.call._answer import clean_line
+from wasmrt.call._call import _code_of
 from wasmrt.errors import GuestError
 from wasmrt.leaks import LeakDetector
 from wasmrt.limits import MAX_ERROR_TEXT_BYTES
@@ -50,6 +51,16 @@ def test_a_code_that_a_guest_chose_is_never_one_of_the_hosts_and_holds_no_token(
     assert error.code.startswith("tool:") or error.code in ("client", "guest-error")
     assert records[-1]["outcome"] == error.code
     assert TOKEN not in repr(records)
+
+
+@pytest.mark.parametrize("code", ["ok", "leak", "deadline-exceeded", TOKEN, f"tool:{TOKEN}", "a\x1b[2J", "x" * 300, ""])
+def test_a_code_that_comes_from_a_worker_is_judged_again(code: str) -> None:
+    assert _code_of(a_call(), GuestError("no", code=code)) == "guest-error"
+
+
+@pytest.mark.parametrize("code", ["tool:gone", "client", "guest-exit"])
+def test_a_code_of_the_kinds_and_one_with_the_prefix_stay(code: str) -> None:
+    assert _code_of(a_call(), GuestError("no", code=code)) == code
 
 
 def test_subjects_and_hints_of_decisions_are_scanned_before_they_are_cut() -> None:

@@ -20,6 +20,7 @@ from wasmrt.call._services import CallServices
 from wasmrt.call._state import Call, Progress
 from wasmrt.call._target import CallTarget
 from wasmrt.capabilities import RateLimitConfig
+from wasmrt.component.worlds import FailureKind
 from wasmrt.errors import GUEST_CODE_PREFIX, GuestError, InvalidParametersError, ToolError, WasmrtError
 from wasmrt.guest.call import GuestCall
 from wasmrt.guest.clock import Clock
@@ -28,6 +29,7 @@ from wasmrt.model import ToolOutput, Usage
 from wasmrt.rates import RateLimiter
 
 _OK = "ok"
+_GUEST_CODES = frozenset((GuestError.code, "guest-exit", *FailureKind))
 _CODE = re.compile(r"[a-z][a-z0-9_.:-]{0,63}\Z")
 _PROCESS = os.urandom(6).hex()
 _numbers = itertools.count(1)
@@ -179,8 +181,10 @@ def _code_of(call: Call, failure: ToolError) -> str:
     SECURITY: a code is the outcome in the audit, where `ok` is said of a call that went well.
     """
     code = failure.code
-    chosen = isinstance(failure, GuestError) or code.startswith(GUEST_CODE_PREFIX)
-    if code == _OK or not _CODE.match(code) or (chosen and clean_line(call, code) != code):
+    own = code.startswith(GUEST_CODE_PREFIX)
+    if code == _OK or not _CODE.match(code) or (own and clean_line(call, code) != code):
+        return type(failure).code
+    if isinstance(failure, GuestError) and not own and code not in _GUEST_CODES:
         return type(failure).code
     return code
 
