@@ -260,6 +260,35 @@ THREATS = (
             "test_imports.py::test_what_answers_has_a_type_that_is_checked",
         ),
     ),
+    Threat(
+        threat="an answer that hides an injected secret behind a bound of the scanner",
+        source=OURS,
+        tests=(
+            "egress/test_not_scanned.py::test_what_is_behind_a_bound_of_the_scanner_is_withheld_or_found_whole_and_streamed",
+            "egress/test_not_scanned.py::test_an_answer_that_cannot_be_opened_is_a_refusal_with_its_reason",
+            "leaks/test_more_encodings.py::test_a_secret_is_found_in_each_of_them",
+            "leaks/test_more_encodings.py::test_nor_does_a_stream_show_it",
+        ),
+    ),
+    Threat(
+        threat="a guest's words that pass for the host's, or carry a token past the scan",
+        source=OURS,
+        tests=(
+            "border/test_what_is_said.py::test_a_code_that_a_guest_chose_is_never_one_of_the_hosts_and_holds_no_token",
+            "border/test_what_is_said.py::test_an_error_is_cut_after_the_scan_and_a_token_at_the_cut_is_replaced_whole",
+            "border/test_what_is_said.py::test_a_traceback_holds_nothing_that_acts_on_a_terminal",
+        ),
+        attacks=("token-across-the-cut", "name-for-a-terminal"),
+    ),
+    Threat(
+        threat="waits of the host's own that nobody cuts: a token endpoint, a name server, Redis",
+        source=OURS,
+        tests=(
+            "oauth/test_renewal.py::test_a_silent_endpoint_holds_no_call_beyond_its_deadline_and_is_asked_once",
+            "egress/test_shares.py::test_names_that_nobody_answers_for_hold_up_no_other_user",
+            "rates/test_rates.py::test_a_silent_redis_is_waited_for_once_and_then_left_alone",
+        ),
+    ),
 )
 
 COVERED_ATTACKS = frozenset(name for threat in THREATS for name in threat.attacks)

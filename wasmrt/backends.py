@@ -7,7 +7,6 @@ program's start.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 from wasmrt.call import Backends, ToolInvoker
 from wasmrt.call.http import GuestHttp
@@ -15,6 +14,7 @@ from wasmrt.capabilities import Capabilities
 from wasmrt.config import WasmRuntimeConfig
 from wasmrt.egress import EgressGateway, NetworkConfig, SecretsView
 from wasmrt.leaks import LeakDetector
+from wasmrt.lifetime import Lifetime
 from wasmrt.rates import RateLimiter
 from wasmrt.workspace import WorkspaceReader
 
@@ -29,14 +29,15 @@ class BackendFactory:
     def __init__(self, config: WasmRuntimeConfig, rates: RateLimiter) -> None:
         self._workspace = config.workspace
         self._gateway = EgressGateway(config.network or NetworkConfig(), rates=rates)
-        self._plain: Callable[[str], SecretsView] | None = None
-        self._renewed: Callable[[str], SecretsView] | None = None
-        if config.secrets is not None:
+        self._plain: Callable[[str, Lifetime], SecretsView] | None = None
+        self._renewed: Callable[[str, Lifetime], SecretsView] | None = None
+        if (store := config.secrets) is not None:
             from wasmrt.oauth import Renewals, token_renewer  # a runtime without secrets needs neither
             from wasmrt.secrets import UserSecrets
 
-            self._plain = partial(UserSecrets, config.secrets)
-            self._renewed = Renewals(config.secrets, token_renewer(lambda: self._gateway)).of
+            renewals = Renewals(store, token_renewer(lambda: self._gateway))
+            self._plain = lambda user, _: UserSecrets(store, user)
+            self._renewed = lambda user, lifetime: renewals.of(user).within(lifetime)
 
     def make(self, grant: Capabilities, detector: LeakDetector, tools: ToolInvoker) -> Backends:
         """Return what calls under `grant` may use.

@@ -49,6 +49,8 @@ class WasmRuntimeConfig:
     """Calls for one user and one tool; requests have limits of their own in the grant."""
     rate_limit_storage: str | None = None
     """A redis:// URL when several machines share one budget; None counts in this process."""
+    unsafe_rate_limits_without_redis: bool = False
+    """Go on while that Redis does not answer, with a count in this process; else requests are refused meanwhile."""
     audit: Path | AuditSink | None = None
     """A file of JSON lines, or a function of one record. It runs on the call's thread."""
     leak_rules: Path | tuple[Rule, ...] = ()

@@ -5,13 +5,16 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from wasmrt.egress import NetworkConfig, Resolver, SystemResolver
+from wasmrt.egress import NetworkConfig, Resolver, ResolverForUsers, SystemResolver
 from wasmrt.errors import ConfigFileError, ConfigurationError
 from wasmrt.files import Unfit, UnfitFileError, read_file
+from wasmrt.leaks import DECODE_LIMIT_RULE, Action, Direction, LeakDetector, Overrides, Rule, read_rule_file
 from wasmrt.limits import MAX_CONFIG_FILE_BYTES
 from wasmrt.names import did_you_mean
+from wasmrt.rates import RateLimiter
 from wasmrt.url import AddressClass, InvalidUrlError, classify_address, parse_url
 
 _SECTION = "network"
@@ -28,6 +31,12 @@ class HostsResolver:
         """Return the addresses that the table has for a host, or None."""
         return self._hosts.get(host)
 
+    def for_user(self, user: str) -> Resolver:
+        """Return the resolver of one user, where the one behind this shares its lookups between users."""
+        if isinstance(self._rest, ResolverForUsers):
+            return HostsResolver(self._hosts, self._rest.for_user(user))
+        return self
+
     def resolve(self, host: str, port: int, *, timeout_seconds: float) -> tuple[str, ...]:
         """Return the addresses of a host: those of the table, else those of the resolver behind it."""
         known = self.known(host)
@@ -40,10 +49,23 @@ class OperatorConfig(NamedTuple):
     network: NetworkConfig
     rate_limit_storage: str | None = None
     """Of `WasmRuntimeConfig`: a redis:// URL, which may hold a password."""
+    unsafe_rate_limits_without_redis: bool = False
+    leak_rules: tuple[Rule, ...] = ()
+    leak_overrides: Overrides = MappingProxyType({})
+
+    def as_runtime_settings(self) -> dict[str, Any]:
+        """Return the settings by their names in `WasmRuntimeConfig`."""
+        return self._asdict()
+
+    def rate_limiter(self) -> RateLimiter:
+        """Return a rate limiter as the file has it."""
+        return RateLimiter(
+            redis_url=self.rate_limit_storage, unsafe_without_redis=self.unsafe_rate_limits_without_redis
+        )
 
 
 def read_config_file(path: Path) -> OperatorConfig:
-    """Read `path`, a TOML file; one that is absent, or has no `[network]` table, leaves everything at its default.
+    """Read `path`, a TOML file; one that is absent, or has no table of them, leaves everything at its default.
 
     Raises:
         ConfigFileError: the file cannot be read, a section or key in it is not known, or a value cannot be used;
@@ -64,10 +86,11 @@ def read_config_file(path: Path) -> OperatorConfig:
     except OSError as error:
         raise ConfigFileError(str(path), f"it cannot be read ({error.strerror})", hint="check who owns it") from error
     mistakes: list[_Mistake] = []
-    values = _values(_section(_parsed(path, text), mistakes), path.parent, mistakes)
+    tree = _parsed(path, text)
+    network, leaks = (_values(name, section, path.parent, mistakes) for name, section in _sections(tree, mistakes))
     _refuse(path, mistakes)
-    storage = values.pop("rate_limit_storage", None)
-    return OperatorConfig(NetworkConfig(**values), storage)
+    own = {key: network.pop(key) for key in _OWN if key in network}
+    return OperatorConfig(NetworkConfig(**network), **own, **leaks)
 
 
 class _Mistake(NamedTuple):
@@ -109,38 +132,39 @@ def _parsed(path: Path, text: bytes) -> dict[str, Any]:
         raise ConfigFileError(str(path), "a value is nested too deeply or too long", hint=hint) from error
 
 
-def _section(tree: dict[str, Any], mistakes: list[_Mistake]) -> dict[str, Any]:
-    """Return the `[network]` table; whatever else the file holds is a mistake."""
+def _sections(tree: dict[str, Any], mistakes: list[_Mistake]) -> list[tuple[str, dict[str, Any]]]:
+    """Return each table that is known, empty where it is absent; whatever else the file holds is a mistake."""
+    sections = {name: tree[name] if isinstance(tree.get(name), dict) else {} for name in _SECTIONS}
+    known = " or ".join(f"[{name}]" for name in _SECTIONS)
     for name, value in tree.items():
-        if name == _SECTION and not isinstance(value, dict):
+        home = next((section for section, readers in _SECTIONS.items() if name in readers), None)
+        if name in _SECTIONS and not isinstance(value, dict):
             mistakes.append(
-                _Mistake(name, "must be a section", f"write [{_SECTION}] in a line of its own, and its keys below")
+                _Mistake(name, "must be a section", f"write [{name}] in a line of its own, and its keys below")
             )
-        elif name in _READERS:
-            mistakes.append(
-                _Mistake(name, "stands outside of its section", f"move it below a line that says [{_SECTION}]")
-            )
-        elif name != _SECTION:
+        elif home is not None:
+            mistakes.append(_Mistake(name, "stands outside of its section", f"move it below a line that says [{home}]"))
+        elif name not in _SECTIONS:
             shown = f"[{name}]" if isinstance(value, dict) else name
-            mistakes.append(_Mistake(shown, "is not known", f"all that the file may hold is a section [{_SECTION}]"))
-    section = tree.get(_SECTION, {})
-    return section if isinstance(section, dict) else {}
+            mistakes.append(_Mistake(shown, "is not known", f"all that the file may hold is a section {known}"))
+    return list(sections.items())
 
 
-def _values(section: dict[str, Any], folder: Path, mistakes: list[_Mistake]) -> dict[str, Any]:
+def _values(name: str, section: dict[str, Any], folder: Path, mistakes: list[_Mistake]) -> dict[str, Any]:
     """Read every value by itself, so that each mistake is found."""
     values: dict[str, Any] = {}
+    readers = _SECTIONS[name]
     for key, value in section.items():
-        name = f"{_SECTION}.{key}"
-        if key not in _READERS:
-            near = did_you_mean(key, _READERS)
-            hint = f"did you mean {near}?" if near else f"known are {', '.join(_READERS)}"
-            mistakes.append(_Mistake(name, "is not known", hint))
+        place = f"{name}.{key}"
+        if key not in readers:
+            near = did_you_mean(key, readers)
+            hint = f"did you mean {near}?" if near else f"known are {', '.join(readers)}"
+            mistakes.append(_Mistake(place, "is not known", hint))
             continue
         try:
-            values |= _READERS[key](value, folder)
+            values |= readers[key](value, folder)
         except ConfigurationError as error:
-            mistakes.append(_Mistake(name, error.message.removeprefix(f"{key} "), error.hint))
+            mistakes.append(_Mistake(place, error.message.removeprefix(f"{key} "), error.hint))
     return values
 
 
@@ -193,11 +217,56 @@ def _rate_limit_storage(value: Any, _: Path) -> dict[str, Any]:
     return {"rate_limit_storage": value}
 
 
+def _without_redis(value: Any, _: Path) -> dict[str, Any]:
+    if not isinstance(value, bool):
+        raise ConfigurationError("unsafe_rate_limits_without_redis must be true or false")
+    return {"unsafe_rate_limits_without_redis": value}
+
+
+def _leak_rules(value: Any, folder: Path) -> dict[str, Any]:
+    if not isinstance(value, str):
+        raise ConfigurationError("rules must be a path", hint='write it like rules = "leak-rules.toml"')
+    rules = read_rule_file(folder / value)
+    LeakDetector(rules=rules)  # refuses a name that is taken
+    return {"leak_rules": rules}
+
+
+def _leak_actions(value: Any, _: Path) -> dict[str, Any]:
+    hint = 'write it like actions = { "jwt" = "warn", "gitlab-pat" = { inward = "block" } }'
+    if not isinstance(value, dict):
+        raise ConfigurationError("actions must be a table of rules and their actions", hint=hint)
+    overrides: dict[str, Action | dict[Direction, Action]] = {}
+    for rule, chosen in value.items():
+        try:
+            if isinstance(chosen, dict):
+                overrides[rule] = {Direction(way): Action(action) for way, action in chosen.items()}
+            else:
+                overrides[rule] = Action(chosen)
+        except ValueError:
+            raise ConfigurationError(
+                f"actions has {rule!r:.80} with something else than an action of {', '.join(Action)}", hint=hint
+            ) from None
+        # SECURITY: what could not be looked at is withheld. That is loosened for a host, under a name that says so.
+        if rule == DECODE_LIMIT_RULE and chosen != Action.BLOCK:
+            raise ConfigurationError(
+                f"actions may not loosen {rule}", hint="name the host in network.unsafe_unscanned_hosts"
+            )
+    return {"leak_overrides": overrides}
+
+
 _READERS: dict[str, Callable[[Any, Path], dict[str, Any]]] = {
     "unsafe_allowed_networks": _network_setting("unsafe_allowed_networks"),
     "ca_file": _ca_file,
     "hosts": _hosts,
     "max_connections": _network_setting("max_connections"),
     "connect_timeout_seconds": _network_setting("connect_timeout_seconds"),
+    "unsafe_unscanned_hosts": _network_setting("unsafe_unscanned_hosts"),
     "rate_limit_storage": _rate_limit_storage,
+    "unsafe_rate_limits_without_redis": _without_redis,
+}
+_OWN = ("rate_limit_storage", "unsafe_rate_limits_without_redis")
+"""Keys of [network] that are not of `NetworkConfig`."""
+_SECTIONS: dict[str, dict[str, Callable[[Any, Path], dict[str, Any]]]] = {
+    _SECTION: _READERS,
+    "leaks": {"rules": _leak_rules, "actions": _leak_actions},
 }

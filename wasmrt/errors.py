@@ -269,6 +269,10 @@ class InternalError(WasmrtError):
     code = "internal"
 
 
+GUEST_CODE_PREFIX = "tool:"
+"""Of every code that a guest chose, so that none is taken for one of the host's own, such as the audit's `ok`."""
+
+
 class ToolErrorKind(StrEnum):
     """Kinds of failed calls, in the words an agent already knows."""
 

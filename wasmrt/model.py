@@ -35,6 +35,7 @@ class Reason(StrEnum):
     REQUEST_BUDGET = "request-budget"
     RATE_LIMITED = "rate-limited"
     LEAK = "leak"
+    NOT_SCANNED = "not-scanned"
     CREDENTIAL_MISSING = "credential-missing"
     CREDENTIAL_EXPIRED = "credential-expired"
     CREDENTIAL_INSECURE = "credential-insecure"
@@ -108,6 +109,7 @@ class Step(NamedTuple):
 
 
 Suggestion = Addition | Step
+_SUBJECT_CHARS = 200
 
 
 class _Decided(NamedTuple):
@@ -158,7 +160,7 @@ class Decision(_Decided):
         return f"{told}; {self.hint}" if self.hint else told
 
     def redacted(self, redact: Callable[[str], str]) -> Decision:
-        """Return the decision with `redact` applied to every text of it.
+        """Return the decision with `redact` applied to every text of it, and then the subject cut.
 
         SECURITY: an entry that holds something to redact is no longer an entry: applied, it would not be what was
         asked for. Its words stay, as a step.
@@ -166,7 +168,10 @@ class Decision(_Decided):
         suggestion = self.suggestion
         if suggestion is not None and (hint := redact(suggestion.hint)) != suggestion.hint:
             suggestion = Step(hint)
-        return self._replace(rule=redact(self.rule), suggestion=suggestion, subject=redact(self.subject))
+        subject = redact(self.subject)
+        if len(subject) > _SUBJECT_CHARS:
+            subject = f"{subject[:_SUBJECT_CHARS]}..."
+        return self._replace(rule=redact(self.rule), suggestion=suggestion, subject=subject)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the decision as JSON data."""

@@ -62,7 +62,10 @@ class WasmToolRuntime:
         self.config = config or WasmRuntimeConfig()
         self._detector = _leak_detector(self.config)
         self._audit_file = AuditFile(self.config.audit) if isinstance(self.config.audit, Path) else None
-        self._rates = rates = RateLimiter(redis_url=self.config.rate_limit_storage)
+        self._rates = rates = RateLimiter(
+            redis_url=self.config.rate_limit_storage,
+            unsafe_without_redis=self.config.unsafe_rate_limits_without_redis,
+        )
         self._factory: BackendFactory | None = None
         self.pipeline = CallPipeline(
             admission=Admission(self.config.max_concurrent_calls),

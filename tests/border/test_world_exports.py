@@ -59,15 +59,17 @@ def test_a_typed_failure_keeps_its_kind_code_and_message(start: Start, kind: str
     failing = Failure(kind, "quota", "no more today")
     for component in (agent_tool("@0.4.1", failing), provider([Offer("tool")], failing)):
         error = failure_of(runtime.prepare("tool", component))
-        assert (error.kind, error.code, error.message) == (OF_KIND[kind], "quota", "no more today")
+        assert (error.kind, error.code, error.message) == (OF_KIND[kind], "tool:quota", "no more today")
 
 
 def test_a_typed_failure_of_few_words_is_told_in_those_it_has(start: Start) -> None:
     runtime = start()
     for failing, code, message in (
         (Failure("client"), "client", "client"),
-        (Failure("client", "gone"), "gone", "gone"),
-        (Failure("client", "a\x1b[2J" + "b" * 58), "a [2J" + "b" * 58, "a [2J" + "b" * 58),
+        (Failure("client", "gone"), "tool:gone", "gone"),
+        (Failure("client", "ok"), "tool:ok", "ok"),
+        (Failure("client", "a\x1b[2J" + "b" * 58), "client", "a [2J" + "b" * 58),
+        (Failure("client", "T0ken-" + "aB3dE5"), "client", "T0ken-" + "aB3dE5"),
     ):
         error = failure_of(runtime.prepare("tool", agent_tool("@0.4.1", failing)))
         assert (error.code, error.message) == (code, message)

@@ -210,7 +210,7 @@ def test_a_failure_of_the_other_tool_comes_in_the_words_of_the_callers_world(sta
     runtime = start()
     runtime.prepare("other", agent_tool("@0.4.1", Failure(kind, "full", "no room")))
     failure = refused(only_tool(runtime, INVOKE.component(), ON), {"alias": "on", "params": "{}"})
-    assert failure == {"kind": RELAYED.get(kind, kind), "code": "full", "message": "no room"}
+    assert failure == {"kind": RELAYED.get(kind, kind), "code": "tool:full", "message": "no room"}
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -218,7 +218,7 @@ def test_a_failure_of_the_other_tool_is_one_string_for_an_agent(start: Start, ve
     runtime = start()
     runtime.prepare("other", agent_tool("@0.4.1", Failure("client", "full", "no room")))
     failing = refused(only_tool(runtime, agent_invoke(version).component(), ON), {"alias": "on", "params-json": "{}"})
-    assert failing == {"code": "full", "message": "no room"}
+    assert failing == {"code": "tool:full", "message": "no room"}
 
 
 def test_the_other_tools_answer_is_its_text(start: Start) -> None:

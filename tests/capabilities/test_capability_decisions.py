@@ -276,7 +276,7 @@ def test_a_credential_cannot_be_in_a_header_that_is_the_hosts(name: str) -> None
         ("https://me:pa?s@s#@api.example.com/x", "GET https://..."),
         ("me:pass@x://y@api.example.com", "GET ...@api.example.com"),
         ("https://api\n.exa\x00mple\u202e.com/\u0430", "GET https://api.example.com/\\u0430"),
-        ("https://a.example/../" + "x" * 500, "GET https://a.example/../" + "x" * 175 + "..."),
+        ("https://a.example/../" + "x" * 500, "GET https://a.example/../" + "x" * 500),
         ("", "GET"),
     ],
 )

@@ -242,3 +242,17 @@ def test_a_host_pattern_that_covers_nothing_or_too_much_is_refused(host):
 def test_a_path_prefix_that_cannot_be_judged_is_refused(prefix):
     with pytest.raises(ConfigurationError):
         EndpointPattern.host("example.com").with_path_prefix(prefix)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/v1/..%00x/", "/v1/..%23", "/v1/..%3f", "/v1/%2e%2e%00", "/v1/..%2500x", "/v1/.%23/", "/v1/..%3Fa=b", "/v1/..;x"],
+)
+def test_dots_that_end_at_what_some_reader_takes_for_an_end_are_a_dot_segment(path: str) -> None:
+    with pytest.raises(InvalidUrlError, match="dot segment"):
+        parse_url(f"https://api.example.com{path}")
+
+
+@pytest.mark.parametrize("path", ["/v1/a..%23", "/v1/x%00y", "/v1/...%3f", "/v1/.well-known%23"])
+def test_names_with_dots_stay(path: str) -> None:
+    assert parse_url(f"https://api.example.com{path}").path == path

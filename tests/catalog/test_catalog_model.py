@@ -80,7 +80,7 @@ def do(catalog: Catalog, what: str, which: int | None, grant: str | None) -> boo
             waiting = catalog.pending("tool")
             if waiting is None:
                 return False
-            catalog.grant("tool", waiting.number, "{}")
+            catalog.grant("tool", waiting.number, "{}", digest=waiting.digest)
     except InstallError:
         return False
     return True

@@ -71,11 +71,11 @@ def test_an_update_without_a_grant_waits_while_the_old_version_stays_active(cata
     assert catalog.tools()[0].pending == 2
     with pytest.raises(GrantRequiredError, match="never granted"):
         catalog.rollback("echo", 2)
-    assert catalog.grant("echo", 2, "{}").number == 2
+    assert catalog.grant("echo", 2, "{}", digest=catalog.get("echo", 2).digest).number == 2
     assert catalog.pending("echo") is None
     assert catalog.tools()[0].pending is None
     with pytest.raises(InstallError, match="does not wait"):
-        catalog.grant("echo", 2, "{}")
+        catalog.grant("echo", 2, "{}", digest=catalog.get("echo", 2).digest)
 
 
 def test_a_newer_update_takes_the_place_of_the_one_that_waited(catalog: Catalog, draft: Make, tmp_path: Path) -> None:
@@ -189,3 +189,11 @@ def test_a_catalog_in_a_read_only_folder_can_still_be_read(catalog: Catalog, dra
         assert catalog.get("echo") == version
     finally:
         (tmp_path / "data").chmod(0o755)
+
+
+def test_a_grant_of_what_was_shown_is_no_grant_of_what_took_its_number(catalog: Catalog, draft: Make) -> None:
+    catalog.add(draft("echo", OLD), "{}")
+    shown = catalog.add(draft("echo", NEW), grant=None)
+    with pytest.raises(InstallError, match="not what was shown"):
+        catalog.grant("echo", shown.number, "{}", digest="0" * len(shown.digest))
+    assert catalog.pending("echo") == shown

@@ -11,9 +11,11 @@ import pytest
 import trustme
 from click.testing import Result
 
-from wasmrt.config_file import read_config_file
+from wasmrt.config import WasmRuntimeConfig
+from wasmrt.config_file import OperatorConfig, read_config_file
 from wasmrt.egress import NetworkConfig
 from wasmrt.errors import ConfigFileError
+from wasmrt.leaks import Action, Direction
 from wasmrt.testing.attacks import Body, tool
 
 Run = Callable[..., Result]
@@ -181,7 +183,7 @@ def test_a_file_says_what_a_program_says(tmp_path: Path) -> None:
     )
     assert read.rate_limit_storage == "redis://127.0.0.1/0"
     path.unlink()
-    assert read_config_file(path) == (NetworkConfig(), None)
+    assert read_config_file(path) == OperatorConfig(NetworkConfig())
 
 
 # -- doctor --------------------------------------------------------------------------------------------------------
@@ -309,3 +311,49 @@ def test_a_secrets_test_counts_in_the_same_redis(
 
 def test_help_says_that_each_command_counts_anew(wasmrt: Run) -> None:
     assert "rate_limit_storage" in wasmrt("run", "--help").stdout
+
+
+RULE = """
+[[rules]]
+id = "acme-key"
+source = "Acme handbook, page 4"
+token = 'acme_[0-9a-f]{24}'
+matching = ["acme_MATCHING"]
+not_matching = ["acme_123"]
+""".replace("MATCHING", "0a1b2c3d" * 3)
+
+
+def test_leak_rules_of_ones_own_and_their_actions_are_read(configure: Configure) -> None:
+    path = configure('[leaks]\nrules = "acme.toml"\nactions = { acme-key = "block", jwt = { inward = "warn" } }\n')
+    (path.parent / "acme.toml").write_text(RULE)
+    config = read_config_file(path)
+    assert [rule.id for rule in config.leak_rules] == ["acme-key"]
+    assert config.leak_overrides == {"acme-key": Action.BLOCK, "jwt": {Direction.INWARD: Action.WARN}}
+    settings = WasmRuntimeConfig(**config.as_runtime_settings())
+    assert (settings.leak_rules, settings.leak_overrides) == (config.leak_rules, config.leak_overrides)
+
+
+@pytest.mark.parametrize(
+    ("line", "about"),
+    [
+        ('rules = "absent.toml"', "leaks.rules"),
+        ("rules = 7", "leaks.rules must be a path"),
+        ('actions = "warn"', "leaks.actions"),
+        ('actions = { jwt = "hide" }', "leaks.actions"),
+        ('actions = { decode-limit-exceeded = "warn" }', "may not loosen"),
+        ('actions = { decode-limit-exceeded = { inward = "warn" } }', "may not loosen"),
+        ("rule = 1", "leaks.rule is not known"),
+    ],
+)
+def test_a_mistake_about_leaks_is_named(configure: Configure, line: str, about: str) -> None:
+    with pytest.raises(ConfigFileError, match=about):
+        read_config_file(configure(f"[leaks]\n{line}\n"))
+
+
+def test_hosts_that_pass_unsearched_and_a_count_without_redis_carry_their_names(configure: Configure) -> None:
+    text = '[network]\nunsafe_unscanned_hosts = ["files.example.com"]\nunsafe_rate_limits_without_redis = true\n'
+    config = read_config_file(configure(text))
+    assert config.network.unsafe_unscanned_hosts == ("files.example.com",)
+    assert config.unsafe_rate_limits_without_redis
+    with pytest.raises(ConfigFileError, match="true or false"):
+        read_config_file(configure("[network]\nunsafe_rate_limits_without_redis = 1\n"))

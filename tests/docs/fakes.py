@@ -34,6 +34,7 @@ def fake_network(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have every name resolve to one public address and every request answered in this process."""
     monkeypatch.setattr("wasmrt.egress._client.Client", _Recorded)
     monkeypatch.setattr("wasmrt.egress.SystemResolver.resolve", lambda *_, **__: (_ADDRESS,))
+    monkeypatch.setattr("wasmrt.egress.SystemResolver.for_user", lambda resolver, user: resolver)
 
 
 def put_files(folder: Path) -> None:

@@ -140,11 +140,9 @@ def test_too_many_headers_are_refused(world: MakeWorld, head: bytes) -> None:
     assert fail(w).kind in (FailureKind.OUTPUT_TOO_LARGE, FailureKind.OPERATION_FAILED)
 
 
-@pytest.mark.parametrize("coding", ["gzip", "gzip, gzip"])
-def test_a_compression_bomb_stops_at_the_cap(world: MakeWorld, coding: str) -> None:
+def test_a_compression_bomb_stops_at_the_cap(world: MakeWorld) -> None:
     bomb = gzip.compress(bytes(200 * MIB))
-    bomb = gzip.compress(bomb) if "," in coding else bomb
-    w = world(lambda r, c: http_response(bomb, headers=(("Content-Encoding", coding),)))
+    w = world(lambda r, c: http_response(bomb, headers=(("Content-Encoding", "gzip"),)))
     call = w.call(max_response_bytes=2 * MIB)
     tracemalloc.start()
     try:
@@ -156,7 +154,7 @@ def test_a_compression_bomb_stops_at_the_cap(world: MakeWorld, coding: str) -> N
     assert peak < 16 * MIB
 
 
-@pytest.mark.parametrize("coding", ["br", "deflate", "zstd", "compress", "gzip, gzip, gzip", "aes128gcm", "gzip;q=1"])
+@pytest.mark.parametrize("coding", ["br", "deflate", "zstd", "compress", "gzip, gzip", "aes128gcm", "gzip;q=1"])
 def test_a_coding_that_cannot_be_searched_is_not_passed_on(world: MakeWorld, coding: str) -> None:
     w = world(lambda r, c: http_response(b"whatever", headers=(("Content-Encoding", coding),)))
     assert fail(w).code == "content-coding"

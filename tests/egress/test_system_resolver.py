@@ -62,4 +62,4 @@ def test_without_a_thread_for_it_nothing_is_looked_up_and_no_place_is_lost(monke
             resolver.resolve("a.example", 443, timeout_seconds=10)
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: addresses("192.0.2.1"))
     assert resolver.resolve("a.example", 443, timeout_seconds=10) == ("192.0.2.1",)
-    until(lambda: resolver._slots._value == 1)
+    until(lambda: resolver._slots.all_free)

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 import wasmrt.oauth._renewal as renewal
-from wasmrt.errors import SecretBackendError, SecretExpiredError, SecretNotFoundError
+from wasmrt.errors import (
+    CancelledError,
+    DeadlineExceededError,
+    SecretBackendError,
+    SecretExpiredError,
+    SecretNotFoundError,
+)
+from wasmrt.lifetime import Lifetime
 from wasmrt.limits import OAUTH_REFRESH_MARGIN_SECONDS
 from wasmrt.oauth import (
     OAuthError,
@@ -166,6 +175,64 @@ def test_of_very_many_users_the_first_is_forgotten(monkeypatch: pytest.MonkeyPat
     renewals.of("cat")
     assert renewals.of("bob") is bob
     assert renewals.of("ann") is not ann
+
+
+class SilentEndpoint:
+    """A token endpoint that says nothing until it is let."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.reached, self.answers = threading.Event(), threading.Event()
+
+    def __call__(self, state: OAuthState) -> Tokens:
+        self.asked += 1
+        self.reached.set()
+        self.answers.wait(30)
+        return Tokens(SECOND, None, NOW + 7200.0)
+
+
+def due(endpoint: SilentEndpoint) -> RenewingSecrets:
+    logins = Logins()
+    logins.clock.now = NOW + 3600.0 - 1
+    return RenewingSecrets(logins.store, "ann", endpoint, now=logins.clock)
+
+
+@pytest.mark.parametrize("asks", ["get", "renewed"])
+def test_a_silent_endpoint_holds_no_call_beyond_its_deadline_and_is_asked_once(asks: str) -> None:
+    view = due(endpoint := SilentEndpoint())
+    try:
+        for _ in range(3):
+            with pytest.raises(DeadlineExceededError):
+                getattr(view.within(Lifetime(0.05)), asks)("token")
+        assert endpoint.asked == 1
+    finally:
+        endpoint.answers.set()
+
+
+def test_a_cancelled_call_leaves_a_silent_endpoint_at_once() -> None:
+    view = due(endpoint := SilentEndpoint())
+    lifetime = Lifetime(60)
+    try:
+        canceller = threading.Thread(target=lambda: (endpoint.reached.wait(30), lifetime.cancel()))
+        canceller.start()
+        with pytest.raises(CancelledError):
+            view.within(lifetime).get("token")
+        canceller.join()
+    finally:
+        endpoint.answers.set()
+
+
+def test_one_renewal_serves_all_that_wait_for_it() -> None:
+    view = due(endpoint := SilentEndpoint())
+    got: list[str] = []
+    threads = [threading.Thread(target=lambda: got.append(view.get("token").reveal())) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    endpoint.reached.wait(30)
+    endpoint.answers.set()
+    for thread in threads:
+        thread.join()
+    assert (got, endpoint.asked) == ([SECOND] * 8, 1)
 
 
 def test_a_value_that_a_person_sets_over_a_login_is_not_overwritten_by_its_renewal() -> None:

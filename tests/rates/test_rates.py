@@ -6,6 +6,7 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -169,3 +170,46 @@ def test_a_missing_package_of_the_extra_is_named_with_the_command_that_installs_
     with pytest.raises(ConfigurationError) as caught:
         RateLimiter(redis_url="redis://127.0.0.1:6379/0")
     assert "pip install 'wasmrt[redis]'" in str(caught.value.hint)
+
+
+@pytest.fixture
+def silent_redis() -> Iterator[tuple[str, list[socket.socket]]]:
+    """A server that takes connections and never answers, and the connections it took."""
+    taken: list[socket.socket] = []
+    over = threading.Event()
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(64)
+        listener.settimeout(0.2)
+
+        def take() -> None:
+            while not over.is_set():
+                with suppress(TimeoutError):
+                    taken.append(listener.accept()[0])
+
+        thread = threading.Thread(target=take)
+        thread.start()
+        yield f"redis://127.0.0.1:{listener.getsockname()[1]}/0", taken
+        over.set()
+        thread.join()
+        for connection in taken:
+            connection.close()
+
+
+def test_a_silent_redis_is_waited_for_once_and_then_left_alone(silent_redis: tuple[str, list[socket.socket]]) -> None:
+    url, taken = silent_redis
+    limiter = RateLimiter(redis_url=url)
+    for _ in range(50):
+        with pytest.raises(ExternalServiceError):
+            limiter.check_and_record("ann", "tool", RateLimitConfig())
+    assert len(taken) == 1
+
+
+def test_an_operator_may_count_in_the_process_while_redis_is_silent(
+    silent_redis: tuple[str, list[socket.socket]],
+) -> None:
+    limiter = RateLimiter(redis_url=silent_redis[0], unsafe_without_redis=True)
+    for _ in range(2):
+        limiter.check_and_record("ann", "tool", RateLimitConfig(2, 9))
+    with pytest.raises(RateLimitedError):
+        limiter.check_and_record("ann", "tool", RateLimitConfig(2, 9))

@@ -69,6 +69,56 @@ def test_ordinary_text_is_unchanged(text: str) -> None:
     assert result.text == text and not result.flags
 
 
+IGNORABLE = (
+    "ad 34f 61c 115f-1160 17b4-17b5 180b-180f 200b-200f 202a-202e 2060-206f 3164 fe00-fe0f feff ffa0 fff0-fff8"
+    " 1bca0-1bca3 1d173-1d17a e0000-e0fff"
+)
+"""DerivedCoreProperties.txt of Unicode 15, Default_Ignorable_Code_Point."""
+
+
+def test_no_code_point_that_is_not_shown_gets_through() -> None:
+    for part in IGNORABLE.split():
+        first, _, last = part.partition("-")
+        for point in range(int(first, 16), int(last or first, 16) + 1):
+            assert SANITIZER.sanitize(f"a{chr(point)}b").text == "ab", hex(point)
+
+
+@pytest.mark.parametrize("hidden", ["\U0001f600" + "\ufe00\ufe01\ufe0e\ufe0f" * 9, "a" + "\ufe0f\ufe0e" * 20])
+def test_variation_selectors_are_no_channel(hidden: str) -> None:
+    result = SANITIZER.sanitize(hidden)
+    assert sum("\ufe00" <= c <= "\ufe0f" for c in result.text) <= 1
+    assert Threat.VARIATION_SELECTOR in {flag.threat for flag in result.flags}
+
+
+@pytest.mark.parametrize(
+    "text", ["I \u2764\ufe0f you", "1\ufe0f\u20e3", "\u2615\ufe0e", "\u8fbb\ufe00", "<p>html</p> <s>old</s>"]
+)
+def test_a_selector_behind_a_character_that_has_one_stays(text: str) -> None:
+    assert SANITIZER.sanitize(text).text == text
+
+
+@pytest.mark.parametrize(
+    "marker",
+    [
+        *("<|im_start|>", "<|start_header_id|>", "<|channel|>", "<|tool\u2581calls\u2581begin|>", "<\uff5cUser\uff5c>"),
+        *("[INST]", "[TOOL_CALLS]", "[gMASK]", "<start_of_turn>", "<end_function_call>", "<think>", "</think>"),
+        *(
+            "<seed:think>",
+            "<minimax:tool_call>",
+            "<extra_id_0>",
+            "<SPECIAL_11>",
+            "<unused94>",
+            "<|START_OF_TURN_TOKEN|>",
+        ),
+        *('<invoke name="run">', "<function=run>", "<tool_call>", "<<SYS>>"),
+    ],
+)
+def test_a_marker_of_a_chat_format_is_defused(marker: str) -> None:
+    result = SANITIZER.sanitize(f"before {marker} after")
+    assert marker not in result.text
+    assert Threat.CHAT_TEMPLATE in {flag.threat for flag in result.flags}
+
+
 @settings(max_examples=150, deadline=None)
 @given(
     st.text(max_size=300)

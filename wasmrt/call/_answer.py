@@ -6,12 +6,15 @@ import json
 from typing import Any, NamedTuple
 
 from wasmrt.call._state import Call
+from wasmrt.component import cut_line, printable
 from wasmrt.errors import DeadlineExceededError, GuestOutputError, LeakError
-from wasmrt.guest.call import cut_log
+from wasmrt.guest.call import LOG_OVERLAP_BYTES, cut_log
 from wasmrt.leaks import Action, LeakScanner
-from wasmrt.limits import MAX_JSON_DEPTH, MAX_JSON_PARTS
-from wasmrt.model import LogEntry
+from wasmrt.limits import MAX_ERROR_TEXT_BYTES, MAX_JSON_DEPTH, MAX_JSON_PARTS
+from wasmrt.model import Decision, LogEntry, Reason
 from wasmrt.strict_json import JsonError, check_nesting, check_text, parse_json, utf8_size
+
+_LATE = "[withheld: it could not be scanned in time]"
 
 
 class Answer(NamedTuple):
@@ -50,8 +53,14 @@ def scan_answer(call: Call, answer: Answer) -> Answer:
     """
     scanner = call.scanner
     report = scanner.scan(answer.text)
+    if report.unscanned is not None:
+        passed = not report.should_block
+        call.decide(Decision(passed, Reason.NOT_SCANNED, report.unscanned, None, "result", "the tool's answer"))
     if not report.matches or all(match.action is Action.WARN for match in report.matches):
         return answer
+    if report.should_block and report.unscanned is not None:
+        message = "the tool's answer was withheld: it could not be opened to look for secrets in it"
+        raise LeakError(message, code="not-scanned", hint="have the tool answer in a plain form")
     if report.should_block:
         raise LeakError(f"the tool's answer holds a secret ({report.matches[0].rule}) and was withheld")
     clean = _redacted(call, scanner, answer.value)
@@ -78,14 +87,30 @@ def clean_logs(call: Call) -> tuple[LogEntry, ...]:
     if call.guest is None or not call.guest.logs:
         return ()
     call.closing()
-    return tuple(
-        LogEntry(entry.level, cut_log(clean_text(call, entry.message)), entry.timestamp_ms) for entry in call.guest.logs
-    )
+    entries = []
+    late = False
+    for entry in call.guest.logs:
+        # After the first that is late none is begun: a thousand of them would take a thousand times what one takes.
+        message = _LATE if late else cut_log(_scanned(call, entry.message, len(cut_log(entry.message))))
+        late = late or message == _LATE
+        entries.append(LogEntry(entry.level, message, entry.timestamp_ms))
+    return tuple(entries)
 
 
-def clean_text(call: Call, text: str) -> str:
-    """Return a text of the guest's without secrets; a note in its place where the time did not suffice to look."""
+def clean_line(call: Call, text: str, limit_bytes: int = MAX_ERROR_TEXT_BYTES) -> str:
+    """Return a text of the guest's as one line that may be shown: printable, without secrets, and then cut.
+
+    The one way for every such text: what it says of itself, its errors and codes, its reports of progress.
+    """
+    line = printable(text[: limit_bytes + LOG_OVERLAP_BYTES])
+    # What was cut off before the scan may have cut a secret in two: of that only what is in front of the cap is shown.
+    keep = len(line) if len(text) <= limit_bytes + LOG_OVERLAP_BYTES else len(printable(text[:limit_bytes]))
+    return cut_line(_scanned(call, line, keep), limit_bytes)
+
+
+def _scanned(call: Call, text: str, keep: int) -> str:
+    """Redact a text that was perhaps cut; a note in its place where the time does not suffice to look."""
     try:
-        return call.scanner.redact(text)
+        return call.scanner.partial.redact_start(text, keep)
     except DeadlineExceededError:
-        return "[withheld: it could not be scanned in time]"
+        return _LATE

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
 from wasmrt.call._admission import Admission
-from wasmrt.call._answer import Answer, clean_logs, clean_text, read_answer, scan_answer
+from wasmrt.call._answer import Answer, clean_line, clean_logs, read_answer, scan_answer
 from wasmrt.call._audit import AuditRecord
 from wasmrt.call._detached import DetachedRunner
 from wasmrt.call._outcome import tool_error
@@ -19,13 +20,17 @@ from wasmrt.call._services import CallServices
 from wasmrt.call._state import Call, Progress
 from wasmrt.call._target import CallTarget
 from wasmrt.capabilities import RateLimitConfig
-from wasmrt.errors import InvalidParametersError, ToolError, WasmrtError
+from wasmrt.component.worlds import FailureKind
+from wasmrt.errors import GUEST_CODE_PREFIX, GuestError, InvalidParametersError, ToolError, WasmrtError
 from wasmrt.guest.call import GuestCall
 from wasmrt.guest.clock import Clock
 from wasmrt.limits import MAX_USER_BYTES
 from wasmrt.model import ToolOutput, Usage
 from wasmrt.rates import RateLimiter
 
+_OK = "ok"
+_GUEST_CODES = frozenset((GuestError.code, "guest-exit", *FailureKind))
+_CODE = re.compile(r"[a-z][a-z0-9_.:-]{0,63}\Z")
 _PROCESS = os.urandom(6).hex()
 _numbers = itertools.count(1)
 
@@ -159,10 +164,10 @@ def _failure(call: Call, error: BaseException) -> BaseException:
     failure = tool_error(call.guest.failure or error)
     if isinstance(failure, ToolError):
         call.closing()
-        clean = clean_text(call, failure.message)
-        if clean != failure.message:
-            failure.message = clean
-            failure.args = (clean,)
+        failure.message = clean_line(call, failure.message)
+        failure.args = (failure.message,)
+        failure.hint = failure.hint and clean_line(call, failure.hint)
+        failure.code = _code_of(call, failure)
         failure.call_id = call.call_id
         failure.usage = call.usage()
         failure.logs = clean_logs(call)
@@ -170,12 +175,26 @@ def _failure(call: Call, error: BaseException) -> BaseException:
     return failure
 
 
+def _code_of(call: Call, failure: ToolError) -> str:
+    """Return the code of an error; the one of its type where a guest, or a worker that it took over, chose another.
+
+    SECURITY: a code is the outcome in the audit, where `ok` is said of a call that went well.
+    """
+    code = failure.code
+    own = code.startswith(GUEST_CODE_PREFIX)
+    if code == _OK or not _CODE.match(code) or (own and clean_line(call, code) != code):
+        return type(failure).code
+    if isinstance(failure, GuestError) and not own and code not in _GUEST_CODES:
+        return type(failure).code
+    return code
+
+
 def _record(
     pipeline: CallPipeline, target: CallTarget, call: Call, usage: Usage, failure: BaseException | None
 ) -> None:
     if pipeline.audit is None:
         return
-    outcome = "ok"
+    outcome = _OK
     if failure is not None:
         outcome = failure.code if isinstance(failure, WasmrtError) else type(failure).__name__
     pipeline.audit(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from wasmrt.call._state import Call
 from wasmrt.errors import CapabilityDeniedError
-from wasmrt.limits import MAX_INVOKE_DEPTH, MAX_TOOL_INVOCATIONS
+from wasmrt.limits import MAX_INVOKE_DEPTH, MAX_PATH_BYTES, MAX_TOOL_INVOCATIONS
 from wasmrt.model import Decision, Reason, ToolOutput
 from wasmrt.rates import RateLimiter
 
@@ -49,8 +49,8 @@ class Invoker:
 
 
 def _refused(call: Call, alias: str, reason: Reason, rule: str, hint: str | None) -> CapabilityDeniedError:
-    return _denied(Decision(False, reason, rule, hint, "tool_invoke", alias[:64]))
+    return _denied(Decision(False, reason, rule, hint, "tool_invoke", alias[:MAX_PATH_BYTES]))
 
 
 def _denied(decision: Decision) -> CapabilityDeniedError:
-    return CapabilityDeniedError(f"tool {decision.subject!r} may not be invoked: {decision.rule}", decision=decision)
+    return CapabilityDeniedError(f"the tool may not be invoked: {decision.rule}", decision=decision)

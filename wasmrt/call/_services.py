@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from wasmrt.call._answer import clean_line
 from wasmrt.call._state import Call
-from wasmrt.component import printable_line
 from wasmrt.component.worlds import FailureKind
 from wasmrt.errors import (
     BudgetExceededError,
@@ -17,7 +17,13 @@ from wasmrt.errors import (
     WasmrtError,
 )
 from wasmrt.guest.services import GuestRequest, GuestResponse, HostFailure
-from wasmrt.limits import DEFAULT_MAX_REQUEST_BYTES, MAX_LOG_ENTRY_BYTES, MAX_PROGRESS_REPORTS, MAX_REFUSALS
+from wasmrt.limits import (
+    DEFAULT_MAX_REQUEST_BYTES,
+    MAX_LOG_ENTRY_BYTES,
+    MAX_PATH_BYTES,
+    MAX_PROGRESS_REPORTS,
+    MAX_REFUSALS,
+)
 from wasmrt.model import Decision, Reason
 
 if TYPE_CHECKING:
@@ -127,7 +133,9 @@ class CallServices:
         if reader is None:
             rule = "this runtime has no workspace"
             hint = "give it a folder: wasmrt run --workspace DIR; in Python, WasmRuntimeConfig(workspace=DIR)"
-            decision = Decision(False, Reason.NOT_GRANTED, rule, hint, capability="workspace", subject=path[:200])
+            decision = Decision(
+                False, Reason.NOT_GRANTED, rule, hint, capability="workspace", subject=path[:MAX_PATH_BYTES]
+            )
             raise self._denied(decision)
         return reader
 
@@ -166,7 +174,9 @@ class CallServices:
             decision = call.grant.explain_tool(alias)
             if decision.allowed:
                 rule, hint = "this runtime lets no tool call another", "prepare the other tool in the same runtime"
-                decision = Decision(False, Reason.NOT_GRANTED, rule, hint, capability="tool_invoke", subject=alias[:64])
+                decision = Decision(
+                    False, Reason.NOT_GRANTED, rule, hint, capability="tool_invoke", subject=alias[:MAX_PATH_BYTES]
+                )
             raise self._denied(decision)
         try:
             return call.backends.tools.invoke(call, alias, params)
@@ -188,7 +198,7 @@ class CallServices:
                 hint="have the tool report less often",
             )  # fmt: skip
         if self._call.on_progress is not None:
-            text = None if message is None else self._call.scanner.redact(printable_line(message, MAX_LOG_ENTRY_BYTES))
+            text = None if message is None else clean_line(self._call, message, MAX_LOG_ENTRY_BYTES)
             self._call.on_progress(done, total, text)
 
     # -- refusals --------------------------------------------------------------------------------------------------

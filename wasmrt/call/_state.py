@@ -8,9 +8,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from wasmrt.capabilities import Capabilities
+from wasmrt.component import printable
+from wasmrt.errors import DeadlineExceededError
 from wasmrt.guest.call import GuestCall
 from wasmrt.guest.services import GuestRequest, GuestResponse
-from wasmrt.leaks import LeakDetector, LeakScanner, WatchedSecrets
+from wasmrt.leaks import Direction, LeakDetector, LeakScanner, WatchedSecrets
 from wasmrt.lifetime import Lifetime
 from wasmrt.limits import MAX_DECISIONS, MAX_HTTP_REQUESTS, MAX_TOOL_INVOCATIONS, ResourceLimits
 from wasmrt.model import Decision, Usage
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from wasmrt.workspace import WorkspaceReader
 
 Progress = Callable[[int, int | None, str | None], None]
+_LATE = "[withheld: it could not be scanned in time]"
 CLOSING_SECONDS = 0.05
 """Logs and errors of a call that is late are still scanned for this long; what is not done by then is withheld."""
 
@@ -48,8 +51,8 @@ class Backends(NamedTuple):
     detector: LeakDetector
     http: HttpAccess | None = None
     workspace: WorkspaceReader | None = None
-    secrets_of: Callable[[str], SecretsView] | None = None
-    """From a user to the view of that user's secrets, and of nobody else's."""
+    secrets_of: Callable[[str, Lifetime], SecretsView] | None = None
+    """From a user and a call's time to the view of that user's secrets, and of nobody else's."""
     tools: ToolInvoker | None = None
 
 
@@ -135,7 +138,7 @@ class Call:
     @property
     def secrets(self) -> SecretsView | None:
         """The secrets of this call's user."""
-        return None if self.backends.secrets_of is None else self.backends.secrets_of(self.user)
+        return None if self.backends.secrets_of is None else self.backends.secrets_of(self.user, self.lifetime)
 
     def closing(self) -> None:
         """Let what the guest left behind be scanned for a moment longer, its deadline or not."""
@@ -178,12 +181,23 @@ class Call:
     # -- what is remembered ----------------------------------------------------------------------------------------
 
     def decide(self, decision: Decision) -> Decision:
-        """Remember a decision for the result and the audit record; the ones over the cap are counted."""
+        """Remember a decision for the result and the audit record, and return it as it may be shown.
+
+        SECURITY: a guest chose parts of it. They are scanned, and then cut; the decisions over the cap are counted.
+        """
+        decision = self._shown(decision)
         if len(self.decisions) < MAX_DECISIONS:
             self.decisions.append(decision)
         else:
             self.decisions_dropped += 1
         return decision
+
+    def _shown(self, decision: Decision) -> Decision:
+        scanner = self.scanner.partial
+        try:
+            return decision.redacted(lambda text: printable(scanner.redact(text, direction=Direction.OUTWARD)))
+        except DeadlineExceededError:
+            return decision._replace(rule=_LATE, suggestion=None, subject="")
 
     def usage(self, *, output_bytes: int = 0) -> Usage:
         """Return what the call and its guest have used until now."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from wasmrt.capabilities import Capabilities
 from wasmrt.cli._output import size_in_words, status
@@ -19,18 +20,17 @@ _SLOW_BYTES = 1 * MIB
 
 def open_runtime(*grants: Capabilities, workspace: Path | None = None) -> WasmToolRuntime:
     """Open a runtime for one command, with secrets and network only where a grant can use them."""
-    secrets = network = rate_limit_storage = None
+    secrets = None
+    settings: dict[str, Any] = {}
     if any(grant.secrets is not None or (grant.http is not None and grant.http.credentials) for grant in grants):
         from wasmrt.secrets import open_store
 
         secrets = open_store(find_places().data)
-    if any(grant.http is not None or grant.tool_invoke is not None for grant in grants):  # both have rate limits
-        from wasmrt.config_file import read_config_file
+    if find_places().config.exists():
+        from wasmrt.config_file import read_config_file  # with the network behind it, which most runs do not use
 
-        network, rate_limit_storage = read_config_file(find_places().config)
-    return WasmToolRuntime(
-        WasmRuntimeConfig(secrets=secrets, network=network, rate_limit_storage=rate_limit_storage, workspace=workspace)
-    )
+        settings = read_config_file(find_places().config).as_runtime_settings()
+    return WasmToolRuntime(WasmRuntimeConfig(secrets=secrets, workspace=workspace, **settings))
 
 
 def prepare(

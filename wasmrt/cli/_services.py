@@ -11,14 +11,13 @@ from wasmrt.install.find import FoundTool
 from wasmrt.leaks import LeakDetector, WatchedSecrets
 from wasmrt.oauth import Renewals, token_renewer
 from wasmrt.places import find_places
-from wasmrt.rates import RateLimiter
 from wasmrt.secrets import SecretsStore
 
 
 def open_gateway() -> EgressGateway:
     """Return a gateway with the network settings of the operator's configuration file."""
     config = read_config_file(find_places().config)
-    return EgressGateway(config.network, rates=RateLimiter(redis_url=config.rate_limit_storage))
+    return EgressGateway(config.network, rates=config.rate_limiter())
 
 
 def auth_section(found: FoundTool, *, hint: str) -> AuthSection:

@@ -183,17 +183,22 @@ def _network(places: Places) -> tuple[str, str]:
     from wasmrt.rates import RateLimiter
 
     try:
-        network, storage = read_config_file(places.config)
+        config = read_config_file(places.config)
     except ConfigurationError:
         return "warning", "unknown while the configuration file cannot be used"
+    network, storage = config.network, config.rate_limit_storage
     EgressGateway(network).close()  # reads the CA file
     RateLimiter(redis_url=storage).remaining("nobody", "doctor", RateLimitConfig())  # asks Redis, where it is one
+    away = "counted in each process" if config.unsafe_rate_limits_without_redis else "refused"
     found = [
         f"certificates: {f'only {network.ca_file}' if network.ca_file else 'as this system trusts them'}",
-        f"rate limits: {'one count in Redis' if storage else 'each command counts anew'}",
+        f"rate limits: {f'one count in Redis, without it {away}' if storage else 'each command counts anew'}",
     ]
+    if network.unsafe_unscanned_hosts:
+        hosts = ", ".join(network.unsafe_unscanned_hosts)
+        found.append(f"unsafe_unscanned_hosts passes what cannot be searched of {hosts}")
     if not network.networks:
-        return "ok", "; ".join(found)
+        return "warning" if network.unsafe_unscanned_hosts else "ok", "; ".join(found)
     opened = ", ".join(map(str, network.networks))
     return "warning", "; ".join([f"unsafe_allowed_networks lets tools reach {opened}", *found])
 

@@ -52,7 +52,7 @@ def grant(name: str, grant: Path | None, yes: bool, as_json: bool) -> None:
                 changes=new,
             )
         ask(name)
-    version = catalog.grant(name, pending.number, format_file(granted))
+    version = catalog.grant(name, pending.number, format_file(granted), digest=pending.digest)
     missing = [] if version.sidecar is None else missing_secrets(parse(version.sidecar), granted=granted, tool=name)
     if as_json:
         show_json(version.as_dict() | {"missing_secrets": [secret._asdict() for secret in missing]})

@@ -5,11 +5,22 @@ from __future__ import annotations
 from wasmrt.limits import MAX_ERROR_TEXT_BYTES
 
 
+def printable(text: str) -> str:
+    """Return `text` on one line: control characters out, white space folded."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
 def printable_line(text: str, limit_bytes: int = MAX_ERROR_TEXT_BYTES) -> str:
     """Return `text` on one line: control characters out, white space folded, cut on a character boundary."""
-    printable = "".join(c if c.isprintable() else " " for c in text[: limit_bytes * 2])
-    folded = " ".join(printable.split())
-    encoded = folded.encode("utf-8", "replace")
+    return cut_line(printable(text[: limit_bytes * 2]), limit_bytes)
+
+
+def cut_line(text: str, limit_bytes: int) -> str:
+    """Cut a text on a character boundary.
+
+    SECURITY: what may hold a secret is scanned before: behind the cut it would not be recognised.
+    """
+    encoded = text.encode("utf-8", "replace")
     if len(encoded) <= limit_bytes:
-        return folded
+        return text
     return encoded[:limit_bytes].decode("utf-8", "ignore") + "…"

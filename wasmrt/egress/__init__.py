@@ -13,7 +13,7 @@ from wasmrt.egress._gateway import EgressGateway
 from wasmrt.egress._host import HostCall
 from wasmrt.egress._injector import Credential, CredentialInjector, Injected
 from wasmrt.egress._model import EgressCall, Face, HttpRequest, HttpResponse, SecretsView, SecretValue, WaitTimeouts
-from wasmrt.egress._resolver import ResolveError, Resolver, SystemResolver
+from wasmrt.egress._resolver import ResolveError, Resolver, ResolverForUsers, SystemResolver
 from wasmrt.egress._response import Response
 from wasmrt.egress._wire import Body, Transport, WholeBody, WireRequest, WireResponse
 
@@ -33,6 +33,7 @@ __all__ = [
     "NetworkConfig",
     "ResolveError",
     "Resolver",
+    "ResolverForUsers",
     "Response",
     "SecretValue",
     "SecretsView",

@@ -94,7 +94,7 @@ class StreamedBody:
 def _decoders(headers: Sequence[tuple[bytes, bytes]], budget: ExchangeBudget) -> list[GzipDecoder]:
     codings = [value.decode("latin-1") for name, value in headers if name.lower() == b"content-encoding"]
     try:
-        return decoders_for(codings)
+        return decoders_for(codings, budget.wait_seconds)
     except CodingError as error:
         raise _not_decoded(error, budget) from None
 

@@ -77,6 +77,11 @@ class ExchangeBudget:
         self.sent = 0
         self.received = 0
 
+    @property
+    def user(self) -> str:
+        """The user that the exchange is for; nobody where it is the host's own."""
+        return "" if self._call is None else self._call.user
+
     def begin(self, wait: Wait) -> None:
         """Start the clock of one wait, where the client limits that kind."""
         if self._wait_timeouts is not None:

@@ -10,7 +10,7 @@ from wasmrt.egress._resolver import Resolver
 from wasmrt.egress._wire import Transport
 from wasmrt.errors import ConfigurationError
 from wasmrt.limits import CONNECT_TIMEOUT_SECONDS, MAX_CA_FILE_BYTES, MAX_CONNECTIONS_PER_ORIGIN
-from wasmrt.url import parse_networks
+from wasmrt.url import InvalidUrlError, parse_networks, parse_url
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +23,8 @@ class NetworkConfig:
         resolver: Turns names into addresses; None for the system's. Every address it returns is checked.
         ca_file: A PEM file of the certificate authorities to trust. It replaces the system's: for both, put both
             into the file. None for the system's.
+        unsafe_unscanned_hosts: Hosts whose responses pass though they hold what could not be opened to look for an
+            injected secret: nested or packed too deeply, or in an unknown kind of archive. Each is recorded.
         max_connections: Connections that may be open to one host at one address, for all calls together.
         connect_timeout_seconds: Time for one address to take a connection; everything after it has the call's time.
         transport: Sends the requests; None for sockets, else a test's recorded responses. Every check comes before it.
@@ -34,12 +36,14 @@ class NetworkConfig:
     unsafe_allowed_networks: tuple[str | IPv4Network | IPv6Network, ...] = ()
     resolver: Resolver | None = None
     ca_file: Path | None = None
+    unsafe_unscanned_hosts: tuple[str, ...] = ()
     max_connections: int = MAX_CONNECTIONS_PER_ORIGIN
     connect_timeout_seconds: float = CONNECT_TIMEOUT_SECONDS
     transport: Transport | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "unsafe_allowed_networks", parse_networks(self.unsafe_allowed_networks))
+        object.__setattr__(self, "unsafe_unscanned_hosts", _read_hosts(self.unsafe_unscanned_hosts))
         if self.ca_file is not None:
             _check_ca_file(self.ca_file)
         count, seconds = self.max_connections, self.connect_timeout_seconds
@@ -52,6 +56,21 @@ class NetworkConfig:
     def networks(self) -> tuple[IPv4Network | IPv6Network, ...]:
         """`unsafe_allowed_networks`, parsed."""
         return parse_networks(self.unsafe_allowed_networks)
+
+
+def _read_hosts(names: object) -> tuple[str, ...]:
+    hint = 'write it like unsafe_unscanned_hosts = ["files.example.com"]'
+    if not isinstance(names, (list, tuple)):
+        raise ConfigurationError("unsafe_unscanned_hosts must be a list of host names", hint=hint)
+    hosts = []
+    for name in names:
+        try:
+            hosts.append(parse_url(f"https://{name}/").host)
+        except InvalidUrlError:
+            raise ConfigurationError(
+                f"unsafe_unscanned_hosts has {name!r:.80}, which is not the name of a host", hint=hint
+            ) from None
+    return tuple(hosts)
 
 
 def _check_ca_file(path: Path) -> None:

@@ -14,7 +14,7 @@ from wasmrt.egress._failure import HttpFailure
 from wasmrt.egress._headers import Headers, wire_headers
 from wasmrt.egress._injector import Injected
 from wasmrt.egress._model import EgressCall, Face, HttpRequest, HttpResponse
-from wasmrt.egress._resolver import SystemResolver
+from wasmrt.egress._resolver import ResolverForUsers, SystemResolver
 from wasmrt.egress._response import Response
 from wasmrt.egress._steps import (
     PlannedRequest,
@@ -93,7 +93,8 @@ class EgressGateway:
             except BaseException:
                 response.body.close()  # or its connection would never be given back
                 raise
-        return Response(call, response, injected.secret_names, bodyless=request.method.upper() == "HEAD", face=face)
+        bodyless, unscanned = request.method.upper() == "HEAD", url.host in self._config.unsafe_unscanned_hosts
+        return Response(call, response, injected.secret_names, bodyless=bodyless, face=face, pass_unopened=unscanned)
 
     def close(self) -> None:
         """Close the connections. Those in use are closed when their call gives them back."""
@@ -141,7 +142,10 @@ class EgressGateway:
 
     def _check_addresses(self, plan: PlannedRequest, budget: ExchangeBudget) -> tuple[str, ...]:
         budget.begin(Wait.CONNECT)
-        addresses, decision = checked_addresses(plan.url, self.networks, self._resolver, budget.wait_ends_at)
+        resolver = self._resolver
+        if isinstance(resolver, ResolverForUsers):
+            resolver = resolver.for_user(plan.call.user)
+        addresses, decision = checked_addresses(plan.url, self.networks, resolver, budget.wait_ends_at)
         if decision.allowed:
             return addresses
         if decision.reason is not Reason.NO_ADDRESS:

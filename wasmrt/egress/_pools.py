@@ -11,6 +11,7 @@ from pathlib import Path
 
 from wasmrt.egress._budget import ExchangeBudget, Wait
 from wasmrt.egress._connection import Connection
+from wasmrt.egress._shares import Shares
 from wasmrt.egress._socket import dial
 from wasmrt.errors import ConfigurationError
 from wasmrt.limits import MAX_IDLE_CONNECTIONS
@@ -42,7 +43,8 @@ class Pool:
         self._max_connections = max_connections
         self._connect_timeout = connect_timeout_seconds
         self._changed = threading.Condition()
-        self._in_use: dict[Route, int] = {}
+        self._in_use: dict[Route, Shares] = {}
+        self._users: dict[Connection, str] = {}
         self._idle: OrderedDict[Connection, Route] = OrderedDict()  # the longest idle first
         self._closed = False
 
@@ -60,10 +62,11 @@ class Pool:
         """
         budget.begin(Wait.POOL)
         with self._changed:
-            while self._in_use.get(route, 0) >= self._max_connections:
+            while not self._in_use.setdefault(route, Shares(self._max_connections)).take(budget.user):
                 self._changed.wait(budget.wait_seconds())
-            self._in_use[route] = self._in_use.get(route, 0) + 1
             found, dead = self._pick(route)
+            if found is not None:
+                self._users[found] = budget.user
         _close(dead)
         if found is not None:
             return found, True
@@ -71,14 +74,19 @@ class Pool:
             tls = self._tls if route.scheme == "https" else None
             socket = dial(route.address, route.port, route.host, tls, budget, self._connect_timeout)
         except BaseException:
-            self._release(route)
+            self._release(route, budget.user)
             raise
-        return Connection(socket), False
+        connection = Connection(socket)
+        with self._changed:
+            self._users[connection] = budget.user
+        return connection, False
 
     def give_back(self, route: Route, connection: Connection, *, healthy: bool) -> None:
         """Take a connection back: kept where it is healthy, else closed."""
         keep = healthy and connection.become_idle()
-        self._release(route, connection if keep else None)
+        with self._changed:
+            user = self._users.pop(connection)
+        self._release(route, user, connection if keep else None)
         if not keep:
             connection.close()
 
@@ -89,11 +97,11 @@ class Pool:
             dead, self._idle = list(self._idle), OrderedDict()
         _close(dead)
 
-    def _release(self, route: Route, connection: Connection | None = None) -> None:
+    def _release(self, route: Route, user: str, connection: Connection | None = None) -> None:
         dead: list[Connection] = []
         with self._changed:
-            self._in_use[route] -= 1
-            if not self._in_use[route]:
+            self._in_use[route].give_back(user)
+            if self._in_use[route].empty:
                 del self._in_use[route]
             if connection is not None:
                 self._idle[connection] = route
@@ -104,7 +112,7 @@ class Pool:
                     break
                 dead.append(oldest)
                 del self._idle[oldest]
-            self._changed.notify()
+            self._changed.notify_all()  # whoever waits may not be who has a share left
         _close(dead)
 
     def _pick(self, route: Route) -> tuple[Connection | None, list[Connection]]:

@@ -13,7 +13,16 @@ from wasmrt.egress._failure import HttpFailure
 from wasmrt.egress._headers import Headers, visible_headers
 from wasmrt.egress._model import EgressCall, Face
 from wasmrt.egress._wire import WireResponse
-from wasmrt.leaks import SECRET_RULE, Direction, LeakScanner, StreamingRedactor
+from wasmrt.leaks import (
+    DECODE_LIMIT_RULE,
+    SECRET_RULE,
+    Action,
+    Direction,
+    LeakReport,
+    LeakScanner,
+    StreamingRedactor,
+    cut_out,
+)
 from wasmrt.model import Decision, Reason
 
 
@@ -28,7 +37,18 @@ class Response:
         HttpFailure: the response is a part (206), and the request had a credential.
     """
 
-    __slots__ = ("_body", "_call", "_ended", "_face", "_pieces", "_stream", "headers", "status")
+    __slots__ = (
+        "_body",
+        "_call",
+        "_ended",
+        "_face",
+        "_pass_unopened",
+        "_pieces",
+        "_recorded",
+        "_stream",
+        "headers",
+        "status",
+    )
 
     def __init__(
         self,
@@ -38,9 +58,15 @@ class Response:
         *,
         bodyless: bool,
         face: Face = Face.GUEST,
+        pass_unopened: bool = False,
     ) -> None:
-        """Redact the headers of `response`, to a request with the secrets `secret_names`; `bodyless` is one to HEAD."""
+        """Redact the headers of `response`, to a request with the secrets `secret_names`; `bodyless` is one to HEAD.
+
+        With `pass_unopened`, which is an operator's decision, content that could not be opened is not withheld.
+        """
         self._call = call
+        self._pass_unopened = pass_unopened
+        self._recorded = False
         self._face = face
         self._body = response.body
         self._pieces: Iterator[bytes | bytearray] = iter(response.body)
@@ -71,10 +97,8 @@ class Response:
         body = gathered.getvalue()
         if not body or self._is_plain(scanner):
             return body
-        report = scanner.scan_bytes(body, direction=Direction.INWARD)
-        if report.should_block:
-            raise _blocked(self._call, report.matches[0].rule)
-        return scanner.redact_bytes(body, direction=Direction.INWARD) if report.matches else body
+        report = self._judged(scanner.scan_bytes(body, direction=Direction.INWARD))
+        return cut_out(body, report.matches)
 
     def read(self) -> bytes:
         """Return the next piece of the body that can be shown; waits for it. Nothing at the end.
@@ -86,7 +110,7 @@ class Response:
         if self._stream is None and self._is_plain(scanner):
             return bytes(next(self._pieces, b""))
         if self._stream is None:
-            self._stream = StreamingRedactor(scanner, direction=Direction.INWARD)
+            self._stream = StreamingRedactor(scanner, direction=Direction.INWARD, pass_unopened=self._pass_unopened)
         self._stream.scanner = scanner  # it knows what was injected since into requests that this response may echo
         shown = b""
         while not shown and not self._ended:
@@ -96,7 +120,27 @@ class Response:
             if self._stream.blocked is not None:
                 self.close()
                 raise _blocked(self._call, self._stream.blocked.rule)
+            if self._stream.unscanned is not None:
+                self._record(self._stream.unscanned)
         return shown
+
+    def _judged(self, report: LeakReport) -> LeakReport:
+        """Return what is to be cut out of the body; raise where it is withheld, and record what was not looked at."""
+        unscanned = report.unscanned
+        if self._pass_unopened:
+            report = report.without_unopened()
+        if report.should_block:
+            raise _blocked(self._call, next(m.rule for m in report.matches if m.action is Action.BLOCK))
+        if unscanned is not None:
+            self._record(unscanned)
+        return report
+
+    def _record(self, rule: str) -> None:
+        """Put on record that a response passed which was not looked at to the end."""
+        if not self._recorded:
+            self._recorded = True
+            why = "network.unsafe_unscanned_hosts" if rule == DECODE_LIMIT_RULE and self._pass_unopened else rule
+            self._call.decide(Decision(True, Reason.NOT_SCANNED, why, None, "http", "the response"))
 
     def _is_plain(self, scanner: LeakScanner) -> bool:
         """Tell whether nothing is redacted: the host's own client, and no secret was injected for it so far."""
@@ -117,6 +161,13 @@ class Response:
 
 
 def _blocked(call: EgressCall, rule: str) -> HttpFailure:
+    if rule == DECODE_LIMIT_RULE:
+        hint = "ask for it in a plain form; an operator may name its host in network.unsafe_unscanned_hosts"
+        decision = Decision(False, Reason.NOT_SCANNED, rule, hint, "http", "the response")
+        call.decide(decision)
+        message = "the response was withheld: it could not be opened to look for secrets in it"
+        kind = FailureKind.OPERATION_FAILED
+        return HttpFailure(kind, "response-not-scanned", message, request_sent=True, decision=decision)
     decision = Decision(False, Reason.LEAK, rule, None, "http", "the response")
     call.decide(decision)
     message = "the response holds a secret"
@@ -133,7 +184,10 @@ def _partial(call: EgressCall, secret_name: str) -> HttpFailure:
 
 def _clean_headers(call: EgressCall, headers: Headers) -> Headers:
     scanner = call.scanner.partial
-    if scanner.scan("\n".join(f"{name}: {value}" for name, value in headers)).matches:
+    whole = scanner.scan("\n".join(f"{name}: {value}" for name, value in headers))
+    if whole.unscanned is not None:
+        call.decide(Decision(False, Reason.NOT_SCANNED, whole.unscanned, None, "http", "the response's headers"))
+    if whole.matches:
         redact = scanner.redact
         headers = tuple((name, redact(value)) for name, value in headers if redact(name) == name)
     # Dropping a header joins its neighbours, so until nothing is found; each round drops at least one.
@@ -154,6 +208,8 @@ def _holders(call: EgressCall, headers: Headers) -> set[int]:
     for pieces in ([value for _, value in headers], [name + value for name, value in headers]):
         ends = list(accumulate(map(len, pieces)))
         for match in call.scanner.scan("".join(pieces)).matches:
+            if match.rule == DECODE_LIMIT_RULE:
+                return set(range(len(headers)))
             if match.rule.startswith(SECRET_RULE):  # formats may come about by chance where values are joined
                 found.update(range(bisect_right(ends, match.start), bisect_left(ends, match.end) + 1))
     return found

@@ -56,8 +56,7 @@ def allow(
     decision = allowlist.check(url, request.method)
     if not decision.allowed:
         raise denied(call, decision)
-    # A recorded subject is cut short, and so may be a secret in it.
-    call.decide(decision._replace(subject=_redact(call.scanner.partial, decision.subject)))
+    call.decide(decision.redacted(lambda text: _redact(call.scanner.partial, text)))
     injector = CredentialInjector(http, url)
     if face is Face.HOST:
         # A client library sets its login whether it has one or not; the grant's takes its place.
@@ -191,7 +190,7 @@ def refuse(
 def denied(call: EgressCall, decision: Decision, kind: FailureKind = FailureKind.NETWORK_DENIED) -> HttpFailure:
     """Record a refusal and make the failure that reports it."""
     # SECURITY: rule, hint and subject may quote the guest's URL, and a URL may hold a secret.
-    scanner = call.scanner.partial  # they are cut short, and so may be the secret
+    scanner = call.scanner.partial
     decision = decision.redacted(lambda text: _redact(scanner, text))
     call.decide(decision)
     return HttpFailure(kind, str(decision.reason), decision.rule, decision=decision)

@@ -9,11 +9,12 @@ from wasmrt.guest.budgets import GuestBudgets
 from wasmrt.guest.clock import Clock
 from wasmrt.guest.services import HostServices
 from wasmrt.lifetime import Lifetime
-from wasmrt.limits import MAX_LOG_ENTRIES, MAX_LOG_ENTRY_BYTES, ResourceLimits
+from wasmrt.limits import KIB, MAX_LOG_ENTRIES, MAX_LOG_ENTRY_BYTES, ResourceLimits
 from wasmrt.model import LogEntry, LogLevel
 
 Part = TypeVar("Part")
-LOG_OVERLAP_BYTES = 8192
+LOG_OVERLAP_BYTES = 16 * KIB
+"""Kept behind the cap until the entry is scanned: as long as the longest match of a rule."""
 _TRUNCATED = "... (truncated)"
 
 

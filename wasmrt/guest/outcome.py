@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from wasmrt.component import printable_line
 from wasmrt.component.worlds import FailureKind
 from wasmrt.errors import (
+    GUEST_CODE_PREFIX,
     FuelExhaustedError,
     GuestError,
     InvalidParametersError,
@@ -43,10 +46,19 @@ def ended(error: BaseException, budgets: GuestBudgets) -> BaseException:
     return cause
 
 
+_GUEST_CODE = re.compile(r"[a-z][a-z0-9]*(?:[-_.][a-z0-9]+){0,7}\Z")
+_MAX_CODE_CHARS = 48
+
+
 def guest_failure(kind: str, code: str | None, message: str | None) -> GuestError:
-    """Make the error of a tool that answered with its own typed failure."""
-    text = printable_line(message or code or kind)
-    return GuestError(text, code=printable_line(code, 64) if code else kind, kind=_GUEST_KINDS[kind])
+    """Make the error of a tool that answered with its own typed failure.
+
+    The message is the guest's, whole: it is scanned, made printable and cut where the call ends, in that order. A code
+    that is not a short word of `a-z 0-9 - _ .` is left out for the kind, which is one of the world's.
+    """
+    own = code is not None and len(code) <= _MAX_CODE_CHARS and _GUEST_CODE.match(code) is not None
+    said = message or code or kind
+    return GuestError(said, code=f"{GUEST_CODE_PREFIX}{code}" if own else kind, kind=_GUEST_KINDS[kind])
 
 
 def _from_fault(cause: EngineFault, budgets: GuestBudgets) -> ToolError:

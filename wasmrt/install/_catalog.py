@@ -124,8 +124,10 @@ class Catalog:
         self._forget({v.digest for v in before} - {v.digest for v in after})
         return after[-1]
 
-    def grant(self, name: str, number: int, grant: str) -> ToolVersion:
+    def grant(self, name: str, number: int, grant: str, *, digest: str) -> ToolVersion:
         """Give a pending version its grant and make it the active one.
+
+        SECURITY: `digest` is the one that a person was shown. Meanwhile another update may have taken the number.
 
         Raises:
             NotInstalledError: there is no such version.
@@ -135,13 +137,16 @@ class Catalog:
         self.read(self.get(name, number))
         with self._index.writing() as db:
             changed = db.execute(
-                "UPDATE version SET granted = ? WHERE name = ? AND number = ? AND granted IS NULL",
-                (grant, name, number),
+                "UPDATE version SET granted = ? WHERE name = ? AND number = ? AND digest = ? AND granted IS NULL",
+                (grant, name, number, digest),
             ).rowcount
             if changed:
                 activate(db, name, number)
         if not changed:
-            raise InstallError(f"version {number} of {name} does not wait for a grant")
+            raise InstallError(
+                f"version {number} of {name} does not wait for a grant, or is not what was shown",
+                hint="look again: wasmrt grant shows what waits",
+            )
         return self.get(name)
 
     def rollback(self, name: str, number: int | None = None) -> ToolVersion:

@@ -17,6 +17,7 @@ from wasmrt.leaks._model import (
     LeakMatch,
     LeakReport,
     Severity,
+    cut_out,
 )
 from wasmrt.leaks._rules import Rule
 from wasmrt.leaks._scanner import LeakScanner, Overrides
@@ -39,6 +40,7 @@ __all__ = [
     "StreamingRedactor",
     "WatchedSecrets",
     "check_rule",
+    "cut_out",
     "load_custom_rules",
     "read_rule_file",
 ]

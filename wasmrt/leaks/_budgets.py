@@ -21,6 +21,8 @@ PIECE_BYTES = 64 * KIB
 """Bytes that are searched between two calls of a `Check`."""
 _ESCAPE_BYTES = 32
 """The cost of one escape, in decoded bytes."""
+_DECODED_FOR_A_BYTE = 4
+"""Bytes that each byte of a large text may decode to; escapes in every other place of it are paid for as well."""
 
 
 class DecodeBudget:
@@ -33,6 +35,11 @@ class DecodeBudget:
         self.check = check
         self.exceeded = False
         """True once something was left encoded: too large, too deeply nested or too many."""
+
+    @classmethod
+    def for_text(cls, size: int, check: Check) -> DecodeBudget:
+        """Make the budget of a text of `size` bytes."""
+        return cls(max(MAX_DECODED_BYTES, size * _DECODED_FOR_A_BYTE), check)
 
     def charge(self, size: int) -> bool:
         """Pay for decoded bytes; False where the budget does not cover them."""

@@ -19,8 +19,8 @@ class LeakDetector:
 
     `rules` are added to those that ship with wasmrt; `overrides` gives the action of a rule, or of a rule in one
     direction. Content beyond the decode limits is reported as `decode-limit-exceeded` where secrets are watched for,
-    and a stretch with more candidates than the work budget allows as `scan-budget-exceeded`; both are warnings and can
-    be overridden like rules.
+    and blocks; a stretch with more candidates than the work budget allows as `scan-budget-exceeded`, a warning:
+    watched secrets were looked for there too. Both can be overridden like rules.
 
     Raises:
         ConfigurationError: two rules share an id, or an override names no rule or no action.

@@ -39,25 +39,38 @@ class Unescaped(NamedTuple):
 
 
 _FAMILIES = {
-    b"%": rb"(?<=%)[0-9A-Fa-f]{2}(?:%[0-9A-Fa-f]{2})*",
-    b"\\": rb"(?<=\\)(?:[\\/\"'abfnrtv]|x[0-9A-Fa-f]{2}(?:\\x[0-9A-Fa-f]{2})*|u[0-9A-Fa-f]{4}(?:\\u[0-9A-Fa-f]{4})*"
+    b"%": rb"(?<=%)(?:[0-9A-Fa-f]{2}(?:%[0-9A-Fa-f]{2})*|u[0-9A-Fa-f]{4})",
+    b"\\": rb"(?<=\\)(?:[\\/\"'abfnrtv]|x[0-9A-Fa-f]{2}(?:\\x[0-9A-Fa-f]{2})*|x\{[0-9A-Fa-f]{1,6}\}"
+    rb"|u[0-9A-Fa-f]{4}(?:\\u[0-9A-Fa-f]{4})*"
     rb"|[0-3][0-7]{2}(?:\\[0-3][0-7]{2})*|[0-7]{1,2}|u\{[0-9A-Fa-f]{1,6}\}|U[0-9A-Fa-f]{8})",
     b"&": rb"(?<=&)(?:#[0-9]{1,7};?|#[xX][0-9A-Fa-f]{1,6};?|(?:amp|lt|gt|quot|apos|nbsp);)",
     b"\xef": rb"(?<=\xef)(?:\xbc[\x81-\xbf]|\xbd[\x80-\x9e])(?:\xef(?:\xbc[\x81-\xbf]|\xbd[\x80-\x9e])){3,}",
-    b"\xf0": rb"(?<=\xf0)\x9d[\x90-\x9f][\x80-\xbf](?:\xf0\x9d[\x90-\x9f][\x80-\xbf]){3,}",
+    b"\xf0": rb"(?<=\xf0)(?:\x9d[\x90-\x9f][\x80-\xbf]|\x9f(?:[\x84\x85][\x80-\xbf]|\x86[\x80-\x8a]|\x87[\xa6-\xbf]))",
+    b"\xe2": rb"(?<=\xe2)(?:[\x91-\x93][\x80-\xbf]|\x81[\xb0-\xbf]|\x82[\x80-\x9c]|\x84[\x82-\xb4])",
+    b"\xe1": rb"(?<=\xe1)(?:\xb4[\xac-\xbf]|\xb5[\x80-\xaa]|\xb6[\x9b-\xbf])",
+    b"U": rb"(?<=U)\+[0-9A-Fa-f]{4,6}(?![0-9A-Fa-f])",
 }
-"""An escape after its first byte. The last two are letters in another width or style (Unicode, UAX 15)."""
+"""An escape after its first byte. The middle ones are letters in another width or style (Unicode, UAX 15): full-width,
+mathematical, circled, squared, regional indicators, raised and lowered; full-width ones only four in a row."""
 
 
 @lru_cache(maxsize=8)
 def _escapes(families: tuple[bytes, ...]) -> re.Pattern[bytes]:
     """Compile the expression of an escape: by `re`, whose short matches cost least."""
     first = b"".join(map(re.escape, families))
-    return re.compile(b"[" + first + b"](?:" + b"|".join(_FAMILIES[family] for family in families) + b")")
+    if len(families) > 1:  # one literal byte is found ten times as fast as one of several
+        first = b"[" + first + b"]"
+    return re.compile(first + b"(?:" + b"|".join(_FAMILIES[family] for family in families) + b")")
 
 
+_ENCLOSED = {first + n: ord("A") + n for first in (0x1F150, 0x1F170, 0x1F1E6) for n in range(26)}
+"""White on black, circled and squared, and regional indicators: their normal form is themselves."""
 _NAMED = {b"amp": b"&", b"lt": b"<", b"gt": b">", b"quot": b'"', b"apos": b"'", b"nbsp": b" "}
 _SINGLE = {b"\\\\": b"\\", b"\\/": b"/", b'\\"': b'"', b"\\'": b"'"} | {b"\\" + bytes([c]): b"\n" for c in b"abfnrtv"}
+
+
+_COMMON = (b"%", b"\\", b"&")
+"""First bytes that mostly begin an escape; the others begin many other characters too."""
 
 
 def unescapings(data: bytes, *, apart: bool, budget: DecodeBudget) -> Iterator[Unescaped]:
@@ -65,7 +78,7 @@ def unescapings(data: bytes, *, apart: bool, budget: DecodeBudget) -> Iterator[U
 
     A secret that holds `%41` or `&lt;` literally survives only the latter.
     """
-    present = [family for family in _FAMILIES if family in data and (family < b"\x80" or _holds_letters(data, family))]
+    present = [family for family in _FAMILIES if family in data and (family in _COMMON or _holds_letters(data, family))]
     if not present:
         return
     everything = _undone(data, present, budget)
@@ -80,6 +93,8 @@ def unescapings(data: bytes, *, apart: bool, budget: DecodeBudget) -> Iterator[U
 
 def _holds_letters(data: bytes, family: bytes) -> bool:
     """Tell whether letters of another width stand in a row: their first byte begins many other characters too."""
+    if family == b"U":
+        return b"U+" in data
     return _escapes((family,)).search(data) is not None
 
 
@@ -164,8 +179,12 @@ def _undone(data: bytes, families: list[bytes], budget: DecodeBudget) -> Unescap
 
 
 def _value(escape: bytes) -> bytes:
+    if escape[:2] == b"%u":
+        return _utf8(int(escape[2:], 16))
     if escape[:1] == b"%":
         return bytes.fromhex(escape.replace(b"%", b"").decode())
+    if escape[:3] == b"\\x{":
+        return _utf8(int(escape[3:-1], 16))
     if escape[:2] == b"\\x":
         return bytes.fromhex(escape.replace(b"\\x", b"").decode())
     if escape[:2] in (b"\\u", b"\\U"):
@@ -175,8 +194,11 @@ def _value(escape: bytes) -> bytes:
         return units.decode("utf-32-be" if escape[1:2] == b"U" else "utf-16-be", "replace").encode()
     if escape[:1] == b"\\":
         return bytes(int(digits, 8) for digits in escape.split(b"\\")[1:])
-    if escape[:1] in b"\xef\xf0":
-        return unicodedata.normalize("NFKC", escape.decode("utf-8", "replace")).encode()
+    if escape[:2] == b"U+":
+        return _utf8(int(escape[2:], 16))
+    if escape[:1] >= b"\x80":
+        letters = escape.decode("utf-8", "replace").translate(_ENCLOSED)
+        return unicodedata.normalize("NFKC", letters).encode()
     if escape[:2] == b"&#":
         digits = escape[2:].rstrip(b";")
         return _utf8(int(digits[1:], 16) if digits[:1] in b"xX" else int(digits))

@@ -1,8 +1,9 @@
 """Find the secrets a call may use, verbatim and in every encoding a guest is likely to reach for.
 
 The text is brought to the normal form of the patterns. Percent, `\\u`, `\\x`, octal, JSON and HTML escapes and letters
-of another width are undone first, one nesting after the other; base64, base32, hex, lists of bytes and gzip of a larger
-whole are decoded to a small depth.
+of another width are undone first, one nesting after the other, and markup between characters is left out; base64,
+base32, hex, dumps, lists of bytes and archives of a larger whole are decoded to a small depth. What one secret costs is
+paid before any of that: a text is searched as it is before anything in it is decoded.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 
 from wasmrt.leaks._budgets import MAX_NESTING, PIECE_BYTES, Check, DecodeBudget, no_check
-from wasmrt.leaks._encoded import decode, is_encoded
+from wasmrt.leaks._encoded import LEAST_RUN, decode, is_encoded
 from wasmrt.leaks._escapes import unescapings
+from wasmrt.leaks._markup import with_places, without_markup
 from wasmrt.leaks._partial import PartialPattern, find_partial, partial_patterns
 from wasmrt.leaks._pattern_set import MayMatch, PatternSet
-from wasmrt.leaks._patterns import NOT_ALNUM, SEPARATORS, Pattern, Patterns, patterns_of
+from wasmrt.leaks._patterns import NOT_ALNUM, NOT_VISIBLE, SEPARATORS, Pattern, Patterns, patterns_of
 from wasmrt.limits import KIB, MIN_SECRET_CHARS
 
 _APART_NESTING = 2
@@ -24,6 +26,9 @@ _LEAST_START = 4
 """With fewer of its characters at a text's end, a secret has not begun."""
 _SPREAD = 4
 """The stretch at a text's end in which a secret may begin, as a multiple of its length: it may be spaced out."""
+_MOST_SPREAD_BYTES = 64 * KIB
+"""The same, where most of that stretch is of no account."""
+_LEAST_SHORT_RUN = 12
 _SET_FROM_BYTES = 64 * KIB
 """Bytes after which a PatternSet is worth building."""
 _BLOCK_BYTES = 1024
@@ -34,12 +39,14 @@ _LOWER = bytes(range(256)).lower()
 class ExactMatcher:
     """The patterns of some secrets, built at the first scan. Safe to share between threads."""
 
-    __slots__ = ("_partial_patterns", "_patterns", "_secrets", "_seen_bytes", "_set", "unwatched")
+    __slots__ = ("_least_run", "_partial_patterns", "_patterns", "_secrets", "_seen_bytes", "_set", "unwatched")
 
     def __init__(self, secrets: Mapping[str, str], *, partial: bool = False) -> None:
         self._secrets = tuple((n, v) for n, v in secrets.items() if len(v) >= MIN_SECRET_CHARS)
         self.unwatched = tuple(n for n, v in secrets.items() if len(v) < MIN_SECRET_CHARS)
         """Names of secrets that are too short to be looked for."""
+        shortest = min((len(value) for _, value in self._secrets), default=LEAST_RUN)
+        self._least_run = max(_LEAST_SHORT_RUN, min(LEAST_RUN, shortest * 4 // 3))
         self._patterns: Patterns | None = None
         self._partial_patterns: tuple[PartialPattern, ...] | None = None if partial else ()
         self._set: PatternSet | None = None
@@ -58,7 +65,7 @@ class ExactMatcher:
         `check` is called at every candidate and all along the way, and ends the scan by raising.
         """
         if self._secrets:
-            budget = DecodeBudget(check=check)
+            budget = DecodeBudget.for_text(len(data), check)
             yield from self._search(data, nesting=0, budget=budget)
             if budget.exceeded:
                 yield None, 0, len(data)
@@ -67,8 +74,17 @@ class ExactMatcher:
         """Return where a secret begins that may go on after `data`; the length of `data` where none does."""
         patterns, _ = self._built()
         verbatim = tuple(Pattern(name, value.lower(), value) for name, value in patterns.verbatim)
-        searches = ((patterns.alnum, NOT_ALNUM), (patterns.loose, SEPARATORS), (verbatim, b""))
-        return min(_possible_start(data, group, dropped) for group, dropped in searches)
+        visible = (patterns.visible, NOT_VISIBLE)
+        searches = ((patterns.alnum, NOT_ALNUM), (patterns.loose, SEPARATORS), visible, (verbatim, b""))
+        start = min(_possible_start(data, group, dropped) for group, dropped in searches)
+        tail = data[-_MOST_SPREAD_BYTES:]
+        if without_markup(tail, no_check) is None:
+            return start
+        bare = with_places(tail)
+        begins = min(_possible_start(bare.data, group, dropped) for group, dropped in searches)
+        if begins == len(bare.data):
+            return start
+        return min(start, len(data) - len(tail) + bare.origin(begins, begins + 1)[0])
 
     def _built(self) -> tuple[Patterns, tuple[PartialPattern, ...]]:
         if self._patterns is None:
@@ -97,9 +113,22 @@ class ExactMatcher:
                     yield name, *text.origin(start, end)
         if not whole and not settled:
             return  # the texts in between hold the same runs as the first or the last
-        for start, end, inner in decode(data, budget, runs=may_match.encoded):
+        if settled and (bare := without_markup(data, budget.check)) is not None and budget.charge(len(bare)):
+            yield from self._behind_markup(data, bare, budget.check)
+        runs = may_match.encoded or self._least_run < LEAST_RUN
+        for start, end, inner in decode(data, budget, runs=runs, least_run=self._least_run):
             for name in {n for n, _, _ in self._search(inner, nesting=nesting + 1, budget=budget)}:
                 yield name, start, end
+
+    def _behind_markup(self, data: bytes, bare: bytes, check: Check) -> Iterator[tuple[str, int, int]]:
+        """Search a text whose markup was left out, and say where that is in `data`."""
+        patterns, partial = self._built()
+        may_match = self._may_match(patterns, partial, bare)
+        places = None
+        found = find_partial(bare, partial, check) if may_match.partial else ()
+        for name, start, end in (*found, *_find_patterns(bare, patterns, may_match, check)):
+            places = places or with_places(data)
+            yield name, *places.origin(start, end)
 
     def _may_match(self, patterns: Patterns, partial: tuple[PartialPattern, ...], data: bytes) -> MayMatch:
         self._seen_bytes += len(data)
@@ -118,6 +147,7 @@ def _find_patterns(
     for group, dropped, likely in (
         (patterns.alnum, NOT_ALNUM, may_match.alnum),
         (patterns.loose, SEPARATORS, may_match.loose),
+        (patterns.visible, NOT_VISIBLE, may_match.visible),
     ):
         if group and likely and _holds_any(data, group, dropped, check):
             yield from _find_in_normal_form(data, group, dropped, check)
@@ -167,8 +197,13 @@ def _find_verbatim(data: bytes, name: str, secret: bytes, check: Check) -> Itera
 def _possible_start(data: bytes, patterns: tuple[Pattern, ...], dropped: bytes) -> int:
     """Return where the longest beginning of a pattern starts that a text ends with; its length where there is none."""
     longest = max((len(pattern.text) for pattern in patterns), default=0)
-    tail = data[-longest * _SPREAD :] if longest else b""
+    size = longest * _SPREAD
+    tail = data[-size:] if longest else b""
     form = tail.translate(_LOWER, dropped)
+    while len(form) < longest and len(tail) < min(len(data), _MOST_SPREAD_BYTES):
+        size *= 4
+        tail = data[-size:]
+        form = tail.translate(_LOWER, dropped)
     most = 0
     for pattern in patterns:
         at = form.find(pattern.text[:_LEAST_START], max(0, len(form) - len(pattern.text) + 1))

@@ -37,12 +37,15 @@ SECRET_RULE = "secret:"  # noqa: S105 - the prefix of a rule's name, not a secre
 """The prefix of the rule under which a watched secret is reported; its name follows."""
 
 DECODE_LIMIT_RULE = "decode-limit-exceeded"
-"""The rule for content nested or packed beyond the decode limits: a watched secret in it would not be seen."""
+"""The rule for content nested or packed beyond the decode limits, where a watched secret would not be seen.
+
+SECURITY: it blocks, in either direction: what could not be looked at is withheld.
+"""
 
 SCAN_BUDGET_RULE = "scan-budget-exceeded"
 """The rule for a stretch with more candidates than the work budget allows: only tokens were looked for there."""
 
-_UNSCANNED = (SCAN_BUDGET_RULE, DECODE_LIMIT_RULE)
+UNSCANNED_RULES = (SCAN_BUDGET_RULE, DECODE_LIMIT_RULE)
 
 
 class LeakMatch(NamedTuple):
@@ -84,6 +87,16 @@ class LeakReport(NamedTuple):
     def __bool__(self) -> bool:
         return bool(self.matches)
 
+    @property
+    def unscanned(self) -> str | None:
+        """The rule that says that not all of the text was looked at; None where all was."""
+        last = self.matches[-1].rule if self.matches else ""
+        return last if last in UNSCANNED_RULES else None
+
+    def without_unopened(self) -> LeakReport:
+        """Return the report without what says that content could not be opened."""
+        return report_of([match for match in self.matches if match.rule != DECODE_LIMIT_RULE])
+
     def as_dict(self) -> dict[str, Any]:
         """Return the report as JSON values."""
         return {"should_block": self.should_block, "matches": [m.as_dict() for m in self.matches]}
@@ -96,7 +109,7 @@ def report_of(matches: list[LeakMatch]) -> LeakReport:
     """Sort matches by place, unscanned content last, and note whether one of them blocks."""
     if not matches:
         return CLEAN
-    ordered = tuple(sorted(matches, key=lambda m: (m.rule in _UNSCANNED, m.where, m.start, -m.end, m.rule)))
+    ordered = tuple(sorted(matches, key=lambda m: (m.rule in UNSCANNED_RULES, m.where, m.start, -m.end, m.rule)))
     return LeakReport(ordered, any(m.action is Action.BLOCK for m in ordered))
 
 
@@ -121,3 +134,13 @@ def redactions(matches: tuple[LeakMatch, ...]) -> list[tuple[int, int, str]]:
             best = weight
             spans.append((match.start, match.end, mark))
     return spans
+
+
+def cut_out(data: bytes, matches: tuple[LeakMatch, ...]) -> bytes:
+    """Replace every match but warnings, in bytes."""
+    parts: list[bytes] = []
+    position = 0
+    for start, end, mark in redactions(matches):
+        parts += (data[position:start], mark.encode())
+        position = end
+    return b"".join((*parts, data[position:])) if parts else data

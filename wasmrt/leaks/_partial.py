@@ -42,7 +42,9 @@ def partial_patterns(secrets: Iterable[tuple[str, str]]) -> tuple[PartialPattern
         for text in (raw, *encodings):
             least = max(_LEAST, -(-len(text) // _PARTS))
             if len(text) > least and text not in found:
-                found[text] = PartialPattern(name, text, least, text is raw, _cores(text, least))
+                # A secret of one kind of character has no other parts: like any other, it is found by them.
+                may_be_word = text is raw and not _is_word(raw.translate(None, b"-_. /:"))
+                found[text] = PartialPattern(name, text, least, may_be_word, _cores(text, least))
     return tuple(found.values())
 
 

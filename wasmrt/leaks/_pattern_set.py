@@ -16,6 +16,7 @@ _PIECE = 8
 """Enough of a pattern to be rare; the automaton grows with every byte."""
 _STEP = 4
 _SEPARATED = b"[" + b"".join(b"\\x%02x" % byte for byte in SEPARATORS) + b"]*"
+_HIDDEN = b"[\\x00-\\x20\\x7f-\\xff]*"
 _MEMORY_BYTES = 16 << 20
 
 
@@ -24,6 +25,7 @@ class MayMatch(NamedTuple):
 
     alnum: bool = True
     loose: bool = True
+    visible: bool = True
     encoded: bool = True
     partial: bool = True
 
@@ -41,6 +43,7 @@ class PatternSet:
             "encoded": {LEAST_ENCODED},
             "alnum": {b"[^0-9A-Za-z]*".join(_distinctive(p.text)) for p in patterns.alnum},
             "loose": {_SEPARATED.join(_distinctive(p.text)) for p in patterns.loose},
+            "visible": {_HIDDEN.join(_distinctive(p.text)) for p in patterns.visible},
             "partial": {re.escape(core[:_PIECE]) for p in partial for _, core in p.cores},
         }
         self._searches = [search for search, found in pieces.items() if found]

@@ -1,8 +1,8 @@
 """The patterns of a call's secrets: each secret in the encodings that a normal form does not undo.
 
 In the normal form most ways to write a text look alike: lower case, and letters and digits only. White space, line
-breaks, quotes, hyphens, zero-width characters and the difference between base64 and base64url vanish there. Seven
-patterns then cover a secret: itself, reversed, ROT13, hex, and base64 at its three offsets.
+breaks, quotes, hyphens, zero-width characters and the difference between base64 and base64url vanish there. A secret is
+then covered by itself, reversed, ROT13, hex, base64 at its three offsets, and the notations of `_bases`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from binascii import b2a_base64
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from wasmrt.leaks._bases import in_letters_and_digits, in_visible_characters
 from wasmrt.leaks._escapes import holds_escapes
 
 _MIN_PATTERN = 8
@@ -23,6 +24,7 @@ _ALNUM = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _ROT13 = bytes.maketrans(_ALNUM[10:], _ALNUM[23:36] + _ALNUM[10:23] + _ALNUM[49:] + _ALNUM[36:49])
 NOT_ALNUM = bytes(b for b in range(256) if b not in _ALNUM)
 SEPARATORS = bytes(range(33)) + b"\"'`-\\" + bytes(range(127, 256))
+NOT_VISIBLE = bytes(range(33)) + bytes(range(127, 256))
 
 
 class Pattern(NamedTuple):
@@ -50,6 +52,8 @@ class Patterns(NamedTuple):
     """Looked for among letters and digits."""
     loose: tuple[Pattern, ...]
     """Looked for without `SEPARATORS` alone, since they have few letters and digits."""
+    visible: tuple[Pattern, ...]
+    """Looked for without what is not visible alone: bases whose digits are punctuation too."""
     verbatim: tuple[tuple[str, bytes], ...]
     """Names and values of secrets that are too short for any normal form."""
     hold_escapes: bool
@@ -60,6 +64,7 @@ def patterns_of(secrets: Iterable[tuple[str, str]]) -> Patterns:
     """Write each secret in every encoding."""
     alnum: list[Pattern] = []
     loose: list[Pattern] = []
+    visible: list[Pattern] = []
     verbatim: list[tuple[str, bytes]] = []
     escaped = False
     for name, value in secrets:
@@ -75,7 +80,9 @@ def patterns_of(secrets: Iterable[tuple[str, str]]) -> Patterns:
         if len(raw) >= _MIN_PATTERN:
             alnum.append(Pattern(name, raw.hex().encode(), None))
             alnum += (Pattern(name, e.lower(), e) for e in _base64(raw) if len(e) >= _MIN_PATTERN)
-    return Patterns(tuple(alnum), tuple(loose), tuple(verbatim), escaped)
+            alnum += (Pattern(name, e, None) for e in in_letters_and_digits(raw) if len(e) >= _MIN_ALNUM)
+            visible += (Pattern(name, e.lower(), None) for e in in_visible_characters(raw))
+    return Patterns(tuple(alnum), tuple(loose), tuple(visible), tuple(verbatim), escaped)
 
 
 def _reversed(name: str, plain: bytes, secret: bytes) -> tuple[Pattern, Pattern]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 
 from wasmrt.leaks._budgets import Check, WorkBudget, no_check
 from wasmrt.leaks._engine import RuleEngine
@@ -17,6 +18,7 @@ from wasmrt.leaks._model import (
     LeakMatch,
     LeakReport,
     Severity,
+    cut_out,
     redactions,
     report_of,
 )
@@ -31,6 +33,9 @@ _OUTWARD_ACTIONS = {
     Severity.CRITICAL: Action.BLOCK,
 }
 _EXACT_ACTIONS = {Direction.OUTWARD: Action.BLOCK, Direction.INWARD: Action.REDACT}
+_MAX_MATCHES = 20_000
+"""With more of them a text is replaced as a whole: cutting each out would take longer than the text is worth."""
+_CONTINUATIONS = bytes(range(0x80, 0xC0))
 
 
 class LeakScanner:
@@ -88,14 +93,23 @@ class LeakScanner:
             position = end
         return "".join((*parts, text[position:])) if parts else text
 
+    def redact_start(self, text: str, keep: int, *, direction: Direction = Direction.INWARD) -> str:
+        """Replace every match but warnings in the first `keep` characters, and leave out what is behind them.
+
+        SECURITY: all of `text` is scanned before it is cut; a secret that begins in front of the cut is replaced whole.
+        """
+        parts: list[str] = []
+        position = 0
+        for start, end, mark in redactions(self.scan(text, direction=direction).matches):
+            if start >= keep:
+                break
+            parts += (text[position:start], mark)
+            position = end
+        return "".join((*parts, text[position : max(position, keep)]))
+
     def redact_bytes(self, data: bytes, *, direction: Direction = Direction.INWARD) -> bytes:
         """Replace every match but warnings, in bytes."""
-        parts: list[bytes] = []
-        position = 0
-        for start, end, mark in redactions(self.scan_bytes(data, direction=direction).matches):
-            parts += (data[position:start], mark.encode())
-            position = end
-        return b"".join((*parts, data[position:])) if parts else data
+        return cut_out(data, self.scan_bytes(data, direction=direction).matches)
 
     def scan_http_request(
         self,
@@ -125,9 +139,13 @@ class LeakScanner:
         return len(data) if self._exact is None else self._exact.possible_match_start(data)
 
     def _matches(self, data: bytes, direction: Direction, where: str) -> list[LeakMatch]:
-        matches = self._format_matches(data, direction, where)
-        if self._exact is not None:
-            matches += self._exact_matches(self._exact, data, direction, where)
+        self._check()
+        matches: list[LeakMatch] = []
+        if self._exact is not None:  # before anything else costs time
+            matches = self._exact_matches(self._exact, data, direction, where)
+        matches += self._format_matches(data, direction, where)
+        if len(matches) > _MAX_MATCHES:
+            return [matches[0]._replace(start=0, end=len(data), action=_EXACT_ACTIONS[direction])]
         return _joined(matches) if matches else matches
 
     def _format_matches(self, data: bytes, direction: Direction, where: str) -> list[LeakMatch]:
@@ -136,7 +154,7 @@ class LeakScanner:
         budget = WorkBudget()
         matches = [
             LeakMatch(r.id, start, end, r.severity, self._action(r.id, r.severity, direction), certain, where)
-            for r, start, end, certain in self._engine.find(data, self._check, budget)
+            for r, start, end, certain in islice(self._engine.find(data, self._check, budget), _MAX_MATCHES + 1)
         ]
         for start, end in budget.unscanned:
             action = self._action(SCAN_BUDGET_RULE, Severity.LOW, direction)
@@ -145,21 +163,23 @@ class LeakScanner:
 
     def _exact_matches(self, exact: ExactMatcher, data: bytes, direction: Direction, where: str) -> list[LeakMatch]:
         matches = []
-        for name, start, end in exact.find(data, self._check):
+        for name, start, end in islice(exact.find(data, self._check), _MAX_MATCHES + 1):
             if name is None:
-                action = self._action(DECODE_LIMIT_RULE, Severity.LOW, direction)
-                matches.append(LeakMatch(DECODE_LIMIT_RULE, start, end, Severity.LOW, action, False, where))
+                action = self._action(DECODE_LIMIT_RULE, Severity.HIGH, direction, unscanned=True)
+                matches.append(LeakMatch(DECODE_LIMIT_RULE, start, end, Severity.HIGH, action, False, where))
             else:
                 action = _EXACT_ACTIONS[direction]
                 matches.append(LeakMatch(SECRET_RULE + name, start, end, Severity.CRITICAL, action, True, where))
         return matches
 
-    def _action(self, rule: str, severity: Severity, direction: Direction) -> Action:
+    def _action(self, rule: str, severity: Severity, direction: Direction, *, unscanned: bool = False) -> Action:
         chosen = self._overrides.get(rule)
         if isinstance(chosen, Action):
             return chosen
         if chosen is not None and direction in chosen:
             return chosen[direction]
+        if unscanned:
+            return Action.BLOCK
         action = _OUTWARD_ACTIONS[severity]
         return Action.REDACT if action is Action.BLOCK and direction is Direction.INWARD else action
 
@@ -184,7 +204,7 @@ def _in_characters(data: bytes, matches: list[LeakMatch]) -> list[LeakMatch]:
     characters: dict[int, int] = {}
     position = count = 0
     for place in places:
-        count += sum(1 for b in data[position:place] if b & 0xC0 != 0x80)
+        count += len(data[position:place].translate(None, _CONTINUATIONS))
         characters[place], position = count, place
     moved = []
     for match in matches:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from wasmrt.leaks._encoded import GZIP, ZLIB, continues_run, unfinished_run
+from wasmrt.leaks._archives import first_archive
+from wasmrt.leaks._encoded import continues_run, unfinished_run
 from wasmrt.leaks._model import MAX_MATCH_BYTES, Action, Direction, LeakMatch, redactions
 from wasmrt.leaks._scanner import LeakScanner
 
+_MAGIC_BYTES = 16
+"""More than the first bytes of any archive."""
 _CONTEXT_BYTES = 1024
 """Bytes before a piece that are scanned with it: the words that tell what a value is."""
 _LONG_BYTES = 64 * 1024
@@ -13,6 +16,8 @@ _LONG_BYTES = 64 * 1024
 _KEY_STARTS = (b"-----begin", b"putty-user-key-file-", b"$ansible_vault;")
 """The first words of secrets of several lines."""
 _KEY_END = b"-----end"
+_SOUND_BYTES = 1024
+"""Bytes of an archive after which it is taken for one."""
 
 
 class StreamingRedactor:
@@ -24,9 +29,27 @@ class StreamingRedactor:
     its length is returned at its end.
     """
 
-    __slots__ = ("_cut_off", "_data", "_direction", "_in_archive", "_line", "_returned", "_run", "blocked", "scanner")
+    __slots__ = (
+        "_archive",
+        "_cut_off",
+        "_data",
+        "_direction",
+        "_line",
+        "_pass_unopened",
+        "_returned",
+        "_run",
+        "blocked",
+        "scanner",
+        "unscanned",
+    )
 
-    def __init__(self, scanner: LeakScanner, *, direction: Direction = Direction.INWARD) -> None:
+    def __init__(
+        self, scanner: LeakScanner, *, direction: Direction = Direction.INWARD, pass_unopened: bool = False
+    ) -> None:
+        """Begin a text; `pass_unopened` returns content that could not be opened as well."""
+        self._pass_unopened = pass_unopened
+        self.unscanned: str | None = None
+        """The rule that says that not all of the text was looked at."""
         self.scanner = scanner
         """May be replaced at any time, by one that looks for more secrets."""
         self._direction = direction
@@ -40,8 +63,8 @@ class StreamingRedactor:
         """The end of the encoded lines that are held back; 0 where there are none."""
         self._cut_off = False
         """True once `_data` no longer begins where the text does."""
-        self._in_archive = False
-        """True once an archive has begun."""
+        self._archive = -1
+        """The place where an archive begins, as far as what is here of it can tell; -1 where there is none."""
         self.blocked: LeakMatch | None = None
         """The match for which nothing more is returned."""
 
@@ -49,7 +72,7 @@ class StreamingRedactor:
         """Take the next piece and return the text that is safe by now, often nothing."""
         size = len(self._data)
         self._data += piece
-        if self._in_archive or self.blocked:
+        if self.blocked:
             return b""
         if (at := self._data.rfind(b"\n", size)) >= 0:
             self._line = at + 1
@@ -62,13 +85,13 @@ class StreamingRedactor:
 
     def _safe_end(self, size: int) -> int:
         """Return where the text that can be released ends, as far as that can be told without scanning."""
-        if (archive := self._archive_start(size)) >= 0:
-            self._in_archive = True
-            self._line = self._data.rfind(b"\n", 0, archive) + 1
+        self._archive = self._archive_start(size)
+        if self._archive >= 0:
+            self._line = self._data.rfind(b"\n", 0, self._archive) + 1
         end = self._line
         if end <= self._returned:
             late = len(self._data) - MAX_MATCH_BYTES
-            if self._in_archive or late - self._returned < _LONG_BYTES:
+            if self._archive >= 0 or late - self._returned < _LONG_BYTES:
                 return self._returned
             end = self._data.rfind(b" ", max(self._returned, late - _LONG_BYTES), late) + 1
         if self._run > self._returned and continues_run(self._data[self._run : end]):
@@ -82,14 +105,22 @@ class StreamingRedactor:
 
     def _archive_start(self, size: int) -> int:
         """Return where an archive begins; -1 where none does."""
-        if not self._cut_off and self._data[:2] in ZLIB:
-            return 0
-        start = max(0, size - len(GZIP))
-        return self._data.find(GZIP, start) if self._data.find(GZIP[0], start) >= 0 else -1
+        if self._archive >= 0:
+            # It may have turned out by now to be none; another look is worth it while it is short.
+            if len(self._data) - self._archive > _SOUND_BYTES:
+                return self._archive
+            size = self._archive
+        start = max(0, size - _MAGIC_BYTES)
+        fresh = bytes(self._data[start:])
+        found = first_archive(fresh, 0, from_beginning=start == 0 and not self._cut_off)
+        return start + found if found >= 0 else -1
 
     def _release(self, end: int) -> bytes:
         """Scan all that is here and return the text up to `end`, or up to a match that reaches over it."""
         report = self.scanner.scan_bytes(bytes(self._data), direction=self._direction)
+        self.unscanned = self.unscanned or report.unscanned
+        if self._pass_unopened:
+            report = report.without_unopened()
         self.blocked = next((match for match in report.matches if match.action is Action.BLOCK), None)
         if self.blocked:
             return b""
@@ -103,6 +134,7 @@ class StreamingRedactor:
         self._cut_off = self._cut_off or behind > 0
         self._returned = end - behind
         self._line, self._run = max(0, self._line - behind), max(0, self._run - behind)
+        self._archive = max(-1, self._archive - behind)
         return safe
 
     def _redacted(self, found: list[tuple[int, int, str]], end: int) -> bytes:

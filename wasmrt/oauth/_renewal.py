@@ -6,6 +6,8 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
+from typing import Protocol
 
 from wasmrt.egress import EgressGateway
 from wasmrt.errors import SecretError, SecretExpiredError
@@ -16,12 +18,44 @@ from wasmrt.secrets import Secret, SecretsStore
 
 _JUST_NOW_SECONDS = 5.0
 _MAX_VIEWS = 10_000
+_SLICE_SECONDS = 0.05
+"""Longest single wait: a cancelled call lets go after this."""
+
+
+class Waiting(Protocol):
+    """The call that waits for a secret; `Lifetime` is one."""
+
+    def remaining(self) -> float:
+        """Return the seconds until its deadline."""
+
+    def check(self) -> None:
+        """Raise where it is over."""
+
+
+class _Renewal:
+    """One request for the next token, and everybody who waits for it."""
+
+    def __init__(self) -> None:
+        self.done = threading.Event()
+        self.secret: Secret | None = None
+        self.error: SecretError | None = None
+
+    def wait(self, waiting: Waiting | None) -> Secret:
+        """Return the new secret, or raise what every waiting call is told; no longer than `waiting` goes on."""
+        while not self.done.wait(None if waiting is None else min(waiting.remaining(), _SLICE_SECONDS)):
+            if waiting is not None:
+                waiting.check()
+        if self.secret is None:
+            error = self.error or OAuthError("the token could not be renewed")
+            raise OAuthError(error.message, code=error.code, hint=error.hint)
+        return self.secret
 
 
 class RenewingSecrets:
     """One user's secrets; those that came by OAuth are renewed before they expire, and when a server refuses them.
 
-    One for each user and process: a token that many calls ask for at once is renewed by one of them.
+    One for each user and process. A token that many calls ask for at once is renewed by one request, on a thread of its
+    own: whoever waits for it leaves at the end of its own time, and none of them tries again.
     """
 
     def __init__(
@@ -37,25 +71,24 @@ class RenewingSecrets:
         self._renew = renew
         self._now = now
         self._lock = threading.Lock()
+        self._running: dict[str, _Renewal] = {}
         self._renewed_at: dict[str, float] = {}
 
-    def get(self, name: str) -> Secret:
+    def within(self, waiting: Waiting) -> SecretsWithin:
+        """Return the same secrets for one call, which waits no longer than it has time."""
+        return SecretsWithin(self, waiting)
+
+    def get(self, name: str, waiting: Waiting | None = None) -> Secret:
         """Return the secret, renewed where it has a minute or less to live.
 
         Raises:
             SecretNotFoundError, SecretExpiredError: it is not set, or has expired and cannot be renewed.
+            DeadlineExceededError, CancelledError, RuntimeClosedError: as `waiting` ended meanwhile.
         """
         state = load_state(self._store, self._user, name)
-        if state is None or not self._is_due(state):
-            return self._store.get(self._user, name)
-        with self._lock:
-            state = load_state(self._store, self._user, name)  # another call may just have renewed it
-            if state is not None and self._is_due(state):
-                try:
-                    return self._next(name, state)
-                except SecretError:
-                    # The old value may still have its last minute; if not, the store says so.
-                    return self._store.get(self._user, name)
+        if state is not None and self._is_due(state) and state.refresh_token is not None:
+            with suppress(SecretError):  # the old value may still have its last minute; if not, the store says so
+                return self._next(name, refused=False).wait(waiting)
         return self._store.get(self._user, name)
 
     def exists(self, name: str) -> bool:
@@ -65,28 +98,75 @@ class RenewingSecrets:
         state = load_state(self._store, self._user, name)
         return state is not None and state.refresh_token is not None
 
-    def renewed(self, name: str) -> Secret | None:
-        """Return a newer value after the server refused this one; None where there is none."""
-        with self._lock:
-            try:
-                state = load_state(self._store, self._user, name)
-                if state is None or state.refresh_token is None:
-                    return None
-                if self._now() - self._renewed_at.get(name, 0.0) < _JUST_NOW_SECONDS:
-                    return self._store.get(self._user, name)
-                return self._next(name, state)
-            except SecretError:
+    def renewed(self, name: str, waiting: Waiting | None = None) -> Secret | None:
+        """Return a newer value after the server refused this one; None where there is none.
+
+        Raises:
+            DeadlineExceededError, CancelledError, RuntimeClosedError: as `waiting` ended meanwhile.
+        """
+        try:
+            state = load_state(self._store, self._user, name)
+            if state is None or state.refresh_token is None:
                 return None
+            return self._next(name, refused=True).wait(waiting)
+        except SecretError:
+            return None
 
     def _is_due(self, state: OAuthState) -> bool:
         return state.expires_at is not None and state.expires_at - OAUTH_REFRESH_MARGIN_SECONDS <= self._now()
 
-    def _next(self, name: str, state: OAuthState) -> Secret:
+    def _next(self, name: str, *, refused: bool) -> _Renewal:
+        """Return the renewal that is under way, or begin one."""
+        with self._lock:
+            running = self._running.get(name)
+            if running is None:
+                running = _Renewal()
+                thread = threading.Thread(
+                    target=self._run, args=(name, running, refused), name="wasmrt-renew", daemon=True
+                )
+                try:
+                    thread.start()
+                except RuntimeError:
+                    raise OAuthError("no thread is left to renew a token") from None
+                self._running[name] = running
+            return running
+
+    def _run(self, name: str, renewal: _Renewal, refused: bool) -> None:
+        try:
+            renewal.secret = self._current(name, refused=refused)
+        except SecretError as error:
+            renewal.error = error
+        finally:
+            with self._lock:
+                self._running.pop(name, None)
+            renewal.done.set()
+
+    def _current(self, name: str, *, refused: bool) -> Secret:
+        state = load_state(self._store, self._user, name)
+        just_now = self._now() - self._renewed_at.get(name, 0.0) < _JUST_NOW_SECONDS
+        if state is None or (just_now if refused else not self._is_due(state)):
+            return self._store.get(self._user, name)  # another call, or another process, has just renewed it
         if state.refresh_token is None:
             raise SecretExpiredError(f"the secret {name} cannot be renewed")
         secret = store_tokens(self._store, self._user, name, state, self._renew(state))
         self._renewed_at[name] = self._now()
         return secret
+
+
+class SecretsWithin:
+    """One user's secrets as one call sees them: no wait for them is longer than the call."""
+
+    def __init__(self, secrets: RenewingSecrets, waiting: Waiting) -> None:
+        self._secrets = secrets
+        self._waiting = waiting
+
+    def get(self, name: str) -> Secret:
+        """Return the secret, as `RenewingSecrets.get` does."""
+        return self._secrets.get(name, self._waiting)
+
+    def renewed(self, name: str) -> Secret | None:
+        """Return a newer value after the server refused this one; None where there is none."""
+        return self._secrets.renewed(name, self._waiting)
 
 
 class Renewals:

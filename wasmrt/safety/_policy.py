@@ -14,6 +14,7 @@ class Threat(StrEnum):
     TAG_CHARACTER = "tag-character"
     DIRECTION_OVERRIDE = "direction-override"
     ZERO_WIDTH = "zero-width"
+    VARIATION_SELECTOR = "variation-selector"
     CHAT_TEMPLATE = "chat-template"
     WRAPPER_ESCAPE = "wrapper-escape"
     INVALID_TEXT = "invalid-text"
@@ -35,6 +36,7 @@ _LEVELS: dict[Threat, ThreatLevel] = {
     Threat.TAG_CHARACTER: ThreatLevel.HIGH,
     Threat.DIRECTION_OVERRIDE: ThreatLevel.HIGH,
     Threat.ZERO_WIDTH: ThreatLevel.LOW,
+    Threat.VARIATION_SELECTOR: ThreatLevel.HIGH,
     Threat.CHAT_TEMPLATE: ThreatLevel.CRITICAL,
     Threat.WRAPPER_ESCAPE: ThreatLevel.CRITICAL,
     Threat.INVALID_TEXT: ThreatLevel.LOW,

@@ -18,23 +18,36 @@ _TERMINAL = re.compile(
     r"|\x1b[ -/]*[0-~]?"
 )
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
-_TAGS = re.compile("[\U000e0000-\U000e007f\U000e0100-\U000e01ef]")
+# DerivedCoreProperties.txt, Default_Ignorable_Code_Point: all of it, by what it is used for.
+_TAGS = re.compile("[\U000e0000-\U000e0fff]")
 _BIDI = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _INVISIBLE = (
-    "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u2060-\u2064\u206a-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
+    "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u2060-\u2065\u206a-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
 )
 _ZERO_WIDTH = re.compile(f"[{_INVISIBLE}]")
 _JOINERS = re.compile("(?<![\u0590-\u1fff\u2600-\u27bf\ufe0f\U0001f000-\U0001faff])[\u200c\u200d]")
+# Unicode's StandardizedVariants.txt and emoji-variation-sequences.txt: one selector behind a character that has one.
+_SELECTORS = re.compile(
+    "(?<![\u00a9\u00ae\u203c-\u3299\U0001f000-\U0001faff#*0-9])[\ufe0e\ufe0f]"
+    "|(?<![\u1000-\u109f\u2200-\u22ff\u3000-\u9fff\ua840-\ua87f\uf900-\ufaff\uff00-\uffef])[\ufe00-\ufe0d]"
+)
 _TEMPLATE = re.compile(
-    r"<\|[A-Za-z_][\w ]{0,40}\|>"
-    r"|<\uff5c[^\uff5c>]{1,40}\uff5c>"
-    r"|\[/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\]"
+    r"<\|[^\s|<>][^|<>\n]{0,60}\|>"
+    r"|<\uff5c[^\uff5c>\n]{1,60}\uff5c>"
+    r"|\[/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|CALL_ID|ARGS|THINK|gMASK|sMASK)\]"
+    r"|<(?:sop|eop|unused\d{1,4}|extra_id_\d{1,3}|SPECIAL_\d{1,4}|reserved_\d{1,4})>"
+    r"|</?(?:seed|minimax):[a-z_]{1,40}>|<(?:beginning|end)_of_sentence>|</?think(?:ing)?>"
+    r"|</?(?:start|end)_(?:of_image|function_(?:call|response|declaration))>"
+    r"|<(?:invoke|parameter|function)[ =][^<>]{0,200}>|</(?:invoke|parameter)>"
     r"|<</?SYS>>|</?(?:start|end)_of_turn>|<\|?(?:im_start|im_end|endoftext|eot_id|bos|eos)\|?>"
     r"|</?(?:function_calls|function_results|antml:[a-z_]+|tool_call|tool_response|system-reminder)\b[^<>]{0,200}>",
     re.IGNORECASE,
 )
 _WRAPPER = re.compile(r"<(\s*/?\s*tool_output)", re.IGNORECASE)
-_ANY = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200c-\u206f{_INVISIBLE}\U000e0000-\U000e01ef]|<|\\[")
+_ANY = re.compile(
+    f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200c-\u206f\ufe00-\ufe0f{_INVISIBLE}\U000e0000-\U000e0fff]|<|\\["
+)
 """A character that every match of the patterns here contains: most text is done after one look."""
 
 
@@ -67,6 +80,7 @@ class Sanitizer:
             (Threat.DIRECTION_OVERRIDE, _BIDI),
             (Threat.ZERO_WIDTH, _ZERO_WIDTH),
             (Threat.ZERO_WIDTH, _JOINERS),
+            (Threat.VARIATION_SELECTOR, _SELECTORS),
         ):
             text, count = self._replaced(pattern, "", text, threat)
             counts[threat] = counts.get(threat, 0) + count

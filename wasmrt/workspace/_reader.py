@@ -11,7 +11,7 @@ from pathlib import Path
 from wasmrt.capabilities import Capabilities, path_problem
 from wasmrt.errors import CapabilityDeniedError, ConfigurationError
 from wasmrt.files import UnfitFileError, opened_file
-from wasmrt.limits import MAX_WORKSPACE_ENTRIES, MAX_WORKSPACE_FILE_BYTES
+from wasmrt.limits import MAX_PATH_BYTES, MAX_WORKSPACE_ENTRIES, MAX_WORKSPACE_FILE_BYTES
 from wasmrt.model import Decision, Reason
 from wasmrt.workspace._walk import OutsideError, Walk, walking
 
@@ -145,7 +145,7 @@ def _from_os(error: OSError, path: str) -> CapabilityDeniedError:
 
 
 def _refusal(reason: Reason, rule: str, path: str, hint: str) -> CapabilityDeniedError:
-    shown = path[:200].encode("unicode_escape").decode("ascii")
+    shown = path[:MAX_PATH_BYTES].encode("unicode_escape").decode("ascii")
     return _refused(Decision(False, reason, rule, hint=hint, capability="workspace", subject=shown))
 
 

@@ -21,10 +21,10 @@ from wasmrt.capabilities.model import (
     read_secret_name,
 )
 from wasmrt.errors import ConfigurationError
+from wasmrt.limits import MAX_PATH_BYTES
 from wasmrt.model import Addition, Decision, GrantList, Reason, Suggestion
 from wasmrt.url import InvalidUrlError, Network, parse_networks, parse_url
 
-_SUBJECT_LENGTH = 200
 _SOME_TOOL = "NAME-OF-THE-TOOL"
 
 
@@ -68,7 +68,7 @@ def decide_workspace(granted: WorkspaceCapability | None, path: str) -> Decision
     def deny(reason: Reason, rule: str, suggestion: str | Suggestion) -> Decision:
         return Decision(False, reason, rule, suggestion, "workspace", subject)
 
-    subject = path[:_SUBJECT_LENGTH].encode("unicode_escape").decode("ascii") if isinstance(path, str) else ""
+    subject = path[:MAX_PATH_BYTES].encode("unicode_escape").decode("ascii") if isinstance(path, str) else ""
     problem = path_problem(path)
     if problem:
         return deny(Reason.INVALID_PATH, problem, "write it relative to the workspace, like context/notes.md")

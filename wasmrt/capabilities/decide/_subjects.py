@@ -1,4 +1,4 @@
-"""Describes requests for people and logs: short, in plain ASCII, without what may be a secret."""
+"""Describes requests for people and logs: in plain ASCII, without what may be a secret. Cut once they were scanned."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ from wasmrt.capabilities.model import METHODS
 from wasmrt.limits import MAX_URL_BYTES
 from wasmrt.url import ParsedUrl
 
-_SUBJECT_LENGTH = 200
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,15}://")
 
 
 def describe_request(url: ParsedUrl, method: str) -> str:
-    """Return a request without its query, cut."""
-    return _cut(f"{_verb(method)} {url.origin}{url.path}")
+    """Return a request without its query."""
+    return f"{_verb(method)} {url.origin}{url.path}"
 
 
 def describe_unread(url: object, method: str, redact: Callable[[str], str] = str) -> str:
-    """Return a request whose URL could not be read, in plain ASCII, cut: no query, fragment, user name or password.
+    """Return a request whose URL could not be read, in plain ASCII: no query, fragment, user name or password.
 
     What cannot be seen goes before `redact` looks, so that nothing hides a secret from it by standing in between.
     """
@@ -30,12 +29,7 @@ def describe_unread(url: object, method: str, redact: Callable[[str], str] = str
     if "@" in rest:  # a password may hold any of `/?#`: nothing before the last `@` is shown, nor a query behind one
         shown = f"...{shown[shown.rindex('@') :]}" if shown.count("@") == rest.count("@") else "..."
     text = redact("".join(c for c in f"{scheme}{shown}"[:MAX_URL_BYTES] if c.isprintable()))
-    return _cut(f"{_verb(method)} {text.encode('ascii', 'backslashreplace').decode('ascii')}".rstrip())
-
-
-def _cut(text: str) -> str:
-    """Cut the subject of a decision to the length that people and logs are shown."""
-    return text if len(text) <= _SUBJECT_LENGTH else f"{text[:_SUBJECT_LENGTH]}..."
+    return f"{_verb(method)} {text.encode('ascii', 'backslashreplace').decode('ascii')}".rstrip()
 
 
 def _verb(method: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 from wasmrt.capabilities.model import METHODS, CredentialMapping, EndpointPattern, glob_covers, is_under_prefixes
-from wasmrt.url import is_under, split_path
+from wasmrt.url import DEFAULT_PORTS, is_under, split_path
 
 
 def host_within(inner: str, outer: str) -> bool:
@@ -30,6 +30,17 @@ def endpoint_within(inner: EndpointPattern, outer: EndpointPattern) -> bool:
     )
 
 
+_USUAL = (DEFAULT_PORTS["https"],)
+"""The ports of a credential that names none."""
+
+
+def common_ports(one: CredentialMapping, other: CredentialMapping) -> tuple[int, ...] | None:
+    """Return the ports where both credentials go; None where there is none."""
+    if one.ports == other.ports:
+        return one.ports
+    return tuple(sorted(set(one.ports or _USUAL) & set(other.ports or _USUAL))) or None
+
+
 def credential_within(inner: CredentialMapping, outer: CredentialMapping) -> bool:
     """Tell whether every request that gets `inner` gets the same secret, in the same place, by `outer`."""
     return (
@@ -43,6 +54,7 @@ def credential_within(inner: CredentialMapping, outer: CredentialMapping) -> boo
             )
         )
         and inner.optional <= outer.optional
+        and (inner.ports == outer.ports or set(inner.ports or _USUAL) <= set(outer.ports or _USUAL))
     )
 
 

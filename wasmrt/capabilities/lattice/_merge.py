@@ -12,6 +12,7 @@ from wasmrt.capabilities.lattice._cover import (
     common_endpoints,
     common_hosts,
     common_paths,
+    common_ports,
     endpoint_within,
     name_within,
     prefix_within,
@@ -83,12 +84,15 @@ def _merge_credentials(
             continue
         hosts = common_hosts(asked.host_patterns, given.host_patterns)
         paths = common_paths(asked.path_patterns, given.path_patterns)
+        ports = common_ports(asked, given)
         optional = asked.optional and given.optional
-        same = (asked.secret_name, asked.location, hosts, paths, optional)
-        if hosts and paths is not None and same not in merged:
+        same = (asked.secret_name, asked.location, hosts, paths, ports, optional)
+        if hosts and paths is not None and ports is not None and same not in merged:
             name = _free_name(asked.name, names)
             names.add(name)
-            merged[same] = replace(asked, host_patterns=hosts, path_patterns=paths, optional=optional, name=name)
+            merged[same] = replace(
+                asked, host_patterns=hosts, path_patterns=paths, ports=ports, optional=optional, name=name
+            )
     return tuple(merged.values())
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from wasmrt.capabilities.model._checks import check_numbers, set_tuple, unique
 from wasmrt.capabilities.model._credential import CredentialMapping, matching_credentials, read_secret_name
-from wasmrt.capabilities.model._endpoint import EndpointPattern
+from wasmrt.capabilities.model._endpoint import EndpointPattern, host_matches
 from wasmrt.capabilities.model._workspace_path import is_under_prefixes, read_prefix
 from wasmrt.errors import ConfigurationError
 from wasmrt.limits import (
@@ -19,7 +19,7 @@ from wasmrt.limits import (
     MAX_CAPABILITY_ENTRIES,
 )
 from wasmrt.names import is_alias, is_invoked_name
-from wasmrt.url import ParsedUrl
+from wasmrt.url import DEFAULT_PORTS, ParsedUrl
 
 MAX_REQUESTS = 1_000_000
 MAX_HTTP_TIMEOUT_SECONDS = 3600
@@ -68,7 +68,14 @@ class HttpCapability:
 
     def credentials_for(self, url: ParsedUrl) -> tuple[CredentialMapping, ...]:
         """Return the credentials that a request to `url` gets: one for each place, the most specific."""
-        return matching_credentials(self.credentials, url)
+        return matching_credentials(self.credentials, url, self._usual_ports(url.host)) if self.credentials else ()
+
+    def _usual_ports(self, host: str) -> tuple[int, ...]:
+        """Return 443, or the only port that the allowlist has for a host where that is another."""
+        entries = (entry for entry in self.allowlist if host_matches(entry.host_pattern, host))
+        ports = {port for entry in entries for port in entry.ports_for("https")}
+        default = DEFAULT_PORTS["https"]
+        return tuple(ports) if len(ports) == 1 else (default,)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from wasmrt.capabilities.model._endpoint import host_matches, read_host_pattern, read_path_prefix
+from wasmrt.capabilities.model._endpoint import host_matches, read_host_pattern, read_path_prefix, read_ports
 from wasmrt.capabilities.model._host_headers import is_host_header
 from wasmrt.errors import ConfigurationError
 from wasmrt.limits import MAX_CAPABILITY_ENTRIES
@@ -140,6 +140,8 @@ class CredentialMapping:
     host_patterns: tuple[str, ...]
     path_patterns: tuple[str, ...] = ()
     optional: bool = False
+    ports: tuple[int, ...] = ()
+    """The ports of those hosts; none for 443, or for the only port that the allowlist has where that is another."""
     name: str = ""
     """Its key in the capability file; the secret's name where none is given."""
 
@@ -155,6 +157,7 @@ class CredentialMapping:
             raise ConfigurationError(f"credential {self.name!r} names no host", hint='add "host_patterns"')
         put(self, "host_patterns", _read_each(self.host_patterns, read_host_pattern))
         put(self, "path_patterns", _read_each(self.path_patterns, read_path_prefix))
+        put(self, "ports", read_ports(self.ports))
 
     def matches(self, url: ParsedUrl) -> bool:
         """Tell whether a request to `url` gets this credential; that it goes over TLS is the caller's to check."""
@@ -187,16 +190,25 @@ class CredentialMapping:
         }
         if self.path_patterns:
             data["path_patterns"] = list(self.path_patterns)
+        if self.ports:
+            data["ports"] = list(self.ports)
         if self.optional:
             data["optional"] = True
         return data
 
 
-def matching_credentials(credentials: Iterable[CredentialMapping], url: ParsedUrl) -> tuple[CredentialMapping, ...]:
-    """Return the credentials that a request to `url` gets: one for each place, the most specific winning."""
+def matching_credentials(
+    credentials: Iterable[CredentialMapping], url: ParsedUrl, usual_ports: tuple[int, ...]
+) -> tuple[CredentialMapping, ...]:
+    """Return the credentials that a request to `url` gets: one for each place, the most specific winning.
+
+    SECURITY: a credential belongs to a scheme, a host and a port; `usual_ports` are those of one that names none. Over
+    http it matches at every port, so that the request is refused and not sent without it.
+    """
     winners: dict[str, CredentialMapping] = {}
     for mapping in sorted((m for m in credentials if m.matches(url)), key=lambda m: m.precedence(url)):
-        winners[mapping.location.slot] = mapping
+        if url.scheme == "http" or url.port in (mapping.ports or usual_ports):
+            winners[mapping.location.slot] = mapping
     return tuple(winners[slot] for slot in sorted(winners))
 
 
@@ -204,7 +216,7 @@ def exposed_credential(credentials: Iterable[CredentialMapping], url: ParsedUrl)
     """Return a credential that a request to `url` would carry over plain http; None where it would carry none."""
     if url.scheme == "https":
         return None
-    return next((mapping for mapping in matching_credentials(credentials, url) if mapping.has_place(url)), None)
+    return next((mapping for mapping in matching_credentials(credentials, url, ()) if mapping.has_place(url)), None)
 
 
 def _read_each(items: Iterable[str], read: Any) -> tuple[str, ...]:

@@ -104,7 +104,7 @@ class EndpointPattern:
             prefix = read_path_prefix(self.path_prefix)
             put(self, "path_prefix", None if prefix == "/" else prefix)
         put(self, "methods", _read_methods(self.methods))
-        put(self, "ports", _read_ports(self.ports))
+        put(self, "ports", read_ports(self.ports))
         put(self, "schemes", _read_schemes(self.schemes))
 
     @classmethod
@@ -175,7 +175,7 @@ def _read_methods(methods: Iterable[object]) -> tuple[str, ...]:
     return tuple(m for m in METHODS if m in upper)
 
 
-def _read_ports(ports: Iterable[object]) -> tuple[int, ...]:
+def read_ports(ports: Iterable[object]) -> tuple[int, ...]:
     _check_list(ports, "ports", int)
     found: set[int] = set()
     for port in ports:

@@ -129,6 +129,7 @@ def _build_credential(name: str, tree: dict[str, Any]) -> CredentialMapping:
         host_patterns=tree["host_patterns"],
         path_patterns=tree.get("path_patterns", ()),
         optional=tree.get("optional", False),
+        ports=tree.get("ports", ()),
         name=name,
     )
 

@@ -48,7 +48,8 @@ def format_location(mapping: CredentialMapping) -> str:
 def format_credential(mapping: CredentialMapping) -> str:
     """Format a credential together with the requests that get it."""
     paths = f" under {join_words(mapping.path_patterns)}" if mapping.path_patterns else ""
-    return f"{format_location(mapping)}, for {join_words(mapping.host_patterns)}{paths}"
+    ports = f" at port {join_words(map(str, mapping.ports))}" if mapping.ports else ""
+    return f"{format_location(mapping)}, for {join_words(mapping.host_patterns)}{ports}{paths}"
 
 
 def _place(location: CredentialLocation) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from enum import IntEnum
 
+from wasmrt.component import printable
 from wasmrt.guest.engine import _ffi
 from wasmrt.limits import MAX_ERROR_TEXT_BYTES
 
@@ -68,7 +69,8 @@ def fault(pointer: int) -> EngineFault:
         vector = _ffi.Vector()
         _ffi.error_message(pointer, ctypes.addressof(vector))
         size = min(vector.size, MAX_ERROR_TEXT_BYTES)
-        message = ctypes.string_at(vector.data, size).decode("utf-8", "replace") if size else ""
+        # SECURITY: a backtrace quotes the component's name section, and ends up in tracebacks and logs.
+        message = printable(ctypes.string_at(vector.data, size).decode("utf-8", "replace")) if size else ""
         _ffi.byte_vec_delete(ctypes.addressof(vector))
     finally:
         _ffi.error_delete(pointer)

@@ -12,7 +12,7 @@ from wasmrt.component import Err
 from wasmrt.errors import BudgetExceededError
 from wasmrt.guest.call import GuestCall
 from wasmrt.guest.services import HostFailure
-from wasmrt.limits import MAX_WORKSPACE_BYTES_PER_CALL
+from wasmrt.limits import MAX_PATH_BYTES, MAX_WORKSPACE_BYTES_PER_CALL
 from wasmrt.model import Decision, Reason
 
 _CODES: dict[str, str] = {
@@ -20,7 +20,6 @@ _CODES: dict[str, str] = {
     Reason.INVALID_PATH: "not-permitted",
     Reason.FILE_TOO_LARGE: "file-too-large",
 }
-_SHOWN_CHARACTERS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +89,7 @@ def refuse_write(ctx: GuestCall, subject: str) -> Err:
             rule="the workspace is read-only",
             hint="have the tool return what it wants to keep",
             capability="workspace",
-            subject=subject[:_SHOWN_CHARACTERS].encode("unicode_escape").decode("ascii"),
+            subject=subject[:MAX_PATH_BYTES].encode("unicode_escape").decode("ascii"),
         ),
     )
     return Err("read-only")

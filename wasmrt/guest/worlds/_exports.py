@@ -87,7 +87,7 @@ class _AgentWorld(NamedTuple):
             failure = answer.value
             raise guest_failure(failure["kind"], failure["code"], failure["message"])
         if answer["error"] is not None:
-            raise GuestError(printable_line(answer["error"]) or "the tool failed and said nothing")
+            raise GuestError(answer["error"].strip() or "the tool failed and said nothing")
         if answer["output"] is None:
             raise GuestError("the tool answered neither with an output nor with an error")
         return str(answer["output"])

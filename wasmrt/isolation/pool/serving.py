@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from wasmrt.guest.call import GuestCall
+from wasmrt.guest.call import LOG_OVERLAP_BYTES, GuestCall
 from wasmrt.guest.services import GuestRequest, GuestResponse, HostFailure
 from wasmrt.isolation.wire import Channel, Frame, Head, Kind, ProtocolError
 from wasmrt.limits import (
-    KIB,
     MAX_LOG_ENTRY_BYTES,
     MAX_OPEN_ANSWERS,
 )
@@ -117,7 +116,7 @@ class Server:
 
     def _report_progress(self, head: Head, _frame: Frame) -> _Answer:
         total = head.number_or_none("total")
-        message = head.text_or_none("message", 4 * MAX_LOG_ENTRY_BYTES)
+        message = head.text_or_none("message", 6 * MAX_LOG_ENTRY_BYTES)
         self._services.report_progress(head.whole("done"), None if total is None else int(total), message)
         return {"end": "ok"}, b""
 
@@ -159,7 +158,8 @@ def read_log(frame: Frame) -> tuple[int, LogEntry]:
         level = LogLevel(head.text("level", 16))
     except ValueError as error:
         raise ProtocolError("a worker logged at an unknown level") from error
-    return head.whole("place"), LogEntry(level, head.text("message", 16 * KIB), head.whole("at"))
+    message = head.text("message", MAX_LOG_ENTRY_BYTES + LOG_OVERLAP_BYTES)
+    return head.whole("place"), LogEntry(level, message, head.whole("at"))
 
 
 def _failure(failure: HostFailure) -> dict[str, Any]:

@@ -42,7 +42,7 @@ _COMPONENT_ERRORS: dict[str, type[ComponentError]] = {
     for kind in (ComponentError, InvalidComponentError, InstantiationError, UnknownImportError, UnknownWorldError)
 }
 _KNOWN = {*_TOOL_ERRORS, *_LIMITS, *_COMPONENT_ERRORS, "CancelledError", "ConfineError", "InternalError", "WasmrtError"}
-_TEXT = 4 * MAX_ERROR_TEXT_BYTES
+_TEXT = 6 * MAX_ERROR_TEXT_BYTES
 """Longer than what the host shows: what is cut there is cut after it was scanned."""
 
 

@@ -16,7 +16,7 @@ from wasmrt.model import Decision
 
 _MAX_HEADERS = 1024
 _MAX_HEADER_TEXT = 2 * MAX_HEADER_BYTES
-MAX_PROGRESS_TEXT = 4 * MAX_LOG_ENTRY_BYTES
+MAX_PROGRESS_TEXT = 6 * MAX_LOG_ENTRY_BYTES
 MAX_SUBJECT = 1000
 MAX_ANSWER_BYTES = 2**31 - 1
 """The host is trusted; what it sends is bounded by the grant."""

@@ -24,10 +24,8 @@ from wasmrt.component import (
     VariantType,
     WitType,
     is_nested_option,
-    printable_line,
 )
 from wasmrt.errors import GuestOutputError
-from wasmrt.limits import MAX_ERROR_TEXT_BYTES
 from wasmrt.schema.wit._forms import SAFE_INTEGER, WIDE
 
 Writer = Callable[[Any], Any]
@@ -57,13 +55,13 @@ def split_result(func: FuncType, value: Any) -> tuple[bool, Any]:
 
 
 def failure_text(error: Any) -> str:
-    """Return the err side of a result (as JSON) as one line for a `GuestError`, bounded."""
+    """Return the err side of a result (as JSON) as the text of a `GuestError`, neither scanned nor cut yet."""
     if error is None:
         return "the tool failed and said nothing"
     if isinstance(error, dict) and isinstance(error.get("tag"), str):
         error = error["tag"] if "value" not in error else f"{error['tag']}: {failure_text(error['value'])}"
     text = error if isinstance(error, str) else json.dumps(error, ensure_ascii=False)
-    return printable_line(text, MAX_ERROR_TEXT_BYTES) or "the tool failed and said nothing"
+    return text.strip() or "the tool failed and said nothing"
 
 
 @lru_cache(maxsize=512)

@@ -67,6 +67,21 @@ ANSWERS = (
         _says("\x1b[31mred\x1b[0m \u202egnp.exe\u202c\r\n\x00\u0085".encode(), as_error=True),
         GuestError,
     ),
+    _answer(
+        "token-across-the-cut",
+        "fails with a text whose cut goes through a token",
+        _says(b"word " * 818 + b"ghp_" + b"wWPw5k4aXcaT4fNP0UcnZwJUVFk6LO0pINUx" + b" more" * 99, as_error=True),
+        GuestError,
+    ),
+    _answer(
+        "name-for-a-terminal",
+        "breaks in a function whose name clears the screen",
+        Body(
+            execute=r'''(call $"\1b[2J\1b]0;owned\07\0aline") (call $ok)''',
+            functions=r'''(func $"\1b[2J\1b]0;owned\07\0aline" unreachable)''',
+        ),
+        TrapError,
+    ),
     Attack(
         name="secrets-by-the-thousand",
         about="answers with 4 MB of what looks like passwords",

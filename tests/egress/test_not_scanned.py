@@ -1,0 +1,169 @@
+"""An answer to a request with a credential that cannot be searched to its end: withheld, and on record."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from wasmrt.capabilities import CredentialLocation, CredentialMapping
+from wasmrt.egress import HttpFailure, HttpRequest, NetworkConfig
+from wasmrt.errors import ConfigurationError
+from wasmrt.leaks import LeakDetector, StreamingRedactor
+from wasmrt.limits import MIB
+from wasmrt.model import Reason
+from wasmrt.testing import FakeCall, ReceivedRequest, ServerConnection, http_response
+
+from .world import HOST, MakeWorld, World
+
+SECRET = "Zq9kT7ab" + "vX2mB4nC6pD8eF"
+DETECTOR = LeakDetector()
+
+
+def members(secret: bytes, size: int) -> bytes:
+    return gzip.compress(b"a member") * (33_000 + size) + gzip.compress(secret)
+
+
+def layers(secret: bytes, size: int) -> bytes:
+    for _ in range(6 + size % 4):
+        secret = base64.b64encode(b"more text around it " + secret)
+    return secret
+
+
+def bytes_of_bombs(secret: bytes, size: int) -> bytes:
+    bomb = base64.b64encode(gzip.compress(bytes(40 * MIB)))
+    return b"\n".join([*[bomb] * (1 + size % 3), base64.b64encode(gzip.compress(b"before it " + secret))])
+
+
+def escapes(secret: bytes, size: int) -> bytes:
+    flood = b"\\n%41&lt;\\u0041a" * (300_000 + size)
+    return flood + b"".join(b"%%25%02x" % byte for byte in gzip.compress(secret))
+
+
+def candidates(secret: bytes, size: int) -> bytes:
+    return b"password = changeme1\nsecret_token = value\n" * (20_000 + size) + secret
+
+
+def closed_archive(secret: bytes, size: int) -> bytes:
+    return b"plain words\n" * size + b"\x28\xb5\x2f\xfd\x24\x16" + bytes(byte ^ 0x55 for byte in secret) + b"\xff"
+
+
+BOUNDS = (members, layers, bytes_of_bombs, escapes, candidates, closed_archive)
+
+
+@pytest.mark.parametrize("behind", BOUNDS)
+@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    size=st.integers(0, 60),
+    cut=st.integers(30_000, 90_000),
+    secret=st.text("abcDEF123xyzQRS", min_size=16, max_size=40),
+)
+def test_what_is_behind_a_bound_of_the_scanner_is_withheld_or_found_whole_and_streamed(
+    behind: Callable[[bytes, int], bytes], size: int, cut: int, secret: str
+) -> None:
+    scanner = DETECTOR.scanner({"token": secret}).partial
+    text = behind(secret.encode(), size)
+    report = scanner.scan_bytes(text)
+    assert report.should_block or "secret:token" in {match.rule for match in report.matches}
+    stream = StreamingRedactor(scanner)
+    shown = b"".join(stream.feed(text[at : at + cut]) for at in range(0, len(text), cut)) + stream.finish()
+    assert stream.blocked is not None or b"[REDACTED:secret:token]" in shown
+    assert secret.encode() not in shown
+    if stream.blocked is not None and stream.blocked.rule == "decode-limit-exceeded":
+        assert stream.unscanned == "decode-limit-exceeded"
+
+
+def credentialed(w: World) -> FakeCall:
+    mapping = CredentialMapping(secret_name="token", location=CredentialLocation.bearer(), host_patterns=(HOST,))
+    return w.call(mapping, secrets={"token": SECRET})
+
+
+def closed(request: ReceivedRequest, connection: ServerConnection) -> bytes:
+    return http_response(b"plain\n" * 50 + b"\x28\xb5\x2f\xfd\x24\x16" + b"\xfe\x81" * 40)
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+def test_an_answer_that_cannot_be_opened_is_a_refusal_with_its_reason(world: MakeWorld, streamed: bool) -> None:
+    w = world(closed)
+    call = credentialed(w)
+    with pytest.raises(HttpFailure) as caught, w.gateway.open(call, HttpRequest("GET", w.url())) as response:
+        while streamed and response.read():
+            pass
+        response.read_all()
+    assert caught.value.code == "response-not-scanned"
+    assert "unsafe_unscanned_hosts" in str(caught.value.hint)
+    decision = call.decisions[-1]
+    assert (decision.allowed, decision.reason, decision.rule) == (False, Reason.NOT_SCANNED, "decode-limit-exceeded")
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+def test_an_operator_may_let_the_answers_of_a_host_pass_and_that_is_on_record(world: MakeWorld, streamed: bool) -> None:
+    w = world(closed, unsafe_unscanned_hosts=(HOST.upper(),))
+    call = credentialed(w)
+    with w.gateway.open(call, HttpRequest("GET", w.url())) as response:
+        body = b"".join(iter(response.read, b"")) if streamed else response.read_all()
+    assert body.startswith(b"plain\n") and body.endswith(b"\xfe\x81")
+    decision = call.decisions[-1]
+    assert (decision.allowed, decision.reason) == (True, Reason.NOT_SCANNED)
+    assert decision.rule == "network.unsafe_unscanned_hosts"
+
+
+def test_without_a_secret_in_play_such_an_answer_is_nobodys_business(world: MakeWorld) -> None:
+    w = world(closed)
+    assert w.get().body.endswith(b"\xfe\x81")
+
+
+@pytest.mark.parametrize("hosts", ["api.example.com", ["https://api.example.com/"], [7]])
+def test_a_host_that_is_none_is_a_mistake(hosts: object) -> None:
+    with pytest.raises(ConfigurationError, match="unsafe_unscanned_hosts"):
+        NetworkConfig(unsafe_unscanned_hosts=hosts)  # type: ignore[arg-type]
+
+
+def test_candidates_over_the_budget_are_on_record_though_nothing_is_withheld(world: MakeWorld) -> None:
+    text = candidates(b"", 0)
+    assert any(m.rule == "scan-budget-exceeded" for m in DETECTOR.scan_bytes(text).matches)
+    w = world(lambda r, c: http_response(text))
+    call = credentialed(w)
+    w.get(call=call)
+    assert (call.decisions[-1].allowed, call.decisions[-1].reason) == (True, Reason.NOT_SCANNED)
+
+
+def test_a_credential_goes_to_one_port_of_its_host(world: MakeWorld) -> None:
+    seen: list[str | None] = []
+
+    def note(request: ReceivedRequest, connection: ServerConnection) -> bytes:
+        seen.append(request.header("Authorization"))
+        return http_response(b"{}")
+
+    w = world(note)
+    mapping = CredentialMapping(secret_name="token", location=CredentialLocation.bearer(), host_patterns=(HOST,))
+    w.get(call=w.call(mapping, secrets={"token": SECRET}))
+    call = w.call(mapping, secrets={"token": SECRET})
+    assert call.grant.http is not None
+    (entry, *_), here = call.grant.http.allowlist, w.server.port
+    for ports, credential_ports, sent in (
+        ((443, here), (), False),
+        ((443, here), (here,), True),
+        ((here, here + 1 if here < 65535 else 1), (), False),
+        ((here,), (443,), False),
+    ):
+        bound = replace(mapping, ports=credential_ports)
+        http = type(call.grant.http)((entry.with_ports(*ports),), (bound,))
+        again = FakeCall(call.grant.with_http(http), user="ann", secrets=call.secrets)
+        w.get(call=again)
+        assert (seen[-1] is not None) is sent, (ports, credential_ports)
+
+
+@pytest.mark.parametrize("how", ["many empty members", "codings in a row"])
+def test_what_a_server_packs_costs_no_more_than_a_bound(world: MakeWorld, how: str) -> None:
+    empty = gzip.compress(b"")
+    headers = (("Content-Encoding", "gzip" if how == "many empty members" else "gzip, gzip"),)
+    w = world(lambda r, c: http_response(empty * 20_000, headers=headers))
+    with pytest.raises(HttpFailure) as caught:
+        w.get()
+    assert caught.value.code == "content-coding"
