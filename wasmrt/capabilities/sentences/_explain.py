@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from wasmrt.capabilities._capabilities import Capabilities
-from wasmrt.capabilities.lattice import common_hosts, common_paths
-from wasmrt.capabilities.model import CredentialMapping, EndpointPattern, HttpCapability
+from wasmrt.capabilities.model import CredentialMapping, EndpointPattern, HttpCapability, common_hosts, common_paths
 from wasmrt.capabilities.sentences._phrases import (
     format_bytes,
     format_endpoint,
