@@ -3,42 +3,128 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from wasmrt.call._state import Backends
-from wasmrt.capabilities import Capabilities
-from wasmrt.component import ToolSpec
+from wasmrt.capabilities import Capabilities, for_tool
+from wasmrt.component import ToolSpec, worlds
+from wasmrt.errors import InvalidComponentError, InvalidParametersError
 from wasmrt.guest.component import LinkedComponent
 from wasmrt.limits import ResourceLimits
 from wasmrt.schema import Validator
 
+CAPABILITY_ID = "capability_id"
+"""The key of a call's context that tells a component of a package which of its tools is meant."""
+
+
+class Power(NamedTuple):
+    """What one tool may do, and the services that do it."""
+
+    grant: Capabilities
+    backends: Backends
+
 
 class CallTarget:
-    """A linked component under a grant, by the name that it was prepared under."""
+    """A linked component under a grant, by the name that it was prepared under.
+
+    `tools` are the tools that its package says it has; without them, those that it says itself.
+
+    Raises:
+        InvalidComponentError: the package names a tool that the component does not have.
+    """
 
     def __init__(
-        self, name: str, digest: str, component: LinkedComponent, grant: Capabilities, backends: Backends
+        self,
+        name: str,
+        digest: str,
+        component: LinkedComponent,
+        grant: Capabilities,
+        backends: Callable[[Capabilities], Backends],
+        tools: Mapping[str, ToolSpec] | None = None,
     ) -> None:
         self.name = name
         self.digest = digest
         self.component = component
         self.grant = grant
-        self.backends = backends
+        self.specs = dict(component.specs if tools is None else tools)
+        """Its tools by name."""
+        self._packaged = tools is not None
+        self._checked = self._packaged or worlds.schema_decides(component.world)
+        self._backends = backends
+        self._whole = Power(grant, backends(grant))
+        self._powers: dict[str, Power] = {}
         self._validators: dict[str, Validator] = {}
         self._lock = threading.Lock()
+        for spec in self.specs.values():
+            self._check_known(spec)
 
     @property
     def limits(self) -> ResourceLimits:
         return self.component.limits
 
-    @property
-    def specs(self) -> dict[str, ToolSpec]:
-        """Its tools by name."""
-        return self.component.specs
+    def power(self, tool: str) -> Power:
+        """Return what a call of one tool may do: that tool's part of the grant, and nothing of another's."""
+        if self.grant.tools is None:
+            return self._whole
+        power = self._powers.get(tool)
+        if power is None:
+            grant = for_tool(self.grant, tool)
+            with self._lock:
+                power = self._powers.setdefault(tool, Power(grant, self._backends(grant)))
+        return power
 
-    def validator(self, tool: str) -> Validator:
-        """Return the compiled schema of a tool, built when first needed."""
+    def action(self, tool: str) -> str:
+        """Return the name by which another tool's grant would mean this tool."""
+        return f"{self.name}.{tool}" if self._packaged or len(self.specs) > 1 else self.name
+
+    def guest_tool(self, tool: str) -> str:
+        """Return the component's own name for a tool; a component whose context decides has one for all."""
+        return tool if tool in self.component.specs else next(iter(self.component.specs))
+
+    def accept(self, tool: str, params: Any) -> Any:
+        """Return the params as the tool gets them.
+
+        The package's schema decides; without one the component's own, where its world says so. Another world's only
+        describes: params that do not fit it go to the guest as they are, which decides.
+
+        Raises:
+            InvalidParametersError: they do not fit the schema that decides, or are no object.
+        """
+        validator = self._validator(tool)
+        if self._checked or not isinstance(params, dict):
+            return validator.accept(params)
+        try:
+            return validator.accept(params)
+        except InvalidParametersError:
+            return params
+
+    def context(self, tool: str, given: Any) -> Any:
+        """Return the context that the guest gets: the caller's, with the tool's id where the context tells tools apart.
+
+        Raises:
+            InvalidParametersError: the caller's is no object, so that the id cannot be put into it.
+        """
+        chosen = self.specs[tool].capability_id
+        if not chosen:
+            return given
+        if given is not None and not isinstance(given, dict):
+            raise InvalidParametersError("the context of this tool must be an object", hint="pass one, or none")
+        # SECURITY: the tool that was chosen decides, and its grant with it; a caller's own id is never passed on.
+        return {**(given or {}), CAPABILITY_ID: chosen}
+
+    def _validator(self, tool: str) -> Validator:
         validator = self._validators.get(tool)
         if validator is None:
             with self._lock:
                 validator = self._validators.setdefault(tool, Validator(self.specs[tool].schema))
         return validator
+
+    def _check_known(self, spec: ToolSpec) -> None:
+        by_context = spec.capability_id and not worlds.schema_decides(self.component.world)
+        if by_context or spec.name in self.component.specs:
+            return
+        raise InvalidComponentError(
+            f"its package names a tool {spec.name!r} that the component does not have",
+            hint=f"the component has: {', '.join(self.component.specs) or 'none'}",
+        )

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wasmrt.capabilities import Capabilities
-from wasmrt.component import ComponentBytes
+from wasmrt.component import ComponentBytes, ToolSpec
 from wasmrt.errors import NotInstalledError
 from wasmrt.install._catalog import Catalog
 from wasmrt.install._model import ToolVersion
@@ -27,6 +27,8 @@ class FoundTool(NamedTuple):
     sidecar: str | None = None
     version: ToolVersion | None = None
     """The installed version."""
+    tools: tuple[ToolSpec, ...] | None = None
+    """The tools that its package says it has; None where it came without one."""
     warnings: tuple[str, ...] = ()
 
 

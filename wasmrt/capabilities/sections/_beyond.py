@@ -37,7 +37,7 @@ class Part(Protocol):
 
 
 def beyond(tool: Part, component: Part) -> Iterator[tuple[str, str]]:
-    """Yield each entry of a tool's section that the component's capabilities do not cover: its place, and a sentence."""
+    """Yield each entry of a tool's section that the component's capabilities do not cover: place and sentence."""
     if tool.http is not None:
         yield from _beyond_http(tool.http, component.http or HttpCapability())
     mine, theirs = tool.workspace_read, component.workspace_read

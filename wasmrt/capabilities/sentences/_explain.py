@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 from wasmrt.capabilities._capabilities import Capabilities
-from wasmrt.capabilities.model import CredentialMapping, EndpointPattern, HttpCapability, common_hosts, common_paths
+from wasmrt.capabilities.lattice import for_tool
+from wasmrt.capabilities.model import (
+    CredentialMapping,
+    EndpointPattern,
+    HttpCapability,
+    ToolLimits,
+    common_hosts,
+    common_paths,
+)
 from wasmrt.capabilities.sentences._phrases import (
     format_bytes,
     format_endpoint,
@@ -12,11 +23,42 @@ from wasmrt.capabilities.sentences._phrases import (
     format_prefix,
     format_rate,
     join_words,
+    name_tools,
 )
 
 
 def explain(capabilities: Capabilities) -> tuple[str, ...]:
     """Return everything that a tool may do, a sentence for each capability, the last for all that it may not do."""
+    if capabilities.tools is not None:
+        return (*_by_tools(capabilities), "no tool may do anything else")
+    sentences = _allowed(capabilities)
+    sentences.append("may not do anything else" if sentences else "may not do anything outside its sandbox")
+    return tuple(sentences)
+
+
+def _by_tools(capabilities: Capabilities) -> Iterator[str]:
+    """Yield what all tools may do, then each thing that only some may, with their names."""
+    tools = capabilities.tools or ()
+    allowed: dict[str, list[str]] = {}
+    for tool in tools:
+        for sentence in _allowed(replace(for_tool(capabilities, tool.name), limits=ToolLimits())):
+            allowed.setdefault(sentence, []).append(tool.name)
+    for sentence, names in allowed.items():
+        if len(names) == len(tools):
+            yield f"{'every tool' if len(tools) > 1 else names[0]} {sentence}"
+    for names in dict.fromkeys(tuple(names) for names in allowed.values() if len(names) < len(tools)):
+        for sentence, able in allowed.items():
+            if tuple(able) == names:
+                yield f"{name_tools(names)} {sentence}"
+    without = [tool.name for tool in tools if not any(tool.name in names for names in allowed.values())]
+    if without:
+        yield f"{name_tools(without)} may not do anything outside the sandbox"
+    limits = format_limits(capabilities.limits)
+    if limits:
+        yield f"each call may use {limits}"
+
+
+def _allowed(capabilities: Capabilities) -> list[str]:
     sentences: list[str] = []
     if capabilities.http is not None:
         sentences += _http_sentences(capabilities.http)
@@ -32,8 +74,7 @@ def explain(capabilities: Capabilities) -> tuple[str, ...]:
     limits = format_limits(capabilities.limits)
     if limits:
         sentences.append(f"may use {limits}")
-    sentences.append("may not do anything else" if sentences else "may not do anything outside its sandbox")
-    return tuple(sentences)
+    return sentences
 
 
 def _http_sentences(http: HttpCapability) -> list[str]:
