@@ -61,12 +61,42 @@ def _show_tools(tools: list[dict[str, Any]]) -> None:
 def _params(schema: dict[str, Any]) -> str:
     """Format the parameters of a schema: `path: string, depth?: integer`."""
     properties = schema.get("properties")
+    forms = [form for choice in ("oneOf", "anyOf") for form in schema.get(choice) or () if isinstance(form, dict)]
+    if forms:
+        return _union(schema, forms)
     if not isinstance(properties, dict) or not properties:
         return "none"
     required = schema.get("required", [])
     return ", ".join(
         f"{' '.join(name.split())}{'' if name in required else '?'}: {_kind(part)}" for name, part in properties.items()
     )
+
+
+def _union(schema: dict[str, Any], forms: list[dict[str, Any]]) -> str:
+    """Format a choice of forms, by the field that tells them apart: `action is one of: create (title), list, ...`."""
+    constants = [{name for name, part in _fields(form).items() if _constant(part) is not None} for form in forms]
+    tag = next(iter(sorted(set.intersection(*constants))), None)
+    if tag is None:
+        own = _params(schema | {"oneOf": None, "anyOf": None})
+        return f"{own}, in one of {len(forms)} forms" if own != "none" else f"one of {len(forms)} forms"
+    listed = []
+    for form in forms:
+        needed = [name for name in form.get("required", []) if name != tag]
+        listed.append(f"{_constant(_fields(form)[tag])}" + (f" ({', '.join(map(str, needed))})" if needed else ""))
+    return f"{tag} is one of: {', '.join(listed)}"
+
+
+def _fields(form: dict[str, Any]) -> dict[str, Any]:
+    fields = form.get("properties")
+    return fields if isinstance(fields, dict) else {}
+
+
+def _constant(part: Any) -> str | None:
+    if isinstance(part, dict):
+        options = [part["const"]] if "const" in part else part.get("enum")
+        if isinstance(options, list) and len(options) == 1 and isinstance(options[0], str):
+            return " ".join(options[0].split())
+    return None
 
 
 def _kind(schema: Any) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from wasmrt.capabilities import Capabilities
 from wasmrt.cli._output import size_in_words, status
-from wasmrt.component import ComponentBytes
+from wasmrt.component import ComponentBytes, ToolSpec
 from wasmrt.config import WasmRuntimeConfig
 from wasmrt.errors import ConfigurationError, NotInstalledError
 from wasmrt.install.find import FoundTool, find_tool
@@ -87,7 +88,8 @@ def with_invoked(found: FoundTool) -> tuple[FoundTool, ...]:
 
 def _invoked_by(found: FoundTool) -> tuple[str, ...]:
     granted = found.grant.tool_invoke
-    return () if granted is None else tuple(name for _, name in granted.aliases)
+    # An alias may be for one tool of a package, and stands there behind the package's own name.
+    return () if granted is None else tuple(name.partition(".")[0] for _, name in granted.aliases)
 
 
 def _find_invoked(name: str) -> FoundTool | None:
@@ -114,10 +116,15 @@ def open_runtime(*grants: Capabilities, workspace: Path | None = None) -> WasmTo
 
 
 def prepare(
-    runtime: WasmToolRuntime, name: str, component: ComponentBytes, grant: Capabilities | None = None
+    runtime: WasmToolRuntime,
+    name: str,
+    component: ComponentBytes,
+    grant: Capabilities | None = None,
+    *,
+    tools: Sequence[ToolSpec] | None = None,
 ) -> PreparedTool:
     """Compile a component, showing that something happens while it is large and somebody watches."""
     if len(component.data) < _SLOW_BYTES:
-        return runtime.prepare(name, component, grant)
+        return runtime.prepare(name, component, grant, tools=tools)
     with status(f"compiling {name} ({size_in_words(len(component.data))}), once"):
-        return runtime.prepare(name, component, grant)
+        return runtime.prepare(name, component, grant, tools=tools)

@@ -82,7 +82,7 @@ def _wit(found: FoundTool, as_json: bool) -> str:
 
 def _prepared(found: FoundTool, runtime: WasmToolRuntime, measuring: bool) -> PreparedTool:
     try:
-        return prepare(runtime, found.name, found.component)
+        return prepare(runtime, found.name, found.component, tools=found.tools)
     except (MemoryLimitError, InstantiationError):
         if not measuring:
             raise

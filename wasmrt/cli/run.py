@@ -65,7 +65,7 @@ def run(
     found = find_named(tool, capabilities=capabilities)
     tools = with_invoked(found)
     with open_runtime(*(each.grant for each in tools), workspace=workspace) as runtime:
-        prepared, *_ = [prepare(runtime, each.name, each.component, each.grant) for each in tools]
+        prepared, *_ = [prepare(runtime, each.name, each.component, each.grant, tools=each.tools) for each in tools]
         if part is not None:
             prepared = prepared.tool(part)
         try:

@@ -34,6 +34,8 @@ class ToolSpec:
     """`allow`, `ask` or `deny`, as its package asks for; empty where nobody said."""
     hidden: bool = False
     """True for a tool that is not for models."""
+    origins: tuple[tuple[str, str], ...] = ()
+    """Who may call it, and how that is admitted, as its package says."""
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -46,9 +48,10 @@ class ToolSpec:
                 "network": self.network,
             },
             "problems": list(self.problems),
-        } | self._packaged()
+        } | self.packaged()
 
-    def _packaged(self) -> dict[str, Any]:
+    def packaged(self) -> dict[str, Any]:
+        """Return what only a package can say of it; nothing without one."""
         if not self.capability_id:
             return {}
         return {
@@ -57,4 +60,5 @@ class ToolSpec:
             "prompt": self.prompt,
             "permission": self.permission,
             "hidden": self.hidden,
+            "origins": dict(self.origins),
         }

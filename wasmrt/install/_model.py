@@ -19,6 +19,8 @@ class ComponentInfo:
     exports: tuple[str, ...] = ()
     schema_digest: str | None = None
     """BLAKE3 of the tools' names and schemas; None where none could be read."""
+    tools: int = 1
+    """How many tools it has."""
     problems: tuple[str, ...] = ()
     """Problems of its descriptions, in sentences; it can run all the same."""
 
@@ -34,6 +36,10 @@ class NewVersion:
     """The place it came from, in words fit to show."""
     sidecar: str | None = None
     """The capability file as it came: what the tool asks for."""
+    package: str | None = None
+    """The tools of its package, as `dump_tools` writes them; None where it came without one."""
+    tools: int = 1
+    """How many tools it has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +64,10 @@ class ToolVersion:
     grant: str | None
     """A capability file: what the operator gave. None: this version is pending a decision and never runs."""
     active: bool
+    package: str | None = None
+    """The tools of its package, as text; None where it came without one."""
+    tools: int = 1
+    """How many tools it has."""
 
     @property
     def pending(self) -> bool:
@@ -65,8 +75,8 @@ class ToolVersion:
         return self.grant is None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the version as JSON-ready data; sidecar and grant stay text."""
-        values = ((field.name, getattr(self, field.name)) for field in fields(self))
+        """Return the version as JSON-ready data; sidecar and grant stay text, its package's tools are left out."""
+        values = ((field.name, getattr(self, field.name)) for field in fields(self) if field.name != "package")
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values}
 
 
@@ -81,6 +91,8 @@ class Listed(NamedTuple):
     description: str
     pending: int | None
     """The number of an update that waits for a grant."""
+    tools: int = 1
+    """How many tools it has."""
 
 
 class Finding(NamedTuple):

@@ -10,6 +10,7 @@ from wasmrt.component import ComponentBytes, ToolSpec
 from wasmrt.errors import NotInstalledError
 from wasmrt.install._catalog import Catalog
 from wasmrt.install._model import ToolVersion
+from wasmrt.install._stored import load_tools
 from wasmrt.install.granted import granted_to
 from wasmrt.names import did_you_mean
 
@@ -46,7 +47,8 @@ def find_tool(name: str, data: Path, *, number: int | None = None) -> FoundTool:
     if catalog.has(name):
         version = catalog.get(name, number)
         component = catalog.read(version)
-        return FoundTool(name, component, "installed", granted_to(version), version.sidecar, version)
+        tools = None if version.package is None else load_tools(version.package)
+        return FoundTool(name, component, "installed", granted_to(version), version.sidecar, version, tools)
     if name not in bundled_names():
         near = did_you_mean(name, [*bundled_names(), *(tool.name for tool in catalog.tools())])
         raise NotInstalledError(

@@ -8,8 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from wasmrt.capabilities.file import format_file
+from wasmrt.component import ToolSpec
 from wasmrt.errors import ComponentTooLargeError, SourceError
 from wasmrt.files import Unfit, UnfitFileError, read_file
+from wasmrt.install.package import open_files, read_package
 from wasmrt.limits import MAX_CAPABILITY_FILE_BYTES
 
 SIDECAR_SUFFIX = ".capabilities.json"
@@ -29,6 +32,9 @@ class Fetched:
     sidecar: bytes | None = field(default=None, repr=False)
     warnings: tuple[str, ...] = ()
     """Oddities of the place it came from, in sentences."""
+    tools: tuple[ToolSpec, ...] | None = None
+    """The tools that its package says it has; None where the component says it itself."""
+    version: str = ""
 
 
 class Source(Protocol):
@@ -67,6 +73,32 @@ class FileSource:
             origin=f"file {self.path.name}",
             sidecar=sidecar,
             warnings=() if self.sidecar is not None else tuple(_stale(beside, sidecar)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PackageSource:
+    """A package: a folder, the manifest in it, or an archive."""
+
+    path: Path
+
+    def fetch(self, *, max_bytes: int) -> Fetched:
+        """Read the package, its component and what its tools ask for.
+
+        Raises:
+            SourceError: it cannot be read, or is none.
+            ManifestError, PackageError, CapabilityFileError: it is refused.
+        """
+        files = open_files(self.path)
+        package = read_package(files, max_bytes=max_bytes)
+        return Fetched(
+            data=package.component,
+            name=package.id,
+            origin=files.origin,
+            sidecar=format_file(package.request).encode(),
+            warnings=package.left,
+            tools=package.tools,
+            version=package.version,
         )
 
 
