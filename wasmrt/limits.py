@@ -167,6 +167,7 @@ MAX_WASM_TOOLS_OUTPUT_BYTES = 256 * MIB
 WATCH_SECONDS = 0.5
 
 # Packages and their archives.
+ARCHIVE_SUFFIXES = (".zip", ".tar.gz", ".tgz")
 MAX_ARCHIVE_BYTES = 80 * MIB
 MAX_PACKAGE_BYTES = 96 * MIB
 """All files of a package together, unpacked."""

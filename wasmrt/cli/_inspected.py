@@ -27,17 +27,50 @@ def show_report(report: dict[str, Any]) -> None:
         show(_wrapped("built with: " + "; ".join(", ".join(values) for values in report["built_with"].values()), 0))
     if len(report["versions"]) > 1:
         show_section("versions", [_version(version) for version in report["versions"]])
-    _show_tools(report["tools"])
+    if report["groups"]:
+        _show_groups(report)
+    else:
+        _show_tools(report["tools"])
     for refused in report["not_callable"][:_MAX_TOOLS]:
         show(_wrapped(f"no tool: {refused['function'].partition(': ')[0]}, since {refused['problem']}", 2))
     if len(report["not_callable"]) > _MAX_TOOLS:
         show(f"  no tool: {len(report['not_callable']) - _MAX_TOOLS} functions more")
-    _show_capabilities(report["capabilities"])
+    if not report["groups"]:
+        _show_capabilities(report["capabilities"])
     for secret in report["missing_secrets"]:
         show(_wrapped(f"{secret['problem']}; {secret['hint'] or 'set it again'}", 0))
     if "limits" in report:
         show_section("limits", [_limit(name, row["limit"], row["to_start"]) for name, row in report["limits"].items()])
     show("more: --json has the schemas, --wit every import and export")
+
+
+def show_tool(tool: dict[str, Any]) -> None:
+    """Print the report on one tool of several."""
+    notes = [note.replace("_", "-") for note, is_so in tool["annotations"].items() if is_so]
+    show(f"{tool['name']}" + (f" ({', '.join(notes)})" if notes else ""))
+    show(_wrapped(" ".join(tool["description"].split()), 2, lines=12))
+    show(_wrapped(f"params: {_params(tool['schema'])}", 2, lines=12))
+    for sentence in tool["may"]:
+        show(_wrapped(sentence, 2))
+    for problem in tool["problems"]:
+        show(_wrapped(f"problem: {problem}", 2))
+    for line in tool.get("prompt", "").splitlines():
+        show(_wrapped(line, 4, lines=20) if line.strip() else "")
+
+
+def _show_groups(report: dict[str, Any]) -> None:
+    """Print the tools of a package by what they are and may do, so that many are read at a glance."""
+    show(f"tools: {len(report['tools'])}, by what they {'ask for' if report['origin'] == 'file' else 'may do'}")
+    admitted = {"allow": "without asking", "ask": "after asking", "deny": "not unless somebody allows it"}
+    for group in report["groups"]:
+        kind = ["writes" if group["writes"] else "only reads", admitted.get(group["permission"], group["permission"])]
+        kind += ["hidden from models"] if group["hidden"] else []
+        show(_wrapped(f"{', '.join(kind)}: {', '.join(group['tools'])}", 2, lines=12))
+        for sentence in group["may"] or ["may not do anything outside the sandbox"]:
+            show(_wrapped(sentence, 6))
+    for tool in report["tools"]:
+        for problem in tool["problems"][:1]:
+            show(_wrapped(f"problem of {tool['name']}: {problem}", 2, lines=1))
 
 
 def _show_tools(tools: list[dict[str, Any]]) -> None:

@@ -12,7 +12,7 @@ from wasmrt.component import ComponentBytes, ToolSpec
 from wasmrt.config import WasmRuntimeConfig
 from wasmrt.errors import ConfigurationError, NotInstalledError
 from wasmrt.install.find import FoundTool, find_tool
-from wasmrt.limits import COMPONENT_MAX_BYTES, MAX_INVOKE_DEPTH, MIB
+from wasmrt.limits import ARCHIVE_SUFFIXES, COMPONENT_MAX_BYTES, MAX_INVOKE_DEPTH, MIB
 from wasmrt.names import installed_name
 from wasmrt.places import find_places
 from wasmrt.runtime import WasmToolRuntime
@@ -31,7 +31,7 @@ def find_named(name_or_path: str, *, capabilities: Path | None = None, number: i
         NotInstalledError: there is no such tool.
         ConfigurationError: capabilities are given for a tool that has a grant of its own.
     """
-    is_path = name_or_path.endswith(".wasm") or os.sep in name_or_path
+    is_path = name_or_path.endswith((".wasm", *ARCHIVE_SUFFIXES)) or os.sep in name_or_path
     found = _from_file(Path(name_or_path), capabilities) if is_path else _from_name(name_or_path, number)
     if number is not None and found.version is None:
         raise ConfigurationError(f"{found.name} is not installed and has no versions", hint="leave --version out")
@@ -58,9 +58,11 @@ def _from_name(name: str, number: int | None) -> FoundTool:
 
 def _from_file(path: Path, capabilities: Path | None) -> FoundTool:
     from wasmrt.capabilities.file import parse
-    from wasmrt.install.sources import FileSource, read_capability_file
+    from wasmrt.install.package import is_package
+    from wasmrt.install.sources import FileSource, PackageSource, read_capability_file
 
-    fetched = FileSource(path).fetch(max_bytes=COMPONENT_MAX_BYTES)
+    source = PackageSource(path) if is_package(path) else FileSource(path)
+    fetched = source.fetch(max_bytes=COMPONENT_MAX_BYTES)
     grant = Capabilities.none() if capabilities is None else parse(read_capability_file(capabilities)).capabilities
     return FoundTool(
         name=installed_name(fetched.name),
@@ -69,6 +71,7 @@ def _from_file(path: Path, capabilities: Path | None) -> FoundTool:
         grant=grant,
         sidecar=None if fetched.sidecar is None else fetched.sidecar.decode("utf-8", "replace"),
         warnings=fetched.warnings,
+        tools=fetched.tools,
     )
 
 

@@ -52,7 +52,9 @@ def install(
     warn_bytes: int,
     as_json: bool,
 ) -> None:
-    """Install a tool from a component file, or the tools of a package: a folder, its manifest, or an archive.
+    """Install a tool from a component file, or the tools of a package.
+
+    A package is a folder with a manifest.toml or a wasmrt.toml, that file itself, or an archive (zip, tar.gz).
 
     It shows what the tool asks for and stores it once you agree. An update that differs from what you agreed to
     waits for a new grant; until then the old version keeps running. The same component with fewer capabilities

@@ -11,7 +11,7 @@ from wasmrt.component import ToolSpec
 
 def dump_tools(tools: tuple[ToolSpec, ...]) -> str:
     """Return the tools as text; the same tools always give the same text."""
-    return json.dumps([_changed(tool) for tool in tools], ensure_ascii=False, sort_keys=True)
+    return json.dumps([_changed(tool) for tool in tools], ensure_ascii=False)
 
 
 def load_tools(text: str) -> tuple[ToolSpec, ...]:

@@ -23,7 +23,6 @@ from wasmrt.capabilities.sentences._phrases import (
     format_prefix,
     format_rate,
     join_words,
-    name_tools,
 )
 
 
@@ -36,23 +35,29 @@ def explain(capabilities: Capabilities) -> tuple[str, ...]:
     return tuple(sentences)
 
 
+def tool_groups(capabilities: Capabilities) -> dict[tuple[str, ...], list[str]]:
+    """Return the tools of a component by what they may do: sentences, and the names of those that they hold for.
+
+    Capabilities without sections of tools give nothing.
+    """
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for tool in capabilities.tools or ():
+        allowed = _allowed(replace(for_tool(capabilities, tool.name), limits=ToolLimits()))
+        groups.setdefault(tuple(allowed), []).append(tool.name)
+    return groups
+
+
 def _by_tools(capabilities: Capabilities) -> Iterator[str]:
-    """Yield what all tools may do, then each thing that only some may, with their names."""
-    tools = capabilities.tools or ()
-    allowed: dict[str, list[str]] = {}
-    for tool in tools:
-        for sentence in _allowed(replace(for_tool(capabilities, tool.name), limits=ToolLimits())):
-            allowed.setdefault(sentence, []).append(tool.name)
-    for sentence, names in allowed.items():
-        if len(names) == len(tools):
-            yield f"{'every tool' if len(tools) > 1 else names[0]} {sentence}"
-    for names in dict.fromkeys(tuple(names) for names in allowed.values() if len(names) < len(tools)):
-        for sentence, able in allowed.items():
-            if tuple(able) == names:
-                yield f"{name_tools(names)} {sentence}"
-    without = [tool.name for tool in tools if not any(tool.name in names for names in allowed.values())]
-    if without:
-        yield f"{name_tools(without)} may not do anything outside the sandbox"
+    """Yield what every tool may do, then a sentence for each group of tools that may do more."""
+    groups = tool_groups(capabilities)
+    every = [each for each in next(iter(groups), ()) if all(each in allowed for allowed in groups)]
+    if every and len(groups) > 1:
+        yield f"every tool {'; '.join(every)}"
+    for allowed, names in groups.items():
+        more = [sentence for sentence in allowed if sentence not in every or len(groups) == 1]
+        also = "also " if every and len(groups) > 1 else ""
+        if more or not allowed:
+            yield f"{join_words(names)} {also}{'; '.join(more) or 'may not do anything outside the sandbox'}"
     limits = format_limits(capabilities.limits)
     if limits:
         yield f"each call may use {limits}"

@@ -15,11 +15,10 @@ from wasmrt.files import Unfit, UnfitFileError, opened_file, read_file
 from wasmrt.install.package._names import check_name
 from wasmrt.install.package._tar import read_tar_gz
 from wasmrt.install.package._zip import read_zip
-from wasmrt.limits import MAX_ARCHIVE_BYTES, MAX_PACKAGE_DEPTH, MAX_PACKAGE_ENTRIES
+from wasmrt.limits import ARCHIVE_SUFFIXES, MAX_ARCHIVE_BYTES, MAX_PACKAGE_DEPTH, MAX_PACKAGE_ENTRIES
 
 MANIFESTS = ("manifest.toml", "wasmrt.toml")
 """Files that describe a package, the first there is."""
-ARCHIVE_SUFFIXES = (".zip", ".tar.gz", ".tgz", ".wasmrt")
 
 
 class PackageFiles(Protocol):

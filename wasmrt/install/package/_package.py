@@ -76,6 +76,7 @@ def read_ironclaw_package(files: PackageFiles, *, max_bytes: int = COMPONENT_MAX
 def _spec(tool: dict[str, Any], files: PackageFiles) -> ToolSpec:
     problems: list[str] = []
     operation = standard_operations().get(tool.get("standard_op", ""))
+    output: dict[str, Any] | None
     if operation is not None:
         schema, output = operation.input_schema, operation.output_schema
         description = " ".join(filter(None, (operation.description, tool.get("description", ""))))
