@@ -12,6 +12,7 @@ from wasmrt.capabilities.sentences import diff as compare
 from wasmrt.capabilities.sentences import review
 from wasmrt.cli._caps_draft import import_names, init, learn
 from wasmrt.cli._caps_explain import explain
+from wasmrt.cli._caps_import import import_
 from wasmrt.cli._errors import FAILED
 from wasmrt.cli._missing import missing_secrets, print_missing
 from wasmrt.cli._options import capability_file_argument, json_option
@@ -131,5 +132,5 @@ def _read(path: Path) -> CapabilityFile:
     return parse(read_capability_file(path))
 
 
-for command in (explain, init, learn):
+for command in (explain, import_, init, learn):
     caps.add_command(command)

@@ -159,8 +159,8 @@ def _one_tool(report: dict[str, Any], name: str) -> dict[str, Any]:
         near = did_you_mean(name, [tool["name"] for tool in report["tools"]])
         hint = f"did you mean {near}?" if near else f"wasmrt inspect {report['name']} lists them"
         raise NotInstalledError(f"{report['name']} has no tool {name!r}", hint=hint)
-    group = next((group for group in report["groups"] if name in group["tools"]), {"may": []})
-    return tool | {"may": group["may"]}
+    may = [group["may"] for group in report["groups"] if name in group["tools"]]
+    return {**tool, "may": may[0] if may else []}
 
 
 def _not_callable(prepared: PreparedTool) -> list[dict[str, str | None]]:

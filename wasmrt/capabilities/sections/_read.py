@@ -63,12 +63,23 @@ def read_sections(data: str | bytes) -> Sections:
     """
     problems = Problems()
     tree = read_json(data, problems)
+    if _is_channel(tree):
+        problems.add("channel", "this is the file of a channel (messages in and out of a chat), which is no tool")
+        raise _error(problems)
     if tree is not None or not problems:
         tree = _raise_nested(ROOT.read(tree, "", problems), problems)
     asked = None if tree is INVALID or problems else _build(tree, problems)
     if asked is None or problems:
         raise _error(problems)
     return Sections(asked, tree)
+
+
+def _is_channel(tree: Any) -> bool:
+    """Whether it is what IronClaw's channels have beside them, in whose keys every other mistake would be told."""
+    if not isinstance(tree, dict):
+        return False
+    nested = tree.get(NESTED)
+    return tree.get("type") == "channel" or "channel" in tree or (isinstance(nested, dict) and "channel" in nested)
 
 
 def _error(problems: Problems) -> CapabilityFileError:

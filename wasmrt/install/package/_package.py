@@ -69,8 +69,16 @@ def read_ironclaw_package(files: PackageFiles, *, max_bytes: int = COMPONENT_MAX
             sections=_setup(manifest),
         ),
         tools=tuple(_spec(tool, files) for tool in manifest.tools),
-        left=(*manifest.left, *left),
+        left=(*manifest.left, *left, *_widened(manifest)),
     )
+
+
+def _widened(manifest: Manifest) -> list[str]:
+    """Return a sentence for each wildcard: in a manifest it covers one label, in a capability file any number."""
+    places = [place for tool in manifest.tools for place in tool.get("network_targets", ())]
+    places += [item["audience"] for tool in manifest.tools for item in tool.get("credentials", ())]
+    hosts = dict.fromkeys(place["host"] for place in places if place["host"].startswith("*."))
+    return [f"{host} covers names of every depth below it here; narrow it with --grant FILE" for host in hosts]
 
 
 def _spec(tool: dict[str, Any], files: PackageFiles) -> ToolSpec:
