@@ -73,7 +73,7 @@ class PreparedTool:
 
     @property
     def prompt(self) -> str:
-        """What its package has models told besides, in Markdown; empty where it has nothing to say."""
+        """A document for models from its package, in Markdown; empty where there is none."""
         return self._spec.prompt if self._spec else ""
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from wasmrt.call._state import Backends
@@ -19,7 +20,7 @@ CAPABILITY_ID = "capability_id"
 
 
 class Power(NamedTuple):
-    """What one tool may do, and the services that do it."""
+    """The part of a grant that one tool has, and the services that act on it."""
 
     grant: Capabilities
     backends: Backends
@@ -49,6 +50,9 @@ class CallTarget:
         self.grant = grant
         self.specs = dict(component.specs if tools is None else tools)
         """Its tools by name."""
+        for known, spec in self.specs.items():
+            if not spec.description and known in component.specs:
+                self.specs[known] = replace(spec, description=component.specs[known].description)
         self._packaged = tools is not None
         self._checked = self._packaged or worlds.schema_decides(component.world)
         self._backends = backends
@@ -76,7 +80,7 @@ class CallTarget:
 
     def action(self, tool: str) -> str:
         """Return the name by which another tool's grant would mean this tool."""
-        return f"{self.name}.{tool}" if self._packaged or len(self.specs) > 1 else self.name
+        return f"{self.name}.{tool}" if len(self.specs) > 1 or self.specs[tool].capability_id else self.name
 
     def guest_tool(self, tool: str) -> str:
         """Return the component's own name for a tool; a component whose context decides has one for all."""

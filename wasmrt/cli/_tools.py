@@ -64,9 +64,10 @@ def _from_file(path: Path, capabilities: Path | None) -> FoundTool:
     source = PackageSource(path) if is_package(path) else FileSource(path)
     fetched = source.fetch(max_bytes=COMPONENT_MAX_BYTES)
     grant = Capabilities.none() if capabilities is None else parse(read_capability_file(capabilities)).capabilities
+    name, component = installed_name(fetched.name), ComponentBytes(fetched.data)
     return FoundTool(
-        name=installed_name(fetched.name),
-        component=ComponentBytes(fetched.data),
+        name=name,
+        component=component,
         origin="file",
         grant=grant,
         sidecar=None if fetched.sidecar is None else fetched.sidecar.decode("utf-8", "replace"),

@@ -20,7 +20,7 @@ class ComponentInfo:
     schema_digest: str | None = None
     """BLAKE3 of the tools' names and schemas; None where none could be read."""
     tools: int = 1
-    """How many tools it has."""
+    """The number of its tools."""
     problems: tuple[str, ...] = ()
     """Problems of its descriptions, in sentences; it can run all the same."""
 
@@ -39,7 +39,7 @@ class NewVersion:
     package: str | None = None
     """The tools of its package, as `dump_tools` writes them; None where it came without one."""
     tools: int = 1
-    """How many tools it has."""
+    """The number of its tools."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class ToolVersion:
     package: str | None = None
     """The tools of its package, as text; None where it came without one."""
     tools: int = 1
-    """How many tools it has."""
+    """The number of its tools."""
 
     @property
     def pending(self) -> bool:
@@ -92,7 +92,7 @@ class Listed(NamedTuple):
     pending: int | None
     """The number of an update that waits for a grant."""
     tools: int = 1
-    """How many tools it has."""
+    """The number of its tools."""
 
 
 class Finding(NamedTuple):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wasmrt.capabilities import Capabilities
-from wasmrt.component import ComponentBytes, ToolSpec
+from wasmrt.component import ComponentBytes, ToolSpec, read_surface, worlds
 from wasmrt.errors import NotInstalledError
 from wasmrt.install._catalog import Catalog
 from wasmrt.install._model import ToolVersion
@@ -47,7 +47,9 @@ def find_tool(name: str, data: Path, *, number: int | None = None) -> FoundTool:
     if catalog.has(name):
         version = catalog.get(name, number)
         component = catalog.read(version)
-        tools = None if version.package is None else load_tools(version.package)
+        tools = (
+            load_tools(version.package) if version.package else described_by_sidecar(name, component, version.sidecar)
+        )
         return FoundTool(name, component, "installed", granted_to(version), version.sidecar, version, tools)
     if name not in bundled_names():
         near = did_you_mean(name, [*bundled_names(), *(tool.name for tool in catalog.tools())])
@@ -62,6 +64,22 @@ def find_bundled(name: str) -> FoundTool:
     """Find the tool that comes with wasmrt, one of `bundled_names`, under that name."""
     component = ComponentBytes((_BUNDLED / f"{name}.wasm").read_bytes())
     return FoundTool(name, component, "bundled", Capabilities.none())
+
+
+def described_by_sidecar(name: str, component: ComponentBytes, sidecar: str | None) -> tuple[ToolSpec, ...] | None:
+    """Return the tool of a near:agent component with the schema of its capability file's `parameters`; else None.
+
+    The schema of such a component only describes its params; the one that lies beside it decides.
+    """
+    if sidecar is None or '"parameters"' not in sidecar:
+        return None
+    from wasmrt.capabilities.file import parse  # as in granted.py
+
+    schema = parse(sidecar).sections.get("parameters")
+    world = worlds.exported_world(item.name for item in read_surface(component.data).exports)
+    if schema is None or world is None or world.schema_decides:
+        return None
+    return (ToolSpec(name, schema=schema),)
 
 
 def bundled_names() -> tuple[str, ...]:

@@ -29,7 +29,7 @@ def read_yaml(text: str) -> Any:
     """
     if len(text) > MAX_CAPABILITY_FILE_BYTES:
         raise _refused(0, "the file is too large")
-    lines = []
+    lines: list[_Line] = []
     for number, raw in enumerate(text.splitlines(), 1):
         stripped = _without_comment(raw).rstrip()
         if not stripped.strip() or (stripped == "---" and not lines):

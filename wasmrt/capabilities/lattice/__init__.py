@@ -1,4 +1,4 @@
-"""What two sets of capabilities have in common, and what one tool of a component has of them."""
+"""The common part of two sets of capabilities, and the part that one tool of a component has."""
 
 from __future__ import annotations
 

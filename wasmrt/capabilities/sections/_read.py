@@ -75,7 +75,7 @@ def read_sections(data: str | bytes) -> Sections:
 
 
 def _is_channel(tree: Any) -> bool:
-    """Whether it is what IronClaw's channels have beside them, in whose keys every other mistake would be told."""
+    """Return whether it is of one of IronClaw's channels, whose keys would all be told as mistakes."""
     if not isinstance(tree, dict):
         return False
     nested = tree.get(NESTED)

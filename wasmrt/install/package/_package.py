@@ -35,7 +35,7 @@ class Package:
     description: str
     component: bytes = field(repr=False)
     request: CapabilityFile
-    """What its tools ask for, with its logins and settings."""
+    """The capabilities that its tools ask for, with its login and settings."""
     tools: tuple[ToolSpec, ...] | None
     """None where the component says itself what its tools are."""
     left: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What the tools of a manifest ask for, as a capability file: a section for each tool, and their union above."""
+"""The capabilities that the tools of a manifest ask for: a section for each tool, and their union above."""
 
 from __future__ import annotations
 
