@@ -263,3 +263,18 @@ def test_a_packages_tools_are_bounded(wasmrt: Run, tmp_path: Path, wasm: bytes) 
 
 def test_the_guest_of_these_tests_is_built_from_its_source() -> None:
     assert (HERE / "guest/src/lib.rs").is_file()
+
+
+def test_the_params_schema_of_a_sidecar_decides_for_a_tool_without_a_package(
+    wasmrt: Run, tmp_path: Path, wasm: bytes
+) -> None:
+    (tmp_path / "bare.wasm").write_bytes(wasm)
+    schema = {"type": "object", "properties": {"state": {"type": "string"}}, "additionalProperties": False}
+    (tmp_path / "bare.capabilities.json").write_text(json.dumps({"parameters": schema}))
+    wasmrt("install", tmp_path / "bare.wasm", "--yes")
+
+    context = '{"capability_id": "desk.whoami_context"}'
+    for tool in ("bare", f"{tmp_path}/bare.wasm"):
+        assert json.loads(wasmrt("run", tool, "{}", "--context", context).stdout) == json.loads(context)
+        assert "unknown field action" in wasmrt("run", tool, '{"action": "x"}', code=2).stderr
+    assert "The tools of a help desk." in wasmrt("inspect", "bare").stdout

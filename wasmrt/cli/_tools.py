@@ -11,7 +11,7 @@ from wasmrt.cli._output import size_in_words, status
 from wasmrt.component import ComponentBytes, ToolSpec
 from wasmrt.config import WasmRuntimeConfig
 from wasmrt.errors import ConfigurationError, NotInstalledError
-from wasmrt.install.find import FoundTool, find_tool
+from wasmrt.install.find import FoundTool, described_by_sidecar, find_tool
 from wasmrt.limits import ARCHIVE_SUFFIXES, COMPONENT_MAX_BYTES, MAX_INVOKE_DEPTH, MIB
 from wasmrt.names import installed_name
 from wasmrt.places import find_places
@@ -65,14 +65,15 @@ def _from_file(path: Path, capabilities: Path | None) -> FoundTool:
     fetched = source.fetch(max_bytes=COMPONENT_MAX_BYTES)
     grant = Capabilities.none() if capabilities is None else parse(read_capability_file(capabilities)).capabilities
     name, component = installed_name(fetched.name), ComponentBytes(fetched.data)
+    sidecar = None if fetched.sidecar is None else fetched.sidecar.decode("utf-8", "replace")
     return FoundTool(
         name=name,
         component=component,
         origin="file",
         grant=grant,
-        sidecar=None if fetched.sidecar is None else fetched.sidecar.decode("utf-8", "replace"),
+        sidecar=sidecar,
         warnings=fetched.warnings,
-        tools=fetched.tools,
+        tools=fetched.tools or described_by_sidecar(name, component, sidecar),
     )
 
 

@@ -11,7 +11,7 @@ from wasmrt.errors import NotInstalledError
 from wasmrt.install._catalog import Catalog
 from wasmrt.install._model import ToolVersion
 from wasmrt.install._stored import load_tools
-from wasmrt.install.granted import granted_to
+from wasmrt.install.granted import granted_to, parameters_of
 from wasmrt.names import did_you_mean
 
 _BUNDLED = Path(__file__).parents[1] / "_tools"
@@ -71,13 +71,11 @@ def described_by_sidecar(name: str, component: ComponentBytes, sidecar: str | No
 
     The schema of such a component only describes its params; the one that lies beside it decides.
     """
-    if sidecar is None or '"parameters"' not in sidecar:
+    schema = parameters_of(sidecar)
+    if schema is None:
         return None
-    from wasmrt.capabilities.file import parse  # as in granted.py
-
-    schema = parse(sidecar).sections.get("parameters")
     world = worlds.exported_world(item.name for item in read_surface(component.data).exports)
-    if schema is None or world is None or world.schema_decides:
+    if world is None or world.schema_decides:
         return None
     return (ToolSpec(name, schema=schema),)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from typing import Any
 
 from wasmrt.capabilities import Capabilities, merge
 from wasmrt.errors import ConfigurationError
@@ -24,6 +25,16 @@ def granted_to(version: ToolVersion) -> Capabilities:
     if request == grant or version.grant is None:
         return grant
     return merge(request, grant)
+
+
+def parameters_of(sidecar: str | None) -> dict[str, Any] | None:
+    """Return the schema of params that a capability file has; None where it has none."""
+    if sidecar is None or '"parameters"' not in sidecar:
+        return None
+    from wasmrt.capabilities.file import parse  # as in `_read`
+
+    found: dict[str, Any] | None = parse(sidecar).sections.get("parameters")
+    return found
 
 
 def only_tools(capabilities: Capabilities, patterns: Sequence[str]) -> Capabilities:
