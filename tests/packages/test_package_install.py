@@ -13,9 +13,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.packages.desk_package import HERE, write_package
+from wasmrt.capabilities.file import OAuthConfig
 from wasmrt.cli import cli
+from wasmrt.cli._services import settings
 from wasmrt.install.package import FolderFiles, pack, read_archive
 from wasmrt.limits import MAX_TOOLS_PER_COMPONENT
+from wasmrt.secrets import Secret
+from wasmrt.testing import MemorySecrets
 
 Run = Callable[..., Result]
 
@@ -68,7 +72,7 @@ def test_an_installed_tool_of_a_package_runs_under_its_own_name(wasmrt: Run, fol
     refused = wasmrt("run", "desk", '{"action": "list_tickets"}', "--tool", "list_tickets", code=2)
     assert "unknown field action" in refused.stderr
     denied = wasmrt("run", "desk", '{"host": "vault.desk.example"}', "--tool", "list_tickets", code=3)
-    assert "vault.desk.example" in denied.stderr
+    assert ", and in tools.list_tickets" in denied.stderr
     several = wasmrt("run", "desk", "{}", code=2)
     assert "list_tickets, purge_tickets, send_message" in several.stderr
 
@@ -278,3 +282,32 @@ def test_the_params_schema_of_a_sidecar_decides_for_a_tool_without_a_package(
         assert json.loads(wasmrt("run", tool, "{}", "--context", context).stdout) == json.loads(context)
         assert "unknown field action" in wasmrt("run", tool, '{"action": "x"}', code=2).stderr
     assert "The tools of a help desk." in wasmrt("inspect", "bare").stdout
+
+
+def test_a_person_is_asked_for_the_settings_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WASMRT_SECRETS_BACKEND", "file")
+    monkeypatch.setattr("wasmrt.cli.install.is_interactive", lambda: True)
+
+    def install(answers: str) -> Result:
+        return CliRunner().invoke(cli, ["install", str(folder)], input=answers)
+
+    first = install("y\nan-id-of-desk\n\n")
+    assert first.exit_code == 0, first.stderr
+    assert "desk_oauth_client_id (Client ID)" in first.stderr
+    assert "an-id-of-desk" not in first.output
+    second = install("\n")
+    assert second.exit_code == 0, second.stderr
+    assert "desk_oauth_client_id (Client ID)" not in second.stderr
+    assert "desk_oauth_client_secret (Client secret)" in second.stderr
+
+
+def test_a_login_takes_no_client_that_is_called_after_another_tool() -> None:
+    kept = MemorySecrets()
+    for name in ("desk_oauth_client_id", "mail_oauth_client_id"):
+        kept.set("local", name, Secret(f"the-{name}"))
+    login = OAuthConfig(
+        authorization_url="https://a.example", token_url="https://a.example", client_id_env="MAIL_OAUTH_CLIENT_ID"
+    )
+
+    assert settings(kept, "local", "desk", login) == {}
+    assert settings(kept, "local", "mail", login) == {"MAIL_OAUTH_CLIENT_ID": "the-mail_oauth_client_id"}

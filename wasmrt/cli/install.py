@@ -13,6 +13,7 @@ from wasmrt.cli._grant import NotGrantedError, ask, print_request
 from wasmrt.cli._missing import MissingSecret, missing_secrets, print_missing
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import is_interactive, print_message, show_json
+from wasmrt.cli._settings import ask_settings
 from wasmrt.cli._tools import open_runtime, prepare
 from wasmrt.component import ComponentBytes, ToolSpec
 from wasmrt.errors import ConfigurationError, SourceError
@@ -84,6 +85,8 @@ def install(
     if shadowing and name is None and not yes:
         _agree_to_shadow(plan.new.name, may_ask=may_ask)
     version = _decide(installer, plan, granted=yes, may_ask=may_ask)
+    if may_ask and plan.new.package is not None:
+        ask_settings(version)
     _report(version, plan, warnings, as_json=as_json)
 
 
