@@ -16,7 +16,8 @@ from pathlib import Path
 from wasmrt import WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.capabilities import Capabilities, EndpointPattern, ToolGrant
 from wasmrt.capabilities.file import format_file
-from wasmrt.component import ComponentBytes, ToolSpec, digest_of
+from wasmrt.component import ToolSpec
+from wasmrt.component_bytes import ComponentBytes, digest_of
 from wasmrt.guest.engine import wat2wasm
 from wasmrt.install import Catalog, ComponentInfo, NewVersion
 from wasmrt.install._stored import dump_tools

@@ -72,13 +72,16 @@ def test_the_gateway_refuses_a_call_that_was_granted_nothing() -> None:
     assert [d.reason for d in call.decisions] == [Reason.NOT_GRANTED]
 
 
-@pytest.mark.parametrize("grant", [Capabilities.none(), ALL])
-def test_an_alias_that_stands_for_nothing_runs_nothing(grant: Capabilities) -> None:
+@pytest.mark.parametrize(
+    ("grant", "reason"), [(Capabilities.none(), Reason.NOT_GRANTED), (ALL, Reason.ALIAS_NOT_ALLOWED)]
+)
+def test_an_alias_that_stands_for_nothing_runs_nothing(grant: Capabilities, reason: Reason) -> None:
     invoker = Invoker(lambda name, params, call: pytest.fail(f"{name} ran"), RateLimiter())
     with pytest.raises(CapabilityDeniedError) as caught:
         invoker.invoke(a_call(grant), "off", "{}")
     assert caught.value.decision is not None
-    assert caught.value.decision.reason is Reason.ALIAS_NOT_ALLOWED
+    assert caught.value.decision == grant.explain_tool("off")
+    assert caught.value.decision.reason is reason
 
 
 def test_a_tools_invocations_are_paid_by_every_caller_above_it() -> None:

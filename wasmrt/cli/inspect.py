@@ -18,7 +18,8 @@ from wasmrt.cli._inspected import show_report, show_tool
 from wasmrt.cli._missing import missing_secrets
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import show, show_json
-from wasmrt.cli._tools import find_named, open_runtime, prepare
+from wasmrt.cli._runtime import open_runtime, prepare
+from wasmrt.cli._tools import find_named
 from wasmrt.component import producers, worlds
 from wasmrt.errors import InstantiationError, MemoryLimitError, NotInstalledError
 from wasmrt.install import Catalog

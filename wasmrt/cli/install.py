@@ -13,15 +13,16 @@ from wasmrt.cli._grant import NotGrantedError, ask, print_request
 from wasmrt.cli._missing import MissingSecret, missing_secrets, print_missing
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import is_interactive, print_message, show_json
+from wasmrt.cli._runtime import open_runtime, prepare
 from wasmrt.cli._settings import ask_settings
-from wasmrt.cli._tools import open_runtime, prepare
-from wasmrt.component import ComponentBytes, ToolSpec
+from wasmrt.component import ToolSpec
+from wasmrt.component_bytes import ComponentBytes
 from wasmrt.errors import ConfigurationError, SourceError
 from wasmrt.install import Catalog, ComponentInfo, ToolVersion
 from wasmrt.install.find import bundled_names
 from wasmrt.install.installer import Installer, InstallPlan
-from wasmrt.install.package import is_package
-from wasmrt.install.sources import FileSource, PackageSource, Source, read_capability_file
+from wasmrt.install.package import PackageSource
+from wasmrt.install.sources import FileSource, Source, is_package, read_capability_file
 from wasmrt.install.validator import WasmValidator
 from wasmrt.limits import COMPONENT_MAX_BYTES, COMPONENT_WARN_BYTES
 from wasmrt.places import find_places

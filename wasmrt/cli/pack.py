@@ -8,7 +8,7 @@ import click
 
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import print_message, show_json
-from wasmrt.component import digest_of
+from wasmrt.component_bytes import digest_of
 from wasmrt.errors import SourceError
 from wasmrt.files import replace_file
 from wasmrt.install.package import FolderFiles

@@ -7,16 +7,17 @@ it with its grant, `store_pending` stores an update that waits for one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from wasmrt.capabilities import Capabilities, merge
 from wasmrt.capabilities.file import format_file, parse
 from wasmrt.capabilities.sentences import diff, explain
-from wasmrt.component import ComponentBytes, ToolSpec
+from wasmrt.component import ToolSpec
+from wasmrt.component_bytes import ComponentBytes
 from wasmrt.errors import InvalidNameError
 from wasmrt.install._catalog import Catalog
 from wasmrt.install._model import ComponentInfo, NewVersion, ToolVersion
-from wasmrt.install._stored import dump_tools
+from wasmrt.install._stored import load_tools
 from wasmrt.install.granted import granted_to, only_tools, request_of
 from wasmrt.install.sources import Source
 from wasmrt.install.validator import WasmValidator
@@ -95,14 +96,15 @@ class Installer:
         if only:
             given = only_tools(given, only)
         component = ComponentBytes(fetched.data)
-        info = self._prepare(name, component, fetched.tools)
+        tools = None if fetched.package is None else load_tools(fetched.package)
+        info = self._prepare(name, component, tools)
         new = NewVersion(
             name=name,
             component=component,
-            info=replace(info, imports=info.imports or result.imports, exports=info.exports or result.exports),
+            info=info._replace(imports=info.imports or result.imports, exports=info.exports or result.exports),
             origin=fetched.origin,
             sidecar=None if fetched.sidecar is None else fetched.sidecar.decode(),
-            package=None if fetched.tools is None else dump_tools(fetched.tools),
+            package=fetched.package,
             tools=info.tools,
         )
         previous = self._catalog.get(name) if self._catalog.has(name) else None

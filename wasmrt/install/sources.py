@@ -8,16 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from wasmrt.capabilities.file import format_file
-from wasmrt.component import ToolSpec
 from wasmrt.errors import ComponentTooLargeError, SourceError
 from wasmrt.files import Unfit, UnfitFileError, read_file
-from wasmrt.install.package import open_files, read_package
-from wasmrt.limits import MAX_CAPABILITY_FILE_BYTES
+from wasmrt.limits import ARCHIVE_SUFFIXES, MAX_CAPABILITY_FILE_BYTES
 
 SIDECAR_SUFFIX = ".capabilities.json"
 _PROJECT_FILE = "wasmrt.toml"
 """A file in the folder of a tool's source."""
+MANIFESTS = ("manifest.toml", _PROJECT_FILE)
+"""Files that describe a package, the first there is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,9 +31,8 @@ class Fetched:
     sidecar: bytes | None = field(default=None, repr=False)
     warnings: tuple[str, ...] = ()
     """Oddities of the place it came from, in sentences."""
-    tools: tuple[ToolSpec, ...] | None = None
-    """The tools that its package says it has; None where the component says it itself."""
-    version: str = ""
+    package: str | None = None
+    """The tools that its package says it has, as text; None where the component says it itself."""
 
 
 class Source(Protocol):
@@ -76,30 +74,9 @@ class FileSource:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class PackageSource:
-    """A package: a folder, the manifest in it, or an archive."""
-
-    path: Path
-
-    def fetch(self, *, max_bytes: int) -> Fetched:
-        """Read the package, its component and what its tools ask for.
-
-        Raises:
-            SourceError: it cannot be read, or is none.
-            ManifestError, PackageError, CapabilityFileError: it is refused.
-        """
-        files = open_files(self.path)
-        package = read_package(files, max_bytes=max_bytes)
-        return Fetched(
-            data=package.component,
-            name=package.id,
-            origin=files.origin,
-            sidecar=format_file(package.request).encode(),
-            warnings=package.left,
-            tools=package.tools,
-            version=package.version,
-        )
+def is_package(path: Path) -> bool:
+    """Return whether a path names a package: a folder, a manifest or an archive."""
+    return path.is_dir() or path.name in MANIFESTS or path.name.endswith(ARCHIVE_SUFFIXES)
 
 
 def _stale(beside: Path, used: bytes | None) -> Iterator[str]:

@@ -28,6 +28,7 @@ from wasmrt.capabilities.model._credential import (
     CredentialLocation,
     CredentialMapping,
     LocationType,
+    exposed_credential,
     read_secret_name,
 )
 from wasmrt.capabilities.model._endpoint import (
@@ -63,6 +64,7 @@ __all__ = [
     "common_paths",
     "credential_within",
     "endpoint_within",
+    "exposed_credential",
     "folded_header",
     "glob_covers",
     "host_matches",

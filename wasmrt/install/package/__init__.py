@@ -5,10 +5,11 @@ IronClaw's extension manifests (`manifest.toml`) and our own (`wasmrt.toml`), in
 
 from __future__ import annotations
 
-from wasmrt.install.package._files import ArchiveFiles, FolderFiles, PackageFiles, is_package, open_files, read_archive
+from wasmrt.install.package._files import ArchiveFiles, FolderFiles, PackageFiles, open_files, read_archive
 from wasmrt.install.package._own import PACKAGE_FILE, check_digests, pack, read_own_package, read_package_file
 from wasmrt.install.package._package import Package, read_ironclaw_package
 from wasmrt.install.package._read import read_package
+from wasmrt.install.package._source import PackageSource
 from wasmrt.install.package._standard import standard_operations
 
 __all__ = [
@@ -17,8 +18,8 @@ __all__ = [
     "FolderFiles",
     "Package",
     "PackageFiles",
+    "PackageSource",
     "check_digests",
-    "is_package",
     "open_files",
     "pack",
     "read_archive",

@@ -15,10 +15,8 @@ from wasmrt.files import Unfit, UnfitFileError, opened_file, read_file
 from wasmrt.install.package._names import check_name
 from wasmrt.install.package._tar import read_tar_gz
 from wasmrt.install.package._zip import read_zip
-from wasmrt.limits import ARCHIVE_SUFFIXES, MAX_ARCHIVE_BYTES, MAX_PACKAGE_DEPTH, MAX_PACKAGE_ENTRIES
-
-MANIFESTS = ("manifest.toml", "wasmrt.toml")
-"""Files that describe a package, the first there is."""
+from wasmrt.install.sources import MANIFESTS
+from wasmrt.limits import MAX_ARCHIVE_BYTES, MAX_PACKAGE_DEPTH, MAX_PACKAGE_ENTRIES
 
 
 class PackageFiles(Protocol):
@@ -126,11 +124,6 @@ class ArchiveFiles:
 def missing(name: str) -> PackageError:
     """Return the error for a file that a package does not have."""
     return PackageError(f"the package has no {name}", code="package-missing", hint="its manifest names it")
-
-
-def is_package(path: Path) -> bool:
-    """Return whether a path names a package: a folder, a manifest or an archive."""
-    return path.is_dir() or path.name in MANIFESTS or path.name.endswith(ARCHIVE_SUFFIXES)
 
 
 def open_files(path: Path) -> FolderFiles | ArchiveFiles:

@@ -14,7 +14,8 @@ from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
 from wasmrt.capabilities.file import CapabilityFile, parse
 from wasmrt.capabilities.sections import INVALID, ListOf, ObjectSchema, Problems, Property, Text
-from wasmrt.component import ToolSpec, digest_of
+from wasmrt.component import ToolSpec
+from wasmrt.component_bytes import digest_of
 from wasmrt.errors import InvalidNameError, PackageError
 from wasmrt.install.package._files import ArchiveFiles, FolderFiles, PackageFiles
 from wasmrt.install.package._manifest import read_toml, refused

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from wasmrt.errors import SourceError
-from wasmrt.install.package._files import MANIFESTS, PackageFiles
+from wasmrt.install.package._files import PackageFiles
 from wasmrt.install.package._own import read_own_package
 from wasmrt.install.package._package import Package, read_ironclaw_package
+from wasmrt.install.sources import MANIFESTS
 from wasmrt.limits import COMPONENT_MAX_BYTES
 
 
