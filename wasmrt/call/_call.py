@@ -22,7 +22,6 @@ from wasmrt.capabilities import RateLimitConfig
 from wasmrt.errors import InvalidParametersError, ToolError, WasmrtError
 from wasmrt.guest.call import GuestCall
 from wasmrt.guest.clock import Clock
-from wasmrt.guest.outcome import ended
 from wasmrt.limits import MAX_USER_BYTES
 from wasmrt.model import ToolOutput, Usage
 from wasmrt.rates import RateLimiter
@@ -134,7 +133,7 @@ def _admit(pipeline: CallPipeline, call: Call) -> None:
 
 def _run_guest(target: CallTarget, call: Call, tool: str, params: str, context: str | None) -> str:
     assert call.guest is not None
-    return target.component.run(call.guest, target.guest_tool(tool), params, context)
+    return target.component.run(call.guest, target.guest_tool(tool), params, context, user=call.user)
 
 
 def _close(pipeline: CallPipeline, call: Call, services: CallServices) -> None:
@@ -159,7 +158,7 @@ def _output(call: Call, answer: Answer) -> ToolOutput:
 
 def _failure(call: Call, error: BaseException) -> BaseException:
     assert call.guest is not None
-    failure = tool_error(ended(error, call.guest))
+    failure = tool_error(call.guest.failure or error)
     if isinstance(failure, ToolError):
         call.closing()
         clean = clean_text(call, failure.message)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wasmrt.call._state import Backends
 from wasmrt.capabilities import Capabilities, for_tool
 from wasmrt.component import ToolSpec, worlds
 from wasmrt.errors import InvalidComponentError, InvalidParametersError
-from wasmrt.guest.component import LinkedComponent
+from wasmrt.guest.runner import GuestComponent
 from wasmrt.limits import ResourceLimits
-from wasmrt.schema import Validator
+
+if TYPE_CHECKING:
+    from wasmrt.schema import Validator
 
 CAPABILITY_ID = "capability_id"
 """The key of a call's context that tells a component of a package which of its tools is meant."""
@@ -39,7 +41,7 @@ class CallTarget:
         self,
         name: str,
         digest: str,
-        component: LinkedComponent,
+        component: GuestComponent,
         grant: Capabilities,
         backends: Callable[[Capabilities], Backends],
         tools: Mapping[str, ToolSpec] | None = None,
@@ -48,11 +50,12 @@ class CallTarget:
         self.digest = digest
         self.component = component
         self.grant = grant
-        self.specs = dict(component.specs if tools is None else tools)
+        self._own = component.description.specs
+        self.specs = dict(self._own if tools is None else tools)
         """Its tools by name."""
         for known, spec in self.specs.items():
-            if not spec.description and known in component.specs:
-                self.specs[known] = replace(spec, description=component.specs[known].description)
+            if not spec.description and known in self._own:
+                self.specs[known] = replace(spec, description=self._own[known].description)
         self._packaged = tools is not None
         self._checked = self._packaged or worlds.schema_decides(component.world)
         self._backends = backends
@@ -84,7 +87,7 @@ class CallTarget:
 
     def guest_tool(self, tool: str) -> str:
         """Return the component's own name for a tool; a component whose context decides has one for all."""
-        return tool if tool in self.component.specs else next(iter(self.component.specs))
+        return tool if tool in self._own else next(iter(self._own))
 
     def accept(self, tool: str, params: Any) -> Any:
         """Return the params as the tool gets them.
@@ -95,6 +98,8 @@ class CallTarget:
         Raises:
             InvalidParametersError: they do not fit the schema that decides, or are no object.
         """
+        if self.component.checks_params and not self._packaged:
+            return params  # where the guest lives they are held against its own schema, by the same rule
         validator = self._validator(tool)
         if self._checked or not isinstance(params, dict):
             return validator.accept(params)
@@ -118,6 +123,8 @@ class CallTarget:
         return {**(given or {}), CAPABILITY_ID: chosen}
 
     def _validator(self, tool: str) -> Validator:
+        from wasmrt.schema import Validator  # see `GuestComponent.checks_params`
+
         validator = self._validators.get(tool)
         if validator is None:
             with self._lock:
@@ -126,9 +133,9 @@ class CallTarget:
 
     def _check_known(self, spec: ToolSpec) -> None:
         by_context = spec.capability_id and not worlds.schema_decides(self.component.world)
-        if by_context or spec.name in self.component.specs:
+        if by_context or spec.name in self._own:
             return
         raise InvalidComponentError(
             f"its package names a tool {spec.name!r} that the component does not have",
-            hint=f"the component has: {', '.join(self.component.specs) or 'none'}",
+            hint=f"the component has: {', '.join(self._own) or 'none'}",
         )
