@@ -20,7 +20,8 @@ COMMANDS = {
     "build": "Build the tool in DIR with its language's own toolchain.",
     "caps": "Write, check and explain capability files: what a tool asks for.",
     "dev": "Build and test the tool in DIR, and again whenever a file changes.",
-    "doctor": "Check versions, engine, folders, configuration, cache, installed components, secrets and clock.",
+    "doctor": "Check versions, engine, isolation, folders, configuration, cache, installed components, secrets and "
+    "clock.",
     "grant": "Grant a pending update what it asks for, and start using it.",
     "inspect": "Show what a tool is, does, imports and may do, and what it would be refused.",
     "install": "Install a tool from a component file, or the tools of a package.",
