@@ -2,7 +2,7 @@
 
 WasmrtError                     code, hint, retryable
 ├─ ConfigurationError           yours: a setting, a capability file
-│  └─ CapabilityFileError · ConfigFileError   .problems: every mistake, each with its place in the file
+│  └─ CapabilityFileError · ConfigFileError · ManifestError   .problems: every mistake, each with its place in the file
 ├─ ComponentError               the component's: bytes, layer, world, imports
 ├─ CapabilityDeniedError        .decision: reason, rule, hint
 ├─ InstallError                 a source, a name, a grant that is missing
@@ -191,6 +191,22 @@ class SourceError(InstallError):
     """The source of a component cannot be read."""
 
     code = "source"
+
+
+class PackageError(InstallError):
+    """A package or its archive is refused; `code` says for what: a link, a name, a size, a broken header, ..."""
+
+    code = "package"
+
+    def __init__(self, message: str, *, code: str | None = None, hint: str | None = None) -> None:
+        super().__init__(message, code=code, hint=hint or "get the package again, from whoever made it")
+
+
+class ManifestError(RefusedFileError):
+    """A package's manifest was refused; `problems` lists every mistake as `(key, sentence)`."""
+
+    code = "manifest"
+    file = "the manifest"
 
 
 class GrantRequiredError(InstallError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -22,7 +22,7 @@ from wasmrt.call import (
     Invoker,
 )
 from wasmrt.capabilities import Capabilities
-from wasmrt.component import check_header
+from wasmrt.component import ToolSpec, check_header
 from wasmrt.component_bytes import ComponentBytes
 from wasmrt.config import WasmRuntimeConfig
 from wasmrt.errors import RuntimeClosedError, SourceError
@@ -89,12 +89,15 @@ class WasmToolRuntime:
         component: ComponentBytes | bytes | str | Path,
         capabilities: Capabilities | None = None,
         limits: ResourceLimits | None = None,
+        *,
+        tools: Sequence[ToolSpec] | None = None,
     ) -> PreparedTool:
         """Compile a component, or find it compiled, and make its tools ready to be called.
 
         `component` is the bytes, with their digest or without, or a path; `capabilities` is the grant, and nothing is
         granted without one; `limits` defaults to the grant's over the runtime's. The tool can from now on be invoked
-        by other tools of this runtime whose grant has an alias for `name`.
+        by other tools of this runtime whose grant has an alias for `name`, or for `name.TOOL` of several. `tools` are
+        those that the component's package says it has, in place of those that it says itself.
 
         Raises:
             ComponentError: the bytes are not a component that can run here; its subclass says why.
@@ -107,7 +110,8 @@ class WasmToolRuntime:
         grant = capabilities or Capabilities.none()
         chosen = limits or grant.limits.over(self._default_limits())
         guest = self._guests.load(name, data, digest, chosen)
-        tool = PreparedTool(self, CallTarget(name, digest, guest, grant, self._backends(grant)), len(data))
+        named = None if tools is None else {spec.name: spec for spec in tools}
+        tool = PreparedTool(self, CallTarget(name, digest, guest, grant, self._backends, named), len(data))
         with self._lock:
             self._prepared[name] = tool
         return tool
@@ -121,7 +125,7 @@ class WasmToolRuntime:
             ComponentError, RuntimeClosedError: as `prepare`.
         """
         found = find_tool(name, find_places().data)
-        return self.prepare(name, found.component, found.grant)
+        return self.prepare(name, found.component, found.grant, tools=found.tools)
 
     def check_open(self) -> None:
         """Refuse work on a runtime that is closed, or that stayed behind in the process this one was forked from.
@@ -197,7 +201,10 @@ class WasmToolRuntime:
 
     def _run_by_name(self, name: str, params: str, caller: Call) -> ToolOutput | None:
         with self._lock:
-            tool = self._prepared.get(name)
+            tool, (component, _, part) = self._prepared.get(name), name.partition(".")
+            several = self._prepared.get(component) if part else None
+        if tool is None and several is not None and any(spec.name == part for spec in several.tools):
+            tool = several.tool(part)
         return None if tool is None else tool.invoke(params, caller)
 
     def submit(self, work: Callable[[], ToolOutput]) -> Future[ToolOutput]:

@@ -60,15 +60,13 @@ class PreparedTool:
 
     @property
     def capabilities(self) -> Capabilities:
-        """Its grant."""
-        return self._target.grant
+        """Its grant: of one tool of several, that tool's part."""
+        return self._target.grant if self._spec is None else self._target.power(self._spec.name).grant
 
     @property
     def name(self) -> str:
         """The name it was prepared under, and the tool's own where the component has several."""
-        if self._spec is None or len(self._target.specs) == 1:
-            return self._target.name
-        return f"{self._target.name}.{self._spec.name}"
+        return self._target.name if self._spec is None else self._target.action(self._spec.name)
 
     def __repr__(self) -> str:
         return f"<PreparedTool {self.name!r} of {self.world}, {self.digest[:12]}>"
@@ -84,6 +82,11 @@ class PreparedTool:
         return self._spec.description if self._spec else ""
 
     @property
+    def prompt(self) -> str:
+        """A document for models from its package, in Markdown; empty where there is none."""
+        return self._spec.prompt if self._spec else ""
+
+    @property
     def schema(self) -> dict[str, Any]:
         """JSON Schema of the params."""
         return self._spec.schema if self._spec else {"type": "object"}
@@ -96,7 +99,7 @@ class PreparedTool:
         """
         from wasmrt.schema.providers import render  # for agents; a command that runs a tool does without
 
-        return render(offered_name(self.name), self.description, self.schema, provider)
+        return render(offered_name(self.name), self.description, self.schema, provider, prompt=self.prompt)
 
     @property
     def problems(self) -> tuple[str, ...]:

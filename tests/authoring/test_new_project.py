@@ -133,8 +133,8 @@ def test_the_command_lists_writes_and_refuses(tmp_path: Path, monkeypatch: pytes
     [
         (None, "no wasmrt.toml"),
         ("name = ", "not TOML"),
-        ('name = "weather"\n', "nothing else"),
-        ('name = "weather"\nlanguage = "c"\nrun = "rm"\n', "nothing else"),
+        ('name = "weather"\n', "no language"),
+        ('name = "weather"\nlanguage = "c"\nrun = "rm"\n', "unknown key"),
         ('name = "weather"\nlanguage = "cobol"\n', "no language"),
         ('name = "weather"\nlanguage = ["c"]\n', "no language"),
         ('name = "../weather"\nlanguage = "c"\n', "separator"),

@@ -28,7 +28,8 @@ KILL_AT_EVERY_LINE = textwrap.dedent("""
     OLD, NEW = b"old bytes", b"new bytes" * 1000
 
     def draft(data):
-        return NewVersion(name="echo", component=ComponentBytes(data), info=ComponentInfo(world="any"))
+        component = ComponentBytes(data)
+        return NewVersion(name="echo", component=component, info=ComponentInfo(world="any"), package=component.digest)
 
     CHANGES = {
         "first": lambda c: c.add(draft(NEW), "{}"),
@@ -41,8 +42,8 @@ KILL_AT_EVERY_LINE = textwrap.dedent("""
         catalog = Catalog(folder)
         assert all(f.problem is None for f in catalog.verify()), "half a version"
         state = [[v.number, v.active, v.grant] for v in catalog.versions("echo")] if catalog.has("echo") else []
-        if state:
-            catalog.read(catalog.get("echo"))
+        for version in catalog.versions("echo") if state else ():
+            assert version.package == catalog.read(version).digest, "the package of another version"
         catalog.sweep()
         kept = list((folder / "components").glob("*")) if state else []
         assert len(kept) == len(state), "a stray survives the sweep"

@@ -86,7 +86,7 @@ def test_what_a_tool_says_of_its_failure_stays_in_the_one_line_of_its_error(
         (("run", "echo", "{}", "--context", "not json"), 2, "--context is not JSON"),
         (("run", "echo", "{}", "--capabilities", "x.json"), 2, "echo comes with wasmrt and needs no grant"),
         (("install", "parrot"), 2, "did you mean parrot.wasm?"),
-        (("install", "."), 2, "give the path of a component that you may read"),
+        (("install", "."), 2, "give a package"),
         (("secret", "set", "api_token"), 2, "pipe it in"),
         (("secret", "set", "two words"), 2, "example_token"),
         (("secret", "remove", "api_token"), 1, "wasmrt secret list"),

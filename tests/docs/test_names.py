@@ -15,7 +15,7 @@ from tests.docs.pages import PAGES, ROOT, blocks, named, prose, spans
 _FILE = re.compile(r"(?P<path>[\w.{}*-]*(?:/[\w.{}*-]*)+|[\w-]+\.(?:py|toml|md))(?::(?P<name>[A-Za-z_][\w.]*))?")
 _HOMES = (ROOT, ROOT / "wasmrt")
 _TOP = {path.name for home in _HOMES for path in home.iterdir()}
-_PUBLIC = re.compile(r"wasmrt(\.[A-Za-z_]\w*)+")
+_PUBLIC = re.compile(r"wasmrt(?!\.toml)(\.[A-Za-z_]\w*)+")
 
 
 def _file_of(path: str) -> Path | None:

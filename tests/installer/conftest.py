@@ -21,7 +21,7 @@ def catalog(tmp_path: Path) -> Catalog:
 def installer(catalog: Catalog) -> Installer:
     """An installer whose engine room is a stand-in: it believes the bytes."""
 
-    def prepare(name: str, component: ComponentBytes) -> ComponentInfo:
+    def prepare(name: str, component: ComponentBytes, _tools: object) -> ComponentInfo:
         schema = digest_of(component.data[-40:])[:8]
         return ComponentInfo(world="any", description=f"{name}, described", schema_digest=schema)
 

@@ -56,7 +56,7 @@ def test_a_component_is_hashed_once_on_its_way_into_the_catalog(
     monkeypatch.setattr(component_bytes, "blake3", lambda data: hashed.append(len(data)) or blake3(data))
     seen: list[ComponentBytes] = []
 
-    def prepare(name: str, component: ComponentBytes) -> ComponentInfo:
+    def prepare(name: str, component: ComponentBytes, _tools: object) -> ComponentInfo:
         seen.append(component)
         return ComponentInfo(world="any")
 
@@ -163,7 +163,7 @@ def test_a_file_name_that_makes_no_tool_name_asks_for_one(installer: Installer, 
 
 
 def test_what_is_refused_never_reaches_the_compiler(catalog: Catalog, tool_file: Write) -> None:
-    def prepare(name: str, component: ComponentBytes) -> ComponentInfo:
+    def prepare(name: str, component: ComponentBytes, _tools: object) -> ComponentInfo:
         raise AssertionError("the compiler saw it")
 
     installer = Installer(catalog, prepare=prepare, validator=WasmValidator(max_bytes=4096))

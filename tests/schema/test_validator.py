@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from wasmrt.component import Primitive, VariantType
 from wasmrt.errors import InvalidComponentError, InvalidParametersError
 from wasmrt.limits import MAX_SCHEMA_BYTES, MAX_SCHEMA_DEPTH
-from wasmrt.schema import Validator, coerce, schema_problem
+from wasmrt.schema import Validator, coerce, schema_gaps, schema_problem
 from wasmrt.schema._document import SchemaError
 from wasmrt.schema._validator import _compile
 from wasmrt.schema.wit import type_schema
@@ -197,11 +197,6 @@ def endless():
         ({"$schema": "http://json-schema.org/draft-03/schema#"}, "names a dialect that is not known"),
         ({"properties": {"a": {"$id": "https://a.example/b"}}}, "has an $id below its top"),
         ({"properties": {"a": {"$ref": "#name"}}}, "refers to #name; only references into itself"),
-        ({"properties": {"a": {"$ref": "#/$defs/b"}}}, "refers to #/$defs/b, which is not there"),
-        (
-            {"properties": {"a": {"$ref": "#/required"}}, "required": ["b"]},
-            "refers to #/required, which is not a schema",
-        ),
         ({"properties": {"a": {"type": "strnig"}}}, "is broken at properties.a.type"),
         ({"properties": {"a": 5}}, "is broken at properties.a"),
         ({"required": "a"}, "is broken at required"),
@@ -513,3 +508,51 @@ def test_no_schema_and_params_bring_down_the_messages(kind, value):
     except InvalidParametersError as error:
         assert str(error).isprintable()
         assert len(str(error)) < 1600
+
+
+@pytest.mark.parametrize(
+    ("schema", "gap"),
+    [
+        ({"properties": {"a": {"$ref": "#/$defs/b"}}}, "refers to #/$defs/b, which is not there"),
+        ({"properties": {"a": {"$ref": "#/required"}}, "required": ["b"]}, "#/required, which is not a schema"),
+    ],
+)
+def test_a_reference_that_leads_nowhere_costs_its_part_and_is_told(schema, gap):
+    assert schema_problem(schema) is None
+    assert gap in "; ".join(schema_gaps(schema))
+
+
+UNION = {
+    "oneOf": [
+        {"properties": {"action": {"const": "get"}, "id": {"type": "integer"}}, "required": ["action", "id"]},
+        {"properties": {"action": {"const": "put"}, "who": {"$ref": "#/$defs/gone"}}, "required": ["action"]},
+    ]
+}
+
+
+def test_the_forms_beside_one_with_a_lost_reference_are_still_checked():
+    Validator(UNION).check({"action": "put", "who": {"anything": True}})
+    Validator(UNION).check({"action": "get", "id": 1})
+    with pytest.raises(InvalidParametersError):
+        Validator(UNION).check({"action": "get", "id": "x"})
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"oneOf": [{"$ref": "#/$defs/gone"}, {"properties": {"a": {"type": "integer"}}}]},
+        {"not": {"$ref": "#/$defs/gone"}},
+        {"if": {"$ref": "#/$defs/gone"}, "then": {"required": ["never"]}},
+        {"allOf": [{"$ref": "#/$defs/gone"}], "unevaluatedProperties": False},
+    ],
+)
+def test_a_lost_reference_never_refuses_what_it_might_have_taken(schema):
+    Validator({"type": "object", **schema}).check({"a": 1})
+
+
+def test_a_pattern_of_long_counted_runs_is_taken_where_there_are_few():
+    schema = {"properties": {"repository": {"type": "string", "pattern": r"^[^/\s]{1,100}/[^/\s]{1,100}$"}}}
+
+    assert schema_problem(schema) is None
+    with pytest.raises(InvalidParametersError):
+        Validator(schema).check({"repository": "no slash"})

@@ -11,6 +11,7 @@ from tempfile import mkdtemp
 from wasmrt.authoring._placeholders import fill, names_of
 from wasmrt.authoring._template import Template, load_template, template_names, world_text
 from wasmrt.errors import ConfigurationError
+from wasmrt.install.package import read_package_file
 from wasmrt.limits import MAX_TEMPLATE_FILE_BYTES, MAX_TEMPLATE_FILES
 from wasmrt.names import check_project_name
 
@@ -90,13 +91,12 @@ def open_project(folder: Path) -> Project:
         table = tomllib.loads(text[:MAX_TEMPLATE_FILE_BYTES].decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{PROJECT_FILE} is not TOML: {error}") from None
-    if table.keys() != {"name", "language"}:
-        raise ConfigurationError(f"{PROJECT_FILE} holds name and language, and nothing else")
-    if not isinstance(table["name"], str) or table["language"] not in template_names():
+    if not isinstance(table.get("name"), str) or table.get("language") not in template_names():
         raise ConfigurationError(
             f"{PROJECT_FILE} names no language that can be built", hint=f"there are: {', '.join(template_names())}"
         )
     check_project_name(table["name"])
+    read_package_file(text)
     return Project(folder.absolute(), table["name"], table["language"])
 
 

@@ -104,21 +104,23 @@ def _check(target: CallTarget, request: CallRequest) -> tuple[str, str | None]:
         raise InvalidParametersError(f"a user is 1 to {MAX_USER_BYTES} printable characters", hint="alice is one")
     params = parsed(request.params)
     text = encoded(params)
-    if not target.component.checks_params:
-        accepted = target.validator(request.tool).accept(params)
-        if accepted is not params:
-            text = encoded(accepted)  # a model's "5" for 5, where only one reading exists
-    return text, None if request.context is None else encoded(parsed(request.context))
+    accepted = target.accept(request.tool, params)
+    if accepted is not params:
+        text = encoded(accepted)  # a model's "5" for 5, where only one reading exists
+    context = target.context(request.tool, None if request.context is None else parsed(request.context))
+    return text, None if context is None else encoded(context)
 
 
 def _open(pipeline: CallPipeline, target: CallTarget, request: CallRequest) -> tuple[Call, CallServices]:
+    grant, backends = target.power(request.tool)
     call = Call(
         call_id=f"{_PROCESS}-{next(_numbers):x}",
         tool=target.name,
         user=request.user,
         limits=target.limits,
-        grant=target.grant,
-        backends=target.backends,
+        grant=grant,
+        backends=backends,
+        action=target.action(request.tool),
         parent=request.parent,
         on_progress=request.on_progress,
     )
@@ -136,7 +138,7 @@ def _admit(pipeline: CallPipeline, call: Call) -> None:
 
 def _run_guest(target: CallTarget, call: Call, tool: str, params: str, context: str | None) -> str:
     assert call.guest is not None
-    return target.component.run(call.guest, tool, params, context, user=call.user)
+    return target.component.run(call.guest, target.guest_tool(tool), params, context, user=call.user)
 
 
 def _close(pipeline: CallPipeline, call: Call, services: CallServices) -> None:
@@ -201,7 +203,7 @@ def _record(
         AuditRecord(
             time.time_ns() // 1_000_000,
             call.call_id,
-            call.tool,
+            call.tool_chain[-1],
             target.digest,
             call.user,
             call.tool_chain,

@@ -97,6 +97,7 @@ class Call:
         limits: ResourceLimits,
         grant: Capabilities,
         backends: Backends,
+        action: str | None = None,
         parent: Call | None = None,
         on_progress: Progress | None = None,
     ) -> None:
@@ -108,7 +109,8 @@ class Call:
         self.backends = backends
         self.parent = parent
         self.on_progress = on_progress
-        self.tool_chain: tuple[str, ...] = (*(parent.tool_chain if parent else ()), tool)
+        self.tool_chain: tuple[str, ...] = (*(parent.tool_chain if parent else ()), action or tool)
+        """Callers before it, and last itself, by the names that aliases stand for."""
         self.lifetime: Lifetime = Lifetime(limits.timeout_seconds, within=None if parent is None else parent.lifetime)
         self.deadline = self.lifetime.deadline
         """Monotonic seconds when it ends."""

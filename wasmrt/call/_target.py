@@ -3,43 +3,126 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wasmrt.call._state import Backends
-from wasmrt.capabilities import Capabilities
-from wasmrt.component import ToolSpec
+from wasmrt.capabilities import Capabilities, for_tool
+from wasmrt.component import ToolSpec, worlds
+from wasmrt.errors import InvalidComponentError, InvalidParametersError
 from wasmrt.guest.runner import GuestComponent
 from wasmrt.limits import ResourceLimits
 
 if TYPE_CHECKING:
     from wasmrt.schema import Validator
 
+CAPABILITY_ID = "capability_id"
+"""The key of a call's context that tells a component of a package which of its tools is meant."""
+
+
+class Power(NamedTuple):
+    """The part of a grant that one tool has, and the services that act on it."""
+
+    grant: Capabilities
+    backends: Backends
+
 
 class CallTarget:
-    """A linked component under a grant, by the name that it was prepared under."""
+    """A linked component under a grant, by the name that it was prepared under.
+
+    `tools` are the tools that its package says it has; without them, those that it says itself.
+
+    Raises:
+        InvalidComponentError: the package names a tool that the component does not have.
+    """
 
     def __init__(
-        self, name: str, digest: str, component: GuestComponent, grant: Capabilities, backends: Backends
+        self,
+        name: str,
+        digest: str,
+        component: GuestComponent,
+        grant: Capabilities,
+        backends: Callable[[Capabilities], Backends],
+        tools: Mapping[str, ToolSpec] | None = None,
     ) -> None:
         self.name = name
         self.digest = digest
         self.component = component
         self.grant = grant
-        self.backends = backends
+        self._own = component.description.specs
+        self.specs = dict(self._own if tools is None else tools)
+        """Its tools by name."""
+        for known, spec in self.specs.items():
+            if not spec.description and known in self._own:
+                self.specs[known] = replace(spec, description=self._own[known].description)
+        self._packaged = tools is not None
+        self._checked = self._packaged or worlds.schema_decides(component.world)
+        self._backends = backends
+        self._whole = Power(grant, backends(grant))
+        self._powers: dict[str, Power] = {}
         self._validators: dict[str, Validator] = {}
         self._lock = threading.Lock()
+        for spec in self.specs.values():
+            self._check_known(spec)
 
     @property
     def limits(self) -> ResourceLimits:
         return self.component.limits
 
-    @property
-    def specs(self) -> dict[str, ToolSpec]:
-        """Its tools by name."""
-        return self.component.description.specs
+    def power(self, tool: str) -> Power:
+        """Return what a call of one tool may do: that tool's part of the grant, and nothing of another's."""
+        if self.grant.tools is None:
+            return self._whole
+        power = self._powers.get(tool)
+        if power is None:
+            grant = for_tool(self.grant, tool)
+            with self._lock:
+                power = self._powers.setdefault(tool, Power(grant, self._backends(grant)))
+        return power
 
-    def validator(self, tool: str) -> Validator:
-        """Return the compiled schema of a tool, built when first needed."""
+    def action(self, tool: str) -> str:
+        """Return the name by which another tool's grant would mean this tool."""
+        return f"{self.name}.{tool}" if len(self.specs) > 1 or self.specs[tool].capability_id else self.name
+
+    def guest_tool(self, tool: str) -> str:
+        """Return the component's own name for a tool; a component whose context decides has one for all."""
+        return tool if tool in self._own else next(iter(self._own))
+
+    def accept(self, tool: str, params: Any) -> Any:
+        """Return the params as the tool gets them.
+
+        The package's schema decides; without one the component's own, where its world says so. Another world's only
+        describes: params that do not fit it go to the guest as they are, which decides.
+
+        Raises:
+            InvalidParametersError: they do not fit the schema that decides, or are no object.
+        """
+        if self.component.checks_params and not self._packaged:
+            return params  # where the guest lives they are held against its own schema, by the same rule
+        validator = self._validator(tool)
+        if self._checked or not isinstance(params, dict):
+            return validator.accept(params)
+        try:
+            return validator.accept(params)
+        except InvalidParametersError:
+            return params
+
+    def context(self, tool: str, given: Any) -> Any:
+        """Return the context that the guest gets: the caller's, with the tool's id where the context tells tools apart.
+
+        Raises:
+            InvalidParametersError: the caller's is no object, so that the id cannot be put into it.
+        """
+        chosen = self.specs[tool].capability_id
+        if not chosen:
+            return given
+        if given is not None and not isinstance(given, dict):
+            raise InvalidParametersError("the context of this tool must be an object", hint="pass one, or none")
+        # SECURITY: the tool that was chosen decides, and its grant with it; a caller's own id is never passed on.
+        return {**(given or {}), CAPABILITY_ID: chosen}
+
+    def _validator(self, tool: str) -> Validator:
         from wasmrt.schema import Validator  # see `GuestComponent.checks_params`
 
         validator = self._validators.get(tool)
@@ -47,3 +130,12 @@ class CallTarget:
             with self._lock:
                 validator = self._validators.setdefault(tool, Validator(self.specs[tool].schema))
         return validator
+
+    def _check_known(self, spec: ToolSpec) -> None:
+        by_context = spec.capability_id and not worlds.schema_decides(self.component.world)
+        if by_context or spec.name in self._own:
+            return
+        raise InvalidComponentError(
+            f"its package names a tool {spec.name!r} that the component does not have",
+            hint=f"the component has: {', '.join(self._own) or 'none'}",
+        )

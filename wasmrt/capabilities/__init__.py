@@ -6,7 +6,7 @@ The capability file is in `file`, the sentences for people are in `sentences`.
 
 from __future__ import annotations
 
-from wasmrt.capabilities._capabilities import CAPABILITY_SECTIONS, Capabilities
+from wasmrt.capabilities._capabilities import CAPABILITY_SECTIONS, Capabilities, ToolGrant
 from wasmrt.capabilities._imports import capabilities_of
 from wasmrt.capabilities._propose import propose
 from wasmrt.capabilities.decide import (
@@ -16,7 +16,7 @@ from wasmrt.capabilities.decide import (
     describe_request,
     describe_unread,
 )
-from wasmrt.capabilities.lattice import merge
+from wasmrt.capabilities.lattice import for_tool, merge
 from wasmrt.capabilities.model import (
     METHODS,
     CredentialLocation,
@@ -47,6 +47,7 @@ __all__ = [
     "LocationType",
     "RateLimitConfig",
     "SecretsCapability",
+    "ToolGrant",
     "ToolInvokeCapability",
     "ToolLimits",
     "WorkspaceCapability",
@@ -56,6 +57,7 @@ __all__ = [
     "describe_request",
     "describe_unread",
     "folded_header",
+    "for_tool",
     "is_host_header",
     "merge",
     "path_problem",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from wasmrt.capabilities.decide import decide_http, decide_secret, decide_tool, decide_workspace
 from wasmrt.capabilities.model import (
@@ -16,6 +16,7 @@ from wasmrt.capabilities.model import (
     ToolLimits,
     WorkspaceCapability,
 )
+from wasmrt.effects import Effect
 from wasmrt.errors import CapabilityFileError, ConfigurationError
 from wasmrt.model import Addition, Decision, GrantList
 from wasmrt.url import Network
@@ -40,6 +41,20 @@ class Capabilities:
     secrets: SecretsCapability | None = None
     tool_invoke: ToolInvokeCapability | None = None
     limits: ToolLimits = field(default_factory=ToolLimits)
+    tools: tuple[ToolGrant, ...] | None = None
+    """Sections of single tools, by name. None: every tool of the component has all of it. With sections, a tool that
+    none is for has nothing, and one that has a section has what both that and the component's own capabilities allow
+    (`wasmrt.capabilities.for_tool`)."""
+
+    def __post_init__(self) -> None:
+        if self.tools is None:
+            return
+        if not all(isinstance(tool, ToolGrant) for tool in self.tools):
+            raise ConfigurationError("tools may hold ToolGrant only")
+        names = [tool.name for tool in self.tools]
+        if len(set(names)) < len(names):
+            raise ConfigurationError("a tool has two sections", hint="write one section for each tool")
+        object.__setattr__(self, "tools", tuple(sorted(self.tools, key=lambda tool: tool.name)))
 
     @classmethod
     def none(cls) -> Capabilities:
@@ -55,7 +70,15 @@ class Capabilities:
         """
         from wasmrt.capabilities.sections import read_sections  # the file format, which a stored grant alone needs
 
-        return cls(*read_sections(data).asked)
+        return cls.of(read_sections(data).asked)
+
+    @classmethod
+    def of(cls, asked: Asked) -> Capabilities:
+        """Return the capabilities that checked sections of a file ask for."""
+        tools = None
+        if asked.tools is not None:
+            tools = tuple(ToolGrant(name, cls.of(part), effects) for name, part, effects in asked.tools)
+        return cls(asked.http, asked.workspace_read, asked.secrets, asked.tool_invoke, asked.limits, tools)
 
     def section(self, name: str) -> Capability | None:
         """Return the capability of a section in `CAPABILITY_SECTIONS`; None where the tool does not have it."""
@@ -89,6 +112,10 @@ class Capabilities:
         """Set the limits that differ from the runtime's."""
         return replace(self, limits=limits)
 
+    def with_tools(self, tools: Iterable[ToolGrant]) -> Capabilities:
+        """Narrow single tools: one that is not listed has nothing."""
+        return replace(self, tools=_listed(tools))
+
     def with_addition(self, addition: Addition) -> Capabilities:
         """Add the entry that a denial suggested; everything else stays as it is.
 
@@ -113,6 +140,7 @@ class Capabilities:
             secrets or added.secrets,
             tools or added.tool_invoke,
             self.limits,
+            self.tools,
         )
 
     def explain_http(
@@ -137,6 +165,45 @@ class Capabilities:
     def explain_tool(self, alias: str) -> Decision:
         """Decide whether a guest may call a tool by this alias."""
         return decide_tool(self.tool_invoke, alias)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolGrant:
+    """The section of one tool: the part that it has of its component's capabilities.
+
+    Raises:
+        ConfigurationError: it has a section of its own, or limits, which are the component's.
+    """
+
+    name: str
+    """As the component or its package calls the tool."""
+    capabilities: Capabilities = field(default_factory=Capabilities)
+    effects: tuple[Effect, ...] | None = None
+    """Kinds of things that it does, as declared; None where nobody said."""
+
+    def __post_init__(self) -> None:
+        if self.capabilities.tools is not None or self.capabilities.limits != ToolLimits():
+            raise ConfigurationError(f"the section of tool {self.name!r} may hold neither tools nor limits")
+        if self.effects is not None:
+            object.__setattr__(self, "effects", tuple(sorted({Effect(effect) for effect in self.effects})))
+
+
+class Asked(Protocol):
+    """Checked sections of a capability file."""
+
+    @property
+    def http(self) -> HttpCapability | None: ...
+    @property
+    def workspace_read(self) -> WorkspaceCapability | None: ...
+    @property
+    def secrets(self) -> SecretsCapability | None: ...
+    @property
+    def tool_invoke(self) -> ToolInvokeCapability | None: ...
+    @property
+    def limits(self) -> ToolLimits: ...
+    @property
+    def tools(self) -> tuple[tuple[str, Asked, tuple[Effect, ...] | None], ...] | None:
+        """The sections of single tools: the name, its sections, its effects."""
 
 
 def _file_of(addition: Addition) -> str:

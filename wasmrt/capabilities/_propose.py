@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from wasmrt.capabilities._capabilities import Capabilities
-from wasmrt.capabilities.lattice import endpoint_within, name_within, prefix_within, widest
-from wasmrt.capabilities.model import EndpointPattern
+from wasmrt.capabilities.lattice import widest
+from wasmrt.capabilities.model import EndpointPattern, endpoint_within, name_within, prefix_within
 from wasmrt.model import Addition, Decision
 
 

@@ -30,6 +30,7 @@ def component_info(tool: PreparedTool) -> ComponentInfo:
         imports=tuple(qualified_names(imports_of(tool))),
         exports=tuple(qualified_names(exports_of(tool))),
         schema_digest=digest_of(json.dumps(described, sort_keys=True).encode()),
+        tools=len(tool.tools),
         problems=tool.problems,
     )
 

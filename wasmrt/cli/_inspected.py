@@ -27,17 +27,50 @@ def show_report(report: dict[str, Any]) -> None:
         show(_wrapped("built with: " + "; ".join(", ".join(values) for values in report["built_with"].values()), 0))
     if len(report["versions"]) > 1:
         show_section("versions", [_version(version) for version in report["versions"]])
-    _show_tools(report["tools"])
+    if report["groups"]:
+        _show_groups(report)
+    else:
+        _show_tools(report["tools"])
     for refused in report["not_callable"][:_MAX_TOOLS]:
         show(_wrapped(f"no tool: {refused['function'].partition(': ')[0]}, since {refused['problem']}", 2))
     if len(report["not_callable"]) > _MAX_TOOLS:
         show(f"  no tool: {len(report['not_callable']) - _MAX_TOOLS} functions more")
-    _show_capabilities(report["capabilities"])
+    if not report["groups"]:
+        _show_capabilities(report["capabilities"])
     for secret in report["missing_secrets"]:
         show(_wrapped(f"{secret['problem']}; {secret['hint'] or 'set it again'}", 0))
     if "limits" in report:
         show_section("limits", [_limit(name, row["limit"], row["to_start"]) for name, row in report["limits"].items()])
     show("more: --json has the schemas, --wit every import and export")
+
+
+def show_tool(tool: dict[str, Any]) -> None:
+    """Print the report on one tool of several."""
+    notes = [note.replace("_", "-") for note, is_so in tool["annotations"].items() if is_so]
+    show(f"{tool['name']}" + (f" ({', '.join(notes)})" if notes else ""))
+    show(_wrapped(" ".join(tool["description"].split()), 2, lines=12))
+    show(_wrapped(f"params: {_params(tool['schema'])}", 2, lines=12))
+    for sentence in tool["may"]:
+        show(_wrapped(sentence, 2))
+    for problem in tool["problems"]:
+        show(_wrapped(f"problem: {problem}", 2))
+    for line in tool.get("prompt", "").splitlines():
+        show(_wrapped(line, 4, lines=20) if line.strip() else "")
+
+
+def _show_groups(report: dict[str, Any]) -> None:
+    """Print the tools of a package by what they are and may do, so that many are read at a glance."""
+    show(f"tools: {len(report['tools'])}, by what they {'ask for' if report['origin'] == 'file' else 'may do'}")
+    admitted = {"allow": "without asking", "ask": "after asking", "deny": "not unless somebody allows it"}
+    for group in report["groups"]:
+        kind = ["writes" if group["writes"] else "only reads", admitted.get(group["permission"], group["permission"])]
+        kind += ["hidden from models"] if group["hidden"] else []
+        show(_wrapped(f"{', '.join(kind)}: {', '.join(group['tools'])}", 2, lines=12))
+        for sentence in group["may"] or ["may not do anything outside the sandbox"]:
+            show(_wrapped(sentence, 6))
+    for tool in report["tools"]:
+        for problem in tool["problems"][:1]:
+            show(_wrapped(f"problem of {tool['name']}: {problem}", 2, lines=1))
 
 
 def _show_tools(tools: list[dict[str, Any]]) -> None:
@@ -61,12 +94,42 @@ def _show_tools(tools: list[dict[str, Any]]) -> None:
 def _params(schema: dict[str, Any]) -> str:
     """Format the parameters of a schema: `path: string, depth?: integer`."""
     properties = schema.get("properties")
+    forms = [form for choice in ("oneOf", "anyOf") for form in schema.get(choice) or () if isinstance(form, dict)]
+    if forms:
+        return _union(schema, forms)
     if not isinstance(properties, dict) or not properties:
         return "none"
     required = schema.get("required", [])
     return ", ".join(
         f"{' '.join(name.split())}{'' if name in required else '?'}: {_kind(part)}" for name, part in properties.items()
     )
+
+
+def _union(schema: dict[str, Any], forms: list[dict[str, Any]]) -> str:
+    """Format a choice of forms, by the field that tells them apart: `action is one of: create (title), list, ...`."""
+    constants = [{name for name, part in _fields(form).items() if _constant(part) is not None} for form in forms]
+    tag = next(iter(sorted(set.intersection(*constants))), None)
+    if tag is None:
+        own = _params(schema | {"oneOf": None, "anyOf": None})
+        return f"{own}, in one of {len(forms)} forms" if own != "none" else f"one of {len(forms)} forms"
+    listed = []
+    for form in forms:
+        needed = [name for name in form.get("required", []) if name != tag]
+        listed.append(f"{_constant(_fields(form)[tag])}" + (f" ({', '.join(map(str, needed))})" if needed else ""))
+    return f"{tag} is one of: {', '.join(listed)}"
+
+
+def _fields(form: dict[str, Any]) -> dict[str, Any]:
+    fields = form.get("properties")
+    return fields if isinstance(fields, dict) else {}
+
+
+def _constant(part: Any) -> str | None:
+    if isinstance(part, dict):
+        options = [part["const"]] if "const" in part else part.get("enum")
+        if isinstance(options, list) and len(options) == 1 and isinstance(options[0], str):
+            return " ".join(options[0].split())
+    return None
 
 
 def _kind(schema: Any) -> str:

@@ -6,6 +6,7 @@ import gc
 import sys
 from collections.abc import Mapping
 from importlib import import_module
+from keyword import iskeyword
 from types import ModuleType
 from typing import Any
 
@@ -31,7 +32,8 @@ class LazyGroup(click.Group):
         """Load a command; None where there is none of that name."""
         if cmd_name not in self.modules:
             return super().get_command(ctx, cmd_name)
-        command: click.Command = getattr(_load(self.modules[cmd_name]), cmd_name)
+        name = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
+        command: click.Command = getattr(_load(self.modules[cmd_name]), name)
         return command
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from wasmrt.capabilities import Capabilities
 from wasmrt.cli._output import size_in_words, status
+from wasmrt.component import ToolSpec
 from wasmrt.component_bytes import ComponentBytes
 from wasmrt.config import WasmRuntimeConfig
 from wasmrt.limits import MIB
@@ -34,10 +36,15 @@ def open_runtime(*grants: Capabilities, workspace: Path | None = None) -> WasmTo
 
 
 def prepare(
-    runtime: WasmToolRuntime, name: str, component: ComponentBytes, grant: Capabilities | None = None
+    runtime: WasmToolRuntime,
+    name: str,
+    component: ComponentBytes,
+    grant: Capabilities | None = None,
+    *,
+    tools: Sequence[ToolSpec] | None = None,
 ) -> PreparedTool:
     """Compile a component, showing that something happens while it is large and somebody watches."""
     if len(component.data) < _SLOW_BYTES:
-        return runtime.prepare(name, component, grant)
+        return runtime.prepare(name, component, grant, tools=tools)
     with status(f"compiling {name} ({size_in_words(len(component.data))}), once"):
-        return runtime.prepare(name, component, grant)
+        return runtime.prepare(name, component, grant, tools=tools)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from wasmrt.capabilities import Capabilities
-from wasmrt.capabilities.file import AuthSection, parse
+from wasmrt.capabilities.file import AuthSection, OAuthConfig, parse
 from wasmrt.config_file import read_config_file
 from wasmrt.egress import EgressGateway, HostCall
-from wasmrt.errors import ConfigurationError
+from wasmrt.errors import ConfigurationError, SecretNotFoundError
 from wasmrt.install.find import FoundTool
 from wasmrt.leaks import LeakDetector, WatchedSecrets
+from wasmrt.names import folded
 from wasmrt.oauth import Renewals, token_renewer
 from wasmrt.places import find_places
 from wasmrt.secrets import SecretsStore
@@ -35,6 +36,23 @@ def auth_section(found: FoundTool, *, hint: str) -> AuthSection:
             hint=hint,
         )
     return auth
+
+
+def settings(kept: SecretsStore, user: str, tool: str, oauth: OAuthConfig) -> dict[str, str]:
+    """Return the client of a login as far as it is kept as settings, under the names of the variables it may be in.
+
+    SECURITY: a tool chooses the name and the address that the value is sent to. Only a setting that is called after
+    the tool is read; any other could be another tool's client.
+    """
+    found = {}
+    for variable in (oauth.client_id_env, oauth.client_secret_env):
+        if variable is None or not variable.lower().startswith(f"{folded(tool)}_"):
+            continue
+        try:
+            found[variable] = kept.get(user, variable.lower()).reveal()
+        except SecretNotFoundError:
+            continue
+    return found
 
 
 def call_for(tool: str, user: str, grant: Capabilities, gateway: EgressGateway, secrets: SecretsStore) -> HostCall:

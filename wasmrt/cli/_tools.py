@@ -8,8 +8,9 @@ from pathlib import Path
 from wasmrt.capabilities import Capabilities
 from wasmrt.component_bytes import ComponentBytes
 from wasmrt.errors import ConfigurationError, NotInstalledError
-from wasmrt.install.find import FoundTool, find_tool
-from wasmrt.limits import COMPONENT_MAX_BYTES, MAX_INVOKE_DEPTH
+from wasmrt.install._stored import load_tools
+from wasmrt.install.find import FoundTool, described_by_sidecar, find_tool
+from wasmrt.limits import ARCHIVE_SUFFIXES, COMPONENT_MAX_BYTES, MAX_INVOKE_DEPTH
 from wasmrt.names import installed_name
 from wasmrt.places import find_places
 
@@ -23,7 +24,7 @@ def find_named(name_or_path: str, *, capabilities: Path | None = None, number: i
         NotInstalledError: there is no such tool.
         ConfigurationError: capabilities are given for a tool that has a grant of its own.
     """
-    is_path = name_or_path.endswith(".wasm") or os.sep in name_or_path
+    is_path = name_or_path.endswith((".wasm", *ARCHIVE_SUFFIXES)) or os.sep in name_or_path
     found = _from_file(Path(name_or_path), capabilities) if is_path else _from_name(name_or_path, number)
     if number is not None and found.version is None:
         raise ConfigurationError(f"{found.name} is not installed and has no versions", hint="leave --version out")
@@ -50,17 +51,25 @@ def _from_name(name: str, number: int | None) -> FoundTool:
 
 def _from_file(path: Path, capabilities: Path | None) -> FoundTool:
     from wasmrt.capabilities.file import parse
-    from wasmrt.install.sources import FileSource, read_capability_file
+    from wasmrt.install.sources import FileSource, is_package, read_capability_file
 
-    fetched = FileSource(path).fetch(max_bytes=COMPONENT_MAX_BYTES)
+    if is_package(path):
+        from wasmrt.install.package import PackageSource  # with the validator of schemas, which a component needs not
+
+        fetched = PackageSource(path).fetch(max_bytes=COMPONENT_MAX_BYTES)
+    else:
+        fetched = FileSource(path).fetch(max_bytes=COMPONENT_MAX_BYTES)
     grant = Capabilities.none() if capabilities is None else parse(read_capability_file(capabilities)).capabilities
+    name, component = installed_name(fetched.name), ComponentBytes(fetched.data)
+    sidecar = None if fetched.sidecar is None else fetched.sidecar.decode("utf-8", "replace")
     return FoundTool(
-        name=installed_name(fetched.name),
-        component=ComponentBytes(fetched.data),
+        name=name,
+        component=component,
         origin="file",
         grant=grant,
-        sidecar=None if fetched.sidecar is None else fetched.sidecar.decode("utf-8", "replace"),
+        sidecar=sidecar,
         warnings=fetched.warnings,
+        tools=load_tools(fetched.package) if fetched.package else described_by_sidecar(name, component, sidecar),
     )
 
 
@@ -80,7 +89,8 @@ def with_invoked(found: FoundTool) -> tuple[FoundTool, ...]:
 
 def _invoked_by(found: FoundTool) -> tuple[str, ...]:
     granted = found.grant.tool_invoke
-    return () if granted is None else tuple(name for _, name in granted.aliases)
+    # An alias may be for one tool of a package, and stands there behind the package's own name.
+    return () if granted is None else tuple(name.partition(".")[0] for _, name in granted.aliases)
 
 
 def _find_invoked(name: str) -> FoundTool | None:

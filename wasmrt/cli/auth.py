@@ -12,7 +12,7 @@ from wasmrt.cli._login import author_instructions, find_with_login, login_file_o
 from wasmrt.cli._options import json_option, user_option
 from wasmrt.cli._output import print_message, show_json
 from wasmrt.cli._secret_messages import store
-from wasmrt.cli._services import auth_section, open_gateway
+from wasmrt.cli._services import auth_section, open_gateway, settings
 from wasmrt.errors import ConfigurationError
 from wasmrt.install.find import FoundTool
 from wasmrt.oauth import check_replaceable, log_in, login_state, store_tokens
@@ -45,8 +45,8 @@ def auth(tool: str, user: str, browser: bool, replace: bool, capabilities: Path 
             f"the capability file of {found.name} has no OAuth login",
             hint=f"run: wasmrt secret set {section.secret_name}",
         )
-    state = login_state(section.oauth, os.environ)
     kept = store()
+    state = login_state(section.oauth, os.environ | settings(kept, user, found.name, section.oauth))
     if not replace:
         check_replaceable(kept, user, section.secret_name, state)
     issuer = urlsplit(state.token_url).hostname

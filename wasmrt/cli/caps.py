@@ -25,6 +25,7 @@ from wasmrt.install.sources import read_capability_file
     cls=LazyGroup,
     modules={
         "explain": "wasmrt.cli._caps_explain",
+        "import": "wasmrt.cli._caps_import",
         "init": "wasmrt.cli._caps_draft",
         "learn": "wasmrt.cli._caps_draft",
     },

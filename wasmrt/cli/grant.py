@@ -15,7 +15,7 @@ from wasmrt.cli._options import json_option
 from wasmrt.cli._output import is_interactive, print_message, show_json
 from wasmrt.errors import NotInstalledError
 from wasmrt.install import Catalog
-from wasmrt.install.granted import granted_to, request_of
+from wasmrt.install.granted import granted_to, only_tools, request_of
 from wasmrt.install.sources import read_capability_file
 from wasmrt.places import find_places
 
@@ -23,15 +23,17 @@ from wasmrt.places import find_places
 @click.command("grant")
 @click.argument("name")
 @click.option("--grant", type=click.Path(path_type=Path), metavar="FILE", help="Grant no more than this file allows.")
+@click.option("--tool", "only", multiple=True, metavar="NAME", help="Grant only this tool of several, or only get_*.")
 @click.option("--yes", is_flag=True, help="Grant it without being asked: for scripts.")
 @json_option
-def grant(name: str, grant: Path | None, yes: bool, as_json: bool) -> None:
+def grant(name: str, grant: Path | None, only: tuple[str, ...], yes: bool, as_json: bool) -> None:
     """Grant a pending update what it asks for, and start using it.
 
     \b
     Examples:
       wasmrt grant search
       wasmrt grant search --grant narrower.json --yes
+      wasmrt grant github --tool 'get_*'
     """
     catalog = Catalog(find_places().data)
     pending = catalog.pending(name)
@@ -40,6 +42,8 @@ def grant(name: str, grant: Path | None, yes: bool, as_json: bool) -> None:
     granted = request_of(pending)
     if grant is not None:
         granted = merge(granted, parse(read_capability_file(grant)).capabilities)
+    if only:
+        granted = only_tools(granted, only)
     new = [f"new: {change.sentence}" for change in diff(granted_to(catalog.get(name)), granted).widened]
     if not as_json:
         print_request(f"{name} version {pending.number}", [*explain(granted), *new])

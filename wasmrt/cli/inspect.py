@@ -9,20 +9,22 @@ from typing import Any
 import click
 
 from wasmrt.authoring import find_wasm_tools, limits_that_start, measure
+from wasmrt.capabilities import Capabilities
 from wasmrt.capabilities.file import parse
-from wasmrt.capabilities.sentences import explain
+from wasmrt.capabilities.sentences import explain, tool_groups
 from wasmrt.cli._authoring import showing_output
 from wasmrt.cli._component_info import exports_of, imports_of, list_capabilities, refusals
-from wasmrt.cli._inspected import show_report
+from wasmrt.cli._inspected import show_report, show_tool
 from wasmrt.cli._missing import missing_secrets
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import show, show_json
 from wasmrt.cli._runtime import open_runtime, prepare
 from wasmrt.cli._tools import find_named
 from wasmrt.component import producers, worlds
-from wasmrt.errors import InstantiationError, MemoryLimitError
+from wasmrt.errors import InstantiationError, MemoryLimitError, NotInstalledError
 from wasmrt.install import Catalog
 from wasmrt.install.find import FoundTool
+from wasmrt.names import did_you_mean
 from wasmrt.places import find_places
 from wasmrt.runtime import WasmToolRuntime
 from wasmrt.schema.wit import exported_functions
@@ -31,6 +33,7 @@ from wasmrt.tool import PreparedTool
 
 @click.command("inspect")
 @click.argument("tool", metavar="NAME_OR_PATH")
+@click.option("--tool", "part", metavar="NAME", help="Only this tool of several, with its schemas and document.")
 @click.option("--version", "number", type=int, metavar="VERSION", help="Another version than the active one.")
 @click.option(
     "--capabilities",
@@ -47,7 +50,13 @@ from wasmrt.tool import PreparedTool
 @click.option("--measure", "measuring", is_flag=True, help="Start it often, and tell the smallest limits that do.")
 @json_option
 def inspect(
-    tool: str, number: int | None, capabilities: Path | None, with_wit: bool, measuring: bool, as_json: bool
+    tool: str,
+    part: str | None,
+    number: int | None,
+    capabilities: Path | None,
+    with_wit: bool,
+    measuring: bool,
+    as_json: bool,
 ) -> None:
     """Show what a tool is, does, imports and may do, and what it would be refused.
 
@@ -59,6 +68,7 @@ def inspect(
       wasmrt inspect ./search.wasm --json
       wasmrt inspect ./search.wasm --wit
       wasmrt inspect ./search.wasm --measure
+      wasmrt inspect ./github.zip --tool get_issue
     """
     found = find_named(tool, capabilities=capabilities, number=number)
     if with_wit and not as_json:
@@ -68,6 +78,10 @@ def inspect(
         report = _report(found, _prepared(found, runtime, measuring))
         if measuring:
             report["limits"] = _measure(found, runtime)
+    if part is not None:
+        tool_report = _one_tool(report, part)
+        show_json(tool_report) if as_json else show_tool(tool_report)
+        return
     if not as_json:
         show_report(report)
         return
@@ -83,7 +97,7 @@ def _wit(found: FoundTool, as_json: bool) -> str:
 
 def _prepared(found: FoundTool, runtime: WasmToolRuntime, measuring: bool) -> PreparedTool:
     try:
-        return prepare(runtime, found.name, found.component)
+        return prepare(runtime, found.name, found.component, tools=found.tools)
     except (MemoryLimitError, InstantiationError):
         if not measuring:
             raise
@@ -108,6 +122,7 @@ def _report(found: FoundTool, prepared: PreparedTool) -> dict[str, Any]:
         "exports": exports_of(prepared),
         "built_with": producers(found.component.data),
         "tools": [spec.as_dict() for spec in prepared.tools],
+        "groups": _groups(prepared, request if found.origin == "file" else found.grant),
         "not_callable": _not_callable(prepared),
         "sidecar": None if found.sidecar is None else json.loads(found.sidecar),
         "capabilities": listed,
@@ -120,6 +135,33 @@ def _report(found: FoundTool, prepared: PreparedTool) -> dict[str, Any]:
         "installed_at": None if version is None else version.installed_at,
         "source": None if version is None else version.origin,
     }
+
+
+def _groups(prepared: PreparedTool, power: Capabilities | None) -> list[dict[str, Any]]:
+    """The tools of a package by what they are and may do; of a file, by what they ask for."""
+    if power is None or power.tools is None:
+        return []
+    may = {name: list(allowed) for allowed, names in tool_groups(power).items() for name in names}
+    groups: dict[str, dict[str, Any]] = {}
+    for spec in prepared.tools:
+        kind = {
+            "writes": not spec.read_only,
+            "permission": spec.permission or "ask",
+            "hidden": spec.hidden,
+            "may": may.get(spec.name, []),
+        }
+        groups.setdefault(json.dumps(kind), kind | {"tools": []})["tools"].append(spec.name)
+    return list(groups.values())
+
+
+def _one_tool(report: dict[str, Any], name: str) -> dict[str, Any]:
+    tool = next((tool for tool in report["tools"] if tool["name"] == name), None)
+    if tool is None:
+        near = did_you_mean(name, [tool["name"] for tool in report["tools"]])
+        hint = f"did you mean {near}?" if near else f"wasmrt inspect {report['name']} lists them"
+        raise NotInstalledError(f"{report['name']} has no tool {name!r}", hint=hint)
+    may = [group["may"] for group in report["groups"] if name in group["tools"]]
+    return {**tool, "may": may[0] if may else []}
 
 
 def _not_callable(prepared: PreparedTool) -> list[dict[str, str | None]]:

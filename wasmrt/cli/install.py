@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import click
@@ -14,12 +14,15 @@ from wasmrt.cli._missing import MissingSecret, missing_secrets, print_missing
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import is_interactive, print_message, show_json
 from wasmrt.cli._runtime import open_runtime, prepare
+from wasmrt.cli._settings import ask_settings
+from wasmrt.component import ToolSpec
 from wasmrt.component_bytes import ComponentBytes
 from wasmrt.errors import ConfigurationError, SourceError
 from wasmrt.install import Catalog, ComponentInfo, ToolVersion
 from wasmrt.install.find import bundled_names
 from wasmrt.install.installer import Installer, InstallPlan
-from wasmrt.install.sources import FileSource, read_capability_file
+from wasmrt.install.package import PackageSource
+from wasmrt.install.sources import FileSource, Source, is_package, read_capability_file
 from wasmrt.install.validator import WasmValidator
 from wasmrt.limits import COMPONENT_MAX_BYTES, COMPONENT_WARN_BYTES
 from wasmrt.places import find_places
@@ -35,6 +38,7 @@ from wasmrt.places import find_places
     help="What it asks for; without it, NAME.capabilities.json beside the component.",
 )
 @click.option("--grant", type=click.Path(path_type=Path), metavar="FILE", help="Grant no more than this file allows.")
+@click.option("--tool", "only", multiple=True, metavar="NAME", help="Grant only this tool of several, or only get_*.")
 @click.option("--yes", is_flag=True, help="Grant what it asks for without being asked: for scripts.")
 @click.option("--max-bytes", type=click.IntRange(1), default=COMPONENT_MAX_BYTES, help="Refuse larger components.")
 @click.option("--warn-bytes", type=click.IntRange(1), default=COMPONENT_WARN_BYTES, help="Warn above this size.")
@@ -44,12 +48,15 @@ def install(
     name: str | None,
     capabilities: Path | None,
     grant: Path | None,
+    only: tuple[str, ...],
     yes: bool,
     max_bytes: int,
     warn_bytes: int,
     as_json: bool,
 ) -> None:
-    """Install a tool from a component file.
+    """Install a tool from a component file, or the tools of a package.
+
+    A package is a folder with a manifest.toml or a wasmrt.toml, that file itself, or an archive (zip, tar.gz).
 
     It shows what the tool asks for and stores it once you agree. An update that differs from what you agreed to
     waits for a new grant; until then the old version keeps running. The same component with fewer capabilities
@@ -63,13 +70,14 @@ def install(
       wasmrt install ./search.wasm
       wasmrt install ./search.wasm --name find --capabilities mine.json --yes
       wasmrt install ./search.wasm --grant narrower.json
+      wasmrt install ./github.zip --tool 'get_*' --tool 'list_*'
     """
     if "://" in source:
         raise SourceError("a tool can be installed from a file only", hint="download it first, and its sidecar")
     validator = WasmValidator(warn_bytes=warn_bytes, max_bytes=max_bytes)
     installer = Installer(Catalog(find_places().data), prepare=_read, validator=validator)
     narrowed = None if grant is None else read_capability_file(grant)
-    plan = installer.plan(FileSource(Path(source), capabilities), name=name, grant=narrowed)
+    plan = installer.plan(_source(Path(source), capabilities), name=name, grant=narrowed, only=only)
     shadowing = _shadowing(plan)
     warnings = [*plan.warnings, *shadowing]
     may_ask = is_interactive() and not as_json
@@ -78,12 +86,22 @@ def install(
     if shadowing and name is None and not yes:
         _agree_to_shadow(plan.new.name, may_ask=may_ask)
     version = _decide(installer, plan, granted=yes, may_ask=may_ask)
+    if may_ask and plan.new.package is not None:
+        ask_settings(version)
     _report(version, plan, warnings, as_json=as_json)
 
 
-def _read(name: str, component: ComponentBytes) -> ComponentInfo:
+def _read(name: str, component: ComponentBytes, tools: Sequence[ToolSpec] | None) -> ComponentInfo:
     with open_runtime() as runtime:
-        return component_info(prepare(runtime, name, component))
+        return component_info(prepare(runtime, name, component, tools=tools))
+
+
+def _source(path: Path, capabilities: Path | None) -> Source:
+    if not is_package(path):
+        return FileSource(path, capabilities)
+    if capabilities is not None:
+        raise ConfigurationError("a package says itself what it asks for", hint="narrow it with --grant FILE")
+    return PackageSource(path)
 
 
 def _report(version: ToolVersion, plan: InstallPlan, warnings: list[str], *, as_json: bool) -> None:

@@ -28,8 +28,8 @@ def list(as_json: bool) -> None:
         print_message("nothing is installed yet; echo, time and json come with wasmrt")
         return
     show_columns(
-        ("NAME", "VERSION", "WORLD", "SIZE", "DIGEST"),
-        [(t.name, str(t.number), t.world, size_in_words(t.size_bytes), t.digest[:12]) for t in tools],
+        ("NAME", "VERSION", "TOOLS", "WORLD", "SIZE", "DIGEST"),
+        [(t.name, str(t.number), str(t.tools), t.world, size_in_words(t.size_bytes), t.digest[:12]) for t in tools],
     )
     for tool in tools:
         if tool.pending is not None:

@@ -66,16 +66,17 @@ def run(
     found = find_named(tool, capabilities=capabilities)
     tools = with_invoked(found)
     with open_runtime(*(each.grant for each in tools), workspace=workspace) as runtime:
-        prepared, *_ = [prepare(runtime, each.name, each.component, each.grant) for each in tools]
+        prepared, *_ = [prepare(runtime, each.name, each.component, each.grant, tools=each.tools) for each in tools]
         if part is not None:
             prepared = prepared.tool(part)
+        section = None if found.grant.tools is None else f"tools.{part}"
         try:
             output = _interruptible(runtime, lambda: prepared.execute(text, context, user))
         except ToolError as error:
             if as_json:
                 raise
             _show_logs(error.logs)
-            _show_denials(error.decisions)
+            _show_denials(error.decisions, section)
             _show_unused_sidecar(found, tool, error.decisions)
             message = _without_denials(error)
             if message == error.message:
@@ -88,7 +89,7 @@ def run(
     show_json(output.result)
     if logs:
         _show_logs(output.logs)
-    _show_denials(output.decisions)
+    _show_denials(output.decisions, section)
     _show_unused_sidecar(found, tool, output.decisions)
     return 0
 
@@ -163,13 +164,15 @@ def _show_unused_sidecar(found: FoundTool, path: str, decisions: Iterable[Decisi
         print_message(f"  what it asks for was not granted: install it, or try it with --capabilities {beside}")
 
 
-def _show_denials(decisions: Iterable[Decision]) -> None:
+def _show_denials(decisions: Iterable[Decision], section: str | None) -> None:
+    """Print each denial with its step; `section` is the tool's own in the file, which narrows the component's."""
     denied = dict.fromkeys(decision for decision in decisions if not decision.allowed)
     for decision in denied:
         print_lines(_one_entry(refusal(decision)))
         if decision.hint:
             step = "to allow it, " if isinstance(decision.suggestion, Addition) else "hint: "
-            print_lines(_one_entry(f"  {step}{decision.hint}"))
+            also = f", and in {section}" if section and isinstance(decision.suggestion, Addition) else ""
+            print_lines(_one_entry(f"  {step}{decision.hint}{also}"))
 
 
 def _without_denials(error: ToolError) -> str:

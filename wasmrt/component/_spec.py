@@ -12,6 +12,9 @@ ANY_OBJECT: dict[str, Any] = {"type": "object"}
 class ToolSpec:
     """One tool of a component: name, description, JSON Schema of its params, annotations.
 
+    A package says more of it than the component can: the id that its host puts into the context of a call, the schema
+    of its result, a document for models, and how it may be used.
+
     `problems` says in sentences what was wrong with the component's own words; such a tool still runs.
     """
 
@@ -22,6 +25,17 @@ class ToolSpec:
     destructive: bool = False
     network: bool = False
     problems: tuple[str, ...] = ()
+    capability_id: str = ""
+    """The id that a call's context names it by; empty where the component tells its tools apart itself."""
+    output_schema: dict[str, Any] | None = None
+    prompt: str = ""
+    """A document for models, in Markdown."""
+    permission: str = ""
+    """`allow`, `ask` or `deny`, as its package asks for; empty where nobody said."""
+    hidden: bool = False
+    """True for a tool that is not for models."""
+    origins: tuple[tuple[str, str], ...] = ()
+    """Who may call it, and how that is admitted, as its package says."""
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -34,4 +48,17 @@ class ToolSpec:
                 "network": self.network,
             },
             "problems": list(self.problems),
+        } | self.packaged()
+
+    def packaged(self) -> dict[str, Any]:
+        """Return what only a package can say of it; nothing without one."""
+        if not self.capability_id:
+            return {}
+        return {
+            "capability_id": self.capability_id,
+            "output_schema": self.output_schema,
+            "prompt": self.prompt,
+            "permission": self.permission,
+            "hidden": self.hidden,
+            "origins": dict(self.origins),
         }

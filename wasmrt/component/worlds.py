@@ -22,6 +22,7 @@ __all__ = [
     "exported_world",
     "is_offered",
     "is_tool_package",
+    "schema_decides",
     "signatures",
 ]
 
@@ -38,6 +39,11 @@ class World(NamedTuple):
     """The interfaces that a component of it may import besides WASI's."""
     has_typed_failures: bool
     """True where failures carry a `FailureKind`, in both directions; else they are one string."""
+
+    @property
+    def schema_decides(self) -> bool:
+        """True where params have to fit the schema that the component gives; near:agent's only describes them."""
+        return not self.export.startswith("near:agent/")
 
 
 ALL_WORLDS = tuple(World(*row) for row in WORLDS)
@@ -64,6 +70,11 @@ def exported_world(exports: Iterable[str]) -> World | None:
     """Return the world of a component with these exports, or None where it is of no tool world."""
     names = frozenset(exports)
     return next((world for world in ALL_WORLDS if world.export in names), None)
+
+
+def schema_decides(name: str) -> bool:
+    """Return whether params have to fit the component's own schema, in the world of this export or `GENERIC_WORLD`."""
+    return all(world.schema_decides for world in ALL_WORLDS if world.export == name)
 
 
 def is_offered(interface: str) -> bool:

@@ -36,7 +36,7 @@ class Catalog:
             return ()
         with self._index.reading() as db:
             rows = db.execute(
-                "SELECT v.name, v.number, v.digest, v.size_bytes, v.world, v.description, t.pending "
+                "SELECT v.name, v.number, v.digest, v.size_bytes, v.world, v.description, t.pending, v.tools "
                 "FROM tool t JOIN version v ON v.name = t.name AND v.number = t.active ORDER BY t.name"
             ).fetchall()
         return tuple(map(Listed._make, rows))
@@ -108,7 +108,11 @@ class Catalog:
                     f"{new.name} is not installed: nobody has granted what it asks for",
                     hint="answer the question in a terminal, or pass --yes",
                 )
-            same = [v for v in before if (v.digest, v.sidecar) == (new.component.digest, new.sidecar)]
+            same = [
+                v
+                for v in before
+                if (v.digest, v.sidecar, v.package) == (new.component.digest, new.sidecar, new.package)
+            ]
             stored = next((v for v in same if v.grant == grant and (v.active or v.pending)), None)
             if stored is None and replaces is not None and replaces != _active(before):
                 raise InstallError(

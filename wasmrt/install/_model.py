@@ -17,6 +17,8 @@ class ComponentInfo(NamedTuple):
     exports: tuple[str, ...] = ()
     schema_digest: str | None = None
     """BLAKE3 of the tools' names and schemas; None where none could be read."""
+    tools: int = 1
+    """The number of its tools."""
     problems: tuple[str, ...] = ()
     """Problems of its descriptions, in sentences; it can run all the same."""
 
@@ -31,6 +33,10 @@ class NewVersion(NamedTuple):
     """The place it came from, in words fit to show."""
     sidecar: str | None = None
     """The capability file as it came: what the tool asks for."""
+    package: str | None = None
+    """The tools of its package, as `dump_tools` writes them; None where it came without one."""
+    tools: int = 1
+    """The number of its tools."""
 
 
 class ToolVersion(NamedTuple):
@@ -54,6 +60,10 @@ class ToolVersion(NamedTuple):
     grant: str | None
     """A capability file: what the operator gave. None: this version is pending a decision and never runs."""
     active: bool
+    package: str | None = None
+    """The tools of its package, as text; None where it came without one."""
+    tools: int = 1
+    """The number of its tools."""
 
     @property
     def pending(self) -> bool:
@@ -61,8 +71,9 @@ class ToolVersion(NamedTuple):
         return self.grant is None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the version as JSON-ready data; sidecar and grant stay text."""
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in self._asdict().items()}
+        """Return the version as JSON-ready data; sidecar and grant stay text, its package's tools are left out."""
+        values = {name: value for name, value in self._asdict().items() if name != "package"}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
 class Listed(NamedTuple):
@@ -76,6 +87,8 @@ class Listed(NamedTuple):
     description: str
     pending: int | None
     """The number of an update that waits for a grant."""
+    tools: int = 1
+    """The number of its tools."""
 
 
 class Finding(NamedTuple):

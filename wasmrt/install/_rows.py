@@ -11,8 +11,8 @@ from wasmrt.install._model import NewVersion, ToolVersion
 from wasmrt.limits import MAX_TOOL_VERSIONS
 
 _COLUMNS = (
-    "name, number, digest, size_bytes, world, description, origin, installed_at, schema_digest, imports, exports, "
-    "sidecar, granted"
+    "name, number, digest, size_bytes, world, description, tools, origin, installed_at, schema_digest, imports, "
+    "exports, sidecar, granted, package"
 )
 
 
@@ -54,6 +54,7 @@ def insert(db: sqlite3.Connection, new: NewVersion, number: int, grant: str | No
         len(new.component.data),
         info.world,
         info.description,
+        new.tools,
         new.origin,
         datetime.now(UTC).isoformat(timespec="seconds"),
         info.schema_digest,
@@ -61,6 +62,7 @@ def insert(db: sqlite3.Connection, new: NewVersion, number: int, grant: str | No
         json.dumps(info.exports),
         new.sidecar,
         grant,
+        new.package,
     )
     marks = ", ".join("?" * len(values))
     db.execute(f"INSERT INTO version ({_COLUMNS}) VALUES ({marks})", values)  # noqa: S608 - our columns and marks
@@ -76,8 +78,8 @@ def activate(db: sqlite3.Connection, name: str, number: int) -> None:
 
 
 def _version(row: tuple[Any, ...]) -> ToolVersion:
-    name, number, digest, size, world, description, origin, installed_at, schema, imports, exports, *rest = row
-    sidecar, grant, active = rest
+    name, number, digest, size, world, description, tools, *rest = row
+    origin, installed_at, schema, imports, exports, sidecar, grant, package, active = rest
     return ToolVersion(
         name=name,
         number=number,
@@ -93,4 +95,6 @@ def _version(row: tuple[Any, ...]) -> ToolVersion:
         sidecar=sidecar,
         grant=grant,
         active=bool(active),
+        package=package,
+        tools=tools,
     )

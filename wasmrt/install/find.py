@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wasmrt.capabilities import Capabilities
+from wasmrt.component import ToolSpec, read_surface, worlds
 from wasmrt.component_bytes import ComponentBytes
 from wasmrt.errors import NotInstalledError
 from wasmrt.install._catalog import Catalog
 from wasmrt.install._model import ToolVersion
-from wasmrt.install.granted import granted_to
+from wasmrt.install._stored import load_tools
+from wasmrt.install.granted import granted_to, parameters_of
 from wasmrt.names import did_you_mean
 
 _BUNDLED = Path(__file__).parents[1] / "_tools"
@@ -27,6 +29,8 @@ class FoundTool(NamedTuple):
     sidecar: str | None = None
     version: ToolVersion | None = None
     """The installed version."""
+    tools: tuple[ToolSpec, ...] | None = None
+    """The tools that its package says it has; None where it came without one."""
     warnings: tuple[str, ...] = ()
 
 
@@ -44,7 +48,10 @@ def find_tool(name: str, data: Path, *, number: int | None = None) -> FoundTool:
     if catalog.has(name):
         version = catalog.get(name, number)
         component = catalog.read(version)
-        return FoundTool(name, component, "installed", granted_to(version), version.sidecar, version)
+        tools = (
+            load_tools(version.package) if version.package else described_by_sidecar(name, component, version.sidecar)
+        )
+        return FoundTool(name, component, "installed", granted_to(version), version.sidecar, version, tools)
     if name not in bundled_names():
         near = did_you_mean(name, [*bundled_names(), *(tool.name for tool in catalog.tools())])
         raise NotInstalledError(
@@ -58,6 +65,20 @@ def find_bundled(name: str) -> FoundTool:
     """Find the tool that comes with wasmrt, one of `bundled_names`, under that name."""
     component = ComponentBytes((_BUNDLED / f"{name}.wasm").read_bytes())
     return FoundTool(name, component, "bundled", Capabilities.none())
+
+
+def described_by_sidecar(name: str, component: ComponentBytes, sidecar: str | None) -> tuple[ToolSpec, ...] | None:
+    """Return the tool of a near:agent component with the schema of its capability file's `parameters`; else None.
+
+    The schema of such a component only describes its params; the one that lies beside it decides.
+    """
+    schema = parameters_of(sidecar)
+    if schema is None:
+        return None
+    world = worlds.exported_world(item.name for item in read_surface(component.data).exports)
+    if world is None or world.schema_decides:
+        return None
+    return (ToolSpec(name, schema=schema),)
 
 
 def bundled_names() -> tuple[str, ...]:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
 from wasmrt.capabilities import Capabilities, merge
+from wasmrt.errors import ConfigurationError
 from wasmrt.install._model import ToolVersion
+from wasmrt.names import did_you_mean
 
 _NOTHING = "{}"
 
@@ -19,6 +25,36 @@ def granted_to(version: ToolVersion) -> Capabilities:
     if request == grant or version.grant is None:
         return grant
     return merge(request, grant)
+
+
+def parameters_of(sidecar: str | None) -> dict[str, Any] | None:
+    """Return the schema of params that a capability file has; None where it has none."""
+    if sidecar is None or '"parameters"' not in sidecar:
+        return None
+    from wasmrt.capabilities.file import parse  # as in `_read`
+
+    found: dict[str, Any] | None = parse(sidecar).sections.get("parameters")
+    return found
+
+
+def only_tools(capabilities: Capabilities, patterns: Sequence[str]) -> Capabilities:
+    """Return the capabilities with nothing left to tools whose name none of the patterns fits (`get_*`).
+
+    Raises:
+        ConfigurationError: the capabilities have no sections of tools, or a pattern fits none.
+    """
+    if capabilities.tools is None:
+        raise ConfigurationError(
+            "what it asks for is not told apart by tools", hint="narrow it with --grant FILE, in a section tools"
+        )
+    names = [tool.name for tool in capabilities.tools]
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            near = did_you_mean(pattern, names)
+            hint = f"did you mean {near}?" if near else f"its tools are: {', '.join(names)}"
+            raise ConfigurationError(f"no tool fits {pattern!r}", hint=hint)
+    kept = [tool for tool in capabilities.tools if any(fnmatchcase(tool.name, pattern) for pattern in patterns)]
+    return capabilities.with_tools(kept)
 
 
 def _read(text: str | None) -> Capabilities:

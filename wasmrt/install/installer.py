@@ -6,23 +6,25 @@ it with its grant, `store_pending` stores an update that waits for one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from wasmrt.capabilities import Capabilities, merge
 from wasmrt.capabilities.file import format_file, parse
 from wasmrt.capabilities.sentences import diff, explain
+from wasmrt.component import ToolSpec
 from wasmrt.component_bytes import ComponentBytes
 from wasmrt.errors import InvalidNameError
 from wasmrt.install._catalog import Catalog
 from wasmrt.install._model import ComponentInfo, NewVersion, ToolVersion
-from wasmrt.install.granted import granted_to, request_of
+from wasmrt.install._stored import load_tools
+from wasmrt.install.granted import granted_to, only_tools, request_of
 from wasmrt.install.sources import Source
 from wasmrt.install.validator import WasmValidator
 from wasmrt.names import check_installed_name
 
-Prepare = Callable[[str, ComponentBytes], ComponentInfo]
-"""Compiles a component, through the cache, and reads what it says of itself."""
+Prepare = Callable[[str, ComponentBytes, Sequence[ToolSpec] | None], ComponentInfo]
+"""Compiles a component, through the cache, and reads what it says of itself, or its package says of its tools."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,10 +71,13 @@ class Installer:
         self._prepare = prepare
         self._validator = validator or WasmValidator()
 
-    def plan(self, source: Source, *, name: str | None = None, grant: bytes | None = None) -> InstallPlan:
+    def plan(
+        self, source: Source, *, name: str | None = None, grant: bytes | None = None, only: Sequence[str] = ()
+    ) -> InstallPlan:
         """Fetch, validate, compile and read a component, and compare it with what is installed.
 
-        `grant` is a capability file that narrows what the sidecar asks for.
+        `grant` is a capability file that narrows what the sidecar asks for; `only` are patterns of the names of those
+        tools that are granted anything, all of them where there is none.
 
         Raises:
             SourceError: the source cannot be read.
@@ -88,14 +93,19 @@ class Installer:
         result.raise_first()
         asked = Capabilities.none() if fetched.sidecar is None else parse(fetched.sidecar).capabilities
         given = asked if grant is None else merge(asked, parse(grant).capabilities)
+        if only:
+            given = only_tools(given, only)
         component = ComponentBytes(fetched.data)
-        info = self._prepare(name, component)
+        tools = None if fetched.package is None else load_tools(fetched.package)
+        info = self._prepare(name, component, tools)
         new = NewVersion(
             name=name,
             component=component,
             info=info._replace(imports=info.imports or result.imports, exports=info.exports or result.exports),
             origin=fetched.origin,
             sidecar=None if fetched.sidecar is None else fetched.sidecar.decode(),
+            package=fetched.package,
+            tools=info.tools,
         )
         previous = self._catalog.get(name) if self._catalog.has(name) else None
         changes, wider = ((), False) if previous is None else _compare(previous, new, asked, given)
@@ -141,6 +151,8 @@ def _compare(
         found.append(f"another world: {old.world} became {info.world}")
     found += [f"imports {name}, which it did not" for name in sorted({*info.imports} - {*old.imports})]
     found += [f"no longer imports {name}" for name in sorted({*old.imports} - {*info.imports})]
+    if new.package != old.package:
+        found.append(f"other tools: {old.tools} became {new.tools}" if new.tools != old.tools else "other tools")
     if info.schema_digest != old.schema_digest:
         found.append("another schema: its params are no longer the same")
     requested = diff(request_of(old), asked)

@@ -10,11 +10,13 @@ from typing import Protocol
 
 from wasmrt.errors import ComponentTooLargeError, SourceError
 from wasmrt.files import Unfit, UnfitFileError, read_file
-from wasmrt.limits import MAX_CAPABILITY_FILE_BYTES
+from wasmrt.limits import ARCHIVE_SUFFIXES, MAX_CAPABILITY_FILE_BYTES
 
 SIDECAR_SUFFIX = ".capabilities.json"
 _PROJECT_FILE = "wasmrt.toml"
 """A file in the folder of a tool's source."""
+MANIFESTS = ("manifest.toml", _PROJECT_FILE)
+"""Files that describe a package, the first there is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +31,8 @@ class Fetched:
     sidecar: bytes | None = field(default=None, repr=False)
     warnings: tuple[str, ...] = ()
     """Oddities of the place it came from, in sentences."""
+    package: str | None = None
+    """The tools that its package says it has, as text; None where the component says it itself."""
 
 
 class Source(Protocol):
@@ -68,6 +72,11 @@ class FileSource:
             sidecar=sidecar,
             warnings=() if self.sidecar is not None else tuple(_stale(beside, sidecar)),
         )
+
+
+def is_package(path: Path) -> bool:
+    """Return whether a path names a package: a folder, a manifest or an archive."""
+    return path.is_dir() or path.name in MANIFESTS or path.name.endswith(ARCHIVE_SUFFIXES)
 
 
 def _stale(beside: Path, used: bytes | None) -> Iterator[str]:

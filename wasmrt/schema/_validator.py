@@ -15,7 +15,7 @@ from wasmrt.component import printable_line
 from wasmrt.errors import InvalidComponentError, InvalidParametersError
 from wasmrt.limits import KIB
 from wasmrt.schema._coerce import coerced
-from wasmrt.schema._document import SchemaError, read_schema
+from wasmrt.schema._document import SchemaError, read_schema, subschemas
 from wasmrt.schema._problems import oversized_problem, params_problem
 from wasmrt.schema._references import inlined
 from wasmrt.schema._wording import field_path
@@ -23,6 +23,9 @@ from wasmrt.schema._work import LIGHT_SCHEMA, MAX_CHECK, MAX_COERCE, MAX_ERRORS,
 
 _PATTERN_BYTES = 128 * KIB
 """A compiled pattern: room for `[a-z]{1000}`, none for one that repeats its repeats."""
+_FEW_PATTERNS_BYTES = 8 * _PATTERN_BYTES
+"""A pattern of a schema that has few of them: room for `[^/\\s]{1,100}/[^/\\s]{1,100}`, counted in characters."""
+_ALL_PATTERNS_BYTES = 16 * _FEW_PATTERNS_BYTES
 _HINT = "send the params that the tool's schema asks for; wasmrt inspect shows them"
 
 
@@ -33,6 +36,13 @@ def schema_problem(schema: str | Mapping[str, Any]) -> str | None:
     except SchemaError as error:
         return f"the schema {error}"
     return None
+
+
+def schema_gaps(schema: str | Mapping[str, Any]) -> tuple[str, ...]:
+    """Return in sentences which parts of a sound schema are not checked: those whose references lead nowhere."""
+    gaps: set[str] = set()
+    inlined(read_schema(schema), gaps=gaps)
+    return tuple(f"the schema {gap}" for gap in sorted(gaps))
 
 
 class Validator:
@@ -133,17 +143,28 @@ def _refuse(uri: str) -> Any:
 
 
 def _compile(schema: dict[str, Any]) -> jsonschema_rs.Validator:
+    # SECURITY: however many patterns there are, their automata together stay within what few large ones take.
+    size = max(_PATTERN_BYTES, min(_FEW_PATTERNS_BYTES, _ALL_PATTERNS_BYTES // max(1, _patterns(schema))))
     try:
         return jsonschema_rs.validator_for(
             schema,
             validate_formats=False,
             retriever=_refuse,
-            pattern_options=jsonschema_rs.RegexOptions(size_limit=_PATTERN_BYTES, dfa_size_limit=16 * _PATTERN_BYTES),
+            pattern_options=jsonschema_rs.RegexOptions(size_limit=size, dfa_size_limit=16 * _PATTERN_BYTES),
         )
     except jsonschema_rs.ValidationError as error:
         raise SchemaError(_broken(error)) from None
     except ValueError as error:
         raise SchemaError(f"cannot be compiled: {printable_line(str(error), 120)}") from None
+
+
+def _patterns(schema: Any) -> int:
+    """Count the patterns of a reference-free schema."""
+    if not isinstance(schema, dict):
+        return 0
+    listed = schema.get("patternProperties")
+    own = ("pattern" in schema) + (len(listed) if isinstance(listed, dict) else 0)
+    return own + sum(_patterns(inner) for _, inner in subschemas(schema))
 
 
 def _broken(error: jsonschema_rs.ValidationError) -> str:

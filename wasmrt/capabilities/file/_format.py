@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
-from wasmrt.capabilities._capabilities import Capabilities
+from wasmrt.capabilities._capabilities import Capabilities, ToolGrant
 from wasmrt.capabilities.file._auth import AuthSection
 from wasmrt.capabilities.file._model import CapabilityFile
 from wasmrt.capabilities.model import HttpCapability, RateLimitConfig, WorkspaceCapability
+from wasmrt.capabilities.sections import HTTP_NUMBERS
 
 _WIDTH = 110
+_RATE_NUMBERS = ("requests_per_minute", "requests_per_hour")
 
 
 def format_file(file: CapabilityFile | Capabilities) -> str:
@@ -47,14 +49,33 @@ def _capabilities(capabilities: Capabilities) -> dict[str, Any]:
         tree["tool_invoke"] = {"aliases": dict(invoke.aliases)} | _rate(invoke.rate_limit)
     if overrides := capabilities.limits.overrides():
         tree["limits"] = {name: _as_json(name, value) for name, value in overrides.items()}
+    if capabilities.tools is not None:
+        tree["tools"] = {tool.name: _tool(tool, capabilities.http) for tool in capabilities.tools}
     return tree
+
+
+def _tool(tool: ToolGrant, component: HttpCapability | None) -> dict[str, Any]:
+    """A tool's section: numbers that are the component's are left out, and its credentials are named."""
+    asked, http = _capabilities(replace(tool.capabilities, http=None)), tool.capabilities.http
+    if http is not None:
+        outer = component or HttpCapability()
+        known = [mapping.name for mapping in http.credentials if mapping in outer.credentials]
+        own = {mapping.name: mapping.as_dict() for mapping in http.credentials if mapping not in outer.credentials}
+        tree: dict[str, Any] = {"allowlist": [entry.as_dict() for entry in http.allowlist]}
+        if own:
+            tree["credentials"] = own
+        if http.rate_limit != outer.rate_limit:
+            tree["rate_limit"] = {name: getattr(http.rate_limit, name) for name in _RATE_NUMBERS}
+        tree |= {n: _as_json(n, getattr(http, n)) for n in HTTP_NUMBERS if getattr(http, n) != getattr(outer, n)}
+        asked = {"http": tree} | ({"credentials": known} if known else {}) | asked
+    return asked | ({} if tool.effects is None else {"effects": [str(effect) for effect in tool.effects]})
 
 
 def _http(http: HttpCapability) -> dict[str, Any]:
     tree: dict[str, Any] = {"allowlist": [entry.as_dict() for entry in http.allowlist]}
     if http.credentials:
         tree["credentials"] = {mapping.name: mapping.as_dict() for mapping in http.credentials}
-    return tree | _rate(http.rate_limit) | _changed(http, "max_request_bytes", "max_response_bytes", "timeout_seconds")
+    return tree | _rate(http.rate_limit) | _changed(http, *HTTP_NUMBERS)
 
 
 def _workspace(workspace: WorkspaceCapability) -> Any:
@@ -62,7 +83,7 @@ def _workspace(workspace: WorkspaceCapability) -> Any:
 
 
 def _rate(rate: RateLimitConfig) -> dict[str, Any]:
-    changed = _changed(rate, "requests_per_minute", "requests_per_hour")
+    changed = _changed(rate, *_RATE_NUMBERS)
     return {"rate_limit": changed} if changed else {}
 
 

@@ -18,7 +18,7 @@ def parse(data: str | bytes) -> CapabilityFile:
     asked, tree = read_sections(data)
     description = tree.get("description")
     return CapabilityFile(
-        capabilities=Capabilities(*asked),
+        capabilities=Capabilities.of(asked),
         description=None if description is None else _cut(description),
         version=tree.get("version"),
         wit_version=tree.get("wit_version"),

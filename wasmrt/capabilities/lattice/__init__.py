@@ -1,24 +1,7 @@
-"""The order of capabilities: what lies within what, what two have in common, and the merge that is built on both."""
+"""The common part of two sets of capabilities, and the part that one tool of a component has."""
 
 from __future__ import annotations
 
-from wasmrt.capabilities.lattice._cover import (
-    common_hosts,
-    common_paths,
-    credential_within,
-    endpoint_within,
-    name_within,
-    prefix_within,
-)
-from wasmrt.capabilities.lattice._merge import merge, widest
+from wasmrt.capabilities.lattice._merge import for_tool, merge, widest
 
-__all__ = [
-    "common_hosts",
-    "common_paths",
-    "credential_within",
-    "endpoint_within",
-    "merge",
-    "name_within",
-    "prefix_within",
-    "widest",
-]
+__all__ = ["for_tool", "merge", "widest"]

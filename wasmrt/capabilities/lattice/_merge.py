@@ -7,16 +7,7 @@ from dataclasses import fields, replace
 from itertools import product
 from typing import TypeVar
 
-from wasmrt.capabilities._capabilities import Capabilities
-from wasmrt.capabilities.lattice._cover import (
-    common_endpoints,
-    common_hosts,
-    common_paths,
-    common_ports,
-    endpoint_within,
-    name_within,
-    prefix_within,
-)
+from wasmrt.capabilities._capabilities import Capabilities, ToolGrant
 from wasmrt.capabilities.model import (
     CredentialMapping,
     EndpointPattern,
@@ -26,7 +17,15 @@ from wasmrt.capabilities.model import (
     ToolInvokeCapability,
     ToolLimits,
     WorkspaceCapability,
+    common_endpoints,
+    common_hosts,
+    common_paths,
+    common_ports,
+    endpoint_within,
+    name_within,
+    prefix_within,
 )
+from wasmrt.effects import Effect
 from wasmrt.errors import ConfigurationError
 from wasmrt.limits import MAX_CAPABILITY_ENTRIES, ResourceLimits
 
@@ -55,7 +54,43 @@ def merge(request: Capabilities, grant: Capabilities, *, defaults: ResourceLimit
         and SecretsCapability(_common(request.secrets.allowed_names, grant.secrets.allowed_names, name_within)),
         tool_invoke=request.tool_invoke and grant.tool_invoke and _merge_tools(request.tool_invoke, grant.tool_invoke),
         limits=_merge_limits(request.limits, grant.limits, defaults or ResourceLimits()),
+        tools=_merge_sections(request, grant),
     )
+
+
+def for_tool(capabilities: Capabilities, name: str) -> Capabilities:
+    """Return what one tool has: its section within the component's capabilities, without sections of other tools.
+
+    Raises:
+        ConfigurationError: as `merge`.
+    """
+    whole = replace(capabilities, tools=None)
+    if capabilities.tools is None:
+        return whole
+    section = next((tool.capabilities for tool in capabilities.tools if tool.name == name), Capabilities.none())
+    # SECURITY: a section is merged, and not believed: whatever stands in it, it is never wider than the component's.
+    return replace(merge(section, replace(whole, limits=section.limits)), limits=capabilities.limits)
+
+
+def _merge_sections(request: Capabilities, grant: Capabilities) -> tuple[ToolGrant, ...] | None:
+    if request.tools is None and grant.tools is None:
+        return None
+    effects = [{tool.name: tool.effects for tool in side.tools or ()} for side in (request, grant)]
+    listed = [names.keys() for names, side in zip(effects, (request, grant), strict=True) if side.tools is not None]
+    return tuple(
+        ToolGrant(
+            name,
+            replace(merge(for_tool(request, name), for_tool(grant, name)), limits=ToolLimits()),
+            _common_effects(effects[0].get(name), effects[1].get(name)),
+        )
+        for name in sorted(frozenset.intersection(*map(frozenset, listed)))
+    )
+
+
+def _common_effects(one: tuple[Effect, ...] | None, other: tuple[Effect, ...] | None) -> tuple[Effect, ...] | None:
+    if one is None or other is None:
+        return one if other is None else other
+    return tuple(effect for effect in one if effect in other)
 
 
 def _merge_http(request: HttpCapability, grant: HttpCapability) -> HttpCapability:

@@ -1,10 +1,43 @@
-"""The sections of a capability file: the keys each may have, one declaration for the reader and the JSON Schema."""
+"""The sections of a capability file: the keys each may have, one declaration for the reader and the JSON Schema.
+
+The kinds of fields that declare them are of use for other strict files as well.
+"""
 
 from __future__ import annotations
 
 from wasmrt.capabilities.sections._capabilities import capability_schema
 from wasmrt.capabilities.sections._descriptive import SECTIONS
-from wasmrt.capabilities.sections._json import child
-from wasmrt.capabilities.sections._read import Sections, read_sections
+from wasmrt.capabilities.sections._fields import (
+    INVALID,
+    Anything,
+    Flag,
+    ListOf,
+    MapOf,
+    Number,
+    ObjectSchema,
+    Property,
+    Text,
+    nearest,
+)
+from wasmrt.capabilities.sections._json import Problems, child
+from wasmrt.capabilities.sections._read import HTTP_NUMBERS, Sections, read_sections
 
-__all__ = ["SECTIONS", "Sections", "capability_schema", "child", "read_sections"]
+__all__ = [
+    "HTTP_NUMBERS",
+    "INVALID",
+    "SECTIONS",
+    "Anything",
+    "Flag",
+    "ListOf",
+    "MapOf",
+    "Number",
+    "ObjectSchema",
+    "Problems",
+    "Property",
+    "Sections",
+    "Text",
+    "capability_schema",
+    "child",
+    "nearest",
+    "read_sections",
+]

@@ -37,6 +37,7 @@ from wasmrt.capabilities.sections._fields import (
     nearest,
 )
 from wasmrt.capabilities.sections._json import Problems, child
+from wasmrt.effects import Effect
 from wasmrt.errors import ConfigurationError
 
 _HOST = Text(max_length=256, check=read_host_pattern, pattern=r"^(\*\.)?[^\s/@*?#]+$")
@@ -208,6 +209,19 @@ CAPABILITIES = {
     "tool_invoke": Property(field=_TOOL_INVOKE, about="Tools that may be called, by alias."),
     "limits": Property(field=_LIMITS, about="Limits that differ from the runtime's."),
 }
+_TOOL_SECTION = ObjectSchema(
+    {name: CAPABILITIES[name] for name in ("http", "workspace", "secrets", "tool_invoke")}
+    | {
+        "credentials": Property(
+            field=ListOf(item=Text(max_length=128)), about="Names in http.credentials of the component: those it uses."
+        ),
+        "effects": Property(field=ListOf(item=Text(choices=tuple(Effect))), about="Kinds of things that it does."),
+    }
+)
+CAPABILITIES["tools"] = Property(
+    field=MapOf(item=_TOOL_SECTION, key=Text(max_length=128, pattern=r"^[!-~]+$", check=read_tool_name)),
+    about="The part that each tool has of all this. With this section, a tool that is not named has nothing.",
+)
 NESTED = "capabilities"
 ROOT = ObjectSchema(
     CAPABILITIES

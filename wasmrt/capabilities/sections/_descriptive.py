@@ -116,7 +116,10 @@ SECTIONS = {
     "webhook": Property(field=_WEBHOOK, about="Carried for other hosts; wasmrt receives no webhooks."),
     "websocket": Property(field=Anything(only_object=True), about="Carried for other hosts; wasmrt opens none."),
     "config": Property(field=Anything(only_object=True), about="Carried for other hosts; wasmrt reads none of it."),
-    "parameters": Property(field=Anything(only_object=True), about="Carried; the component's own schema counts."),
+    "parameters": Property(
+        field=Anything(only_object=True),
+        about="The JSON Schema of the params of a near:agent tool, in place of its own.",
+    ),
     "tags": Property(field=ListOf(item=_WORD), about="Carried for other hosts."),
     "tier": Property(field=_WORD, about="Carried for other hosts."),
     "$schema": Property(field=Text(max_length=2048), about="Where editors find this schema."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 from wasmrt.capabilities.model import (
@@ -15,12 +16,15 @@ from wasmrt.capabilities.model import (
     ToolLimits,
     WorkspaceCapability,
 )
+from wasmrt.capabilities.sections._beyond import beyond
 from wasmrt.capabilities.sections._capabilities import NESTED, ROOT
-from wasmrt.capabilities.sections._fields import INVALID
+from wasmrt.capabilities.sections._fields import INVALID, nearest
 from wasmrt.capabilities.sections._json import Problems, child, read_json
+from wasmrt.effects import Effect
 from wasmrt.errors import CapabilityFileError, WasmrtError
 
 T = TypeVar("T")
+HTTP_NUMBERS = ("max_request_bytes", "max_response_bytes", "timeout_seconds")
 _Attempt = Callable[[str, Callable[[], Any]], Any]
 
 
@@ -32,6 +36,15 @@ class Asked(NamedTuple):
     secrets: SecretsCapability | None
     tool_invoke: ToolInvokeCapability | None
     limits: ToolLimits
+    tools: tuple[AskedOfTool, ...] | None = None
+
+
+class AskedOfTool(NamedTuple):
+    """The section of one tool."""
+
+    name: str
+    asked: Asked
+    effects: tuple[Effect, ...] | None
 
 
 class Sections(NamedTuple):
@@ -50,12 +63,23 @@ def read_sections(data: str | bytes) -> Sections:
     """
     problems = Problems()
     tree = read_json(data, problems)
+    if _is_channel(tree):
+        problems.add("channel", "this is the file of a channel (messages in and out of a chat), which is no tool")
+        raise _error(problems)
     if tree is not None or not problems:
         tree = _raise_nested(ROOT.read(tree, "", problems), problems)
     asked = None if tree is INVALID or problems else _build(tree, problems)
     if asked is None or problems:
         raise _error(problems)
     return Sections(asked, tree)
+
+
+def _is_channel(tree: Any) -> bool:
+    """Return whether it is of one of IronClaw's channels, whose keys would all be told as mistakes."""
+    if not isinstance(tree, dict):
+        return False
+    nested = tree.get(NESTED)
+    return tree.get("type") == "channel" or "channel" in tree or (isinstance(nested, dict) and "channel" in nested)
 
 
 def _error(problems: Problems) -> CapabilityFileError:
@@ -80,16 +104,26 @@ def _raise_nested(tree: Any, problems: Problems) -> Any:
 
 
 def _build(tree: dict[str, Any], problems: Problems) -> Asked:
+    asked = _build_sections(tree, "", None, problems)
+    if "tools" not in tree or problems:
+        return asked
+    tools = tuple(_build_tool(name, section, asked, problems) for name, section in tree["tools"].items())
+    return asked._replace(tools=tools)
+
+
+def _build_sections(tree: dict[str, Any], at: str, outer: HttpCapability | None, problems: Problems) -> Asked:
+    """Build the sections of a component, or of a tool whose component has `outer`."""
+
     def attempt(path: str, make: Callable[[], T]) -> T | None:
         try:
             return make()
         except WasmrtError as error:
-            problems.add(path, f"{error.message}{f' ({error.hint})' if error.hint else ''}")
+            problems.add(f"{at}{path}", f"{error.message}{f' ({error.hint})' if error.hint else ''}")
             return None
 
     workspace, secrets, invoke = tree.get("workspace"), tree.get("secrets"), tree.get("tool_invoke")
     return Asked(
-        http=_build_http(tree["http"], attempt) if "http" in tree else None,
+        http=_build_http(tree["http"], outer or HttpCapability(), attempt) if "http" in tree else None,
         workspace_read=WorkspaceCapability(workspace["allowed_prefixes"]) if workspace else None,
         secrets=SecretsCapability(secrets["allowed_names"]) if secrets is not None else None,
         tool_invoke=attempt("tool_invoke", lambda: _build_invoke(invoke)) if invoke is not None else None,
@@ -97,7 +131,7 @@ def _build(tree: dict[str, Any], problems: Problems) -> Asked:
     )
 
 
-def _build_http(tree: dict[str, Any], attempt: _Attempt) -> HttpCapability | None:
+def _build_http(tree: dict[str, Any], outer: HttpCapability, attempt: _Attempt) -> HttpCapability | None:
     entries = [
         attempt(f"http.allowlist[{index}]", lambda entry=entry: _build_endpoint(entry))  # type: ignore[misc]
         for index, entry in enumerate(tree.get("allowlist", []))
@@ -108,12 +142,35 @@ def _build_http(tree: dict[str, Any], attempt: _Attempt) -> HttpCapability | Non
     ]
     if None in entries or None in credentials:
         return None
-    numbers = {k: tree[k] for k in ("max_request_bytes", "max_response_bytes", "timeout_seconds") if k in tree}
-    rate = RateLimitConfig(**tree.get("rate_limit", {}))
+    numbers = {name: tree.get(name, getattr(outer, name)) for name in HTTP_NUMBERS}
+    rate = replace(outer.rate_limit, **tree.get("rate_limit", {}))
     made: HttpCapability | None = attempt(
         "http", lambda: HttpCapability(tuple(entries), tuple(credentials), rate, **numbers)
     )
     return made
+
+
+def _build_tool(name: str, tree: dict[str, Any], component: Asked, problems: Problems) -> AskedOfTool:
+    at = child("tools", name)
+    outer = component.http
+    asked = _build_sections(tree, f"{at}.", outer, problems)
+    http = asked.http
+    if "credentials" in tree:
+        known = {mapping.name: mapping for mapping in outer.credentials} if outer is not None else {}
+        for wanted in tree["credentials"]:
+            if wanted not in known:
+                problems.add(f"{at}.credentials", f"http.credentials has no {wanted!r}{nearest(wanted, (*known,))}")
+        named = [known[wanted] for wanted in dict.fromkeys(tree["credentials"]) if wanted in known]
+        if http is None and "http" not in tree:
+            problems.add(f"{at}.credentials", "the tool has no http section, so no request could carry them")
+        elif http is not None:
+            mine = {mapping.name for mapping in http.credentials}
+            more = tuple(mapping for mapping in named if mapping.name not in mine)
+            asked = asked._replace(http=replace(http, credentials=(*http.credentials, *more)))
+    for place, sentence in beyond(asked, component):
+        problems.add(f"{at}.{place}", sentence)
+    effects = tuple(map(Effect, tree["effects"])) if "effects" in tree else None
+    return AskedOfTool(name, asked, effects)
 
 
 def _build_endpoint(tree: dict[str, Any]) -> EndpointPattern:

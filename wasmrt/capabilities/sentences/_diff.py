@@ -8,9 +8,16 @@ from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 from wasmrt.capabilities._capabilities import Capabilities
-from wasmrt.capabilities.lattice import credential_within, endpoint_within, name_within, prefix_within
-from wasmrt.capabilities.model import HttpCapability, RateLimitConfig
-from wasmrt.capabilities.sentences._phrases import format_credential, format_endpoint, format_prefix
+from wasmrt.capabilities.lattice import for_tool
+from wasmrt.capabilities.model import (
+    HttpCapability,
+    RateLimitConfig,
+    credential_within,
+    endpoint_within,
+    name_within,
+    prefix_within,
+)
+from wasmrt.capabilities.sentences._phrases import format_credential, format_endpoint, format_prefix, name_tools
 from wasmrt.limits import ResourceLimits
 
 T = TypeVar("T")
@@ -47,7 +54,24 @@ class CapabilityDiff:
 def diff(old: Capabilities, new: Capabilities, *, defaults: ResourceLimits | None = None) -> CapabilityDiff:
     """Compare two sets of capabilities. An entry that several others cover only together counts as a change."""
     limits = defaults or ResourceLimits()
-    return CapabilityDiff(tuple(_added(old, new, limits)), tuple(_added(new, old, limits)))
+    widened, narrowed = [*_added(old, new, limits)], [*_added(new, old, limits)]
+    if old.tools is not None or new.tools is not None:
+        widened += _added_for_tools(old, new, limits)
+        narrowed += _added_for_tools(new, old, limits)
+    return CapabilityDiff(tuple(widened), tuple(narrowed))
+
+
+def _added_for_tools(before: Capabilities, after: Capabilities, defaults: ResourceLimits) -> Iterator[Change]:
+    """Yield what single tools may do besides, each change once with the tools that it is one of."""
+    names = {tool.name for tool in (*(before.tools or ()), *(after.tools or ()))}
+    changed: dict[Change, list[str]] = {}
+    for name in sorted(names):
+        for change in _added(for_tool(before, name), for_tool(after, name), defaults):
+            changed.setdefault(change, []).append(name)
+    if after.tools is None and before.tools is not None:
+        yield Change("tools", "every tool may do all that the component may")
+    for change, tools in changed.items():
+        yield Change(f"tools.{tools[0]}.{change.section}", f"{name_tools(tools)}: {change.sentence}")
 
 
 def _added(before: Capabilities, after: Capabilities, defaults: ResourceLimits) -> Iterator[Change]:

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 from wasmrt.capabilities._capabilities import Capabilities
-from wasmrt.capabilities.lattice import common_hosts, common_paths
-from wasmrt.capabilities.model import CredentialMapping, EndpointPattern, HttpCapability
+from wasmrt.capabilities.lattice import for_tool
+from wasmrt.capabilities.model import (
+    CredentialMapping,
+    EndpointPattern,
+    HttpCapability,
+    ToolLimits,
+    common_hosts,
+    common_paths,
+)
 from wasmrt.capabilities.sentences._phrases import (
     format_bytes,
     format_endpoint,
@@ -18,6 +28,42 @@ from wasmrt.capabilities.sentences._phrases import (
 
 def explain(capabilities: Capabilities) -> tuple[str, ...]:
     """Return everything that a tool may do, a sentence for each capability, the last for all that it may not do."""
+    if capabilities.tools is not None:
+        return (*_by_tools(capabilities), "no tool may do anything else")
+    sentences = _allowed(capabilities)
+    sentences.append("may not do anything else" if sentences else "may not do anything outside its sandbox")
+    return tuple(sentences)
+
+
+def tool_groups(capabilities: Capabilities) -> dict[tuple[str, ...], list[str]]:
+    """Return the tools of a component by what they may do: sentences, and the names of those that they hold for.
+
+    Capabilities without sections of tools give nothing.
+    """
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for tool in capabilities.tools or ():
+        allowed = _allowed(replace(for_tool(capabilities, tool.name), limits=ToolLimits()))
+        groups.setdefault(tuple(allowed), []).append(tool.name)
+    return groups
+
+
+def _by_tools(capabilities: Capabilities) -> Iterator[str]:
+    """Yield what every tool may do, then a sentence for each group of tools that may do more."""
+    groups = tool_groups(capabilities)
+    every = [each for each in next(iter(groups), ()) if all(each in allowed for allowed in groups)]
+    if every and len(groups) > 1:
+        yield f"every tool {'; '.join(every)}"
+    for allowed, names in groups.items():
+        more = [sentence for sentence in allowed if sentence not in every or len(groups) == 1]
+        also = "also " if every and len(groups) > 1 else ""
+        if more or not allowed:
+            yield f"{join_words(names)} {also}{'; '.join(more) or 'may not do anything outside the sandbox'}"
+    limits = format_limits(capabilities.limits)
+    if limits:
+        yield f"each call may use {limits}"
+
+
+def _allowed(capabilities: Capabilities) -> list[str]:
     sentences: list[str] = []
     if capabilities.http is not None:
         sentences += _http_sentences(capabilities.http)
@@ -33,8 +79,7 @@ def explain(capabilities: Capabilities) -> tuple[str, ...]:
     limits = format_limits(capabilities.limits)
     if limits:
         sentences.append(f"may use {limits}")
-    sentences.append("may not do anything else" if sentences else "may not do anything outside its sandbox")
-    return tuple(sentences)
+    return sentences
 
 
 def _http_sentences(http: HttpCapability) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from wasmrt.capabilities.model import (
     CredentialLocation,
@@ -92,6 +92,13 @@ def format_bytes(size: int) -> str:
         if size >= unit and size % unit == 0:
             return f"{size // unit:,} {name}"
     return f"{size:,} bytes"
+
+
+def name_tools(names: Sequence[str], shown: int = 6) -> str:
+    """Name tools, the first few of many: `get, list and 12 more`."""
+    if len(names) <= shown:
+        return join_words(names)
+    return f"{', '.join(names[: shown - 1])} and {len(names) - shown + 1} more"
 
 
 def join_words(words: Iterable[str], last: str = "and") -> str:

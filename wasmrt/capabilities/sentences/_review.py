@@ -9,8 +9,7 @@ from wasmrt.capabilities._capabilities import CAPABILITY_SECTIONS, Capabilities
 from wasmrt.capabilities._imports import capabilities_of, import_example
 from wasmrt.capabilities.decide import internal_host
 from wasmrt.capabilities.file import CapabilityFile
-from wasmrt.capabilities.lattice import common_hosts, common_paths
-from wasmrt.capabilities.model import EndpointPattern, HttpCapability
+from wasmrt.capabilities.model import EndpointPattern, HttpCapability, common_hosts, common_paths
 from wasmrt.capabilities.sections import SECTIONS, child
 from wasmrt.capabilities.sentences._phrases import join_words
 

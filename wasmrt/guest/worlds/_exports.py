@@ -10,7 +10,7 @@ from wasmrt.errors import GuestError, InvalidComponentError
 from wasmrt.guest.engine import Export, Linker, Sandbox
 from wasmrt.guest.outcome import guest_failure
 from wasmrt.limits import MAX_DESCRIPTION_BYTES, MAX_TOOLS_PER_COMPONENT
-from wasmrt.schema import schema_problem
+from wasmrt.schema import schema_gaps, schema_problem
 
 
 class World(Protocol):
@@ -138,6 +138,7 @@ def _description(text: str, problems: list[str]) -> str:
 def _schema(text: str, problems: list[str]) -> dict[str, Any]:
     problem = schema_problem(text)
     if problem is None:
+        problems.extend(schema_gaps(text))
         return dict(json.loads(text))
     problems.append(problem)
     return dict(ANY_OBJECT)

@@ -6,7 +6,7 @@ import select
 import socket
 from typing import Any, NoReturn
 
-from wasmrt.component import ToolSpec
+from wasmrt.component import ToolSpec, worlds
 from wasmrt.errors import InvalidParametersError, MemoryLimitError, WasmrtError
 from wasmrt.guest.call import GuestCall
 from wasmrt.guest.clock import LogicalClock, SystemClock
@@ -129,7 +129,12 @@ class RunWorker:
             params = read_json(text, max_bytes=MAX_PARAMS_BYTES, max_depth=MAX_JSON_DEPTH, max_parts=MAX_JSON_PARTS)
         except JsonError as error:
             raise InvalidParametersError(f"params are {error}", hint="pass a JSON object") from error
-        accepted = validator.accept(params)
+        try:
+            accepted = validator.accept(params)
+        except InvalidParametersError:
+            if worlds.schema_decides(self._component.world) or not isinstance(params, dict):
+                raise
+            return text  # it only describes them: the guest decides, or a package's schema has
         return text if accepted is params else write_json(accepted)
 
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from wasmrt.component import printable_line
 from wasmrt.errors import ConfigurationError, InvalidComponentError
+from wasmrt.limits import MAX_DESCRIPTION_BYTES
 from wasmrt.names import is_offered_name
 from wasmrt.schema._document import SchemaError, read_schema
 from wasmrt.schema._references import inlined
@@ -22,15 +23,28 @@ from wasmrt.schema.providers._strict import strict_problem, tightened
 Provider = Literal["openai", "anthropic", "mcp"]
 
 _MAX_OPENAI_DESCRIPTION_BYTES = 1024
+_ROOM_BYTES = {
+    "openai": _MAX_OPENAI_DESCRIPTION_BYTES,
+    "anthropic": MAX_DESCRIPTION_BYTES,
+    "mcp": MAX_DESCRIPTION_BYTES,
+}
+"""Bytes of a description, the document for models included."""
 
 
 def render(
-    tool_name: str, description: str, schema: Mapping[str, Any], provider: Provider, *, strict: bool = False
+    tool_name: str,
+    description: str,
+    schema: Mapping[str, Any],
+    provider: Provider,
+    *,
+    strict: bool = False,
+    prompt: str = "",
 ) -> dict[str, Any]:
     """Return a tool for one provider: OpenAI's `tools` entry (chat completions), Anthropic's, or MCP's `Tool`.
 
     `strict` is OpenAI's structured mode: every property required (an optional one may be null), no other allowed,
-    and only the keywords it knows. Nulls that come back for absent fields are what `coerce` drops.
+    and only the keywords it knows. Nulls that come back for absent fields are what `coerce` drops. `prompt` is a
+    document for models: it follows the description where the whole of it has room.
 
     Raises:
         ConfigurationError: the name is not `[a-zA-Z0-9_-]{1,64}`, the provider is unknown, or `strict` cannot be had.
@@ -41,13 +55,18 @@ def render(
             f"{printable_line(tool_name, 80)!r} cannot be a tool's name", hint="use 1 to 64 of a-z, A-Z, 0-9, _ and -"
         )
     params = provider_schema(schema, provider, strict=strict)
+    described = f"{description}\n\n{prompt}" if prompt else description
+    if len(described.encode("utf-8", "replace")) <= _ROOM_BYTES[provider]:
+        description = described
     if provider == "anthropic":
         return {"name": tool_name, "description": description, "input_schema": params}
     if provider == "mcp":
         return {"name": tool_name, "description": description, "inputSchema": params}
     function: dict[str, Any] = {
         "name": tool_name,
-        "description": printable_line(description, _MAX_OPENAI_DESCRIPTION_BYTES - 3),
+        "description": description
+        if description is described and prompt
+        else printable_line(description, _MAX_OPENAI_DESCRIPTION_BYTES - 3),
         "parameters": params,
     }
     return {"type": "function", "function": function | ({"strict": True} if strict else {})}

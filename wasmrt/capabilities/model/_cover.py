@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from itertools import product
 
-from wasmrt.capabilities.model import METHODS, CredentialMapping, EndpointPattern, glob_covers, is_under_prefixes
+from wasmrt.capabilities.model._capability import glob_covers
+from wasmrt.capabilities.model._credential import CredentialMapping
+from wasmrt.capabilities.model._endpoint import METHODS, EndpointPattern
+from wasmrt.capabilities.model._workspace_path import is_under_prefixes
 from wasmrt.url import DEFAULT_PORTS, is_under, split_path
 
 

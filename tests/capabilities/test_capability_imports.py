@@ -1,0 +1,162 @@
+"""Capability files of other hosts, taken over as far as ours can say the same."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from wasmrt.capabilities import Capabilities
+from wasmrt.capabilities.foreign import import_policy, import_sidecar
+from wasmrt.errors import CapabilityFileError
+
+POLICY = """
+version: "1.0"
+description: "Reads the weather"   # a comment
+permissions:
+  network:
+    allow:
+      - host: "api.example.com"
+      - host: "*.example.org"
+      - host: 'https://files.example.net:8443/data'
+      - cidr: "10.0.0.0/8"
+      - host: "*"
+  storage:
+    allow:
+    - uri: "fs://work/agent/**"
+      access: ["read", "write"]
+    - uri: "fs:///etc/**"
+      access: ["read"]
+    - uri: "fs://work/one/*"
+      access: [read]
+    - uri: "fs://out/**"
+      access: ["write"]
+  environment:
+    allow:
+      - key: "API_KEY"
+  resources:
+    limits:
+      memory: "64Mi"
+      cpu: "500m"
+  runtime:
+    docker:
+      security:
+        privileged: false
+"""
+
+
+def test_a_policy_gives_what_a_capability_file_can_say() -> None:
+    asked = import_policy(POLICY).file.capabilities
+
+    assert asked == Capabilities.parse(
+        json.dumps(
+            {
+                "http": {
+                    "allowlist": [
+                        {"host": "api.example.com"},
+                        {"host": "*.example.org"},
+                        {"host": "files.example.net", "port": 8443, "path_prefix": "/data"},
+                    ]
+                },
+                "workspace": {"allowed_prefixes": ["work/agent/"]},
+                "limits": {"memory_bytes": 64 * 1024 * 1024},
+            }
+        )
+    )
+
+
+def test_what_a_policy_allows_and_no_file_can_is_told_with_its_place() -> None:
+    left = import_policy(POLICY).left
+
+    assert [line.partition(": ")[0] for line in left] == [
+        "permissions.network.allow[3]",
+        "permissions.network.allow[4]",
+        "permissions.storage.allow[0]",
+        "permissions.storage.allow[1]",
+        "permissions.storage.allow[2]",
+        "permissions.storage.allow[3]",
+        "permissions.environment.allow[0]",
+        "permissions.resources.cpu",
+        "permissions.runtime",
+    ]
+
+
+def test_a_section_that_denies_a_part_is_taken_over_not_at_all() -> None:
+    policy = (
+        "permissions:\n  network:\n    allow:\n      - host: a.example.com\n    deny:\n      - host: b.example.com\n"
+    )
+    imported = import_policy(policy)
+
+    assert imported.file.capabilities == Capabilities.none()
+    assert "it denies a part" in imported.left[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "a: 1",
+        "permissions: 5",
+        "permissions:\n  network: &x\n",
+        "permissions:\n  network: *x\n",
+        "permissions: {network: {}}",
+        "permissions:\n\tnetwork:\n",
+        "permissions:\n  network:\n   - a: b\n  - c\n",
+        "permissions:\n  a: 1\n  a: 2\n",
+        "permissions:\n  a: |\n    text\n",
+        "a:\n" + "".join(f"{' ' * depth}a:\n" for depth in range(1, 60)),
+        "permissions:\n  a: 'it''s'\n",
+        "x" * 300_000,
+    ],
+)
+def test_what_is_no_policy_is_a_typed_error(text: str) -> None:
+    with pytest.raises(CapabilityFileError):
+        import_policy(text)
+
+
+def test_a_sidecar_loses_the_entries_that_hold_an_unknown_key_and_keeps_the_others() -> None:
+    sidecar = {
+        "capabilities": {
+            "http": {
+                "allowlist": [{"host": "a.example.com"}, {"host": "b.example.com", "only_on": "mondays"}],
+                "credentials": {
+                    "k": {
+                        "secret_name": "k",
+                        "location": {"type": "bearer"},
+                        "host_patterns": ["a.example.com"],
+                        "when": "never",
+                    }
+                },
+            }
+        },
+        "cache_dir": "/tmp",
+    }
+    imported = import_sidecar(json.dumps(sidecar))
+
+    assert imported.file.capabilities == Capabilities.parse('{"http": {"allowlist": [{"host": "a.example.com"}]}}')
+    assert {line.partition(":")[0] for line in imported.left} == {
+        "cache_dir",
+        "capabilities.http.allowlist[1].only_on",
+        "capabilities.http.credentials.k.when",
+    }
+
+
+def test_a_section_with_a_wrong_bound_goes_as_a_whole() -> None:
+    imported = import_sidecar('{"http": {"allowlist": [{"host": "a.example.com"}], "timeout": -1}}')
+
+    assert imported.file.capabilities == Capabilities.none()
+    assert imported.left[0].startswith("http.timeout")
+
+
+@pytest.mark.parametrize("text", ['{"type": "channel"}', '{"capabilities": {"channel": {}}}'])
+def test_the_file_of_a_channel_says_that_it_is_one(text: str) -> None:
+    with pytest.raises(CapabilityFileError, match="file of a channel"):
+        import_sidecar(text)
+    with pytest.raises(CapabilityFileError, match="file of a channel"):
+        Capabilities.parse(text)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "5", "{"])
+def test_what_is_no_sidecar_is_a_typed_error(text: str) -> None:
+    with pytest.raises(CapabilityFileError):
+        import_sidecar(text)

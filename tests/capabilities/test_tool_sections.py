@@ -1,0 +1,160 @@
+"""Sections of single tools in a capability file: a part of the component's, and never more."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from wasmrt.capabilities import Capabilities, EndpointPattern, ToolGrant, for_tool, merge
+from wasmrt.capabilities.file import format_file, parse
+from wasmrt.capabilities.sentences import diff, explain
+from wasmrt.effects import Effect
+from wasmrt.errors import CapabilityFileError, ConfigurationError
+
+TOKEN = {"secret_name": "token", "location": {"type": "bearer"}, "host_patterns": ["api.example.com"]}
+KEY = {"secret_name": "key", "location": {"type": "header", "name": "x-key"}, "host_patterns": ["api.example.com"]}
+COMPONENT: dict[str, Any] = {
+    "http": {
+        "allowlist": [{"host": "api.example.com", "path_prefix": "/v1/"}],
+        "credentials": {"token": TOKEN, "key": KEY},
+        "max_request_bytes": 1000,
+    },
+    "workspace": {"allowed_prefixes": ["notes/"]},
+    "secrets": {"allowed_names": ["token*"]},
+    "tool_invoke": {"aliases": {"other": "other-tool"}},
+}
+GET = {"host": "api.example.com", "path_prefix": "/v1/", "methods": ["GET"]}
+
+
+def file(**tools: Any) -> Capabilities:
+    return Capabilities.parse(json.dumps(COMPONENT | {"tools": tools}))
+
+
+def mistakes(**tools: Any) -> list[str]:
+    with pytest.raises(CapabilityFileError) as refused:
+        file(**tools)
+    return [path for path, _ in refused.value.problems]
+
+
+def test_a_tool_has_what_its_section_lists_and_nothing_else() -> None:
+    grant = for_tool(file(read={"http": {"allowlist": [GET]}, "credentials": ["token"]}), "read")
+
+    assert grant.http is not None
+    assert [entry.methods for entry in grant.http.allowlist] == [("GET",)]
+    assert [mapping.secret_name for mapping in grant.http.credentials] == ["token"]
+    assert grant.http.max_request_bytes == 1000
+    assert (grant.workspace_read, grant.secrets, grant.tool_invoke) == (None, None, None)
+
+
+def test_a_tool_without_a_section_has_nothing_where_others_have_one() -> None:
+    assert for_tool(file(read={}), "write") == Capabilities.none()
+    assert for_tool(Capabilities.parse(json.dumps(COMPONENT)), "write").http is not None
+
+
+@pytest.mark.parametrize(
+    ("section", "place"),
+    [
+        ({"http": {"allowlist": [{"host": "api.example.com"}]}}, "tools.t.http.allowlist[0]"),
+        ({"http": {"allowlist": [GET, {"host": "evil.example"}]}}, "tools.t.http.allowlist[1]"),
+        ({"http": {"allowlist": [GET | {"port": 8443}]}}, "tools.t.http.allowlist[0]"),
+        ({"http": {"allowlist": [GET], "max_request_bytes": 1001}}, "tools.t.http.max_request_bytes"),
+        ({"http": {"rate_limit": {"requests_per_minute": 61}}}, "tools.t.http.rate_limit.requests_per_minute"),
+        ({"http": {"credentials": {"k": KEY | {"secret_name": "mine"}}}}, "tools.t.http.credentials.k"),
+        ({"http": {"credentials": {"k": KEY | {"host_patterns": ["*.example.com"]}}}}, "tools.t.http.credentials.k"),
+        ({"http": {"allowlist": []}, "credentials": ["tokn"]}, "tools.t.credentials"),
+        ({"credentials": ["token"]}, "tools.t.credentials"),
+        ({"workspace": True}, "tools.t.workspace.allowed_prefixes[0]"),
+        ({"workspace": {"allowed_prefixes": ["other/"]}}, "tools.t.workspace.allowed_prefixes[0]"),
+        ({"secrets": {"allowed_names": ["*"]}}, "tools.t.secrets.allowed_names[0]"),
+        ({"tool_invoke": {"aliases": {"other": "another"}}}, "tools.t.tool_invoke.aliases.other"),
+        ({"effects": ["everything"]}, "tools.t.effects[0]"),
+        ({"limits": {"fuel": 1}}, "tools.t.limits"),
+    ],
+)
+def test_what_a_section_asks_for_beyond_its_component_is_a_mistake(section: dict[str, Any], place: str) -> None:
+    assert place in mistakes(t=section)
+
+
+def test_a_section_that_was_built_wider_gives_no_more_than_the_component() -> None:
+    wide = Capabilities.none().with_http([EndpointPattern("evil.example"), EndpointPattern("api.example.com")])
+    grant = for_tool(Capabilities.parse(json.dumps(COMPONENT)).with_tools([ToolGrant("t", wide)]), "t")
+
+    assert grant.http is not None
+    assert [(entry.host_pattern, entry.path_prefix) for entry in grant.http.allowlist] == [("api.example.com", "/v1/")]
+
+
+def test_a_grant_decides_by_the_secret_and_not_by_the_name_of_a_credential() -> None:
+    swapped = COMPONENT["http"] | {"credentials": {"token": KEY, "key": TOKEN}}
+    given = Capabilities.parse(
+        json.dumps(
+            COMPONENT | {"http": swapped, "tools": {"t": {"http": {"allowlist": [GET]}, "credentials": ["token"]}}}
+        )
+    )
+    asked = file(t={"http": {"allowlist": [GET]}, "credentials": ["token"]})
+
+    grant = for_tool(merge(asked, given), "t")
+    assert grant.http is not None and grant.http.credentials == ()
+
+
+def test_a_merge_holds_for_each_tool_what_both_sides_give_it() -> None:
+    asked = file(a={"http": {"allowlist": [GET]}}, b={"workspace": {"allowed_prefixes": ["notes/"]}})
+    narrow = Capabilities.parse('{"http": {"allowlist": [{"host": "api.example.com", "path_prefix": "/v1/me/"}]}}')
+    merged = merge(asked, narrow)
+
+    assert for_tool(merged, "b") == Capabilities.none()
+    http = for_tool(merged, "a").http
+    assert http is not None
+    assert [(entry.path_prefix, entry.methods) for entry in http.allowlist] == [("/v1/me/", ("GET",))]
+    assert merge(asked, file(a={})).tools == (ToolGrant("a"),)
+
+
+def test_a_file_with_sections_is_written_and_read_back_as_the_same() -> None:
+    text = json.dumps(
+        COMPONENT
+        | {
+            "tools": {
+                "a": {"http": {"allowlist": [GET]}, "credentials": ["token"], "effects": ["network"]},
+                "b": {"workspace": {"allowed_prefixes": ["notes/x/"]}, "secrets": {"allowed_names": ["token_a"]}},
+                "c": {},
+            }
+        }
+    )
+    read = parse(text)
+
+    assert parse(format_file(read)) == read
+    assert '"credentials": ["token"]' in format_file(read)
+
+
+def test_a_tool_more_is_wider_and_so_is_a_tool_that_may_do_more() -> None:
+    before = file(a={"http": {"allowlist": [GET]}})
+
+    assert diff(before, file(a={"http": {"allowlist": [GET]}}, b={"http": {"allowlist": [GET]}})).widened
+    assert diff(before, file(a={"http": {"allowlist": [GET | {"methods": ["GET", "PUT"]}]}})).widened
+    assert diff(before, Capabilities.parse(json.dumps(COMPONENT))).widened
+    assert not diff(before, file(a={})).widened
+    assert diff(before, file(a={})).narrowed
+
+
+def test_the_sentences_say_what_every_tool_may_and_who_may_more() -> None:
+    write = GET | {"methods": ["POST"]}
+    said = explain(
+        file(
+            a={"http": {"allowlist": [GET]}}, b={"http": {"allowlist": [GET, write]}}, c={"http": {"allowlist": [GET]}}
+        )
+    )
+
+    assert said[0].startswith("every tool may GET https://api.example.com/v1/ and below")
+    assert said[1].startswith("b also may POST https://api.example.com/v1/")
+    assert said[-1] == "no tool may do anything else"
+
+
+def test_a_section_holds_neither_sections_nor_limits_and_stands_once() -> None:
+    with pytest.raises(ConfigurationError, match="neither tools nor limits"):
+        ToolGrant("a", file(a={}))
+    with pytest.raises(ConfigurationError, match="two sections"):
+        Capabilities.none().with_tools([ToolGrant("a"), ToolGrant("a")])
+    with pytest.raises(ValueError, match="telepathy"):
+        ToolGrant("a", effects=("telepathy",))  # type: ignore[arg-type]
+    assert ToolGrant("a", effects=(Effect.NETWORK, Effect.NETWORK)).effects == (Effect.NETWORK,)

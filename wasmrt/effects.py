@@ -1,0 +1,25 @@
+"""The closed set of effects: kinds of things that a tool does to the world. Data alone; nothing here decides."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Effect(StrEnum):
+    """One kind of effect. A tool declares those it has; one that declares none is taken to have all."""
+
+    READ_FILESYSTEM = "read-filesystem"
+    WRITE_FILESYSTEM = "write-filesystem"
+    DELETE_FILESYSTEM = "delete-filesystem"
+    NETWORK = "network"
+    EXTERNAL_WRITE = "external-write"
+    USE_SECRET = "use-secret"  # noqa: S105 - an effect's name
+    EXECUTE_CODE = "execute-code"
+    SPAWN_PROCESS = "spawn-process"
+    INVOKE_TOOL = "invoke-tool"
+    MODIFY_TOOLS = "modify-tools"
+    FINANCIAL = "financial"
+
+
+READING = frozenset({Effect.READ_FILESYSTEM, Effect.NETWORK, Effect.USE_SECRET, Effect.INVOKE_TOOL})
+"""Effects that change nothing by themselves. A tool with another one writes."""

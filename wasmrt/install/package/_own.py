@@ -1,0 +1,187 @@
+"""Packages of our own: a wasmrt.toml beside a component and its capability file, and an archive of them.
+
+An archive is a zip without compression, its names sorted and its dates all one, so that the same files always make
+the same bytes; `digests.json` in it has the BLAKE3 of every other file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from io import BytesIO
+from typing import Any, NamedTuple
+from zipfile import ZIP_STORED, ZipFile, ZipInfo
+
+from wasmrt.capabilities.file import CapabilityFile, parse
+from wasmrt.capabilities.sections import INVALID, ListOf, ObjectSchema, Problems, Property, Text
+from wasmrt.component import ToolSpec
+from wasmrt.component_bytes import digest_of
+from wasmrt.errors import InvalidNameError, PackageError
+from wasmrt.install.package._files import ArchiveFiles, FolderFiles, PackageFiles
+from wasmrt.install.package._manifest import read_toml, refused
+from wasmrt.install.package._package import Package, read_prompt, read_tool_schema
+from wasmrt.limits import COMPONENT_MAX_BYTES, MAX_CAPABILITY_FILE_BYTES, MAX_MANIFEST_BYTES, MAX_PACKAGE_BYTES
+from wasmrt.names import check_installed_name, is_alias
+
+PACKAGE_FILE = "wasmrt.toml"
+DIGESTS = "digests.json"
+_WORD = Text(max_length=256)
+_PROSE = Text(max_length=16384)
+_TOOL = ObjectSchema({
+    "name": Property(field=Text(max_length=64), about="As the component calls it.", required=True),
+    "id": Property(field=_WORD, about="For a component that is told its tool by the context: the id."),
+    "description": Property(field=_PROSE, about="For models."),
+    "input": Property(field=_WORD, about="A file: the JSON Schema of its params."),
+    "output": Property(field=_WORD, about="A file: the JSON Schema of its result."),
+    "prompt": Property(field=_WORD, about="A file: a document for models."),
+})  # fmt: skip
+FIELDS = ObjectSchema({
+    "name": Property(field=_WORD, about="What it is installed as.", required=True),
+    "language": Property(field=_WORD, about="What a build makes it from."),
+    "version": Property(field=_WORD, about="Its version."),
+    "description": Property(field=_PROSE, about="What it does."),
+    "license": Property(field=_WORD, about="An SPDX expression."),
+    "source": Property(field=Text(max_length=2048), about="Where its source is."),
+    "component": Property(field=_WORD, about="The component; NAME.wasm where nothing is said."),
+    "capabilities": Property(field=_WORD, about="The capability file; NAME.capabilities.json where nothing is said."),
+    "tools": Property(field=ListOf(item=_TOOL), about="Its tools, where their names and schemas are files."),
+    "files": Property(field=ListOf(item=_WORD), about="What else goes into an archive."),
+})  # fmt: skip
+
+
+class PackageFile(NamedTuple):
+    """A wasmrt.toml without a mistake."""
+
+    name: str
+    values: Mapping[str, Any]
+
+    @property
+    def component(self) -> tuple[str, ...]:
+        """The places of the component, the first that is there counts: a build leaves it in its own folder."""
+        given = self.values.get("component")
+        return (given,) if given else (f"{self.name}.wasm", f"build/{self.name}.wasm")
+
+    @property
+    def capabilities(self) -> str:
+        return str(self.values.get("capabilities", f"{self.name}.capabilities.json"))
+
+    @property
+    def named(self) -> list[str]:
+        """The other files that it names."""
+        tools = self.values.get("tools", ())
+        listed = [tool[key] for tool in tools for key in ("input", "output", "prompt") if key in tool]
+        return [*listed, *self.values.get("files", ())]
+
+
+def read_package_file(data: bytes) -> PackageFile:
+    """Read a wasmrt.toml.
+
+    Raises:
+        ManifestError: with every mistake, each at its key.
+    """
+    tree, problems = read_toml(data), Problems()
+    values = FIELDS.read(tree, "", problems)
+    if values is not INVALID:
+        try:
+            check_installed_name(values["name"])
+        except InvalidNameError as error:
+            problems.add("name", f"{error.message}; {error.hint}")
+        names = [tool["name"] for tool in values.get("tools", ())]
+        if len(set(names)) < len(names) or not all(map(is_alias, names)):
+            problems.add("tools", "each needs a name of its own, of letters, digits, '_', '-' and '.'")
+    if problems:
+        raise refused(problems)
+    return PackageFile(values["name"], values)
+
+
+def read_own_package(files: PackageFiles, *, max_bytes: int = COMPONENT_MAX_BYTES) -> Package:
+    """Read a package with a wasmrt.toml.
+
+    Raises:
+        ManifestError: it has mistakes.
+        PackageError: a file that it names is missing, too large, or not what its digest says.
+        CapabilityFileError: the capability file is not valid.
+    """
+    check_digests(files)
+    own = read_package_file(files.read(PACKAGE_FILE, max_bytes=MAX_MANIFEST_BYTES))
+    request = CapabilityFile()
+    if files.has(own.capabilities):
+        request = parse(files.read(own.capabilities, max_bytes=MAX_CAPABILITY_FILE_BYTES))
+    listed = own.values.get("tools")
+    return Package(
+        id=own.name,
+        version=own.values.get("version", ""),
+        description=own.values.get("description", ""),
+        component=files.read(_component(own, files), max_bytes=max_bytes),
+        request=request,
+        tools=None if listed is None else tuple(_spec(tool, files) for tool in listed),
+    )
+
+
+def pack(files: FolderFiles) -> tuple[str, bytes]:
+    """Return the name of a folder's archive, and its bytes: the same files always make the same.
+
+    Raises:
+        ManifestError: wasmrt.toml has mistakes.
+        PackageError: a file that it names is missing, or is a link.
+    """
+    own = read_package_file(files.read(PACKAGE_FILE, max_bytes=MAX_MANIFEST_BYTES))
+    contents = {PACKAGE_FILE: files.read(PACKAGE_FILE, max_bytes=MAX_MANIFEST_BYTES)}
+    component = _component(own, files)
+    contents[own.component[0]] = files.read(component, max_bytes=COMPONENT_MAX_BYTES)
+    if files.has(own.capabilities):
+        contents[own.capabilities] = files.read(own.capabilities, max_bytes=MAX_CAPABILITY_FILE_BYTES)
+        parse(contents[own.capabilities])
+    for name in own.named:
+        contents[name] = files.read(name, max_bytes=MAX_PACKAGE_BYTES)
+    digests = {name: digest_of(data) for name, data in sorted(contents.items())}
+    contents[DIGESTS] = (json.dumps(digests, indent=2) + "\n").encode()
+    version = own.values.get("version")
+    return f"{own.name}-{version}.zip" if version else f"{own.name}.zip", _zip(contents)
+
+
+def check_digests(files: PackageFiles) -> dict[str, str]:
+    """Check every file of an archive against the digests in it, and return them; empty where it has none.
+
+    Raises:
+        PackageError: a file is not what it was packed as, is missing, or was put there afterwards.
+    """
+    if not isinstance(files, ArchiveFiles) or not files.has(DIGESTS):
+        return {}
+    try:
+        told = json.loads(files.read(DIGESTS, max_bytes=MAX_MANIFEST_BYTES))
+    except (ValueError, RecursionError):
+        told = None
+    found = {name: digest_of(files.read(name, max_bytes=MAX_PACKAGE_BYTES)) for name in files.names()}
+    del found[DIGESTS]
+    if told != found:
+        raise PackageError("the archive's files are not those that it was packed with", code="package-digest")
+    return found
+
+
+def _component(own: PackageFile, files: PackageFiles) -> str:
+    return next((name for name in own.component if files.has(name)), own.component[0])
+
+
+def _spec(tool: Mapping[str, Any], files: PackageFiles) -> ToolSpec:
+    problems: list[str] = []
+    schema = read_tool_schema(tool["input"], files, problems) if "input" in tool else None
+    return ToolSpec(
+        tool["name"],
+        tool.get("description", ""),
+        schema or {"type": "object"},
+        output_schema=read_tool_schema(tool["output"], files, problems) if "output" in tool else None,
+        prompt=read_prompt(tool["prompt"], files) if "prompt" in tool else "",
+        capability_id=tool.get("id", ""),
+        problems=tuple(problems),
+    )
+
+
+def _zip(contents: Mapping[str, bytes]) -> bytes:
+    out = BytesIO()
+    with ZipFile(out, "w", ZIP_STORED) as archive:
+        for name, data in sorted(contents.items()):
+            entry = ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+            entry.create_system, entry.external_attr = 3, 0o100644 << 16
+            archive.writestr(entry, data)
+    return out.getvalue()

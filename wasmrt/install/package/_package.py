@@ -1,0 +1,211 @@
+"""A package as a whole: its component, its tools, what they ask for, and what was left out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from wasmrt.capabilities.file import AuthSection, CapabilityFile, OAuthConfig
+from wasmrt.component import ANY_OBJECT, ToolSpec
+from wasmrt.effects import READING, Effect
+from wasmrt.errors import ConfigurationError, PackageError
+from wasmrt.install.package._fields import ORIGINS
+from wasmrt.install.package._files import PackageFiles
+from wasmrt.install.package._manifest import Manifest, read_manifest
+from wasmrt.install.package._request import effects_of, request_of_tools
+from wasmrt.install.package._standard import standard_operations
+from wasmrt.limits import (
+    COMPONENT_MAX_BYTES,
+    MAX_DESCRIPTION_BYTES,
+    MAX_MANIFEST_BYTES,
+    MAX_PROMPT_BYTES,
+    MAX_SCHEMA_BYTES,
+)
+from wasmrt.schema import schema_gaps, schema_problem
+from wasmrt.strict_json import JsonError, read_json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Package:
+    """A package that was read, and nothing of it run."""
+
+    id: str
+    version: str
+    description: str
+    component: bytes = field(repr=False)
+    request: CapabilityFile
+    """The capabilities that its tools ask for, with its login and settings."""
+    tools: tuple[ToolSpec, ...] | None
+    """None where the component says itself what its tools are."""
+    left: tuple[str, ...] = ()
+    """Sentences on what was not taken over."""
+
+
+def read_ironclaw_package(files: PackageFiles, *, max_bytes: int = COMPONENT_MAX_BYTES) -> Package:
+    """Read a package with a `manifest.toml`.
+
+    Raises:
+        ManifestError: the manifest has mistakes.
+        PackageError: a file that it names is missing or too large, or it is of another kind.
+    """
+    manifest = read_manifest(files.read("manifest.toml", max_bytes=MAX_MANIFEST_BYTES))
+    try:
+        asked = request_of_tools(manifest.tools)
+    except ConfigurationError as error:
+        raise PackageError(f"its manifest asks for what cannot be granted: {error.message}", hint=error.hint) from None
+    login, left = _login(manifest)
+    return Package(
+        id=manifest.id,
+        version=manifest.version,
+        description=manifest.description,
+        component=files.read(manifest.module, max_bytes=max_bytes),
+        request=CapabilityFile(
+            capabilities=asked,
+            description=manifest.description or None,
+            version=manifest.version or None,
+            auth=login,
+            setup_secrets=(),
+            sections=_setup(manifest),
+        ),
+        tools=tuple(_spec(tool, files) for tool in manifest.tools),
+        left=(*manifest.left, *left, *_widened(manifest)),
+    )
+
+
+def _widened(manifest: Manifest) -> list[str]:
+    """Return a sentence for each wildcard: in a manifest it covers one label, in a capability file any number."""
+    places = [place for tool in manifest.tools for place in tool.get("network_targets", ())]
+    places += [item["audience"] for tool in manifest.tools for item in tool.get("credentials", ())]
+    hosts = dict.fromkeys(place["host"] for place in places if place["host"].startswith("*."))
+    return [f"{host} covers names of every depth below it here; narrow it with --grant FILE" for host in hosts]
+
+
+def _spec(tool: dict[str, Any], files: PackageFiles) -> ToolSpec:
+    problems: list[str] = []
+    operation = standard_operations().get(tool.get("standard_op", ""))
+    output: dict[str, Any] | None
+    if operation is not None:
+        schema, output = operation.input_schema, operation.output_schema
+        description = " ".join(filter(None, (operation.description, tool.get("description", ""))))
+    else:
+        schema = read_tool_schema(tool["input_schema_ref"], files, problems) or dict(ANY_OBJECT)
+        output = read_tool_schema(tool["output_schema_ref"], files, problems) if "output_schema_ref" in tool else None
+        description = tool.get("description", "")
+    gates, effects = tool.get("origin_gate_matrix"), effects_of(tool)
+    return ToolSpec(
+        tool["id"].partition(".")[2],
+        _cut(description, MAX_DESCRIPTION_BYTES),
+        schema,
+        read_only=effects <= READING,
+        destructive=not effects <= READING,
+        network=Effect.NETWORK in effects,
+        problems=tuple(problems),
+        capability_id=tool["id"],
+        output_schema=output,
+        prompt=read_prompt(tool["prompt_doc_ref"], files) if "prompt_doc_ref" in tool else "",
+        permission=tool.get("default_permission", "ask"),
+        hidden=tool.get("visibility", "model") != "model",
+        origins=() if gates is None else tuple((origin, gates.get(origin, "forbidden")) for origin in ORIGINS),
+    )
+
+
+def read_tool_schema(name: str, files: PackageFiles, problems: list[str]) -> dict[str, Any] | None:
+    """Read a schema; one that is broken is a problem of the tool, and says nothing about params."""
+    data = files.read(name, max_bytes=MAX_SCHEMA_BYTES)
+    try:
+        schema = read_json(data, max_bytes=MAX_SCHEMA_BYTES, max_depth=64)
+    except JsonError as error:
+        problems.append(f"{name} is {error}")
+        return None
+    problem = "the schema is not a JSON object" if not isinstance(schema, dict) else schema_problem(schema)
+    if problem is None:
+        problems.extend(f"{name}: {gap}" for gap in schema_gaps(schema))
+        return dict(schema)
+    problems.append(f"{name}: {problem}")
+    return None
+
+
+def read_prompt(name: str, files: PackageFiles) -> str:
+    text = files.read(name, max_bytes=MAX_PROMPT_BYTES).decode("utf-8", "replace")
+    return "".join(char for char in text if char.isprintable() or char in "\n\t").strip()
+
+
+def _cut(text: str, max_bytes: int) -> str:
+    return text.encode()[:max_bytes].decode(errors="ignore")
+
+
+def _login(manifest: Manifest) -> tuple[AuthSection | None, list[str]]:
+    """Return the login of the first vendor that a credential comes from, and what was left out of the logins."""
+    handles: dict[str, str] = {}
+    scopes: dict[str, dict[str, None]] = {}
+    for tool in manifest.tools:
+        for credential in tool.get("credentials", ()):
+            vendor = credential.get("vendor", "")
+            handles.setdefault(vendor, credential["handle"])
+            scopes.setdefault(vendor, {}).update(dict.fromkeys(credential.get("scopes", ())))
+    sections, left = {}, []
+    for vendor, login in manifest.logins.items():
+        if vendor not in handles:
+            left.append(f"[auth.{vendor}] was left out: no tool has a credential of it")
+            continue
+        sections[vendor] = _auth(vendor, handles[vendor], login, tuple(scopes[vendor]))
+        left += [f"[auth.{vendor}] {what}" for what in _not_followed(login)]
+    left += [
+        f"[auth.{vendor}] logs in by a browser only where it is the only login: set {handles[vendor]} itself"
+        for vendor, section in [*sections.items()][1:]
+        if section.oauth is not None
+    ]
+    return next(iter(sections.values()), None), left
+
+
+def _auth(vendor: str, handle: str, login: dict[str, Any], scopes: tuple[str, ...]) -> AuthSection:
+    oauth = None
+    if login["method"] == "oauth2_code" and {"authorization_endpoint", "token_endpoint"} <= login.keys():
+        client = login.get("client_credentials", {})
+        scopes = tuple(login.get("scopes", scopes))
+        extra = dict(login.get("extra_authorize_params", {}))
+        if (parameter := login.get("scope_param", "scope")) != "scope":
+            extra[parameter], scopes = " ".join(scopes), ()
+        token = login.get("token_response", {}).get("access_token", "/access_token")
+        oauth = OAuthConfig(
+            authorization_url=login["authorization_endpoint"],
+            token_url=login["token_endpoint"],
+            client_id_env=_variable(client.get("client_id_handle")),
+            client_secret_env=_variable(client.get("client_secret_handle")),
+            scopes=scopes,
+            extra_params=tuple(sorted(extra.items())),
+            access_token_field=str(token).lstrip("/").replace("/", "."),
+        )
+    return AuthSection(
+        secret_name=handle,
+        display_name=login.get("display_name"),
+        instructions=login.get("instructions"),
+        setup_url=login.get("setup_url"),
+        provider=vendor,
+        oauth=oauth,
+    )
+
+
+def _variable(handle: str | None) -> str | None:
+    """The environment variable of a setting: its name in capitals."""
+    return None if handle is None else handle.upper().replace("-", "_").replace(".", "_")
+
+
+def _not_followed(login: dict[str, Any]) -> Iterator[str]:
+    if login["method"] not in ("oauth2_code", "api_key"):
+        yield f"is a login by {login['method']!r}, which is not known: set the secret itself"
+    for key in ("validation", "revocation", "token_exchange"):
+        if key in login:
+            yield f"{key} is not followed"
+
+
+def _setup(manifest: Manifest) -> dict[str, Any]:
+    """The operator's settings, as secrets that are asked for once."""
+    asked: dict[str, list[dict[str, str]]] = {"required_secrets": [], "optional_secrets": []}
+    for item in manifest.settings:
+        told = ": ".join(filter(None, (item.get("label"), item.get("description"))))
+        kind = "required_secrets" if item.get("required", False) else "optional_secrets"
+        asked[kind].append({"name": item["handle"]} | ({"prompt": told} if told else {}))
+    listed = {kind: items for kind, items in asked.items() if items}
+    return {"setup": listed} if listed else {}

@@ -1,0 +1,56 @@
+"""The standard messaging operations: schemas that a package's tool has by naming one, from a data file of ours."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+
+class StandardOperation(NamedTuple):
+    """One operation of the standard."""
+
+    name: str
+    description: str
+    writes: bool
+    input_schema: dict[str, Any]
+    output_schema: dict[str, Any]
+
+
+@lru_cache(maxsize=1)
+def standard_operations() -> dict[str, StandardOperation]:
+    """Return the sixteen operations by name."""
+    data = _data()
+    made = {}
+    for name, told in data["operations"].items():
+        output = _object(told["output"] | {"vendor": "object"}, data)
+        made[name] = StandardOperation(name, told["description"], told["writes"], _object(told["input"], data), output)
+    return made
+
+
+def reserved_operations() -> frozenset[str]:
+    """Return the names that the standard keeps for later."""
+    return frozenset(_data()["reserved"])
+
+
+@lru_cache(maxsize=1)
+def _data() -> dict[str, Any]:
+    data: dict[str, Any] = json.loads(files(__package__).joinpath("standard.json").read_text(encoding="utf-8"))
+    return data
+
+
+def _object(fields: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
+    properties = {name.removesuffix("*"): _schema(kind, data) for name, kind in fields.items()}
+    required = [name.removesuffix("*") for name in fields if name.endswith("*")]
+    made: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
+    return made | ({"required": required} if required else {})
+
+
+def _schema(kind: Any, data: dict[str, Any]) -> dict[str, Any]:
+    if isinstance(kind, list):
+        return {"type": "array", "items": _schema(kind[0], data)}
+    if kind in data["shapes"]:
+        return _object(data["shapes"][kind], data)
+    known: dict[str, Any] = data["fields"][kind]
+    return dict(known)
