@@ -4,6 +4,7 @@ python -m tools.mutation --map            note which test runs which line; once,
 python -m tools.mutation [PATH ...]       try every mutant of these modules, or of those in pyproject.toml
 python -m tools.mutation --again [PATH]   try those anew that have survived
 python -m tools.mutation --thorough ...   with every test that runs the line, however long they take
+python -m tools.mutation --tests TEST ... with these tests and no others
 python -m tools.mutation --report         tell what earlier runs found
 
 Fails where a mutant survives that tools/mutation/survivors.toml does not list with its reason, and where it lists one
@@ -26,13 +27,14 @@ from pathlib import Path
 
 from tools.mutation.mutants import Mutant, mutants_of
 from tools.mutation.runner import Runner
-from tools.mutation.selection import TestMap, make_map
+from tools.mutation.selection import Selection, TestMap, make_map
 
 ROOT = Path(__file__).resolve().parents[2]
 KEPT = ROOT / ".mutation"
 RESULTS = KEPT / "results.jsonl"
 LISTED = Path(__file__).with_name("survivors.toml")
 THOROUGH_SECONDS, THOROUGH_TESTS = 600.0, 3000
+GIVEN_SECONDS = 60.0
 
 Key = tuple[str, str, str, int]
 
@@ -57,10 +59,10 @@ def known_results() -> dict[str, str]:
     return {row["id"]: row["outcome"] for row in map(json.loads, RESULTS.read_text().splitlines())}
 
 
-def try_all(mutants: Sequence[Mutant], jobs: int, thorough: bool) -> None:
+def try_all(mutants: Sequence[Mutant], jobs: int, thorough: bool, tests: Sequence[str]) -> None:
     """Try mutants in `jobs` processes and write every outcome down."""
     processes = [
-        multiprocessing.Process(target=_work, args=(mutants[at::jobs], at, thorough))
+        multiprocessing.Process(target=_work, args=(mutants[at::jobs], at, thorough, tests))
         for at in range(min(jobs, len(mutants)))
     ]
     for process in processes:
@@ -71,7 +73,7 @@ def try_all(mutants: Sequence[Mutant], jobs: int, thorough: bool) -> None:
         raise SystemExit("a worker broke")
 
 
-def _work(mutants: Sequence[Mutant], number: int, thorough: bool) -> None:
+def _work(mutants: Sequence[Mutant], number: int, thorough: bool, given: Sequence[str]) -> None:
     tests = TestMap(ROOT, KEPT)
     folder = Path(tempfile.gettempdir()) / f"wasmrt-mutation-{os.getuid()}-{number}"
     runner = Runner(ROOT, folder)
@@ -84,7 +86,8 @@ def _work(mutants: Sequence[Mutant], number: int, thorough: bool) -> None:
             if not runner.passes(tests.select_for(of_module)):
                 raise SystemExit(f"the tests of {mutant.module} do not pass without a mutant: {runner.log}")
         started = time.monotonic()
-        outcome = runner.run(mutant, tests.select(mutant, **bounds))  # type: ignore[arg-type]
+        selection = Selection(tuple(given), GIVEN_SECONDS) if given else tests.select(mutant, **bounds)  # type: ignore[arg-type]
+        outcome = runner.run(mutant, selection)
         row = {"id": mutant.id, "outcome": outcome, "seconds": round(time.monotonic() - started, 2)}
         with RESULTS.open("a") as file:
             file.write(json.dumps(row) + "\n")
@@ -133,6 +136,7 @@ def main() -> int:
     parser.add_argument("--map", action="store_true", help="note which test runs which line")
     parser.add_argument("--again", action="store_true", help="try those anew that have survived")
     parser.add_argument("--thorough", action="store_true", help="run every test of a line")
+    parser.add_argument("--tests", action="append", default=[], help="tests to run instead of those that run the line")
     parser.add_argument("--report", action="store_true", help="try none")
     parser.add_argument("--jobs", type=int, default=1)
     asked = parser.parse_args()
@@ -145,7 +149,10 @@ def main() -> int:
         results = known_results()
         again = ("survived", "untested") if asked.again else ()
         try_all(
-            [m for m in mutants if results.get(m.id, "not tried") in ("not tried", *again)], asked.jobs, asked.thorough
+            [m for m in mutants if results.get(m.id, "not tried") in ("not tried", *again)],
+            asked.jobs,
+            asked.thorough,
+            asked.tests,
         )
     return report(mutants)
 

@@ -32,7 +32,7 @@ _ARITHMETIC: dict[type[ast.operator], str] = {
     ast.RShift: "<<",
 }
 _UNTOUCHED = frozenset({"__all__", "__slots__"})
-_DELETED = (ast.AugAssign, ast.Raise, ast.Delete, ast.Continue, ast.Break, ast.Assert)
+_DELETED = (ast.AugAssign, ast.Raise, ast.Delete, ast.Continue, ast.Break)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Mutant:
     lines: tuple[int, ...]
     """The lines of the statement that is changed."""
     names: tuple[str, ...]
-    """The names that a changed statement at the top of the module, or of a class, gives a value."""
+    """The names that the changed statement gives a value, where other lines use them: not those of a function."""
 
     @property
     def key(self) -> tuple[str, str, str, int]:
@@ -137,6 +137,8 @@ class _Finder(ast.NodeVisitor):
             return True
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             return True  # a docstring, or `...`
+        if isinstance(node, ast.Assert):
+            return True  # for the type checker
         return bool(_UNTOUCHED & set(_targets(node)))
 
     def _visit_scope(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
@@ -264,16 +266,18 @@ class _Finder(ast.NodeVisitor):
                 ".".join(self._scope),
                 node.lineno,
                 tuple(range(statement.lineno, max(last, statement.lineno) + 1)),
-                () if self._in_function else tuple(_targets(statement)),
+                tuple(_targets(statement, attributes_only=bool(self._in_function))),
             )
         )
 
 
-def _targets(node: ast.stmt) -> Iterator[str]:
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+def _targets(node: ast.stmt, *, attributes_only: bool = False) -> Iterator[str]:
+    targets = node.targets if isinstance(node, ast.Assign) else []
+    if isinstance(node, (ast.AnnAssign, ast.AugAssign)):
+        targets = [node.target]
     for target in targets:
         for part in ast.walk(target):
-            if isinstance(part, ast.Name):
+            if isinstance(part, ast.Name) and not attributes_only:
                 yield part.id
             elif isinstance(part, ast.Attribute):
                 yield part.attr

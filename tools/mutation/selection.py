@@ -48,20 +48,20 @@ class TestMap:
     def select(self, mutant: Mutant, *, most_seconds: float = MOST_SECONDS, most_tests: int = MOST_TESTS) -> Selection:
         """Return the tests for a mutant, as many as fit into `most_seconds`."""
         lines = self._lines.get(mutant.module, {})
-        found: set[str] = set()
-        for line in chain(mutant.lines, self._uses(mutant)):
-            found |= lines.get(line, set())
-        if not found:  # run when the module is loaded, before any test
-            found = set().union(*lines.values()) if lines else set()
-        return self._bounded(found, most_seconds, most_tests)
+        own = set().union(*(lines.get(line, ()) for line in mutant.lines))
+        uses = sorted((tests for line in self._uses(mutant) if (tests := lines.get(line))), key=len)
+        groups = [tests for tests in uses if not own or len(tests) < len(own)]
+        groups.append(own or set().union(*uses) or set().union(*lines.values()))
+        # What is set where every test comes by is told apart where few do.
+        return self._bounded(groups, most_seconds, most_tests)
 
     def select_for(self, mutants: Iterable[Mutant]) -> Selection:
         """Return all tests that `select` chooses for any of these mutants."""
         chosen = {test for mutant in mutants for test in self.select(mutant).tests}
-        return self._bounded(chosen, float("inf"), len(chosen))
+        return self._bounded([chosen], float("inf"), len(chosen))
 
     def _uses(self, mutant: Mutant) -> set[int]:
-        """Lines of the module where a value is used that is set before any test runs."""
+        """Lines of the module that use what the changed statement gives a value."""
         if not mutant.names:
             return set()
         tree = ast.parse((self._root / mutant.module).read_text())
@@ -72,21 +72,22 @@ class TestMap:
             or (isinstance(node, ast.Attribute) and node.attr in mutant.names)
         }
 
-    def _bounded(self, tests: Iterable[str], most_seconds: float, most_tests: int) -> Selection:
+    def _bounded(self, groups: Iterable[Iterable[str]], most_seconds: float, most_tests: int) -> Selection:
+        chosen: dict[str, float] = {}
+        seconds = 0.0
+        for test in chain.from_iterable(map(self._in_turn, groups)):
+            takes = self._seconds.get(test, 1.0)
+            if test not in chosen and len(chosen) < most_tests and seconds + takes <= most_seconds:
+                chosen[test] = takes
+                seconds += takes
+        return Selection(tuple(chosen), seconds)
+
+    def _in_turn(self, tests: Iterable[str]) -> Iterable[str]:
+        """The quickest case of every test function, then the next of each: what is alike finds alike mistakes."""
         functions: defaultdict[str, list[str]] = defaultdict(list)
         for test in sorted(tests, key=lambda test: (self._seconds.get(test, 0.0), test)):
             functions[test.partition("[")[0]].append(test)
-        chosen: list[str] = []
-        seconds = 0.0
-        # The quickest case of every test function, then the next of each: what is alike finds alike mistakes.
-        for test in chain.from_iterable(zip_longest(*functions.values())):
-            if test is None or len(chosen) >= most_tests:
-                continue
-            takes = self._seconds.get(test, 1.0)
-            if seconds + takes <= most_seconds:
-                chosen.append(test)
-                seconds += takes
-        return Selection(tuple(chosen), seconds)
+        return filter(None, chain.from_iterable(zip_longest(*functions.values())))
 
 
 def make_map(root: Path, folder: Path, *paths: str) -> None:
