@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ _ARITHMETIC: dict[type[ast.operator], str] = {
     ast.RShift: "<<",
 }
 _UNTOUCHED = frozenset({"__all__", "__slots__"})
+_TYPE = re.compile(r"_?[A-Z][A-Za-z]*[a-z][A-Za-z]*")
 _DELETED = (ast.AugAssign, ast.Raise, ast.Delete, ast.Continue, ast.Break)
 
 
@@ -139,6 +141,8 @@ class _Finder(ast.NodeVisitor):
             return True  # a docstring, or `...`
         if isinstance(node, ast.Assert):
             return True  # for the type checker
+        if not self._scope and any(_TYPE.fullmatch(name) for name in _targets(node)):
+            return True  # the name of a type
         return bool(_UNTOUCHED & set(_targets(node)))
 
     def _visit_scope(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
