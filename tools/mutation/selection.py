@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain, zip_longest
@@ -18,8 +18,8 @@ import coverage
 
 from tools.mutation.mutants import Mutant
 
-MOST_SECONDS = 20.0
-MOST_TESTS = 120
+MOST_SECONDS = 8.0
+MOST_TESTS = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +56,9 @@ class TestMap:
         return self._bounded(groups, most_seconds, most_tests)
 
     def select_for(self, mutants: Iterable[Mutant]) -> Selection:
-        """Return all tests that `select` chooses for any of these mutants."""
-        chosen = {test for mutant in mutants for test in self.select(mutant).tests}
-        return self._bounded([chosen], float("inf"), len(chosen))
+        """Return tests that `select` chooses for these mutants, those for most of them first."""
+        chosen = Counter(test for mutant in mutants for test in self.select(mutant).tests)
+        return self._bounded([[test] for test, _ in chosen.most_common()], MOST_SECONDS, MOST_TESTS)
 
     def _uses(self, mutant: Mutant) -> set[int]:
         """Lines of the module that use what the changed statement gives a value."""
