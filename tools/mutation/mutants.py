@@ -52,6 +52,8 @@ class Mutant:
     """The whole module with the change in it."""
     lines: tuple[int, ...]
     """The lines of the statement that is changed."""
+    at_import: bool
+    """Whether the statement runs when the module is loaded, before any test."""
     names: tuple[str, ...]
     """The names that the changed statement gives a value, where other lines use them: not those of a function."""
 
@@ -78,9 +80,8 @@ def mutants_of(path: Path, module: str) -> list[Mutant]:
         told = " ".join(change.told.split())
         seen[change.function, told] += 1
         nth = seen[change.function, told]
-        made.append(
-            Mutant(module, change.function, change.line, told, nth, mutated.decode(), change.lines, change.names)
-        )
+        rest = (mutated.decode(), change.lines, change.at_import, change.names)
+        made.append(Mutant(module, change.function, change.line, told, nth, *rest))
     return [mutant for mutant in made if _compiles(mutant.source)]
 
 
@@ -101,6 +102,7 @@ class _Change:
     function: str
     line: int
     lines: tuple[int, ...]
+    at_import: bool
     names: tuple[str, ...]
 
 
@@ -270,6 +272,7 @@ class _Finder(ast.NodeVisitor):
                 ".".join(self._scope),
                 node.lineno,
                 tuple(range(statement.lineno, max(last, statement.lineno) + 1)),
+                not self._in_function,
                 tuple(_targets(statement, attributes_only=bool(self._in_function))),
             )
         )

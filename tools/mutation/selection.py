@@ -48,7 +48,7 @@ class TestMap:
     def select(self, mutant: Mutant, *, most_seconds: float = MOST_SECONDS, most_tests: int = MOST_TESTS) -> Selection:
         """Return the tests for a mutant, as many as fit into `most_seconds`."""
         lines = self._lines.get(mutant.module, {})
-        own = set().union(*(lines.get(line, ()) for line in mutant.lines))
+        own = set().union(*(lines.get(line, ()) for line in mutant.lines if not mutant.at_import))
         uses = sorted((tests for line in self._uses(mutant) if (tests := lines.get(line))), key=len)
         groups = [tests for tests in uses if not own or len(tests) < len(own)]
         groups.append(own or set().union(*uses) or set().union(*lines.values()))
