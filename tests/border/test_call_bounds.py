@@ -37,8 +37,9 @@ def test_a_text_of_params_may_be_as_large_as_the_cap_and_no_larger(start: Start,
     echo = start().prepare("echo", ECHO, limits=ResourceLimits(output_bytes=2 * MAX_PARAMS_BYTES))
     most = '{"a":"' + "x" * (MAX_PARAMS_BYTES - 8) + '"}'
     assert len(echo.execute(kind(most)).result["a"]) == MAX_PARAMS_BYTES - 8
-    with pytest.raises(InvalidParametersError, match="over 4,194,304 bytes"):
+    with pytest.raises(InvalidParametersError, match="over 4,194,304 bytes") as caught:
         echo.execute(kind(most + " "))
+    assert caught.value.hint == "pass large data by reference"
 
 
 @pytest.mark.parametrize("letter", ["x", "ü"])
@@ -50,8 +51,30 @@ def test_data_of_params_is_measured_in_bytes(start: Start, letter: str) -> None:
         echo.execute({"a": letter * (count + 1)})
 
 
+def nested(depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def test_params_may_nest_as_deep_as_the_cap_and_no_deeper(start: Start) -> None:
+    echo = start().prepare("echo", ECHO)
+    most = {"a": nested(MAX_JSON_DEPTH - 1)}
+    assert echo.execute(most).result == echo.execute(json.dumps(most)).result == most
+    more = {"a": nested(MAX_JSON_DEPTH)}
+    for params in (more, json.dumps(more)):
+        with pytest.raises(InvalidParametersError, match="nested") as caught:
+            echo.execute(params)
+        assert caught.value.hint == "flatten them"
+    with pytest.raises(InvalidParametersError) as caught:
+        echo.execute("{")
+    assert caught.value.hint == "pass a JSON object"
+
+
 def test_the_longest_user_is_a_user(start: Start) -> None:
     echo = start().prepare("echo", ECHO)
+    assert echo.execute({}, user="x").result == {}
     assert echo.execute({}, user="x" * MAX_USER_BYTES).result == {}
     with pytest.raises(InvalidParametersError):
         echo.execute({}, user="x" * (MAX_USER_BYTES + 1))

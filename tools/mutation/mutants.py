@@ -261,8 +261,6 @@ class _Finder(ast.NodeVisitor):
         statement = self._statement
         assert statement is not None
         start, end = self._offset(node), self._offset(node, end=True)
-        body = getattr(statement, "body", None)
-        last = body[0].lineno - 1 if isinstance(body, list) and body else statement.end_lineno or statement.lineno
         self.changes.append(
             _Change(
                 start,
@@ -271,11 +269,26 @@ class _Finder(ast.NodeVisitor):
                 told or f"{self._code(node)} -> {after}",
                 ".".join(self._scope),
                 node.lineno,
-                tuple(range(statement.lineno, max(last, statement.lineno) + 1)),
-                not self._in_function,
+                _lines(statement),
+                not self._in_function and not _is_function(statement),
                 tuple(_targets(statement, attributes_only=bool(self._in_function))),
             )
         )
+
+
+def _is_function(node: ast.stmt) -> bool:
+    return isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+
+
+def _lines(statement: ast.stmt) -> tuple[int, ...]:
+    """The lines that run a statement's own part: not its body, but for a function, whose defaults its body uses."""
+    end = statement.end_lineno or statement.lineno
+    body = getattr(statement, "body", None)
+    if isinstance(body, list) and body:
+        if _is_function(statement):
+            return tuple(range(body[0].lineno, end + 1))
+        end = max(body[0].lineno - 1, statement.lineno)
+    return tuple(range(statement.lineno, end + 1))
 
 
 def _targets(node: ast.stmt, *, attributes_only: bool = False) -> Iterator[str]:
