@@ -4,6 +4,7 @@ python -m tools.mutation --map            note which test runs which line; once,
 python -m tools.mutation [PATH ...]       try every mutant of these modules, or of those in pyproject.toml
 python -m tools.mutation --again [PATH]   try those anew that have survived
 python -m tools.mutation --thorough ...   with every test that runs the line, however long they take
+python -m tools.mutation --cold ...       with everything loaded anew: tests that start processes count, too
 python -m tools.mutation --tests TEST ... with these tests and no others
 python -m tools.mutation --report         tell what earlier runs found
 
@@ -14,6 +15,7 @@ that does not survive. What was found is kept in .mutation/, so that a run can b
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import multiprocessing
 import os
@@ -28,6 +30,7 @@ from pathlib import Path
 from tools.mutation.mutants import Mutant, mutants_of
 from tools.mutation.runner import Runner
 from tools.mutation.selection import Selection, TestMap, make_map
+from tools.mutation.warm import Tell, try_warm
 
 ROOT = Path(__file__).resolve().parents[2]
 KEPT = ROOT / ".mutation"
@@ -59,11 +62,12 @@ def known_results() -> dict[str, str]:
     return {row["id"]: row["outcome"] for row in map(json.loads, RESULTS.read_text().splitlines())}
 
 
-def try_all(mutants: Sequence[Mutant], jobs: int, thorough: bool, tests: Sequence[str]) -> None:
-    """Try mutants in `jobs` processes and write every outcome down."""
+def try_all(mutants: Sequence[Mutant], asked: argparse.Namespace) -> None:
+    """Try mutants in `asked.jobs` processes and write every outcome down."""
+    until = time.monotonic() + 60 * asked.minutes
     processes = [
-        multiprocessing.Process(target=_work, args=(mutants[at::jobs], at, thorough, tests))
-        for at in range(min(jobs, len(mutants)))
+        multiprocessing.Process(target=_work, args=(mutants[at :: asked.jobs], at, asked, until))
+        for at in range(min(asked.jobs, len(mutants)))
     ]
     for process in processes:
         process.start()
@@ -73,26 +77,43 @@ def try_all(mutants: Sequence[Mutant], jobs: int, thorough: bool, tests: Sequenc
         raise SystemExit("a worker broke")
 
 
-def _work(mutants: Sequence[Mutant], number: int, thorough: bool, given: Sequence[str]) -> None:
+class _TimeIsUp(Exception):  # noqa: N818 - not an error
+    """What is left is for the next run."""
+
+
+def _work(mutants: Sequence[Mutant], number: int, asked: argparse.Namespace, until: float) -> None:
+    out = os.fdopen(os.dup(1), "w", buffering=1)
+
+    def tell(mutant: Mutant, outcome: str, seconds: float) -> None:
+        with RESULTS.open("a") as file:
+            file.write(json.dumps({"id": mutant.id, "outcome": outcome, "seconds": round(seconds, 2)}) + "\n")
+        if outcome in ("survived", "untested"):
+            print(f"{outcome} {mutant.module}:{mutant.line} {mutant.function}: {mutant.change}", file=out)
+        if time.monotonic() > until:
+            raise _TimeIsUp
+
+    with contextlib.suppress(_TimeIsUp):
+        if not asked.cold and not asked.tests:
+            mutants = try_warm(ROOT, KEPT, mutants, number, tell)
+        _work_cold(mutants, number, asked, tell)
+
+
+def _work_cold(mutants: Sequence[Mutant], number: int, asked: argparse.Namespace, tell: Tell) -> None:
     tests = TestMap(ROOT, KEPT)
     folder = Path(tempfile.gettempdir()) / f"wasmrt-mutation-{os.getuid()}-{number}"
     runner = Runner(ROOT, folder)
-    bounds = {"most_seconds": THOROUGH_SECONDS, "most_tests": THOROUGH_TESTS} if thorough else {}
+    bounds = {"most_seconds": THOROUGH_SECONDS, "most_tests": THOROUGH_TESTS} if asked.thorough else {}
+    given = Selection(tuple(asked.tests), GIVEN_SECONDS) if asked.tests else None
     checked: set[str] = set()
     for mutant in mutants:
         if mutant.module not in checked:
             checked.add(mutant.module)
             of_module = [other for other in mutants if other.module == mutant.module]
-            if not runner.passes(tests.select_for(of_module)):
+            if not runner.passes(given or tests.select_for(of_module)):
                 raise SystemExit(f"the tests of {mutant.module} do not pass without a mutant: {runner.log}")
         started = time.monotonic()
-        selection = Selection(tuple(given), GIVEN_SECONDS) if given else tests.select(mutant, **bounds)  # type: ignore[arg-type]
-        outcome = runner.run(mutant, selection)
-        row = {"id": mutant.id, "outcome": outcome, "seconds": round(time.monotonic() - started, 2)}
-        with RESULTS.open("a") as file:
-            file.write(json.dumps(row) + "\n")
-        if outcome in ("survived", "untested"):
-            print(f"{outcome} {mutant.module}:{mutant.line} {mutant.function}: {mutant.change}", flush=True)
+        outcome = runner.run(mutant, given or tests.select(mutant, **bounds))  # type: ignore[arg-type]
+        tell(mutant, outcome, time.monotonic() - started)
 
 
 def listed_survivors() -> dict[Key, str]:
@@ -137,6 +158,8 @@ def main() -> int:
     parser.add_argument("--again", action="store_true", help="try those anew that have survived")
     parser.add_argument("--thorough", action="store_true", help="run every test of a line")
     parser.add_argument("--tests", action="append", default=[], help="tests to run instead of those that run the line")
+    parser.add_argument("--cold", action="store_true", help="load everything anew for each: tests of commands count too")
+    parser.add_argument("--minutes", type=float, default=600, help="begin no mutant after that; what is left is for later")
     parser.add_argument("--report", action="store_true", help="try none")
     parser.add_argument("--jobs", type=int, default=1)
     asked = parser.parse_args()
@@ -148,12 +171,7 @@ def main() -> int:
     if not asked.report:
         results = known_results()
         again = ("survived", "untested") if asked.again else ()
-        try_all(
-            [m for m in mutants if results.get(m.id, "not tried") in ("not tried", *again)],
-            asked.jobs,
-            asked.thorough,
-            asked.tests,
-        )
+        try_all([m for m in mutants if results.get(m.id, "not tried") in ("not tried", *again)], asked)
     return report(mutants)
 
 

@@ -34,6 +34,7 @@ _ARITHMETIC: dict[type[ast.operator], str] = {
 }
 _UNTOUCHED = frozenset({"__all__", "__slots__"})
 _TYPE = re.compile(r"_?[A-Z][A-Za-z]*[a-z][A-Za-z]*")
+_WORDING = 32
 _DELETED = (ast.AugAssign, ast.Raise, ast.Delete, ast.Continue, ast.Break)
 
 
@@ -143,6 +144,8 @@ class _Finder(ast.NodeVisitor):
             return True  # a docstring, or `...`
         if isinstance(node, ast.Assert):
             return True  # for the type checker
+        if isinstance(node, ast.ClassDef) and any(isinstance(b, ast.Name) and b.id == "Protocol" for b in node.bases):
+            return True
         if not self._scope and any(_TYPE.fullmatch(name) for name in _targets(node)):
             return True  # the name of a type
         return bool(_UNTOUCHED & set(_targets(node)))
@@ -213,10 +216,21 @@ class _Finder(ast.NodeVisitor):
         if isinstance(value, bool):
             self._replace(node, str(not value))
         elif isinstance(value, int):
-            for other in (value + 1, value - 1)[: 2 if value else 1]:
-                self._replace(node, str(other))
-        elif isinstance(value, float):
-            self._replace(node, repr(value + 1))
+            self._replace(node, str(value + 1))
+        elif value == 0.0:
+            self._replace(node, "1.0")
+
+    def visit_Slice(self, node: ast.Slice) -> None:
+        for part in (node.lower, node.upper, node.step):
+            # A cut of many characters is about wording.
+            if part is not None and not (isinstance(part, ast.Constant) and isinstance(part.value, int) and part.value > _WORDING):
+                self.visit(part)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        if isinstance(node.func, ast.Name) and node.func.id == "printable_line":
+            self.visit(node.args[0])  # how much of a text is told
+        else:
+            self.generic_visit(node)
 
     def _visit_display(self, node: ast.Tuple | ast.List | ast.Set) -> None:
         if not self._in_function and len(node.elts) > 1 and not isinstance(getattr(node, "ctx", None), ast.Store):

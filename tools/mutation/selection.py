@@ -19,7 +19,7 @@ import coverage
 from tools.mutation.mutants import Mutant
 
 MOST_SECONDS = 8.0
-MOST_TESTS = 80
+MOST_TESTS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,10 @@ class TestMap:
         groups.append(own or set().union(*uses) or set().union(*lines.values()))
         # What is set where every test comes by is told apart where few do.
         return self._bounded(groups, most_seconds, most_tests)
+
+    def use(self, seconds: dict[str, float]) -> None:
+        """Take these times for tests' own; infinity for one that is not to be chosen."""
+        self._seconds |= seconds
 
     def select_for(self, mutants: Iterable[Mutant]) -> Selection:
         """Return tests that `select` chooses for these mutants, those for most of them first."""

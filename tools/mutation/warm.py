@@ -1,0 +1,261 @@
+"""Tries mutants of functions in forks of one process that has loaded the project and collected its tests.
+
+A fork gives the function that a mutant changes its mutated code and runs the chosen tests: no import and no collection
+for each mutant. What runs when a module is loaded, such as a constant, cannot be changed that way, and tests that start
+processes see nothing of it: both are for `runner`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import inspect
+import json
+import os
+import pkgutil
+import shutil
+import tempfile
+import time
+import traceback
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any
+
+import pytest
+from _pytest.main import pytest_runtestloop as run_tests
+
+from tools.mutation.children import outcome_of
+from tools.mutation.mutants import Mutant
+from tools.mutation.selection import MOST_TESTS, Selection, TestMap
+
+_MOST_SECONDS = 5.0
+_START_SECONDS = 6.0
+_TEST_SECONDS = 10
+_CHECKED = "checked.json"
+
+Tell = Callable[[Mutant, str, float], None]
+
+
+def try_warm(root: Path, kept: Path, mutants: Sequence[Mutant], number: int, tell: Tell) -> list[Mutant]:
+    """Try what can be tried in forks; return the mutants that cannot."""
+    tests = TestMap(root, kept)
+    folder = Path(tempfile.mkdtemp(prefix="wasmrt-mutation-"))
+    os.environ |= {"TMPDIR": str(folder), "HYPOTHESIS_STORAGE_DIRECTORY": str(folder / "hypothesis")}
+    tempfile.tempdir = None
+    loop = _Loop(root, kept / f"{number}-{_CHECKED}", folder, tests, mutants, tell)
+    before = os.dup(1), os.dup(2)
+    log = os.open(folder.with_suffix(".log"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    try:
+        files = sorted({test.partition("::")[0] for mutant in mutants for test in tests.select(mutant).tests})
+        _load_all()
+        code = pytest.main(
+            ["-q", "-p", "no:cacheprovider", "--tb=line", f"--timeout={_TEST_SECONDS}", f"--basetemp={folder}/t", *files],
+            plugins=[loop],
+        )
+    finally:
+        os.dup2(before[0], 1)
+        os.dup2(before[1], 2)
+        shutil.rmtree(folder, ignore_errors=True)
+    if not loop.ended:
+        raise SystemExit(f"the tests could not be collected ({code}): {folder.with_suffix('.log')}")
+    return loop.left
+
+
+def _load_all() -> None:
+    """Load every module of the project: what a test loads late could not be changed before."""
+    package = importlib.import_module("wasmrt")
+    for module in pkgutil.walk_packages(package.__path__, "wasmrt."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+
+
+class _Loop:
+    """Takes the place of pytest's own loop over its tests."""
+
+    def __init__(
+        self, root: Path, checked: Path, folder: Path, tests: TestMap, mutants: Sequence[Mutant], tell: Tell
+    ) -> None:
+        self._root, self._checked, self._folder, self._tests, self._tell = root, checked, folder, tests, tell
+        self._mutants = mutants
+        self.left: list[Mutant] = []
+        self.ended = False
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        if session.testsfailed:
+            return True
+        items = {item.nodeid: item for item in session.items}
+        functions = live_functions()
+        gc.collect()
+        gc.freeze()
+        self._check(session, items)
+        for mutant in self._mutants:
+            changed = changed_functions(self._root / mutant.module, mutant.source, functions)
+            if changed is None:
+                self.left.append(mutant)
+                continue
+            started = time.monotonic()
+            selection = self._tests.select(mutant, most_seconds=_MOST_SECONDS, most_tests=MOST_TESTS)
+            chosen = [items[test] for test in selection.tests if test in items]
+            outcome = "untested" if not chosen else self._try(session, chosen, changed, selection.seconds)
+            self._tell(mutant, outcome, time.monotonic() - started)
+        self.ended = True
+        return True
+
+    def _try(
+        self,
+        session: pytest.Session,
+        chosen: list[pytest.Item],
+        changed: Sequence[tuple[FunctionType, CodeType]],
+        seconds: float,
+    ) -> str:
+        child = os.fork()
+        if child == 0:
+            _run(session, chosen, changed)
+        outcome = outcome_of(child, _START_SECONDS + 3 * seconds)
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.mkdir()
+        return outcome
+
+    def _check(self, session: pytest.Session, items: dict[str, pytest.Item]) -> None:
+        """Run once, unchanged, what was not run before: what does not pass in a fork kills nothing."""
+        known: dict[str, float | None] = json.loads(self._checked.read_text()) if self._checked.exists() else {}
+        wanted = {test for mutant in self._mutants for test in self._tests.select(mutant, most_seconds=9).tests}
+        new = [items[test] for test in sorted(wanted & items.keys()) if test not in known]
+        for at in range(0, len(new), 200):
+            part = new[at : at + 200]
+            known |= dict.fromkeys(item.nodeid for item in part)
+            told = self._checked.with_suffix(".now")
+            told.write_text("")
+            child = os.fork()
+            if child == 0:
+                session.config.pluginmanager.register(_Recorder(told))
+                _run(session, part, ())
+            outcome_of(child, 600)
+            for line in told.read_text().splitlines():
+                test, seconds = json.loads(line)
+                known[test] = seconds
+            self._checked.write_text(json.dumps(known))
+        self._tests.use(
+            {test: float("inf") if known.get(test) is None else float(known[test] or 0) for test in wanted}
+        )
+
+
+class _Recorder:
+    """Writes down how long each test takes that passes."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seconds: dict[str, float] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        taken = self._seconds[report.nodeid] = self._seconds.get(report.nodeid, 0.0) + report.duration
+        if report.outcome != "passed":
+            self._seconds[report.nodeid] = float("-inf")
+        elif report.when == "teardown" and taken >= 0:
+            with self._path.open("a") as file:
+                file.write(json.dumps([report.nodeid, taken]) + "\n")
+
+
+def _run(
+    session: pytest.Session, chosen: list[pytest.Item], changed: Sequence[tuple[FunctionType, CodeType]]
+) -> None:
+    """Run tests in a fork, to the first that fails where something is changed; does not return."""
+    code = 3
+    try:
+        os.setsid()
+        for function, mutated in changed:
+            function.__code__ = mutated
+        session.items = chosen
+        session.config.option.maxfail = 1 if changed else 0
+        with contextlib.suppress(session.Failed):
+            run_tests(session)
+        code = 1 if session.testsfailed else 0
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    finally:
+        os._exit(code)
+
+
+# -- functions and their code ----------------------------------------------------------------------------------------
+
+
+def live_functions() -> dict[tuple[str, str, int], list[FunctionType]]:
+    """Return every function of this process, by where its code stands."""
+    found: defaultdict[tuple[str, str, int], list[FunctionType]] = defaultdict(list)
+    for known in gc.get_objects():
+        if isinstance(known, FunctionType):
+            found[_place(known.__code__)].append(known)
+    return found
+
+
+def changed_functions(
+    path: Path, mutated: str, functions: dict[tuple[str, str, int], list[FunctionType]]
+) -> list[tuple[FunctionType, CodeType]] | None:
+    """Return the functions that a mutant changes with their new code; None where more than functions changes."""
+    before = compile(path.read_text(), str(path), "exec", dont_inherit=True)
+    after = compile(mutated, str(path), "exec", dont_inherit=True)
+    pairs = list(_changed(before, after))
+    found: list[tuple[FunctionType, CodeType]] = []
+    for old, new in pairs:
+        live = functions.get(_place(old), []) if old is not None else []
+        if old is None or not live or old.co_freevars != new.co_freevars:
+            return None
+        found += [(function, new) for function in live]
+        found += list(_closures(old, new, functions))
+    return found or None
+
+
+def _closures(
+    before: CodeType, after: CodeType, functions: dict[tuple[str, str, int], list[FunctionType]]
+) -> Iterator[tuple[FunctionType, CodeType]]:
+    """Yield what a changed function has made already, such as at import."""
+    if len(_nested(before)) == len(_nested(after)):
+        for old, new in zip(_nested(before), _nested(after), strict=True):
+            if old.co_freevars == new.co_freevars:
+                yield from ((function, new) for function in functions.get(_place(old), ()))
+            yield from _closures(old, new, functions)
+
+
+def _place(code: CodeType) -> tuple[str, str, int]:
+    return code.co_filename, code.co_qualname, code.co_firstlineno
+
+
+def _changed(before: CodeType, after: CodeType) -> Iterator[tuple[CodeType | None, CodeType]]:
+    """Yield the outermost functions that differ; None with a module or the body of a class."""
+    if not _same_itself(before, after):
+        yield (before if _is_function(before) else None), after
+        return
+    for old, new in zip(_nested(before), _nested(after), strict=True):
+        if not _is_function(old):
+            yield from _changed(old, new)
+        elif any(True for _ in _changed(old, new)):
+            yield old, new
+
+
+def _is_function(code: CodeType) -> bool:
+    return bool(code.co_flags & inspect.CO_OPTIMIZED)  # not a module, not the body of a class
+
+
+def _same_itself(before: CodeType, after: CodeType) -> bool:
+    def plain(code: CodeType) -> Iterable[Any]:
+        return [(type(value), value) for value in code.co_consts if not isinstance(value, CodeType)]
+
+    return (
+        before.co_code == after.co_code
+        and plain(before) == plain(after)
+        and before.co_names == after.co_names
+        and before.co_exceptiontable == after.co_exceptiontable
+        and len(_nested(before)) == len(_nested(after))
+    )
+
+
+def _nested(code: CodeType) -> list[CodeType]:
+    return [value for value in code.co_consts if isinstance(value, CodeType)]
+
