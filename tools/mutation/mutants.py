@@ -222,8 +222,7 @@ class _Finder(ast.NodeVisitor):
 
     def visit_Slice(self, node: ast.Slice) -> None:
         for part in (node.lower, node.upper, node.step):
-            # A cut of many characters is about wording.
-            if part is not None and not (isinstance(part, ast.Constant) and isinstance(part.value, int) and part.value > _WORDING):
+            if part is not None and not _is_cut_of_text(part):
                 self.visit(part)
 
     def visit_Call(self, node: ast.Call) -> None:
@@ -337,3 +336,8 @@ def _is_text(node: ast.BinOp) -> bool:
         or (isinstance(side, ast.BinOp) and _is_text(side))
         for side in (node.left, node.right)
     )
+
+
+def _is_cut_of_text(bound: ast.expr) -> bool:
+    """Return True for the bound of a slice that is there for readers: of many characters."""
+    return isinstance(bound, ast.Constant) and isinstance(bound.value, int) and bound.value > _WORDING

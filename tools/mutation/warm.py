@@ -29,7 +29,7 @@ from _pytest.main import pytest_runtestloop as run_tests
 
 from tools.mutation.children import outcome_of
 from tools.mutation.mutants import Mutant
-from tools.mutation.selection import MOST_TESTS, Selection, TestMap
+from tools.mutation.selection import MOST_TESTS, TestMap
 
 _MOST_SECONDS = 5.0
 _START_SECONDS = 6.0
@@ -53,10 +53,8 @@ def try_warm(root: Path, kept: Path, mutants: Sequence[Mutant], number: int, tel
     try:
         files = sorted({test.partition("::")[0] for mutant in mutants for test in tests.select(mutant).tests})
         _load_all()
-        code = pytest.main(
-            ["-q", "-p", "no:cacheprovider", "--tb=line", f"--timeout={_TEST_SECONDS}", f"--basetemp={folder}/t", *files],
-            plugins=[loop],
-        )
+        options = ["-q", "-p", "no:cacheprovider", "--tb=line", f"--timeout={_TEST_SECONDS}", f"--basetemp={folder}/t"]
+        code = pytest.main([*options, *files], plugins=[loop])
     finally:
         os.dup2(before[0], 1)
         os.dup2(before[1], 2)
@@ -141,9 +139,7 @@ class _Loop:
                 test, seconds = json.loads(line)
                 known[test] = seconds
             self._checked.write_text(json.dumps(known))
-        self._tests.use(
-            {test: float("inf") if known.get(test) is None else float(known[test] or 0) for test in wanted}
-        )
+        self._tests.use({test: float("inf") if known.get(test) is None else float(known[test] or 0) for test in wanted})
 
 
 class _Recorder:
@@ -162,9 +158,7 @@ class _Recorder:
                 file.write(json.dumps([report.nodeid, taken]) + "\n")
 
 
-def _run(
-    session: pytest.Session, chosen: list[pytest.Item], changed: Sequence[tuple[FunctionType, CodeType]]
-) -> None:
+def _run(session: pytest.Session, chosen: list[pytest.Item], changed: Sequence[tuple[FunctionType, CodeType]]) -> None:
     """Run tests in a fork, to the first that fails where something is changed; does not return."""
     code = 3
     try:
@@ -258,4 +252,3 @@ def _same_itself(before: CodeType, after: CodeType) -> bool:
 
 def _nested(code: CodeType) -> list[CodeType]:
     return [value for value in code.co_consts if isinstance(value, CodeType)]
-
