@@ -43,8 +43,9 @@ def try_warm(root: Path, kept: Path, mutants: Sequence[Mutant], number: int, tel
     """Try what can be tried in forks; return the mutants that cannot."""
     tests = TestMap(root, kept)
     folder = Path(tempfile.mkdtemp(prefix="wasmrt-mutation-"))
+    environ = dict(os.environ)
     os.environ |= {"TMPDIR": str(folder), "HYPOTHESIS_STORAGE_DIRECTORY": str(folder / "hypothesis")}
-    tempfile.tempdir = None
+    tempfile.tempdir = None  # or it would be remembered
     loop = _Loop(root, kept / f"{number}-{_CHECKED}", folder, tests, mutants, tell)
     before = os.dup(1), os.dup(2)
     log = os.open(folder.with_suffix(".log"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -52,12 +53,14 @@ def try_warm(root: Path, kept: Path, mutants: Sequence[Mutant], number: int, tel
     os.dup2(log, 2)
     try:
         files = sorted({test.partition("::")[0] for mutant in mutants for test in tests.select(mutant).tests})
-        _load_all()
         options = ["-q", "-p", "no:cacheprovider", "--tb=line", f"--timeout={_TEST_SECONDS}", f"--basetemp={folder}/t"]
         code = pytest.main([*options, *files], plugins=[loop])
     finally:
         os.dup2(before[0], 1)
         os.dup2(before[1], 2)
+        os.environ.clear()
+        os.environ.update(environ)
+        tempfile.tempdir = None
         shutil.rmtree(folder, ignore_errors=True)
     if not loop.ended:
         raise SystemExit(f"the tests could not be collected ({code}): {folder.with_suffix('.log')}")
@@ -88,6 +91,7 @@ class _Loop:
         if session.testsfailed:
             return True
         items = {item.nodeid: item for item in session.items}
+        _load_all()
         functions = live_functions()
         gc.collect()
         gc.freeze()
