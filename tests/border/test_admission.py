@@ -78,6 +78,41 @@ def test_a_newcomer_does_not_overtake_those_who_wait() -> None:
     assert waiter.join() is None
 
 
+def test_a_user_holds_as_many_permits_as_it_may_and_gives_each_back_once() -> None:
+    admission, entered = Admission(2), []
+    first, second, third, fourth = (a_call() for _ in range(4))
+    for call in (first, second):
+        admission.enter(call)
+    admission.leave(first)
+    admission.leave(first)
+    admission.enter(third)
+    assert admission.running == 2
+    waiter = Entering(admission, fourth, entered)
+    assert entered == []
+    admission.leave(second)
+    assert waiter.join() is None
+    assert admission.running == 2
+    for call in (third, fourth):
+        admission.leave(call)
+    assert admission._held == {}  # or everybody who ever called would be remembered
+
+
+def test_a_runtime_is_drained_with_its_last_call_and_not_before() -> None:
+    admission = Admission(2)
+    first, second = a_call(), a_call()
+    for call in (first, second):
+        admission.enter(call)
+    drained: list[bool] = []
+    thread = threading.Thread(target=lambda: drained.append(admission.drained(60)))
+    thread.start()
+    until(lambda: admission._idle is not None)
+    admission.leave(first)
+    assert not admission._idle.is_set()
+    admission.leave(second)
+    thread.join()
+    assert drained == [True]
+
+
 @pytest.mark.parametrize("behind", [False, True], ids=["alone", "before another"])
 @pytest.mark.parametrize(
     ("end", "error"),

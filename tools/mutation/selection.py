@@ -43,6 +43,7 @@ class TestMap:
             if path.is_relative_to(root):
                 found = data.contexts_by_lineno(file)
                 self._lines[str(path.relative_to(root))] = {line: set(tests) - {""} for line, tests in found.items()}
+        self._weights: dict[str, defaultdict[str, float]] = {}
         self._seconds: dict[str, float] = json.loads((folder / "seconds.json").read_text())
 
     def select(self, mutant: Mutant, *, most_seconds: float = MOST_SECONDS, most_tests: int = MOST_TESTS) -> Selection:
@@ -51,9 +52,12 @@ class TestMap:
         own = set().union(*(lines.get(line, ()) for line in mutant.lines if not mutant.at_import))
         uses = sorted((tests for line in self._uses(mutant) if (tests := lines.get(line))), key=len)
         groups = [tests for tests in uses if not own or len(tests) < len(own)]
-        groups.append(own or set().union(*uses) or set().union(*lines.values()))
         # What is set where every test comes by is told apart where few do.
-        return self._bounded(groups, most_seconds, most_tests)
+        all_of_them = own or set().union(*uses) or set().union(*lines.values())
+        telling = self._telling(mutant.module)
+        best = sorted(all_of_them, key=lambda test: (-telling.get(test, 0.0), self._seconds.get(test, 0.0), test))
+        mixed = (test for pair in zip(best, self._in_turn(all_of_them), strict=True) for test in pair)
+        return self._bounded([*map(self._in_turn, groups), mixed], most_seconds, most_tests)
 
     def use(self, seconds: dict[str, float]) -> None:
         """Take these times for tests' own; infinity for one that is not to be chosen."""
@@ -62,7 +66,16 @@ class TestMap:
     def select_for(self, mutants: Iterable[Mutant]) -> Selection:
         """Return tests that `select` chooses for these mutants, those for most of them first."""
         chosen = Counter(test for mutant in mutants for test in self.select(mutant).tests)
-        return self._bounded([[test] for test, _ in chosen.most_common()], MOST_SECONDS, MOST_TESTS)
+        return self._bounded([[test for test, _ in chosen.most_common()]], MOST_SECONDS, MOST_TESTS)
+
+    def _telling(self, module: str) -> dict[str, float]:
+        """How much of a module each test runs that few others do: such a test is about this module."""
+        if module not in self._weights:
+            weights = self._weights[module] = defaultdict(float)
+            for tests in self._lines.get(module, {}).values():
+                for test in tests:
+                    weights[test] += 1 / len(tests)
+        return self._weights[module]
 
     def _uses(self, mutant: Mutant) -> set[int]:
         """Lines of the module that use what the changed statement gives a value."""
@@ -79,7 +92,7 @@ class TestMap:
     def _bounded(self, groups: Iterable[Iterable[str]], most_seconds: float, most_tests: int) -> Selection:
         chosen: dict[str, float] = {}
         seconds = 0.0
-        for test in chain.from_iterable(map(self._in_turn, groups)):
+        for test in chain.from_iterable(groups):
             takes = self._seconds.get(test, 1.0)
             if test not in chosen and len(chosen) < most_tests and seconds + takes <= most_seconds:
                 chosen[test] = takes

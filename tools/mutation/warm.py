@@ -32,8 +32,8 @@ from tools.mutation.mutants import Mutant
 from tools.mutation.selection import MOST_TESTS, TestMap
 
 _MOST_SECONDS = 5.0
-_START_SECONDS = 6.0
-_TEST_SECONDS = 10
+_START_SECONDS = 5.0
+_TEST_SECONDS = 6
 _CHECKED = "checked.json"
 
 Tell = Callable[[Mutant, str, float], None]
@@ -83,6 +83,7 @@ class _Loop:
     ) -> None:
         self._root, self._checked, self._folder, self._tests, self._tell = root, checked, folder, tests, tell
         self._mutants = mutants
+        self._sources = {mutant.module: (root / mutant.module).read_text() for mutant in mutants}  # as it is loaded
         self.left: list[Mutant] = []
         self.ended = False
 
@@ -97,7 +98,9 @@ class _Loop:
         gc.freeze()
         self._check(session, items)
         for mutant in self._mutants:
-            changed = changed_functions(self._root / mutant.module, mutant.source, functions)
+            changed = changed_functions(
+                str(self._root / mutant.module), self._sources[mutant.module], mutant.source, functions
+            )
             if changed is None:
                 self.left.append(mutant)
                 continue
@@ -119,7 +122,7 @@ class _Loop:
         child = os.fork()
         if child == 0:
             _run(session, chosen, changed)
-        outcome = outcome_of(child, _START_SECONDS + 3 * seconds)
+        outcome = outcome_of(child, _START_SECONDS + 2 * seconds)
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir()
         return outcome
@@ -194,11 +197,11 @@ def live_functions() -> dict[tuple[str, str, int], list[FunctionType]]:
 
 
 def changed_functions(
-    path: Path, mutated: str, functions: dict[tuple[str, str, int], list[FunctionType]]
+    path: str, source: str, mutated: str, functions: dict[tuple[str, str, int], list[FunctionType]]
 ) -> list[tuple[FunctionType, CodeType]] | None:
     """Return the functions that a mutant changes with their new code; None where more than functions changes."""
-    before = compile(path.read_text(), str(path), "exec", dont_inherit=True)
-    after = compile(mutated, str(path), "exec", dont_inherit=True)
+    before = compile(source, path, "exec", dont_inherit=True)
+    after = compile(mutated, path, "exec", dont_inherit=True)
     pairs = list(_changed(before, after))
     found: list[tuple[FunctionType, CodeType]] = []
     for old, new in pairs:
