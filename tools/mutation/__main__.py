@@ -1,7 +1,7 @@
 """Change the code by small mistakes, one at a time, and see whether a test fails: what survives is not tested.
 
-python -m tools.mutation --map            note which test runs which line; once, and when tests have changed
 python -m tools.mutation [PATH ...]       try every mutant of these modules, or of those in pyproject.toml
+python -m tools.mutation --map            note anew which test runs which line, when tests have changed
 python -m tools.mutation --again [PATH]   try those anew that have survived
 python -m tools.mutation --thorough ...   with every test that runs the line, however long they take
 python -m tools.mutation --cold ...       with everything loaded anew: tests that start processes count, too
@@ -42,11 +42,16 @@ GIVEN_SECONDS = 60.0
 Key = tuple[str, str, str, int]
 
 
+def settings() -> dict[str, list[str]]:
+    """Return what pyproject.toml says: the modules to change, and the tests that may find it."""
+    table: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mutation"]
+    return table
+
+
 def chosen_mutants(paths: Sequence[str]) -> list[Mutant]:
     """Every mutant of the modules below `paths`, or of those in pyproject.toml."""
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mutation"]
     found: dict[str, Path] = {}
-    for path in paths or settings["modules"]:
+    for path in paths or settings()["modules"]:
         place = ROOT / path
         if not place.exists():
             raise SystemExit(f"there is no {path}")
@@ -93,8 +98,8 @@ def _work(mutants: Sequence[Mutant], number: int, asked: argparse.Namespace, unt
             raise _TimeIsUp
 
     with contextlib.suppress(_TimeIsUp):
-        if not asked.cold and not asked.tests:
-            mutants = try_warm(ROOT, KEPT, mutants, number, tell)
+        if not asked.cold:
+            mutants = try_warm(ROOT, KEPT, mutants, number, tell, asked.tests)
         _work_cold(mutants, number, asked, tell)
 
 
@@ -118,8 +123,12 @@ def _work_cold(mutants: Sequence[Mutant], number: int, asked: argparse.Namespace
 
 def listed_survivors() -> dict[Key, str]:
     """The survivors that somebody has looked at, with the reason why they may."""
-    rows = tomllib.loads(LISTED.read_text()).get("survivor", []) if LISTED.exists() else []
-    return {(row["module"], row["function"], row["change"], row.get("nth", 1)): row["reason"] for row in rows}
+    modules = tomllib.loads(LISTED.read_text()) if LISTED.exists() else {}
+    return {
+        (module, row["function"], row["change"], row.get("nth", 1)): row["reason"]
+        for module, rows in modules.items()
+        for row in rows["survivors"]
+    }
 
 
 def report(mutants: Iterable[Mutant]) -> int:
@@ -164,8 +173,9 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1)
     asked = parser.parse_args()
     KEPT.mkdir(exist_ok=True)
+    if asked.map or not (KEPT / ".coverage").exists():
+        make_map(ROOT, KEPT, *((asked.paths if asked.map else ()) or settings()["tests"]))
     if asked.map:
-        make_map(ROOT, KEPT, *asked.paths)
         return 0
     mutants = chosen_mutants(asked.paths)
     if not asked.report:

@@ -34,25 +34,28 @@ from tools.mutation.selection import MOST_TESTS, TestMap
 _MOST_SECONDS = 5.0
 _START_SECONDS = 5.0
 _TEST_SECONDS = 6
+_GIVEN_SECONDS = 30.0
 _CHECKED = "checked.json"
 
 Tell = Callable[[Mutant, str, float], None]
 
 
-def try_warm(root: Path, kept: Path, mutants: Sequence[Mutant], number: int, tell: Tell) -> list[Mutant]:
-    """Try what can be tried in forks; return the mutants that cannot."""
+def try_warm(
+    root: Path, kept: Path, mutants: Sequence[Mutant], number: int, tell: Tell, given: Sequence[str] = ()
+) -> list[Mutant]:
+    """Try what can be tried in forks, by `given` tests or by those that run it; return the mutants that cannot."""
     tests = TestMap(root, kept)
     folder = Path(tempfile.mkdtemp(prefix="wasmrt-mutation-"))
     environ = dict(os.environ)
     os.environ |= {"TMPDIR": str(folder), "HYPOTHESIS_STORAGE_DIRECTORY": str(folder / "hypothesis")}
     tempfile.tempdir = None  # or it would be remembered
-    loop = _Loop(root, kept / f"{number}-{_CHECKED}", folder, tests, mutants, tell)
+    loop = _Loop(root, kept / f"{number}-{_CHECKED}", folder, tests, mutants, tell, given)
     before = os.dup(1), os.dup(2)
     log = os.open(folder.with_suffix(".log"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     os.dup2(log, 1)
     os.dup2(log, 2)
     try:
-        files = sorted({test.partition("::")[0] for mutant in mutants for test in tests.select(mutant).tests})
+        files = given or sorted({test.partition("::")[0] for mutant in mutants for test in tests.select(mutant).tests})
         options = ["-q", "-p", "no:cacheprovider", "--tb=line", f"--timeout={_TEST_SECONDS}", f"--basetemp={folder}/t"]
         code = pytest.main([*options, *files], plugins=[loop])
     finally:
@@ -79,10 +82,18 @@ class _Loop:
     """Takes the place of pytest's own loop over its tests."""
 
     def __init__(
-        self, root: Path, checked: Path, folder: Path, tests: TestMap, mutants: Sequence[Mutant], tell: Tell
+        self,
+        root: Path,
+        checked: Path,
+        folder: Path,
+        tests: TestMap,
+        mutants: Sequence[Mutant],
+        tell: Tell,
+        given: Sequence[str],
     ) -> None:
         self._root, self._checked, self._folder, self._tests, self._tell = root, checked, folder, tests, tell
         self._mutants = mutants
+        self._given = given
         self._sources = {mutant.module: (root / mutant.module).read_text() for mutant in mutants}  # as it is loaded
         self.left: list[Mutant] = []
         self.ended = False
@@ -96,7 +107,8 @@ class _Loop:
         functions = live_functions()
         gc.collect()
         gc.freeze()
-        self._check(session, items)
+        if not self._given:
+            self._check(session, items)
         for mutant in self._mutants:
             changed = changed_functions(
                 str(self._root / mutant.module), self._sources[mutant.module], mutant.source, functions
@@ -107,7 +119,10 @@ class _Loop:
             started = time.monotonic()
             selection = self._tests.select(mutant, most_seconds=_MOST_SECONDS, most_tests=MOST_TESTS)
             chosen = [items[test] for test in selection.tests if test in items]
-            outcome = "untested" if not chosen else self._try(session, chosen, changed, selection.seconds)
+            seconds = selection.seconds
+            if self._given:
+                chosen, seconds = list(items.values()), _GIVEN_SECONDS
+            outcome = "untested" if not chosen else self._try(session, chosen, changed, seconds)
             self._tell(mutant, outcome, time.monotonic() - started)
         self.ended = True
         return True

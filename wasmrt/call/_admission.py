@@ -51,7 +51,6 @@ class Admission:
                 return
             waiter = _Waiter(call)
             self._queues.setdefault(user, deque()).append(waiter)
-            self._serve()
         self._await(waiter, call)
 
     def keep(self, call: Call) -> None:
