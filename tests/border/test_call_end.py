@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 import wasmtime
 
+import wasmrt.call._state as call_state
 from tests.border.conftest import Site, Start, a_call, only_tool
 from tests.border.relays import FETCH, reporter
 from tests.call.conftest import until
@@ -19,6 +20,7 @@ from wasmrt.call import (
     Admission,
     AuditRecord,
     Backends,
+    Call,
     CallPipeline,
     CallRequest,
     CallServices,
@@ -26,17 +28,22 @@ from wasmrt.call import (
     DetachedRunner,
     run_call,
 )
+from wasmrt.call._answer import Answer, clean_logs, scan_answer
 from wasmrt.call.http import GuestHttp
 from wasmrt.component import ToolSpec
 from wasmrt.egress import EgressGateway
+from wasmrt.errors import CancelledError
 from wasmrt.guest.call import GuestCall
 from wasmrt.guest.clock import SystemClock
 from wasmrt.guest.component import LinkedComponent
-from wasmrt.guest.services import GuestRequest
+from wasmrt.guest.services import GuestRequest, NoServices
 from wasmrt.leaks import LeakDetector
+from wasmrt.model import LogLevel
 from wasmrt.rates import RateLimiter
 from wasmrt.testing import ReceivedRequest, ServerConnection
 from wasmrt.testing.attacks import Body, tool
+
+TOKEN = "ghp_" + "a1B2c3D4e5" * 3 + "F6g7h8"
 
 
 def endless(request: ReceivedRequest, connection: ServerConnection) -> None:
@@ -181,3 +188,44 @@ def test_a_call_that_is_cancelled_lets_go_of_a_silent_server(start: Start, site:
 
 def test_a_grant_of_nothing_has_no_secrets(start: Start) -> None:
     assert a_call(Capabilities.none()).secrets is None
+
+
+# -- time that passes while an answer is looked at -------------------------------------------------------------------
+
+
+def guest_of(call: Call, *logs: str) -> Call:
+    """The call with a guest that has left these log lines."""
+    call.guest = GuestCall(call.lifetime, call.limits, NoServices(), SystemClock())
+    for line in logs:
+        call.guest.log(LogLevel.INFO, line)
+    return call
+
+
+def test_an_answer_that_was_scanned_until_the_end_of_the_call_is_none(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def scan_and_end(call: Call, answer: Answer) -> Answer:
+        call.lifetime.cancel()
+        return answer
+
+    monkeypatch.setattr("wasmrt.call._call.scan_answer", scan_and_end)
+    with pytest.raises(CancelledError):
+        only_tool(start(), reporter()).execute({})
+
+
+def test_the_texts_of_an_answer_are_looked_at_while_there_is_time_and_no_longer() -> None:
+    call = guest_of(a_call())
+    call.lifetime.cancel()
+    with pytest.raises(CancelledError):
+        scan_answer(call, Answer([TOKEN], f'["{TOKEN}"]'))
+
+
+def test_log_lines_are_looked_at_though_the_call_has_just_become_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(call_state, "CLOSING_SECONDS", 60.0)
+    call = guest_of(a_call(timeout_seconds=0.001), "hello", TOKEN)
+    until(lambda: call.lifetime.is_over)
+    assert [entry.message for entry in clean_logs(call)] == ["hello", "[REDACTED:github-pat]"]
+
+
+def test_a_call_without_a_guest_or_a_line_has_no_logs() -> None:
+    assert clean_logs(a_call()) == clean_logs(guest_of(a_call())) == ()
