@@ -15,7 +15,6 @@ that does not survive. What was found is kept in .mutation/, so that a run can b
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import multiprocessing
 import os
@@ -24,13 +23,13 @@ import tempfile
 import time
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from tools.mutation.mutants import Mutant, mutants_of
 from tools.mutation.runner import Runner
 from tools.mutation.selection import Selection, TestMap, make_map
-from tools.mutation.warm import Tell, try_warm
+from tools.mutation.warm import NOT_WARM, Tell, try_warm
 
 ROOT = Path(__file__).resolve().parents[2]
 KEPT = ROOT / ".mutation"
@@ -38,6 +37,8 @@ RESULTS = KEPT / "results.jsonl"
 LISTED = Path(__file__).with_name("survivors.toml")
 THOROUGH_SECONDS, THOROUGH_TESTS = 600.0, 3000
 GIVEN_SECONDS = 60.0
+SURVIVED = ("survived", "untested")
+DEAD = ("killed", "timeout", "memory")
 
 Key = tuple[str, str, str, int]
 
@@ -70,8 +71,22 @@ def known_results() -> dict[str, str]:
 def try_all(mutants: Sequence[Mutant], asked: argparse.Namespace) -> None:
     """Try mutants in `asked.jobs` processes and write every outcome down."""
     until = time.monotonic() + 60 * asked.minutes
+    if not asked.cold:
+        known = known_results()
+        _in_processes(_work_warm, [m for m in mutants if known.get(m.id) != NOT_WARM], asked, until)
+        known = known_results()
+        mutants = [m for m in mutants if known.get(m.id) == NOT_WARM]
+    _in_processes(_work_cold, mutants, asked, until)
+
+
+def _in_processes(
+    work: Callable[[Sequence[Mutant], int, argparse.Namespace, Tell], None],
+    mutants: Sequence[Mutant],
+    asked: argparse.Namespace,
+    until: float,
+) -> None:
     processes = [
-        multiprocessing.Process(target=_work, args=(mutants[at :: asked.jobs], at, asked, until))
+        multiprocessing.Process(target=_work, args=(work, mutants[at :: asked.jobs], at, asked, until))
         for at in range(min(asked.jobs, len(mutants)))
     ]
     for process in processes:
@@ -82,25 +97,27 @@ def try_all(mutants: Sequence[Mutant], asked: argparse.Namespace) -> None:
         raise SystemExit("a worker broke")
 
 
-class _TimeIsUp(Exception):  # noqa: N818 - not an error
-    """What is left is for the next run."""
-
-
-def _work(mutants: Sequence[Mutant], number: int, asked: argparse.Namespace, until: float) -> None:
+def _work(
+    work: Callable[[Sequence[Mutant], int, argparse.Namespace, Tell], None],
+    mutants: Sequence[Mutant],
+    number: int,
+    asked: argparse.Namespace,
+    until: float,
+) -> None:
     out = os.fdopen(os.dup(1), "w", buffering=1)
 
-    def tell(mutant: Mutant, outcome: str, seconds: float) -> None:
+    def tell(mutant: Mutant, outcome: str, seconds: float) -> bool:
         with RESULTS.open("a") as file:
             file.write(json.dumps({"id": mutant.id, "outcome": outcome, "seconds": round(seconds, 2)}) + "\n")
-        if outcome in ("survived", "untested"):
+        if outcome in SURVIVED:
             print(f"{outcome} {mutant.module}:{mutant.line} {mutant.function}: {mutant.change}", file=out)
-        if time.monotonic() > until:
-            raise _TimeIsUp
+        return time.monotonic() < until
 
-    with contextlib.suppress(_TimeIsUp):
-        if not asked.cold:
-            mutants = try_warm(ROOT, KEPT, mutants, number, tell, asked.tests)
-        _work_cold(mutants, number, asked, tell)
+    work(mutants, number, asked, tell)
+
+
+def _work_warm(mutants: Sequence[Mutant], number: int, asked: argparse.Namespace, tell: Tell) -> None:
+    try_warm(ROOT, KEPT, mutants, number, tell, asked.tests)
 
 
 def _work_cold(mutants: Sequence[Mutant], number: int, asked: argparse.Namespace, tell: Tell) -> None:
@@ -118,7 +135,8 @@ def _work_cold(mutants: Sequence[Mutant], number: int, asked: argparse.Namespace
                 raise SystemExit(f"the tests of {mutant.module} do not pass without a mutant: {runner.log}")
         started = time.monotonic()
         outcome = runner.run(mutant, given or tests.select(mutant, **bounds))  # type: ignore[arg-type]
-        tell(mutant, outcome, time.monotonic() - started)
+        if not tell(mutant, outcome, time.monotonic() - started):
+            break
 
 
 def listed_survivors() -> dict[Key, str]:
@@ -144,9 +162,9 @@ def report(mutants: Iterable[Mutant]) -> int:
         modules.add(mutant.module)
         counted[outcome] += 1
         by_module.setdefault(mutant.module, Counter())[outcome] += 1
-        if outcome in ("survived", "untested", "not tried"):
+        if outcome not in DEAD:
             surviving.add(mutant.key)
-            if outcome != "not tried" and mutant.key not in listed:
+            if outcome in SURVIVED and mutant.key not in listed:
                 unlisted.append(mutant)
     for module, outcomes in by_module.items():
         print(f"{module}: {', '.join(f'{count} {outcome}' for outcome, count in sorted(outcomes.items()))}")
@@ -180,8 +198,8 @@ def main() -> int:
     mutants = chosen_mutants(asked.paths)
     if not asked.report:
         results = known_results()
-        again = ("survived", "untested") if asked.again else ()
-        try_all([m for m in mutants if results.get(m.id, "not tried") in ("not tried", *again)], asked)
+        wanted = ("not tried", NOT_WARM, *(SURVIVED if asked.again else ()))
+        try_all([m for m in mutants if results.get(m.id, "not tried") in wanted], asked)
     return report(mutants)
 
 

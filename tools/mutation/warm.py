@@ -36,17 +36,18 @@ _START_SECONDS = 5.0
 _TEST_SECONDS = 6
 _GIVEN_SECONDS = 30.0
 _CHECKED = "checked.json"
+NOT_WARM = "not for a fork"
 
-Tell = Callable[[Mutant, str, float], None]
+Tell = Callable[[Mutant, str, float], bool]
+"""Takes the outcome of a mutant and how many seconds that took; False where no other is to be tried."""
 
 
 def try_warm(
     root: Path, kept: Path, mutants: Sequence[Mutant], number: int, tell: Tell, given: Sequence[str] = ()
-) -> list[Mutant]:
-    """Try what can be tried in forks, by `given` tests or by those that run it; return the mutants that cannot."""
+) -> None:
+    """Try what can be tried in forks, by `given` tests or by those that run it; the rest is told as `NOT_WARM`."""
     tests = TestMap(root, kept)
     folder = Path(tempfile.mkdtemp(prefix="wasmrt-mutation-"))
-    environ = dict(os.environ)
     os.environ |= {"TMPDIR": str(folder), "HYPOTHESIS_STORAGE_DIRECTORY": str(folder / "hypothesis")}
     tempfile.tempdir = None  # or it would be remembered
     loop = _Loop(root, kept / f"{number}-{_CHECKED}", folder, tests, mutants, tell, given)
@@ -61,13 +62,9 @@ def try_warm(
     finally:
         os.dup2(before[0], 1)
         os.dup2(before[1], 2)
-        os.environ.clear()
-        os.environ.update(environ)
-        tempfile.tempdir = None
         shutil.rmtree(folder, ignore_errors=True)
     if not loop.ended:
         raise SystemExit(f"the tests could not be collected ({code}): {folder.with_suffix('.log')}")
-    return loop.left
 
 
 def _load_all() -> None:
@@ -95,7 +92,6 @@ class _Loop:
         self._mutants = mutants
         self._given = given
         self._sources = {mutant.module: (root / mutant.module).read_text() for mutant in mutants}  # as it is loaded
-        self.left: list[Mutant] = []
         self.ended = False
 
     @pytest.hookimpl(tryfirst=True)
@@ -114,7 +110,7 @@ class _Loop:
                 str(self._root / mutant.module), self._sources[mutant.module], mutant.source, functions
             )
             if changed is None:
-                self.left.append(mutant)
+                self._tell(mutant, NOT_WARM, 0.0)
                 continue
             started = time.monotonic()
             selection = self._tests.select(mutant, most_seconds=_MOST_SECONDS, most_tests=MOST_TESTS)
@@ -123,7 +119,8 @@ class _Loop:
             if self._given:
                 chosen, seconds = list(items.values()), _GIVEN_SECONDS
             outcome = "untested" if not chosen else self._try(session, chosen, changed, seconds)
-            self._tell(mutant, outcome, time.monotonic() - started)
+            if not self._tell(mutant, outcome, time.monotonic() - started):
+                break
         self.ended = True
         return True
 
