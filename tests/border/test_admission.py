@@ -66,6 +66,19 @@ def test_users_are_served_by_turns_and_each_in_order() -> None:
     assert admission.drained(0)
 
 
+def test_whoever_was_served_waits_behind_everybody_else() -> None:
+    admission, entered = Admission(2), []
+    holders = [a_call(user=f"user-{n}") for n in range(2 * GLOBAL_FACTOR)]
+    for call in holders:
+        admission.enter(call)
+    first, second, other = a_call(user="ann"), a_call(user="ann"), a_call(user="bob")
+    threads = [Entering(admission, call, entered) for call in (first, second, other)]
+    for holder, served in zip(holders, (first, other, second), strict=False):
+        admission.leave(holder)
+        until(lambda served=served: entered[-1:] == [served])
+    assert [thread.join() for thread in threads] == [None] * 3
+
+
 def test_a_newcomer_does_not_overtake_those_who_wait() -> None:
     admission, entered = Admission(1), []
     holder, second = a_call(user="ann"), a_call(user="ann")
@@ -133,7 +146,12 @@ def test_whoever_gives_up_waiting_leaves_the_queue(
     thread = Entering(admission, impatient, entered)
     later = Entering(admission, a_call(), entered) if behind else None
     end(impatient)
-    assert type(thread.join()) is error
+    ended = thread.join()
+    assert type(ended) is error
+    if isinstance(ended, DeadlineExceededError):
+        assert (ended.limit, ended.setting) == (0.1, "max_concurrent_calls")
+        assert ended.used is not None
+        assert 0.1 <= ended.used < 60
     assert waiting(admission) == int(behind)
     admission.leave(holder)
     assert later is None or later.join() is None

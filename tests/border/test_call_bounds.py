@@ -67,9 +67,15 @@ def test_params_may_nest_as_deep_as_the_cap_and_no_deeper(start: Start) -> None:
         with pytest.raises(InvalidParametersError, match="nested") as caught:
             echo.execute(params)
         assert caught.value.hint == "flatten them"
-    with pytest.raises(InvalidParametersError) as caught:
-        echo.execute("{")
-    assert caught.value.hint == "pass a JSON object"
+    many = "[" + ",".join(["[]"] * MAX_JSON_PARTS) + "]"
+    for text, hint in (
+        ("{", "pass a JSON object"),
+        (many, "pass large data by reference"),
+        (b'{"a": "\xff"}', "pass a JSON object as UTF-8 text"),
+    ):
+        with pytest.raises(InvalidParametersError) as caught:
+            echo.execute(text)
+        assert caught.value.hint == hint
 
 
 def test_the_longest_user_is_a_user(start: Start) -> None:
