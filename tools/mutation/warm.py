@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
-import inspect
 import json
 import os
 import pkgutil
@@ -18,11 +17,9 @@ import shutil
 import tempfile
 import time
 import traceback
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import CodeType, FunctionType
-from typing import Any
 
 import pytest
 from _pytest.main import pytest_runtestloop as run_tests
@@ -30,6 +27,7 @@ from _pytest.main import pytest_runtestloop as run_tests
 from tools.mutation.children import outcome_of
 from tools.mutation.mutants import Mutant
 from tools.mutation.selection import MOST_TESTS, TestMap
+from tools.mutation.swap import changed_functions, live_functions
 
 _MOST_SECONDS = 5.0
 _START_SECONDS = 5.0
@@ -105,6 +103,8 @@ class _Loop:
         gc.freeze()
         if not self._given:
             self._check(session, items)
+        elif self._try(session, list(items.values()), (), _GIVEN_SECONDS) != "survived":
+            raise pytest.UsageError("the given tests do not pass without a mutant")
         for mutant in self._mutants:
             changed = changed_functions(
                 str(self._root / mutant.module), self._sources[mutant.module], mutant.source, functions
@@ -194,80 +194,3 @@ def _run(session: pytest.Session, chosen: list[pytest.Item], changed: Sequence[t
         code = 1
     finally:
         os._exit(code)
-
-
-# -- functions and their code ----------------------------------------------------------------------------------------
-
-
-def live_functions() -> dict[tuple[str, str, int], list[FunctionType]]:
-    """Return every function of this process, by where its code stands."""
-    found: defaultdict[tuple[str, str, int], list[FunctionType]] = defaultdict(list)
-    for known in gc.get_objects():
-        if isinstance(known, FunctionType):
-            found[_place(known.__code__)].append(known)
-    return found
-
-
-def changed_functions(
-    path: str, source: str, mutated: str, functions: dict[tuple[str, str, int], list[FunctionType]]
-) -> list[tuple[FunctionType, CodeType]] | None:
-    """Return the functions that a mutant changes with their new code; None where more than functions changes."""
-    before = compile(source, path, "exec", dont_inherit=True)
-    after = compile(mutated, path, "exec", dont_inherit=True)
-    pairs = list(_changed(before, after))
-    found: list[tuple[FunctionType, CodeType]] = []
-    for old, new in pairs:
-        live = functions.get(_place(old), []) if old is not None else []
-        if old is None or not live or old.co_freevars != new.co_freevars:
-            return None
-        found += [(function, new) for function in live]
-        found += list(_closures(old, new, functions))
-    return found or None
-
-
-def _closures(
-    before: CodeType, after: CodeType, functions: dict[tuple[str, str, int], list[FunctionType]]
-) -> Iterator[tuple[FunctionType, CodeType]]:
-    """Yield what a changed function has made already, such as at import."""
-    if len(_nested(before)) == len(_nested(after)):
-        for old, new in zip(_nested(before), _nested(after), strict=True):
-            if old.co_freevars == new.co_freevars:
-                yield from ((function, new) for function in functions.get(_place(old), ()))
-            yield from _closures(old, new, functions)
-
-
-def _place(code: CodeType) -> tuple[str, str, int]:
-    return code.co_filename, code.co_qualname, code.co_firstlineno
-
-
-def _changed(before: CodeType, after: CodeType) -> Iterator[tuple[CodeType | None, CodeType]]:
-    """Yield the outermost functions that differ; None with a module or the body of a class."""
-    if not _same_itself(before, after):
-        yield (before if _is_function(before) else None), after
-        return
-    for old, new in zip(_nested(before), _nested(after), strict=True):
-        if not _is_function(old):
-            yield from _changed(old, new)
-        elif any(True for _ in _changed(old, new)):
-            yield old, new
-
-
-def _is_function(code: CodeType) -> bool:
-    return bool(code.co_flags & inspect.CO_OPTIMIZED)  # not a module, not the body of a class
-
-
-def _same_itself(before: CodeType, after: CodeType) -> bool:
-    def plain(code: CodeType) -> Iterable[Any]:
-        return [(type(value), value) for value in code.co_consts if not isinstance(value, CodeType)]
-
-    return (
-        before.co_code == after.co_code
-        and plain(before) == plain(after)
-        and before.co_names == after.co_names
-        and before.co_exceptiontable == after.co_exceptiontable
-        and len(_nested(before)) == len(_nested(after))
-    )
-
-
-def _nested(code: CodeType) -> list[CodeType]:
-    return [value for value in code.co_consts if isinstance(value, CodeType)]
