@@ -175,7 +175,7 @@ class _Finder(ast.NodeVisitor):
 
     def visit_Compare(self, node: ast.Compare) -> None:
         if len(node.ops) == 1:
-            left, right = self._code(node.left), self._code(node.comparators[0])
+            left, right = self._operand(node.left), self._operand(node.comparators[0])
             for other in _COMPARISONS[type(node.ops[0])]:
                 self._replace(node, f"{left} {other} {right}")
         else:
@@ -197,7 +197,7 @@ class _Finder(ast.NodeVisitor):
     def visit_BinOp(self, node: ast.BinOp) -> None:
         other = _ARITHMETIC.get(type(node.op))
         if other is not None and not _is_text(node):
-            self._replace(node, f"{self._code(node.left)} {other} {self._code(node.right)}")
+            self._replace(node, f"{self._operand(node.left)} {other} {self._operand(node.right)}")
         self.generic_visit(node)
 
     def visit_If(self, node: ast.If | ast.While | ast.IfExp) -> None:
@@ -260,6 +260,11 @@ class _Finder(ast.NodeVisitor):
         ):
             return  # they are changed for themselves
         self._replace(test, f"(not ({self._code(test)}))")
+
+    def _operand(self, node: ast.expr) -> str:
+        """What stands beside an operator, in its parentheses where it has to have them."""
+        needed = isinstance(node, (ast.BoolOp, ast.Compare, ast.IfExp, ast.Lambda, ast.NamedExpr))
+        return f"({self._code(node)})" if needed else self._code(node)
 
     def _code(self, node: ast.expr | ast.stmt) -> str:
         return self._source[self._offset(node) : self._offset(node, end=True)].decode()
