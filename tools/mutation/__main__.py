@@ -110,7 +110,7 @@ def _work(
         with RESULTS.open("a") as file:
             file.write(json.dumps({"id": mutant.id, "outcome": outcome, "seconds": round(seconds, 2)}) + "\n")
         if outcome in SURVIVED:
-            print(f"{outcome} {mutant.module}:{mutant.line} {mutant.function}: {mutant.change}", file=out)
+            print(outcome, mutant, file=out)
         return time.monotonic() < until
 
     work(mutants, number, asked, tell)
@@ -170,8 +170,7 @@ def report(mutants: Iterable[Mutant]) -> int:
         print(f"{module}: {', '.join(f'{count} {outcome}' for outcome, count in sorted(outcomes.items()))}")
     print("all:", ", ".join(f"{count} {outcome}" for outcome, count in sorted(counted.items())))
     for mutant in unlisted:
-        nth = f" (no. {mutant.nth})" if mutant.nth > 1 else ""
-        print(f"not listed: {mutant.module}:{mutant.line} {mutant.function}: {mutant.change}{nth}")
+        print("not listed:", mutant)
     stale = [key for key in listed if key[0] in modules and key not in surviving]
     for module, function, change, nth in stale:
         print(f"listed, and does not survive: {module} {function}: {change} (no. {nth})")

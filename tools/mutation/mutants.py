@@ -63,6 +63,10 @@ class Mutant:
         """The change by itself, wherever in its function it stands."""
         return self.module, self.function, self.change, self.nth
 
+    def __str__(self) -> str:
+        nth = f" (no. {self.nth})" if self.nth > 1 else ""
+        return f"{self.module}:{self.line} {self.function}: {self.change}{nth}"
+
     @property
     def id(self) -> str:
         """A digest of the change and of all that surrounds it: the same as long as the module is."""
