@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import stat
 from pathlib import Path
 
 import keyring.backend
 import pytest
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf import scrypt
 
 from tests.secrets.test_stores import DictKeyring
 from wasmrt.errors import SecretBackendError, SecretError
-from wasmrt.limits import MAX_USER_BYTES
+from wasmrt.limits import MAX_SECRET_BYTES, MAX_USER_BYTES
 from wasmrt.secrets import (
     EnvironmentSecrets,
     FileKey,
     FileSecrets,
     KeyringSecrets,
     Secret,
+    check_usable,
     checked_user,
     open_store,
 )
@@ -102,3 +106,43 @@ def test_a_users_name_may_be_as_long_as_it_may_be_in_bytes() -> None:
 
 def test_a_secret_is_no_text_and_says_so() -> None:
     assert (Secret("a value of some length") == "a value of some length") is False
+
+
+def test_a_file_in_the_format_of_this_version_is_read_and_written(tmp_path: Path) -> None:
+    salt, nonce = bytes(range(16)), bytes(range(12))
+    how = {"key": "scrypt", "n": 131072, "r": 8, "p": 1, "salt": base64.b64encode(salt).decode()}
+    head = b"WASMRT-SECRETS-1\n" + json.dumps(how).encode() + b"\n"
+    key = scrypt.Scrypt(salt=salt, length=32, n=131072, r=8, p=1).derive(b"right")
+    entry = {"value": "a value of some length", "created_at": 1.0, "expires_at": None}
+    plain = json.dumps({"ann": {"token": entry}}).encode()
+    path = tmp_path / "secrets"
+    path.write_bytes(head + nonce + AESGCM(key).encrypt(nonce, plain, head))
+    store = FileSecrets(path, FileKey(passphrase="right"))
+    assert store.get("ann", "token").reveal() == "a value of some length"
+    store.set("ann", "token", Secret("another value of it"))
+    blob = path.read_bytes()
+    sealed = blob.removeprefix(head)
+    assert len(sealed) < len(blob)
+    assert sealed[:12] != nonce
+    assert b"another value of it" in AESGCM(key).decrypt(sealed[:12], sealed[12:], head)
+
+
+def test_a_new_file_has_a_salt_of_its_own(tmp_path: Path, cheap_scrypt: None) -> None:
+    salts = set()
+    for name in ("one", "two"):
+        FileSecrets(tmp_path / name, FileKey(passphrase="right")).set("ann", "token", Secret("a value of some length"))
+        salts.add(base64.b64decode(json.loads((tmp_path / name).read_bytes().splitlines()[1])["salt"]))
+    assert [len(salt) for salt in salts] == [16, 16]
+
+
+def test_the_largest_secret_is_one() -> None:
+    assert len(Secret("x" * MAX_SECRET_BYTES).reveal()) == MAX_SECRET_BYTES
+
+
+@pytest.mark.parametrize(
+    ("char", "kind"), [("\n", "a line break"), ("\r", "a line break"), ("\x01", "a control character"), ("ü", "ASCII")]
+)
+def test_what_keeps_a_value_out_of_a_header_is_told_by_its_kind(char: str, kind: str) -> None:
+    told = check_usable("token", Secret(f"a-value{char}of-some-length"))
+    assert told is not None
+    assert told.endswith(f"character 8 is {'outside ' if kind == 'ASCII' else ''}{kind}")
