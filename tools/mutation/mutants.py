@@ -6,9 +6,10 @@ import ast
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from tools.mutation.syntax import is_cut_of_text, is_function, is_text, lines, statement_changes, targets
 
 _COMPARISONS: dict[type[ast.cmpop], tuple[str, ...]] = {
     ast.Eq: ("!=",),
@@ -34,8 +35,6 @@ _ARITHMETIC: dict[type[ast.operator], str] = {
 }
 _UNTOUCHED = frozenset({"__all__", "__slots__"})
 _TYPE = re.compile(r"_?[A-Z][A-Za-z]*[a-z][A-Za-z]*")
-_WORDING = 32
-_DELETED = (ast.AugAssign, ast.Raise, ast.Delete, ast.Continue, ast.Break)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +129,7 @@ class _Finder(ast.NodeVisitor):
             if self._is_left_alone(node):
                 return
             before, self._statement = self._statement, node
-            for change in _statement_changes(node):
+            for change in statement_changes(node):
                 self._replace(node, change)
             super().visit(node)
             self._statement = before
@@ -150,9 +149,9 @@ class _Finder(ast.NodeVisitor):
             return True  # for the type checker
         if isinstance(node, ast.ClassDef) and any(isinstance(b, ast.Name) and b.id == "Protocol" for b in node.bases):
             return True
-        if not self._scope and any(_TYPE.fullmatch(name) for name in _targets(node)):
+        if not self._scope and any(_TYPE.fullmatch(name) for name in targets(node)):
             return True  # the name of a type
-        return bool(_UNTOUCHED & set(_targets(node)))
+        return bool(_UNTOUCHED & set(targets(node)))
 
     def _visit_scope(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
         is_function = not isinstance(node, ast.ClassDef)
@@ -200,7 +199,7 @@ class _Finder(ast.NodeVisitor):
 
     def visit_BinOp(self, node: ast.BinOp) -> None:
         other = _ARITHMETIC.get(type(node.op))
-        if other is not None and not _is_text(node):
+        if other is not None and not is_text(node):
             self._replace(node, f"{self._operand(node.left)} {other} {self._operand(node.right)}")
         self.generic_visit(node)
 
@@ -226,7 +225,7 @@ class _Finder(ast.NodeVisitor):
 
     def visit_Slice(self, node: ast.Slice) -> None:
         for part in (node.lower, node.upper, node.step):
-            if part is not None and not _is_cut_of_text(part):
+            if part is not None and not is_cut_of_text(part):
                 self.visit(part)
 
     def visit_Call(self, node: ast.Call) -> None:
@@ -291,62 +290,8 @@ class _Finder(ast.NodeVisitor):
                 told or f"{self._code(node)} -> {after}",
                 ".".join(self._scope),
                 node.lineno,
-                _lines(statement),
-                not self._in_function and not _is_function(statement),
-                tuple(_targets(statement, attributes_only=bool(self._in_function))),
+                lines(statement),
+                not self._in_function and not is_function(statement),
+                tuple(targets(statement, attributes_only=bool(self._in_function))),
             )
         )
-
-
-def _is_function(node: ast.stmt) -> bool:
-    return isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-
-
-def _lines(statement: ast.stmt) -> tuple[int, ...]:
-    """The lines that run a statement's own part: not its body, but for a function, whose defaults its body uses."""
-    end = statement.end_lineno or statement.lineno
-    body = getattr(statement, "body", None)
-    if isinstance(body, list) and body:
-        if _is_function(statement):
-            return tuple(range(body[0].lineno, end + 1))
-        end = max(body[0].lineno - 1, statement.lineno)
-    return tuple(range(statement.lineno, end + 1))
-
-
-def _targets(node: ast.stmt, *, attributes_only: bool = False) -> Iterator[str]:
-    targets = node.targets if isinstance(node, ast.Assign) else []
-    if isinstance(node, (ast.AnnAssign, ast.AugAssign)):
-        targets = [node.target]
-    for target in targets:
-        for part in ast.walk(target):
-            if isinstance(part, ast.Name) and not attributes_only:
-                yield part.id
-            elif isinstance(part, ast.Attribute):
-                yield part.attr
-
-
-def _statement_changes(node: ast.stmt) -> Iterator[str]:
-    """Yield what may stand in the place of a whole statement."""
-    if isinstance(node, ast.Return) and node.value is not None:
-        if not (isinstance(node.value, ast.Constant) and (node.value.value is None or node.value.value is False)):
-            yield "return None"
-        return
-    is_call = isinstance(node, ast.Expr) and isinstance(node.value, (ast.Call, ast.Await))
-    fills = isinstance(node, ast.Assign) and all(isinstance(t, (ast.Attribute, ast.Subscript)) for t in node.targets)
-    if is_call or fills or isinstance(node, _DELETED):
-        yield "pass"
-
-
-def _is_text(node: ast.BinOp) -> bool:
-    """Return True for a sum of texts, as far as that can be seen: without the sum it is a TypeError."""
-    return any(
-        isinstance(side, ast.JoinedStr)
-        or (isinstance(side, ast.Constant) and isinstance(side.value, (str, bytes)))
-        or (isinstance(side, ast.BinOp) and _is_text(side))
-        for side in (node.left, node.right)
-    )
-
-
-def _is_cut_of_text(bound: ast.expr) -> bool:
-    """Return True for the bound of a slice that is there for readers: of many characters."""
-    return isinstance(bound, ast.Constant) and isinstance(bound.value, int) and bound.value > _WORDING
