@@ -55,7 +55,8 @@ def try_warm(
     os.dup2(log, 2)
     try:
         files = given or sorted({test.partition("::")[0] for mutant in mutants for test in tests.select(mutant).tests})
-        options = ["-q", "-p", "no:cacheprovider", "--tb=line", f"--timeout={_TEST_SECONDS}", f"--basetemp={folder}/t"]
+        longest = _GIVEN_SECONDS if given else _TEST_SECONDS
+        options = ["-q", "-p", "no:cacheprovider", "--tb=line", f"--timeout={longest}", f"--basetemp={folder}/t"]
         code = pytest.main([*options, *files], plugins=[loop])
     finally:
         os.dup2(before[0], 1)
@@ -104,7 +105,7 @@ class _Loop:
         if not self._given:
             self._check(session, items)
         elif self._try(session, list(items.values()), (), _GIVEN_SECONDS) != "survived":
-            raise pytest.UsageError("the given tests do not pass without a mutant")
+            raise pytest.UsageError("without a mutant the given tests do not pass, or not in time")
         for mutant in self._mutants:
             changed = changed_functions(
                 str(self._root / mutant.module), self._sources[mutant.module], mutant.source, functions
