@@ -8,7 +8,7 @@ import pytest
 
 from wasmrt.capabilities import Capabilities, CredentialLocation, CredentialMapping, EndpointPattern, HttpCapability
 from wasmrt.component.worlds import FailureKind
-from wasmrt.egress import EgressGateway, HttpFailure, HttpRequest, NetworkConfig
+from wasmrt.egress import EgressGateway, Face, HttpFailure, HttpRequest, NetworkConfig
 from wasmrt.errors import ConfigurationError
 from wasmrt.model import Reason
 from wasmrt.testing import FakeCall, ReceivedRequest, ScriptedServer, ServerConnection, http_response
@@ -16,6 +16,7 @@ from wasmrt.testing import FakeCall, ReceivedRequest, ScriptedServer, ServerConn
 from .world import HOST, MakeWorld, World
 
 SECRET = "Zq9kT7ab" + "vX2mB4nC6pD8eF"
+TOKEN = "ghp_" + "a1B2c3D4e5" * 3 + "F6g7h8"
 BEARER = CredentialMapping(secret_name="token", location=CredentialLocation.bearer(), host_patterns=(HOST,))
 
 
@@ -89,3 +90,16 @@ def test_an_answer_in_part_is_refused_on_record_and_gives_its_connection_back(wo
         assert failure.decision == call.decisions[-1]
         assert (failure.decision.allowed, failure.decision.reason) == (False, Reason.LEAK)
     assert w.get(call=w.call()).status == 206
+
+
+def test_the_hosts_own_client_sees_what_a_server_says_as_it_is_until_a_secret_was_sent(world: MakeWorld) -> None:
+    w = world(lambda request, connection: http_response(TOKEN.encode()))
+    asked = HttpRequest("GET", w.url())
+    with w.gateway.open(w.call(), asked, face=Face.HOST) as response:
+        assert response.read_all() == TOKEN.encode()
+    with w.gateway.open(w.call(), asked, face=Face.HOST) as response:
+        assert b"".join(iter(response.read, b"")) == TOKEN.encode()
+    with w.gateway.open(w.call(BEARER, secrets={"token": SECRET}), asked, face=Face.HOST) as response:
+        assert response.read_all() == b"[REDACTED:github-pat]"
+    with w.gateway.open(w.call(), asked) as response:
+        assert response.read_all() == b"[REDACTED:github-pat]"
