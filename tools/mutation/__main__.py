@@ -177,6 +177,13 @@ def report(mutants: Iterable[Mutant]) -> int:
     return 1 if unlisted or stale else 0
 
 
+def _is_stale() -> bool:
+    """Return True where a file is newer than the map: its lines may be others by now."""
+    made = (KEPT / ".coverage").stat().st_mtime
+    files = (file for folder in ("wasmrt", "tests") for file in (ROOT / folder).rglob("*.py"))
+    return any(file.stat().st_mtime > made for file in files)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.mutation", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("paths", nargs="*", help="modules or packages; with --map, tests")
@@ -194,6 +201,8 @@ def main() -> int:
         make_map(ROOT, KEPT, *((asked.paths if asked.map else ()) or settings()["tests"]))
     if asked.map:
         return 0
+    if _is_stale():
+        print("code or tests have changed since the map was made: --map makes it anew", file=sys.stderr)
     mutants = chosen_mutants(asked.paths)
     if not asked.report:
         results = known_results()
