@@ -62,9 +62,24 @@ def test_a_gateway_that_nobody_configured_exempts_no_network_and_asks_the_system
 
 def test_a_ca_file_that_holds_none_is_refused_when_the_gateway_is_made(tmp_path: Path) -> None:
     path = tmp_path / "ca.pem"
-    path.write_text("no certificate")
+    path.write_text("-----BEGIN CERTIFICATE-----\nnone of that\n-----END CERTIFICATE-----\n")
+    config = NetworkConfig(ca_file=path)
     with pytest.raises(ConfigurationError):
-        EgressGateway(NetworkConfig(ca_file=path))
+        EgressGateway(config)
+
+
+def too_much(request: ReceivedRequest, connection: ServerConnection) -> None:
+    connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n")
+    while not connection.closing.is_set():
+        connection.send(b"x" * 65536)
+
+
+def test_an_answer_to_the_host_itself_that_breaks_a_bound_gives_its_connection_back(world: MakeWorld) -> None:
+    w = world(too_much, max_connections=1)
+    for _ in range(2):
+        with pytest.raises(HttpFailure) as caught:
+            w.gateway.send_own("GET", w.url(), (), None, timeout_seconds=10)
+        assert caught.value.code == "response-too-large"
 
 
 def endless(request: ReceivedRequest, connection: ServerConnection) -> None:

@@ -8,6 +8,7 @@ from wasmrt.capabilities import CredentialLocation, CredentialMapping
 from wasmrt.component.worlds import FailureKind
 from wasmrt.egress import HttpFailure, HttpRequest
 from wasmrt.egress._headers import header_bytes
+from wasmrt.leaks import Action, LeakDetector
 from wasmrt.model import Reason
 from wasmrt.testing import ReceivedRequest, ServerConnection, http_response
 
@@ -79,3 +80,41 @@ def test_one_of_several_credentials_in_the_query_is_enough_to_refuse_its_name(wo
         w.get("/?a=1&second_key=x", call)
     assert call.decisions[-1].reason is Reason.HEADER_NOT_ALLOWED
     assert w.get("/?a=1", call).status == 200
+
+
+def test_an_address_that_is_not_public_is_a_denial_and_not_a_fault_of_the_network(world: MakeWorld) -> None:
+    w = world(ok, networks=())
+    call = w.call()
+    with pytest.raises(HttpFailure) as caught:
+        w.get("/", call)
+    assert (caught.value.kind, caught.value.code) == (FailureKind.NETWORK_DENIED, str(Reason.ADDRESS_NOT_ALLOWED))
+    assert [decision.allowed for decision in call.decisions] == [True, False]
+
+
+def test_a_credential_that_is_missing_is_on_record_as_refused(world: MakeWorld) -> None:
+    w = world(ok)
+    bearer = CredentialMapping(secret_name="token", location=CredentialLocation.bearer(), host_patterns=(HOST,))
+    call = w.call(bearer)
+    with pytest.raises(HttpFailure) as caught:
+        w.get("/", call)
+    assert (caught.value.kind, caught.value.code) == (FailureKind.AUTH_REQUIRED, str(Reason.CREDENTIAL_MISSING))
+    assert [decision.allowed for decision in call.decisions] == [True, False]
+    assert (call.decisions[-1].rule, call.decisions[-1].subject) == (f"http.credentials.{bearer.name}", "token")
+
+
+def test_a_response_that_blocks_is_on_record_as_refused_and_gives_its_connection_back(world: MakeWorld) -> None:
+    def leaking(request: ReceivedRequest, connection: ServerConnection) -> None:
+        connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n" + f"one {TOKEN} two".encode() * 2000)
+        connection.closing.wait()
+
+    w = world(leaking, max_connections=1)
+    for _ in range(2):
+        call = w.call()
+        call.scanner = LeakDetector(overrides={"github-pat": Action.BLOCK}).scanner()
+        response = w.gateway.open(call, HttpRequest("GET", w.url(), timeout_seconds=10.0))
+        with pytest.raises(HttpFailure) as caught:
+            while response.read():
+                pass
+        assert caught.value.code == "response-leak"
+        assert caught.value.decision == call.decisions[-1]
+        assert (call.decisions[-1].allowed, call.decisions[-1].reason) == (False, Reason.LEAK)
