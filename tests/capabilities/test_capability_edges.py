@@ -142,3 +142,19 @@ def test_a_port_and_a_host_are_read_to_their_edges() -> None:
     assert EndpointPattern("a.example", path_prefix="/" + "a" * 2047).path_prefix
     with pytest.raises(ConfigurationError, match="2048 characters"):
         EndpointPattern("a.example", path_prefix="/" + "a" * 2048)
+
+
+@pytest.mark.parametrize("name", ["", "no name", "a/b", "tok*", "x" * 129, "ä", "a\n"])
+def test_a_name_that_nothing_can_have_is_refused_whatever_is_granted(name: str) -> None:
+    everything = Capabilities.none().with_secrets(["*"]).with_tool_invoke({"on": "other"})
+    for granted in (Capabilities.none(), everything):
+        secret, tool = granted.explain_secret(name), granted.explain_tool(name)
+        assert (secret.allowed, secret.reason, secret.capability) == (False, Reason.SECRET_NOT_ALLOWED, "secrets")
+        assert (tool.allowed, tool.reason, tool.capability) == (False, Reason.ALIAS_NOT_ALLOWED, "tool_invoke")
+
+
+@pytest.mark.parametrize("path", ["", "/etc/passwd", "../a", "a/../b", "a\0b", "a\\b"])
+def test_a_path_that_leaves_the_workspace_is_refused_whatever_is_granted(path: str) -> None:
+    for granted in (Capabilities.none(), Capabilities.none().with_workspace_read([""])):
+        decision = granted.explain_workspace(path)
+        assert (decision.allowed, decision.reason) == (False, Reason.INVALID_PATH), path
