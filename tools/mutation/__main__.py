@@ -28,7 +28,7 @@ from pathlib import Path
 
 from tools.mutation.mutants import Mutant, mutants_of
 from tools.mutation.runner import Runner
-from tools.mutation.selection import Selection, TestMap, make_map
+from tools.mutation.selection import MOST_SECONDS, MOST_TESTS, Bounds, Selection, TestMap, make_map
 from tools.mutation.warm import NOT_WARM, Tell, try_warm
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -117,14 +117,17 @@ def _work(
 
 
 def _work_warm(mutants: Sequence[Mutant], number: int, asked: argparse.Namespace, tell: Tell) -> None:
-    try_warm(ROOT, KEPT, mutants, number, tell, asked.tests)
+    try_warm(ROOT, KEPT, mutants, number, tell, asked)
 
 
 def _work_cold(mutants: Sequence[Mutant], number: int, asked: argparse.Namespace, tell: Tell) -> None:
     tests = TestMap(ROOT, KEPT)
     folder = Path(tempfile.gettempdir()) / f"wasmrt-mutation-{os.getuid()}-{number}"
     runner = Runner(ROOT, folder)
-    bounds = {"most_seconds": THOROUGH_SECONDS, "most_tests": THOROUGH_TESTS} if asked.thorough else {}
+    bounds = Bounds(
+        most_seconds=THOROUGH_SECONDS if asked.thorough else MOST_SECONDS,
+        most_tests=THOROUGH_TESTS if asked.thorough else MOST_TESTS,
+    )
     given = Selection(tuple(asked.tests), GIVEN_SECONDS) if asked.tests else None
     checked: set[str] = set()
     for mutant in mutants:
@@ -134,7 +137,7 @@ def _work_cold(mutants: Sequence[Mutant], number: int, asked: argparse.Namespace
             if not runner.passes(given or tests.select_for(of_module)):
                 raise SystemExit(f"the tests of {mutant.module} do not pass without a mutant: {runner.log}")
         started = time.monotonic()
-        outcome = runner.run(mutant, given or tests.select(mutant, **bounds))  # type: ignore[arg-type]
+        outcome = runner.run(mutant, given or tests.select(mutant, **bounds))
         if not tell(mutant, outcome, time.monotonic() - started):
             break
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain, zip_longest
 from pathlib import Path
+from typing import TypedDict
 
 import coverage
 
@@ -20,6 +21,13 @@ from tools.mutation.mutants import Mutant
 
 MOST_SECONDS = 8.0
 MOST_TESTS = 60
+
+
+class Bounds(TypedDict):
+    """How many tests of a mutant's are chosen, and how long they may take together."""
+
+    most_seconds: float
+    most_tests: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,35 +20,43 @@ import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import CodeType, FunctionType
+from typing import Protocol
 
 import pytest
 from _pytest.main import pytest_runtestloop as run_tests
 
 from tools.mutation.children import outcome_of
 from tools.mutation.mutants import Mutant
-from tools.mutation.selection import MOST_TESTS, TestMap
+from tools.mutation.selection import Bounds, TestMap
 from tools.mutation.swap import changed_functions, live_functions
 
-_MOST_SECONDS = 5.0
+_BOUNDS = Bounds(most_seconds=5.0, most_tests=60)
+_THOROUGH = Bounds(most_seconds=120.0, most_tests=3000)
 _START_SECONDS = 5.0
 _TEST_SECONDS = 6
 _GIVEN_SECONDS = 30.0
 _CHECKED = "checked.json"
 NOT_WARM = "not for a fork"
 
+
+class Asked(Protocol):
+    """What the command line asks for."""
+
+    tests: Sequence[str]
+    thorough: bool
+
+
 Tell = Callable[[Mutant, str, float], bool]
 """Takes the outcome of a mutant and how many seconds that took; False where no other is to be tried."""
 
 
-def try_warm(
-    root: Path, kept: Path, mutants: Sequence[Mutant], number: int, tell: Tell, given: Sequence[str] = ()
-) -> None:
-    """Try what can be tried in forks, by `given` tests or by those that run it; the rest is told as `NOT_WARM`."""
-    tests = TestMap(root, kept)
+def try_warm(root: Path, kept: Path, mutants: Sequence[Mutant], number: int, tell: Tell, asked: Asked) -> None:
+    """Try what can be tried in forks, by given tests or by those that run it; the rest is told as `NOT_WARM`."""
+    tests, given = TestMap(root, kept), asked.tests
     folder = Path(tempfile.mkdtemp(prefix="wasmrt-mutation-"))
     os.environ |= {"TMPDIR": str(folder), "HYPOTHESIS_STORAGE_DIRECTORY": str(folder / "hypothesis")}
     tempfile.tempdir = None  # or it would be remembered
-    loop = _Loop(root, kept / f"{number}-{_CHECKED}", folder, tests, mutants, tell, given)
+    loop = _Loop(root, kept / f"{number}-{_CHECKED}", folder, tests, mutants, tell, asked)
     before = os.dup(1), os.dup(2)
     log = os.open(folder.with_suffix(".log"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     os.dup2(log, 1)
@@ -85,11 +93,12 @@ class _Loop:
         tests: TestMap,
         mutants: Sequence[Mutant],
         tell: Tell,
-        given: Sequence[str],
+        asked: Asked,
     ) -> None:
         self._root, self._checked, self._folder, self._tests, self._tell = root, checked, folder, tests, tell
         self._mutants = mutants
-        self._given = given
+        self._given = asked.tests
+        self._bounds = _THOROUGH if asked.thorough else _BOUNDS
         self._sources = {mutant.module: (root / mutant.module).read_text() for mutant in mutants}  # as it is loaded
         self.ended = False
 
@@ -114,7 +123,7 @@ class _Loop:
                 self._tell(mutant, NOT_WARM, 0.0)
                 continue
             started = time.monotonic()
-            selection = self._tests.select(mutant, most_seconds=_MOST_SECONDS, most_tests=MOST_TESTS)
+            selection = self._tests.select(mutant, **self._bounds)
             chosen = [items[test] for test in selection.tests if test in items]
             seconds = selection.seconds
             if self._given:
@@ -143,7 +152,7 @@ class _Loop:
     def _check(self, session: pytest.Session, items: dict[str, pytest.Item]) -> None:
         """Run once, unchanged, what was not run before: what does not pass in a fork kills nothing."""
         known: dict[str, float | None] = json.loads(self._checked.read_text()) if self._checked.exists() else {}
-        wanted = {test for mutant in self._mutants for test in self._tests.select(mutant, most_seconds=9).tests}
+        wanted = {test for mutant in self._mutants for test in self._tests.select(mutant, **self._bounds).tests}
         new = [items[test] for test in sorted(wanted & items.keys()) if test not in known]
         for at in range(0, len(new), 200):
             part = new[at : at + 200]
