@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from wasmrt.component import ComponentBytes
+from wasmrt.component_bytes import ComponentBytes
 from wasmrt.install import Catalog, ComponentInfo, NewVersion
 from wasmrt.install._rows import activate, insert
 

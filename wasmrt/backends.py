@@ -15,9 +15,7 @@ from wasmrt.capabilities import Capabilities
 from wasmrt.config import WasmRuntimeConfig
 from wasmrt.egress import EgressGateway, NetworkConfig, SecretsView
 from wasmrt.leaks import LeakDetector
-from wasmrt.oauth import Renewals, token_renewer
 from wasmrt.rates import RateLimiter
-from wasmrt.secrets import UserSecrets
 from wasmrt.workspace import WorkspaceReader
 
 
@@ -30,9 +28,15 @@ class BackendFactory:
 
     def __init__(self, config: WasmRuntimeConfig, rates: RateLimiter) -> None:
         self._workspace = config.workspace
-        self._store = config.secrets
         self._gateway = EgressGateway(config.network or NetworkConfig(), rates=rates)
-        self._renewals = None if self._store is None else Renewals(self._store, token_renewer(lambda: self._gateway))
+        self._plain: Callable[[str], SecretsView] | None = None
+        self._renewed: Callable[[str], SecretsView] | None = None
+        if config.secrets is not None:
+            from wasmrt.oauth import Renewals, token_renewer  # a runtime without secrets needs neither
+            from wasmrt.secrets import UserSecrets
+
+            self._plain = partial(UserSecrets, config.secrets)
+            self._renewed = Renewals(config.secrets, token_renewer(lambda: self._gateway)).of
 
     def make(self, grant: Capabilities, detector: LeakDetector, tools: ToolInvoker) -> Backends:
         """Return what calls under `grant` may use.
@@ -47,15 +51,10 @@ class BackendFactory:
             detector,
             http=None if grant.http is None else GuestHttp(self._gateway),
             workspace=workspace,
-            secrets_of=self._secrets_of(grant),
+            secrets_of=self._plain if grant.http is None else self._renewed,
             tools=None if grant.tool_invoke is None else tools,
         )
 
     def close(self) -> None:
         """Close the connections."""
         self._gateway.close()
-
-    def _secrets_of(self, grant: Capabilities) -> Callable[[str], SecretsView] | None:
-        if self._store is None or self._renewals is None:
-            return None
-        return partial(UserSecrets, self._store) if grant.http is None else self._renewals.of

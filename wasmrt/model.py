@@ -151,6 +151,12 @@ class Decision(_Decided):
         """The suggestion in words."""
         return None if self.suggestion is None else self.suggestion.hint
 
+    @property
+    def sentence(self) -> str:
+        """Subject, rule and suggestion in one sentence, as a guest is told of a refusal."""
+        told = f"{self.subject}: {self.rule}" if self.subject else self.rule
+        return f"{told}; {self.hint}" if self.hint else told
+
     def redacted(self, redact: Callable[[str], str]) -> Decision:
         """Return the decision with `redact` applied to every text of it.
 

@@ -22,7 +22,8 @@ from wasmrt.call import (
     Invoker,
 )
 from wasmrt.capabilities import Capabilities
-from wasmrt.component import ComponentBytes, check_header
+from wasmrt.component import check_header
+from wasmrt.component_bytes import ComponentBytes
 from wasmrt.config import WasmRuntimeConfig
 from wasmrt.errors import RuntimeClosedError, SourceError
 from wasmrt.files import opened_file

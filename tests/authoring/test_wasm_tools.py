@@ -237,7 +237,9 @@ def test_a_new_project_and_doctor_tell_that_it_will_be_needed(
     assert "to build it: pip install 'wasmrt[author]'" in told.stderr
     assert "wasmrt[author]" not in CliRunner().invoke(cli, ["new", "other", "--lang", "py"], prog_name="wasmrt").stderr
     doctor = CliRunner().invoke(cli, ["doctor"], prog_name="wasmrt").stdout
-    assert "wasm-tools is missing, for wasmrt build: pip install 'wasmrt[author]'" in " ".join(doctor.split())
+    (line,) = [line for line in doctor.splitlines() if line.startswith("wasm-tools ")]
+    assert line.split()[1] == "optional"
+    assert "wasm-tools is missing; only wasmrt build and inspect --wit need it: pip install 'wasmrt[author]'" in line
 
 
 def test_doctor_shows_which_one_it_is(commands: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

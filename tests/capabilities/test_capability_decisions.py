@@ -11,7 +11,7 @@ from wasmrt.capabilities import (
     HttpCapability,
 )
 from wasmrt.errors import ConfigurationError
-from wasmrt.model import Reason
+from wasmrt.model import Addition, Reason, Step
 from wasmrt.url import parse_url
 
 VALIDATOR = AllowlistValidator(
@@ -283,3 +283,30 @@ def test_a_credential_cannot_be_in_a_header_that_is_the_hosts(name: str) -> None
 def test_a_url_that_cannot_be_read_is_shown_without_what_may_be_a_secret(url, shown):
     decision = Capabilities.none().explain_http("GET", url)
     assert (decision.reason, decision.subject) == (Reason.INVALID_URL, shown)
+
+
+def _with_credential(*schemes: str, allowlist: tuple[EndpointPattern, ...] | None = None) -> Capabilities:
+    entry = EndpointPattern("api.example.com").with_schemes(*schemes)
+    credential = _credential("api", CredentialLocation.url_path("token"), ("api.example.com",))
+    return Capabilities.none().with_http(HttpCapability((entry,) if allowlist is None else allowlist, (credential,)))
+
+
+def test_a_request_that_would_carry_a_credential_over_plain_http_is_refused() -> None:
+    granted = _with_credential("https", "http")
+    assert granted.explain_http("GET", "https://api.example.com/{token}").allowed
+    assert granted.explain_http("GET", "http://api.example.com/no-place-for-it").allowed
+    decision = granted.explain_http("GET", "http://api.example.com/{token}")
+    assert (decision.allowed, decision.reason) == (False, Reason.CREDENTIAL_INSECURE)
+    assert "http.credentials.api" in decision.rule and "over https" in (decision.hint or "")
+    refused = granted.explain_http("GET", "http://api.example.com/{token}", ["10.0.0.1"])
+    assert refused.reason is Reason.ADDRESS_NOT_ALLOWED  # as for a guest: addresses come before credentials
+
+
+@pytest.mark.parametrize("allowlist", [None, ()])
+def test_an_entry_that_its_credential_would_make_useless_is_not_suggested(allowlist) -> None:
+    granted = _with_credential("https", allowlist=allowlist)
+    decision = granted.explain_http("GET", "http://api.example.com/{token}")
+    assert decision.reason in (Reason.INSECURE_SCHEME, Reason.EMPTY_ALLOWLIST)
+    assert isinstance(decision.suggestion, Step) and "over https" in (decision.hint or "")
+    other = granted.explain_http("GET", "http://api.example.com/no-place-for-it")
+    assert isinstance(other.suggestion, Addition)

@@ -1,5 +1,7 @@
 """Laws of merging, comparing and writing capabilities."""
 
+from dataclasses import replace
+
 import pytest
 from capability_strategies import FILES, INTERNAL, SECRETS, capabilities, https, urls
 from hypothesis import given, settings
@@ -29,10 +31,17 @@ methods = st.sampled_from(METHODS)
 @settings(max_examples=300, deadline=None)
 @given(capabilities, capabilities, st.lists(st.tuples(methods, urls), min_size=1, max_size=20))
 def test_a_merge_allows_a_request_exactly_when_both_sides_do(request, grant, asked):
+    """A credential that one side would put into it over plain http is not in the merge unless both sides have it."""
     both = merge(request, grant)
     for method, url in asked:
-        apart = [c.explain_http(method, url).allowed for c in (request, grant)]
-        assert both.explain_http(method, url).allowed == all(apart), (method, url)
+        apart = [c.explain_http(method, url) for c in (request, grant)]
+        assert is_listed(both.explain_http(method, url)) == all(map(is_listed, apart)), (method, url)
+        assert both.explain_http(method, url).allowed or not all(apart), (method, url)
+
+
+def is_listed(decision):
+    """Allowed, or refused for nothing but a credential that the request would carry over plain http."""
+    return decision.allowed or decision.reason is Reason.CREDENTIAL_INSECURE
 
 
 @settings(max_examples=200, deadline=None)
@@ -164,11 +173,30 @@ def test_a_suggested_entry_allows_the_request_and_no_other_that_it_does_not_cove
     for _, addition in additions(before.explain_http(*asked, unsafe_allowed_networks=EVERY_NETWORK)):
         after, alone = before.with_addition(addition), Capabilities.none().with_addition(addition)
         (entry,), url = alone.http.allowlist, parse_url(asked[1])
+        if before.http:
+            alone = alone.with_http(replace(before.http, allowlist=(entry,)))
         assert decide(after, asked)
         assert (entry.host_pattern, entry.methods, entry.path_prefix or "/") == (url.host, (asked[0],), url.path)
         assert (entry.schemes, entry.ports_for(url.scheme)) == ((url.scheme,), (url.port,))
         for other in others:
             assert decide(after, other) == (decide(before, other) or decide(alone, other))
+
+
+@settings(max_examples=300, deadline=None)
+@given(https, methods, urls)
+def test_no_entry_is_suggested_for_a_request_that_would_carry_a_credential_over_plain_http(http, method, url):
+    try:
+        target = parse_url(url)
+    except WasmrtError:
+        return
+    granted = Capabilities(http)
+    decision = granted.explain_http(method, url, unsafe_allowed_networks=EVERY_NETWORK)
+    if target.scheme == "https" or not any(m.has_place(target) for m in http.credentials_for(target)):
+        assert decision.reason is not Reason.CREDENTIAL_INSECURE
+        return
+    assert not decision.allowed and isinstance(decision.suggestion, Step)
+    widened = replace(http, allowlist=(*http.allowlist, EndpointPattern(target.host, schemes=("http",))))
+    assert not Capabilities(widened).explain_http(method, url, unsafe_allowed_networks=EVERY_NETWORK).allowed
 
 
 @settings(max_examples=300, deadline=None)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from wasmrt.component import ComponentBytes
+from wasmrt.component_bytes import ComponentBytes
 from wasmrt.install import Catalog, ComponentInfo, NewVersion
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from wasmrt.component import ComponentBytes
+from wasmrt.component_bytes import ComponentBytes
 from wasmrt.install import Catalog, ComponentInfo, NewVersion
 
 # Forks a child for every line that a change runs inside the catalog and the module that writes its files, and kills it
@@ -20,7 +20,7 @@ KILL_AT_EVERY_LINE = textwrap.dedent("""
     import json, os, shutil, signal, sys
     from pathlib import Path
     import wasmrt.files, wasmrt.install._catalog as catalog_module
-    from wasmrt.component import ComponentBytes
+    from wasmrt.component_bytes import ComponentBytes
     from wasmrt.install import Catalog, ComponentInfo, NewVersion
 
     home, change = Path(sys.argv[1]), sys.argv[2]
@@ -87,7 +87,7 @@ KILL_AT_EVERY_LINE = textwrap.dedent("""
 INSTALL_ONE = textwrap.dedent("""
     import sys
     from pathlib import Path
-    from wasmrt.component import ComponentBytes
+    from wasmrt.component_bytes import ComponentBytes
     from wasmrt.install import Catalog, ComponentInfo, NewVersion
     worker = int(sys.argv[2])
     sys.stdin.readline()
@@ -103,7 +103,7 @@ ALL_FIRST = textwrap.dedent("""
     import os, sys
     from pathlib import Path
     import wasmrt.install._catalog
-    from wasmrt.component import ComponentBytes
+    from wasmrt.component_bytes import ComponentBytes
     from wasmrt.install import Catalog, ComponentInfo, NewVersion
     for turn in range(20):
         home = Path(sys.argv[1]) / str(turn)
@@ -136,7 +136,7 @@ ALL_FIRST = textwrap.dedent("""
 ON_A_FULL_DISK = textwrap.dedent("""
     import resource, sys
     from pathlib import Path
-    from wasmrt.component import ComponentBytes
+    from wasmrt.component_bytes import ComponentBytes
     from wasmrt.install import Catalog, ComponentInfo, NewVersion
     from wasmrt.errors import InstallError
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))

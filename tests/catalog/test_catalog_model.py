@@ -9,7 +9,7 @@ from pathlib import Path
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from wasmrt.component import ComponentBytes
+from wasmrt.component_bytes import ComponentBytes
 from wasmrt.errors import InstallError, WasmrtError
 from wasmrt.install import Catalog, ComponentInfo, NewVersion
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from wasmrt.capabilities import Capabilities
 from wasmrt.cli._output import show_json, show_json_list
 from wasmrt.testing.attacks import Body, tool
 
@@ -116,6 +117,20 @@ def test_a_denial_is_shown_with_the_line_that_would_allow_it(wasmrt: Run, guest:
     assert '"allowlist": [{"host": "api.example.com"' in result.stderr
     decisions = json.loads(wasmrt("run", path, "--json").stdout)["decisions"]
     assert [decision["allowed"] for decision in decisions] == [False]
+
+
+def test_a_refusal_that_a_tool_passes_on_as_its_own_failure_is_shown_once(
+    wasmrt: Run, guest: Callable[..., Path]
+) -> None:
+    refused = Capabilities.none().explain_http("GET", URL.decode())
+    said = f"no items: {refused.reason}: {refused.sentence}".encode()
+    start, length = TEXT_AT + 3 + len(URL) + 2, len(said)
+    fail = f"{GET} (call $fail (i32.const {start}) (i32.const {length}))"
+    path = guest(Body(imports=("http-request",), text=b"GET" + URL + b"{}" + said, execute=fail))
+    shown = wasmrt("run", path, code=3).stderr
+    assert shown.count(refused.subject) == shown.count('add "http"') == 1
+    assert shown.splitlines()[-1] == "error: no items: not-granted: denied, as above"
+    assert json.loads(wasmrt("run", path, "--json", code=3).stderr)["message"] == said.decode()
 
 
 def test_a_capability_file_that_was_not_used_is_told_where_something_was_denied(

@@ -29,6 +29,15 @@ def test_a_tool_that_asks_for_nothing_is_installed_listed_run_and_removed(wasmrt
     assert "no tool named 'parrot'" in wasmrt("run", "parrot", code=2).stderr
 
 
+def test_a_bundled_tool_is_not_removed_but_one_installed_in_its_place_is(wasmrt: Run, tool_file: Write) -> None:
+    for more in ((), ("--yes",)):
+        assert "error: json comes with wasmrt and cannot be removed" in wasmrt("remove", "json", *more, code=2).stderr
+    wasmrt("install", tool_file(), "--name", "json")
+    assert "removed json (1 version)" in wasmrt("remove", "json", "--yes").stderr
+    assert wasmrt("run", "json", '{"operation": "validate", "data": "{}"}').stdout
+    assert "error: no tool named 'jsn'" in wasmrt("remove", "jsn", code=2).stderr
+
+
 def test_a_tool_that_asks_for_something_is_shown_in_words_and_needs_yes(wasmrt: Run, tool_file: Write) -> None:
     path = tool_file(sidecar=SIDECAR)
     refused = wasmrt("install", path, code=3).stderr

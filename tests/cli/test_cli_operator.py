@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -42,7 +43,9 @@ def test_a_secret_that_is_not_set_is_told_at_install_and_check_with_the_command_
     step = "wasmrt secret set api_token"
     assert f"the secret api_token is not set; run: {step}" in wasmrt("install", path, "--yes").stderr
     beside = path.with_name("parrot.capabilities.json")
-    assert step in wasmrt("caps", "check", beside).stderr
+    checked = wasmrt("caps", "check", beside).stderr
+    assert checked.startswith(f"warning: the secret api_token is not set; run: {step}\n")
+    assert re.search(r"\nparrot.capabilities.json is valid, with \d warnings?\n\Z", checked)
     told = json.loads(wasmrt("caps", "check", beside, "--json").stdout)["missing_secrets"]
     assert [(secret["name"], secret["hint"]) for secret in told] == [("api_token", f"run: {step}")]
     assert step in wasmrt("doctor").stdout
@@ -52,6 +55,24 @@ def test_a_secret_that_is_not_set_is_told_at_install_and_check_with_the_command_
     wasmrt("secret", "set", "api_token", stdin="a-value")
     assert json.loads(wasmrt("install", path, "--json").stdout)["missing_secrets"] == []
     assert "api_token" not in wasmrt("doctor").stdout
+
+
+@pytest.mark.parametrize(
+    ("sections", "counted"),
+    [
+        ({}, ""),
+        ({"workspace": True}, ", with 1 warning"),
+        ({"workspace": True, "secrets": {"allowed_names": ["*"]}}, ", with 2 warnings"),
+    ],
+)
+def test_a_check_marks_and_counts_its_warnings(
+    wasmrt: Run, tmp_path: Path, sections: dict[str, object], counted: str
+) -> None:
+    file = tmp_path / "x.capabilities.json"
+    file.write_text(json.dumps(sections))
+    checked = wasmrt("caps", "check", file)
+    assert checked.stderr == f"x.capabilities.json is valid{counted}\n"
+    assert [line.partition(":")[0] for line in checked.stdout.splitlines()] == ["warning"] * len(sections)
 
 
 def test_a_store_that_cannot_be_asked_stops_no_install(

@@ -181,41 +181,6 @@ def test_output_that_nobody_can_take_is_no_accident_of_ours(home: Path) -> None:
     assert (result.returncode, result.stderr) == (1, "")
 
 
-# What a run pays for only where its tool was granted something that needs it.
-NETWORK = {"wasmrt.egress", "wasmrt.rates._redis", "httpx", "httpcore", "h11", "ssl", "limits", "redis"}
-SECRETS = {"wasmrt.secrets", "keyring", "cryptography"}
-INSTALLING = {"wasmrt.install.installer", "wasmrt.install.sources", "wasmrt.install.validator"}
-UNUSED = NETWORK | SECRETS | INSTALLING | {"wasmtime", "wasmrt.authoring", "wasmrt.testing", "tempfile", "logging"}
-COMMAND = ("_errors", "_options", "_output", "_root", "_tools", "run")
-
-
-def loaded_by(*arguments: str) -> set[str]:
-    """The modules that a command line has loaded when it ends."""
-    script = (
-        "import atexit, sys\nfrom wasmrt.cli import main\n"
-        f"sys.argv = ['wasmrt', *{arguments!r}]\n"
-        "atexit.register(lambda: print('loaded:', *sys.modules, file=sys.stderr))\nmain()"
-    )
-    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    return set(result.stderr.rpartition("loaded:")[2].split())
-
-
-def test_running_a_tool_imports_no_more_than_it_needs(wasmrt: Run, tool_file: Write, unmeasured: None) -> None:
-    loaded = loaded_by("run", "echo", '{"message": "hi"}')
-    assert loaded & UNUSED == set()
-    assert {name for name in loaded if name.startswith("wasmrt.cli.")} == {f"wasmrt.cli.{name}" for name in COMMAND}
-    wasmrt("install", tool_file())
-    loaded = loaded_by("run", "parrot", '{"message": "hi"}')
-    assert loaded & UNUSED == set()
-
-
-def test_help_and_the_list_of_tools_load_no_engine(wasmrt: Run, tool_file: Write, unmeasured: None) -> None:
-    wasmrt("install", tool_file())
-    heavy = NETWORK | SECRETS | {"wasmtime", "wasmrt.guest", "wasmrt.leaks", "wasmrt.runtime"}
-    assert loaded_by("list") & heavy == set()
-    assert loaded_by("--help") & (heavy | {"sqlite3", "wasmrt.capabilities", "wasmrt.cli.run"}) == set()
-
-
 def test_the_help_page_shows_each_command_as_its_own_help_begins() -> None:
     files = {path.stem for path in Path(root.__file__).parent.glob("[a-z]*.py")}
     assert set(COMMANDS) == files == root.COMMANDS.keys()

@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from tests.oauth.oauth_server import OAuthServer
 from wasmrt.cli import cli
+from wasmrt.secrets import OAUTH_SUFFIX, Secret, open_store
 from wasmrt.testing import ReceivedRequest, ScriptedServer, ServerConnection, http_response
 
 VALUE = "k3y-" + "for-the-example-api"
@@ -103,6 +104,17 @@ def test_a_value_that_some_places_cannot_hold_is_set_with_a_warning(wasmrt: Cli)
     (warning,) = json.loads(wasmrt("secret", "set", "api_token", "--json", stdin=many).stdout)["warnings"]
     assert "line break" in warning
     assert json.loads(wasmrt("secret", "set", "api_token", "--json", stdin=VALUE).stdout)["warnings"] == []
+
+
+@pytest.mark.parametrize("command", ["set", "import"])
+def test_a_value_set_over_a_login_ends_the_login(wasmrt: Cli, home: Path, command: str) -> None:
+    kept = open_store(home / "data")
+    kept.set("local", "api_token", Secret("from the login"))
+    kept.set("local", "api_token" + OAUTH_SUFFIX, Secret("{}"))
+    stdin = "of my own, long" if command == "set" else "API_TOKEN=of-my-own-long"
+    wasmrt("secret", command, "api_token" if command == "set" else "-", stdin=stdin)
+    assert kept.get("local", "api_token").reveal().startswith("of")
+    assert not kept.exists("local", "api_token" + OAUTH_SUFFIX)
 
 
 def test_an_import_says_what_it_replaces(wasmrt: Cli) -> None:

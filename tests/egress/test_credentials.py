@@ -15,7 +15,7 @@ import pytest
 from wasmrt.capabilities import CredentialLocation, CredentialMapping
 from wasmrt.component.worlds import FailureKind
 from wasmrt.egress import HttpFailure, HttpRequest
-from wasmrt.model import Reason
+from wasmrt.model import Reason, Step
 from wasmrt.secrets import Secret
 from wasmrt.testing import ReceivedRequest, ServerConnection, http_response
 
@@ -147,6 +147,14 @@ def test_a_secret_never_travels_without_tls(world: MakeWorld) -> None:
         assert failure.code == "credential-insecure"
         assert call.decisions[-1].reason is Reason.CREDENTIAL_INSECURE
     assert w.server.connections == 0
+
+
+def test_a_guest_is_told_of_https_and_of_no_entry_that_its_credential_would_make_useless(world: MakeWorld) -> None:
+    w = world(ok, tls=False)
+    call = w.call(mapping(LOCATIONS["bearer"]), path_prefix="/v1/")
+    assert fail(w, call, "/v2/").code == "path-not-allowed"
+    assert isinstance(call.decisions[-1].suggestion, Step)
+    assert "over https" in (call.decisions[-1].hint or "")
 
 
 @pytest.mark.parametrize("name", ["Authorization", "authorization", "AUTHORIZATION"])

@@ -302,6 +302,34 @@ def test_many_requests_run_at_once_and_no_more_than_the_bound(
     assert most == 4
 
 
+@both_families
+def test_a_request_that_finds_no_free_thread_in_time_is_a_pool_timeout(
+    world: MakeWorld, family: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wasmrt.egress.transports.MAX_ASYNC_HTTP_THREADS", 1)
+    answered, asked = threading.Event(), threading.Event()
+
+    def script(request: ReceivedRequest, connection: ServerConnection) -> bytes:
+        asked.set()
+        assert answered.wait(30)
+        return http_response(b"ok")
+
+    w = world(script)
+
+    async def main() -> None:
+        timeout = family.Timeout(None, pool=0.05)
+        async with family.AsyncClient(transport=guarded_async(w), timeout=timeout) as client:
+            first = asyncio.create_task(client.get(w.url("/first")))
+            await asyncio.to_thread(asked.wait, 30)
+            with pytest.raises(family.PoolTimeout, match="none ended in"):
+                await client.get(w.url("/second"))
+            answered.set()
+            assert (await first).text == (await client.get(w.url("/third"))).text == "ok"
+
+    asyncio.run(main())
+    assert [request.target for request in w.server.requests] == ["/first", "/third"]
+
+
 def test_one_transport_serves_one_loop_after_another(world: MakeWorld) -> None:
     w = world(echo)
     transport = guarded_async(w)

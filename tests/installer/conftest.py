@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from made_components import component
 
-from wasmrt.component import ComponentBytes, digest_of
+from wasmrt.component_bytes import ComponentBytes, digest_of
 from wasmrt.install import Catalog, ComponentInfo
 from wasmrt.install.installer import Installer
 

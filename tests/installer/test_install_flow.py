@@ -11,8 +11,9 @@ import pytest
 from blake3 import blake3
 from made_components import HTTP, component
 
+from wasmrt import component_bytes
 from wasmrt.capabilities import Capabilities
-from wasmrt.component import ComponentBytes, _bytes
+from wasmrt.component_bytes import ComponentBytes
 from wasmrt.errors import (
     CapabilityFileError,
     ComponentTooLargeError,
@@ -52,7 +53,7 @@ def test_a_component_is_hashed_once_on_its_way_into_the_catalog(
     catalog: Catalog, tool_file: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hashed: list[int] = []
-    monkeypatch.setattr(_bytes, "blake3", lambda data: hashed.append(len(data)) or blake3(data))
+    monkeypatch.setattr(component_bytes, "blake3", lambda data: hashed.append(len(data)) or blake3(data))
     seen: list[ComponentBytes] = []
 
     def prepare(name: str, component: ComponentBytes) -> ComponentInfo:

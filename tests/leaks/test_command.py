@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from tests.leaks.examples import example_of
 from wasmrt.cli.leaks import leaks
-from wasmrt.leaks import LeakDetector
+from wasmrt.leaks import Direction, LeakDetector
 
 RULES = LeakDetector().rules
 TOKEN = example_of(next(rule for rule in RULES if rule.id == "github-pat")).strip()
@@ -33,6 +33,17 @@ def test_a_leak_is_named_by_place_and_rule_and_exits_1() -> None:
     assert result.stdout.startswith("2:3 github-pat critical block")
     assert TOKEN not in result.output
     assert result.stderr == "1 found\n"
+
+
+def test_a_secret_that_two_rules_find_is_reported_once() -> None:
+    text = f"Authorization: Bearer {TOKEN}\n"
+    found = LeakDetector().scan(text, direction=Direction.OUTWARD).matches
+    assert len({(match.start, match.end) for match in found}) == 1 < len(found)
+    result = RUNNER.invoke(leaks, ["scan", "-"], input=text)
+    assert result.stdout == "1:23 github-pat critical block also bearer-authorization\n"
+    assert result.stderr == "1 found\n"
+    (match,) = json.loads(RUNNER.invoke(leaks, ["scan", "-", "--json"], input=text).stdout)["matches"]
+    assert (match["rule"], match["also"]) == ("github-pat", ["bearer-authorization"])
 
 
 def test_a_clean_file_exits_0(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from wasmrt.oauth import (
     store_tokens,
     token_renewer,
 )
-from wasmrt.secrets import OAUTH_SUFFIX, Secret
+from wasmrt.secrets import OAUTH_SUFFIX, Secret, replace_secret
 from wasmrt.testing import MemorySecrets
 
 FIRST, SECOND = "first-token-value", "second-token-value"
@@ -166,3 +166,14 @@ def test_of_very_many_users_the_first_is_forgotten(monkeypatch: pytest.MonkeyPat
     renewals.of("cat")
     assert renewals.of("bob") is bob
     assert renewals.of("ann") is not ann
+
+
+def test_a_value_that_a_person_sets_over_a_login_is_not_overwritten_by_its_renewal() -> None:
+    logins = Logins()
+    replace_secret(logins.store, "ann", "token", Secret("a value of her own"))
+    logins.clock.now += 7200.0
+    assert logins.view.get("token").reveal() == "a value of her own"
+    assert logins.view.renewed("token") is None
+    assert logins.renewals == 0
+    replace_secret(logins.store, "ann", "other", Secret("no login before"), expires_at=logins.clock.now + 1.0)
+    assert logins.view.get("other").reveal() == "no login before"

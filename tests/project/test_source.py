@@ -19,13 +19,16 @@ LONG_FILES = {
 }
 # Our own modules that a function imports: a whole command, or most runtimes, do without them.
 LATE_IMPORTS = {
-    "cli/_tools.py": "an installed or bundled tool without a grant needs no file, secrets or network",
+    "cli/_runtime.py": "a tool without a grant needs no secrets and no network",
+    "cli/_tools.py": "an installed or bundled tool without a grant needs no file",
+    "cli/caps.py": "a check of a file alone needs no engine",
     "cli/doctor.py": "each check imports what it checks, so that a part that does not load is a failed check",
     "egress/_gateway.py": "h11 and ssl come with the first request",
     "guest/component.py": "a component that imports nothing of WASI needs none of its interfaces",
     "install/granted.py": "a bundled tool has no capability file",
     "rates/_limiter.py": "redis is an extra",
     "runtime.py": "a runtime without grants needs neither secrets nor a network",
+    "backends.py": "a runtime without secrets renews none",
     "capabilities/_capabilities.py": "a stored grant or a file alone needs the file's format",
     "guest/worlds/_detect.py": "a component of a tool world needs no JSON for every WIT type",
     "tool.py": "an agent needs the dialects of providers, a command does not",

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from wasmrt.component import ComponentBytes
+from wasmrt.component_bytes import ComponentBytes
 from wasmrt.errors import InstantiationError, MemoryLimitError
 from wasmrt.limits import KIB, MIB, ResourceLimits
 from wasmrt.runtime import WasmToolRuntime

@@ -79,7 +79,7 @@ class DetachedRunner:
         while self._idle:
             self._idle.pop().give(None)
 
-    def keep(self, worker: _Worker) -> bool:
+    def park(self, worker: _Worker) -> bool:
         """Take a thread back that has nothing to do; False where it is not wanted."""
         if self._closed or len(self._idle) >= _MAX_IDLE:
             return False
@@ -182,7 +182,7 @@ class _Worker(threading.Thread):
             task.begun = True
             task.work()
             del task
-            wanted = self._home.keep(self)
+            wanted = self._home.park(self)
 
     def _ends(self) -> bool:
         with self._giving:

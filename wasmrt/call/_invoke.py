@@ -29,9 +29,9 @@ class Invoker:
             ToolError: the other tool failed, or the grant's rate of invocations is spent.
         """
         capability = call.grant.tool_invoke
-        real = capability.resolve(alias) if capability is not None else None
-        if real is None:
-            raise _refused(call, alias, Reason.ALIAS_NOT_ALLOWED, "no tool is granted under this alias", None)
+        real = None if capability is None else capability.resolve(alias)
+        if capability is None or real is None:
+            raise _denied(call.grant.explain_tool(alias))
         if real in call.tool_chain:
             raise _refused(call, alias, Reason.INVOKE_CYCLE, "the tool is already in the chain of callers", None)
         if len(call.tool_chain) > MAX_INVOKE_DEPTH:
@@ -40,7 +40,6 @@ class Invoker:
         if not call.charge_tool_invocation():
             rule = f"a call may invoke {MAX_TOOL_INVOCATIONS} tools"
             raise _refused(call, alias, Reason.INVOKE_BUDGET, rule, "have the tool do more with each invocation")
-        assert capability is not None
         self._rates.check_and_record(call.user, call.tool, capability.rate_limit, what="invoke")
         output = self._run(real, params, call)
         if output is None:
@@ -50,5 +49,8 @@ class Invoker:
 
 
 def _refused(call: Call, alias: str, reason: Reason, rule: str, hint: str | None) -> CapabilityDeniedError:
-    decision = Decision(False, reason, rule, hint, "tool_invoke", alias[:64])
-    return CapabilityDeniedError(f"tool {alias[:64]!r} may not be invoked: {rule}", decision=decision)
+    return _denied(Decision(False, reason, rule, hint, "tool_invoke", alias[:64]))
+
+
+def _denied(decision: Decision) -> CapabilityDeniedError:
+    return CapabilityDeniedError(f"tool {decision.subject!r} may not be invoked: {decision.rule}", decision=decision)

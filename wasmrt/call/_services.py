@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from wasmrt.call._state import Call, OpenResponse
+from wasmrt.call._state import Call
 from wasmrt.component import printable_line
 from wasmrt.component.worlds import FailureKind
 from wasmrt.errors import (
@@ -16,7 +16,7 @@ from wasmrt.errors import (
     ToolErrorKind,
     WasmrtError,
 )
-from wasmrt.guest.services import GuestRequest, HostFailure
+from wasmrt.guest.services import GuestRequest, GuestResponse, HostFailure
 from wasmrt.limits import DEFAULT_MAX_REQUEST_BYTES, MAX_LOG_ENTRY_BYTES, MAX_PROGRESS_REPORTS, MAX_REFUSALS
 from wasmrt.model import Decision, Reason
 
@@ -42,7 +42,7 @@ class CallServices:
 
     def __init__(self, call: Call) -> None:
         self._call = call
-        self._open: list[OpenResponse] = []
+        self._open: list[GuestResponse] = []
         self._refused: set[tuple[str, str]] = set()
         self._progress_reports = 0
 
@@ -70,7 +70,7 @@ class CallServices:
         self.refuse(refused)
         return _failure(refused)
 
-    def http_open(self, request: GuestRequest) -> OpenResponse:
+    def http_open(self, request: GuestRequest) -> GuestResponse:
         """Send a request through every check and wait for the head of its response.
 
         Raises:
@@ -162,13 +162,12 @@ class CallServices:
             HostFailure: it may not be invoked, or it failed.
         """
         call = self._call
-        decision = call.grant.explain_tool(alias)
-        if not decision.allowed:
-            raise self._denied(decision)
         if call.backends.tools is None:
-            rule, hint = "this runtime lets no tool call another", "prepare the other tool in the same runtime"
-            refused = Decision(False, Reason.NOT_GRANTED, rule, hint, capability="tool_invoke", subject=alias[:64])
-            raise self._denied(refused)
+            decision = call.grant.explain_tool(alias)
+            if decision.allowed:
+                rule, hint = "this runtime lets no tool call another", "prepare the other tool in the same runtime"
+                decision = Decision(False, Reason.NOT_GRANTED, rule, hint, capability="tool_invoke", subject=alias[:64])
+            raise self._denied(decision)
         try:
             return call.backends.tools.invoke(call, alias, params)
         except (CapabilityDeniedError, ToolError) as error:
@@ -214,7 +213,4 @@ class CallServices:
 
 
 def _failure(decision: Decision) -> HostFailure:
-    """A denial, in a sentence that ends with what would allow it."""
-    told = decision.rule if not decision.subject else f"{decision.subject}: {decision.rule}"
-    message = f"{told}; {decision.hint}" if decision.hint else told
-    return HostFailure(FailureKind.NETWORK_DENIED, str(decision.reason), message, denied=True)
+    return HostFailure(FailureKind.NETWORK_DENIED, str(decision.reason), decision.sentence, denied=True)

@@ -31,12 +31,6 @@ class ToolInvoker(Protocol):
     def invoke(self, call: Call, alias: str, params: str) -> str: ...
 
 
-class OpenResponse(GuestResponse, Protocol):
-    """A response that a guest reads, and the host closes when the guest is gone."""
-
-    is_open: bool
-
-
 class HttpAccess(Protocol):
     """The way to the network for guests; raises `HostFailure`."""
 
@@ -44,7 +38,7 @@ class HttpAccess(Protocol):
     def networks(self) -> tuple[Network, ...]:
         """Internal networks that the operator exempts."""
 
-    def open(self, call: Call, request: GuestRequest) -> OpenResponse:
+    def open(self, call: Call, request: GuestRequest) -> GuestResponse:
         """Send a request through every check and wait for the head of its response."""
 
 

@@ -15,20 +15,20 @@ class GuestHttp:
         self._gateway = gateway
         self.networks = gateway.networks
 
-    def open(self, call: Call, request: GuestRequest) -> GuestResponse:
+    def open(self, call: Call, request: GuestRequest) -> GatewayResponse:
         """Send a request through every check and wait for the head of its response.
 
         Raises:
             HostFailure: why there is none.
         """
         try:
-            return GuestResponse(call, self._gateway.open(call, HttpRequest(*request)))
+            return GatewayResponse(call, self._gateway.open(call, HttpRequest(*request)))
         except HttpFailure as failure:
             raise _refusal(call, failure) from failure
 
 
-class GuestResponse:
-    """A response that a guest reads; its failures are the host's refusals."""
+class GatewayResponse:
+    """A `GuestResponse` of the gateway; its failures are the host's refusals."""
 
     def __init__(self, call: Call, response: Response) -> None:
         self._call = call

@@ -21,6 +21,8 @@ class AttackResult:
     seconds: float
     deadline_seconds: float
     held: bool
+    late: bool
+    """True where it came to its end, but after its deadline."""
 
 
 def attack(as_json: bool) -> bool:
@@ -29,7 +31,7 @@ def attack(as_json: bool) -> bool:
     if as_json:
         show_json([asdict(result) for result in results])
     else:
-        show_columns(("ATTACK", "STOPPED BY", "TIME", "VERDICT"), [_row(result) for result in results])
+        show_columns(("ATTACK", "STOPPED BY", "TIME", "RESULT"), [_row(result) for result in results])
         held = sum(result.held for result in results)
         show(f"\n{held} of {len(results)} attacks held, and the host still answers")
     return all(result.held for result in results)
@@ -44,11 +46,13 @@ def _results() -> Iterator[AttackResult]:
 
 
 def _result(one: Attack, outcome: Outcome) -> AttackResult:
+    late = outcome.as_expected and not outcome.in_time
     return AttackResult(
-        one.name, one.about, outcome.stopped_by, outcome.seconds, one.limits.timeout_seconds, outcome.held
+        one.name, one.about, outcome.stopped_by, outcome.seconds, one.limits.timeout_seconds, outcome.held, late
     )
 
 
 def _row(result: AttackResult) -> tuple[str, str, str, str]:
     time = f"{result.seconds:.3f} s of {result.deadline_seconds:g} s"
-    return result.attack, result.stopped_by, time, "held" if result.held else "BROKE OUT"
+    ended = "held" if result.held else "late" if result.late else "BROKE OUT"
+    return result.attack, result.stopped_by, time, ended

@@ -11,7 +11,8 @@ from wasmrt.capabilities.file import as_tree, format_file
 from wasmrt.cli._component_info import imports_of
 from wasmrt.cli._options import json_option, workspace_option
 from wasmrt.cli._output import print_message, show, show_json
-from wasmrt.cli._tools import find_named, open_runtime, prepare
+from wasmrt.cli._runtime import open_runtime, prepare
+from wasmrt.cli._tools import find_named
 from wasmrt.component import qualified_names
 from wasmrt.errors import InvalidParametersError, ToolError
 from wasmrt.model import Decision

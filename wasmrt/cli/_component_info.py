@@ -7,7 +7,8 @@ from typing import Any
 
 from wasmrt.capabilities import CAPABILITY_SECTIONS, Capabilities, capabilities_of
 from wasmrt.capabilities.sentences import explain
-from wasmrt.component import digest_of, functions_by_interface, qualified_names
+from wasmrt.component import functions_by_interface, qualified_names
+from wasmrt.component_bytes import digest_of
 from wasmrt.install import ComponentInfo
 from wasmrt.tool import PreparedTool
 

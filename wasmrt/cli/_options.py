@@ -8,6 +8,7 @@ import click
 
 capability_file_argument = click.argument("file", type=click.Path(path_type=Path))
 json_option = click.option("--json", "as_json", is_flag=True, help="Print data as JSON, errors too (on stderr).")
+user_option = click.option("--user", default="local", show_default=True, help="Whose secret it is.")
 workspace_option = click.option(
     "--workspace",
     type=click.Path(path_type=Path, exists=True, file_okay=False),

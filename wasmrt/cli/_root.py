@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Any
 
 import click
 
 from wasmrt.cli._errors import BAD_INPUT, FAILED, ended_by, interrupted, usage
+from wasmrt.cli._lazy import LazyGroup
 from wasmrt.cli._output import print_lines
 from wasmrt.names import did_you_mean
 
@@ -36,19 +36,8 @@ COMMANDS = {
 }
 
 
-class Root(click.Group):
+class Root(LazyGroup):
     """Commands are the files beside this one; `wasmrt run` imports `run.py` and no other."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of the commands."""
-        return sorted(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Load a command; None where there is none of that name."""
-        if cmd_name not in COMMANDS:
-            return None
-        command: click.Command = getattr(import_module(f"wasmrt.cli.{cmd_name}"), cmd_name)
-        return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without loading them."""
@@ -107,7 +96,11 @@ def _version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
         ctx.exit()
 
 
-@click.group(cls=Root, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Root,
+    modules={name: f"wasmrt.cli.{name}" for name in COMMANDS},
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version and exit."
 )

@@ -1,4 +1,4 @@
-"""Messages about the secrets store: its backend, and warnings for the person who sets a secret."""
+"""The secrets store of commands, and messages about it: its backend, warnings for the person who sets a secret."""
 
 from __future__ import annotations
 
@@ -6,9 +6,15 @@ from collections.abc import Iterable, Mapping
 
 from wasmrt.cli._output import print_message
 from wasmrt.errors import SecretError
-from wasmrt.secrets import FileSecrets, Secret, SecretsStore, backend_of, check_usable
+from wasmrt.places import find_places
+from wasmrt.secrets import FileSecrets, Secret, SecretsStore, backend_of, check_usable, open_store
 
 _MAX_NAMED = 8
+
+
+def store() -> SecretsStore:
+    """Return the secrets store of this installation."""
+    return open_store(find_places().data)
 
 
 def describe_backend(kept: SecretsStore) -> str:

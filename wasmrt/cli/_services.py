@@ -1,4 +1,4 @@
-"""The secrets store, the gateway and the call of commands that run no tool."""
+"""The gateway and the call of commands that run no tool."""
 
 from __future__ import annotations
 
@@ -12,12 +12,7 @@ from wasmrt.leaks import LeakDetector, WatchedSecrets
 from wasmrt.oauth import Renewals, token_renewer
 from wasmrt.places import find_places
 from wasmrt.rates import RateLimiter
-from wasmrt.secrets import SecretsStore, open_store
-
-
-def store() -> SecretsStore:
-    """Return the secrets store of this installation."""
-    return open_store(find_places().data)
+from wasmrt.secrets import SecretsStore
 
 
 def open_gateway() -> EgressGateway:

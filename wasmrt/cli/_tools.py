@@ -1,4 +1,4 @@
-"""Finds a tool by name or path with its grant, and prepares it. For every command that runs one."""
+"""Finds a tool by name or path, with its grant. Runs nothing: commands that only look at a tool load no engine."""
 
 from __future__ import annotations
 
@@ -6,19 +6,12 @@ import os
 from pathlib import Path
 
 from wasmrt.capabilities import Capabilities
-from wasmrt.cli._output import size_in_words, status
-from wasmrt.component import ComponentBytes
-from wasmrt.config import WasmRuntimeConfig
+from wasmrt.component_bytes import ComponentBytes
 from wasmrt.errors import ConfigurationError, NotInstalledError
 from wasmrt.install.find import FoundTool, find_tool
-from wasmrt.limits import COMPONENT_MAX_BYTES, MAX_INVOKE_DEPTH, MIB
+from wasmrt.limits import COMPONENT_MAX_BYTES, MAX_INVOKE_DEPTH
 from wasmrt.names import installed_name
 from wasmrt.places import find_places
-from wasmrt.runtime import WasmToolRuntime
-from wasmrt.tool import PreparedTool
-
-_SLOW_BYTES = 1 * MIB
-"""Above this a first compile takes long enough to be watched."""
 
 
 def find_named(name_or_path: str, *, capabilities: Path | None = None, number: int | None = None) -> FoundTool:
@@ -95,29 +88,3 @@ def _find_invoked(name: str) -> FoundTool | None:
         return find_tool(name, find_places().data)
     except NotInstalledError:
         return None
-
-
-def open_runtime(*grants: Capabilities, workspace: Path | None = None) -> WasmToolRuntime:
-    """Open a runtime for one command, with secrets and network only where a grant can use them."""
-    secrets = network = rate_limit_storage = None
-    if any(grant.secrets is not None or (grant.http is not None and grant.http.credentials) for grant in grants):
-        from wasmrt.secrets import open_store
-
-        secrets = open_store(find_places().data)
-    if any(grant.http is not None or grant.tool_invoke is not None for grant in grants):  # both have rate limits
-        from wasmrt.config_file import read_config_file
-
-        network, rate_limit_storage = read_config_file(find_places().config)
-    return WasmToolRuntime(
-        WasmRuntimeConfig(secrets=secrets, network=network, rate_limit_storage=rate_limit_storage, workspace=workspace)
-    )
-
-
-def prepare(
-    runtime: WasmToolRuntime, name: str, component: ComponentBytes, grant: Capabilities | None = None
-) -> PreparedTool:
-    """Compile a component, showing that something happens while it is large and somebody watches."""
-    if len(component.data) < _SLOW_BYTES:
-        return runtime.prepare(name, component, grant)
-    with status(f"compiling {name} ({size_in_words(len(component.data))}), once"):
-        return runtime.prepare(name, component, grant)

@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 import click
 
 from wasmrt.cli._login import author_instructions, find_with_login, login_file_option, print_instructions
-from wasmrt.cli._options import json_option
+from wasmrt.cli._options import json_option, user_option
 from wasmrt.cli._output import print_message, show_json
-from wasmrt.cli._services import auth_section, open_gateway, store
-from wasmrt.cli.secret import user_option
+from wasmrt.cli._secret_messages import store
+from wasmrt.cli._services import auth_section, open_gateway
 from wasmrt.errors import ConfigurationError
 from wasmrt.install.find import FoundTool
 from wasmrt.oauth import check_replaceable, log_in, login_state, store_tokens

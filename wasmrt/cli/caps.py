@@ -10,9 +10,8 @@ from wasmrt.capabilities.file import CapabilityFile, format_file, parse
 from wasmrt.capabilities.sections import capability_schema
 from wasmrt.capabilities.sentences import diff as compare
 from wasmrt.capabilities.sentences import review
-from wasmrt.cli._caps_draft import import_names, init, learn
-from wasmrt.cli._caps_explain import explain
 from wasmrt.cli._errors import FAILED
+from wasmrt.cli._lazy import LazyGroup
 from wasmrt.cli._missing import missing_secrets, print_missing
 from wasmrt.cli._options import capability_file_argument, json_option
 from wasmrt.cli._output import in_one_line, print_message, show, show_json, show_section
@@ -21,7 +20,15 @@ from wasmrt.files import replace_file
 from wasmrt.install.sources import read_capability_file
 
 
-@click.group("caps")
+@click.group(
+    "caps",
+    cls=LazyGroup,
+    modules={
+        "explain": "wasmrt.cli._caps_explain",
+        "init": "wasmrt.cli._caps_draft",
+        "learn": "wasmrt.cli._caps_draft",
+    },
+)
 def caps() -> None:
     """Write, check and explain capability files: what a tool asks for.
 
@@ -59,8 +66,12 @@ def check(file: Path, tool: str | None, as_json: bool) -> None:
       wasmrt caps check search.capabilities.json
       wasmrt caps check search.capabilities.json ./search.wasm --json
     """
-    asked = _read(file)
-    warnings = review(asked, None if tool is None else import_names(tool))
+    asked, imports = _read(file), None
+    if tool is not None:
+        from wasmrt.cli._caps_draft import import_names
+
+        imports = import_names(tool)
+    warnings = review(asked, imports)
     missing = missing_secrets(asked, tool="TOOL" if tool is None else tool)
     if as_json:
         show_json({
@@ -69,10 +80,11 @@ def check(file: Path, tool: str | None, as_json: bool) -> None:
         })  # fmt: skip
         return
     for warning in warnings:
-        show(in_one_line(f"{warning.path}: {warning.message}"))
-    counted = f" ({len(warnings)} warning{'s' * (len(warnings) != 1)})" if warnings else ""
-    print_message(f"{file.name} is valid{counted}")
+        show(in_one_line(f"warning: {warning.path}: {warning.message}"))
     print_missing(missing)
+    count = len(warnings) + len(missing)
+    counted = f", with {count} warning{'s' * (count != 1)}" if count else ""
+    print_message(f"{file.name} is valid{counted}")
 
 
 @caps.command("diff")
@@ -129,7 +141,3 @@ def _replace(file: Path, text: str) -> None:
 
 def _read(path: Path) -> CapabilityFile:
     return parse(read_capability_file(path))
-
-
-for command in (explain, init, learn):
-    caps.add_command(command)

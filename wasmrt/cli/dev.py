@@ -22,7 +22,7 @@ from wasmrt.authoring import (
 from wasmrt.capabilities import Capabilities
 from wasmrt.capabilities.file import parse
 from wasmrt.cli._events import Events, JsonEvents, TextEvents
-from wasmrt.cli._tools import open_runtime
+from wasmrt.cli._runtime import open_runtime
 from wasmrt.errors import WasmrtError
 
 

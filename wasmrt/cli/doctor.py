@@ -24,7 +24,7 @@ _THIS_RELEASE = 1_763_596_800  # November 2025: a clock before that is wrong, an
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing looked at. `state` is ok, warning or failed."""
+    """One thing looked at. `state` is ok, optional, warning or failed."""
 
     name: str
     state: str
@@ -89,7 +89,7 @@ def _wasm_tools(_: Places) -> tuple[str, str]:
     try:
         found = find_wasm_tools()
     except MissingToolchainError as missing:
-        return "ok", f"{missing.message}, for wasmrt build: {missing.hint}"
+        return "optional", f"{missing.message}; only wasmrt build and inspect --wit need it: {missing.hint}"
     return "ok", f"{found.version_text}, {found.source}"
 
 
@@ -107,7 +107,7 @@ def _allocator(_: Places) -> tuple[str, str]:
 
 
 def _engine(_: Places) -> tuple[str, str]:
-    from wasmrt.cli._tools import open_runtime
+    from wasmrt.cli._runtime import open_runtime
     from wasmrt.install.find import bundled_names, find_bundled
 
     if "echo" not in bundled_names():

@@ -17,7 +17,8 @@ from wasmrt.cli._inspected import show_report
 from wasmrt.cli._missing import missing_secrets
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import show, show_json
-from wasmrt.cli._tools import find_named, open_runtime, prepare
+from wasmrt.cli._runtime import open_runtime, prepare
+from wasmrt.cli._tools import find_named
 from wasmrt.component import producers, worlds
 from wasmrt.errors import InstantiationError, MemoryLimitError
 from wasmrt.install import Catalog

@@ -13,8 +13,8 @@ from wasmrt.cli._grant import NotGrantedError, ask, print_request
 from wasmrt.cli._missing import MissingSecret, missing_secrets, print_missing
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import is_interactive, print_message, show_json
-from wasmrt.cli._tools import open_runtime, prepare
-from wasmrt.component import ComponentBytes
+from wasmrt.cli._runtime import open_runtime, prepare
+from wasmrt.component_bytes import ComponentBytes
 from wasmrt.errors import ConfigurationError, SourceError
 from wasmrt.install import Catalog, ComponentInfo, ToolVersion
 from wasmrt.install.find import bundled_names

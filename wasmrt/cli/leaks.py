@@ -12,11 +12,12 @@ import click
 from wasmrt.cli._errors import fail
 from wasmrt.cli._output import in_one_line, print_message, show
 from wasmrt.errors import ConfigurationError, WasmrtError
-from wasmrt.leaks import Direction, LeakDetector, LeakReport, Rule, check_rule, read_rule_file
+from wasmrt.leaks import Direction, LeakDetector, LeakMatch, LeakReport, Rule, Severity, check_rule, read_rule_file
 from wasmrt.limits import MIB
 
 _MAX_FILE_BYTES = 64 * MIB
 _FOUND = 1
+_SEVERITIES = list(Severity)
 
 
 @click.group()
@@ -59,15 +60,29 @@ def scan(file: BinaryIO, rule_files: Sequence[Path], direction: str, as_json: bo
 
 
 def _print_report(report: LeakReport, data: bytes, *, as_json: bool) -> None:
+    found = _by_span(report)
     if as_json:
-        show(json.dumps(report.as_dict()))
+        matches = [match.as_dict() | {"also": also} for match, also in found]
+        show(json.dumps({"should_block": report.should_block, "matches": matches}))
         return
-    for match in report.matches:
+    for match, also in found:
         line = data.count(b"\n", 0, match.start) + 1
         column = match.start - data.rfind(b"\n", 0, match.start)
-        certain = " certain" if match.certain else ""
-        show(in_one_line(f"{line}:{column} {match.rule} {match.severity} {match.action}{certain}"))
-    print_message(f"{len(report.matches)} found" if report.matches else "nothing found")
+        rest = (" certain" if match.certain else "") + (f" also {', '.join(also)}" if also else "")
+        show(in_one_line(f"{line}:{column} {match.rule} {match.severity} {match.action}{rest}"))
+    print_message(f"{len(found)} found" if found else "nothing found")
+
+
+def _by_span(report: LeakReport) -> list[tuple[LeakMatch, list[str]]]:
+    """Return each span once: the gravest of its matches, and the other rules that found it."""
+    spans: dict[tuple[int, int], list[LeakMatch]] = {}
+    for match in report.matches:
+        spans.setdefault((match.start, match.end), []).append(match)
+    found = []
+    for matches in spans.values():
+        gravest = max(matches, key=lambda match: (_SEVERITIES.index(match.severity), match.certain))
+        found.append((gravest, [match.rule for match in matches if match is not gravest]))
+    return found
 
 
 @leaks.command(name="rules")

@@ -8,6 +8,7 @@ from wasmrt.cli._options import json_option
 from wasmrt.cli._output import is_interactive, print_message, show_json
 from wasmrt.errors import ConfigurationError
 from wasmrt.install import Catalog
+from wasmrt.install.find import bundled_names
 from wasmrt.places import find_places
 
 
@@ -26,6 +27,12 @@ def remove(name: str, yes: bool, as_json: bool) -> None:
       wasmrt remove search --yes --json
     """
     catalog = Catalog(find_places().data)
+    if name in bundled_names() and not catalog.has(name):
+        raise ConfigurationError(
+            f"{name} comes with wasmrt and cannot be removed",
+            code="bundled",
+            hint=f"a tool of yours that is installed as {name} takes its place",
+        )
     if not yes:
         _ask(name, len(catalog.versions(name)), may_ask=is_interactive() and not as_json)
     versions = catalog.remove(name)

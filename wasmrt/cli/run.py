@@ -11,10 +11,11 @@ from pathlib import Path
 import click
 
 from wasmrt.capabilities import Capabilities
-from wasmrt.cli._errors import refusal
+from wasmrt.cli._errors import exit_code, refusal
 from wasmrt.cli._options import json_option, workspace_option
 from wasmrt.cli._output import print_lines, print_message, show_json
-from wasmrt.cli._tools import find_named, open_runtime, prepare, with_invoked
+from wasmrt.cli._runtime import open_runtime, prepare
+from wasmrt.cli._tools import find_named, with_invoked
 from wasmrt.errors import InvalidParametersError, SourceError, ToolError
 from wasmrt.install.find import FoundTool
 from wasmrt.limits import MAX_PARAMS_BYTES
@@ -47,7 +48,7 @@ def run(
     workspace: Path | None,
     logs: bool,
     as_json: bool,
-) -> None:
+) -> int:
     """Run a tool once.
 
     It may be installed, come with wasmrt, or be a component file. The result is JSON on stdout; with --json it
@@ -71,19 +72,25 @@ def run(
         try:
             output = _interruptible(runtime, lambda: prepared.execute(text, context, user))
         except ToolError as error:
-            if not as_json:
-                _show_logs(error.logs)
-                _show_denials(error.decisions)
-                _show_unused_sidecar(found, tool, error.decisions)
-            raise
+            if as_json:
+                raise
+            _show_logs(error.logs)
+            _show_denials(error.decisions)
+            _show_unused_sidecar(found, tool, error.decisions)
+            message = _without_denials(error)
+            if message == error.message:
+                raise
+            print_message(f"error: {message}")
+            return exit_code(error)
     if as_json:
         show_json(output.as_dict())
-        return
+        return 0
     show_json(output.result)
     if logs:
         _show_logs(output.logs)
     _show_denials(output.decisions)
     _show_unused_sidecar(found, tool, output.decisions)
+    return 0
 
 
 def _interruptible(runtime: WasmToolRuntime, work: Callable[[], ToolOutput]) -> ToolOutput:
@@ -163,6 +170,15 @@ def _show_denials(decisions: Iterable[Decision]) -> None:
         if decision.hint:
             step = "to allow it, " if isinstance(decision.suggestion, Addition) else "hint: "
             print_lines(_one_entry(f"  {step}{decision.hint}"))
+
+
+def _without_denials(error: ToolError) -> str:
+    """Return an error's sentence without the refusals that a tool passed on in it: `_show_denials` has shown them."""
+    message = error.message
+    for decision in error.decisions:
+        if not decision.allowed:
+            message = message.replace(decision.sentence, "denied, as above")
+    return message
 
 
 def _one_entry(text: str) -> str:

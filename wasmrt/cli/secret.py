@@ -4,29 +4,21 @@ from __future__ import annotations
 
 import sys
 import time
-from pathlib import Path
 
 import click
 
-from wasmrt.capabilities.file import AuthSection, ValidationEndpoint
-from wasmrt.cli._errors import FAILED
-from wasmrt.cli._login import author_instructions, find_with_login, login_file_option, print_instructions
-from wasmrt.cli._options import json_option
+from wasmrt.cli._lazy import LazyGroup
+from wasmrt.cli._options import json_option, user_option
 from wasmrt.cli._output import is_interactive, print_message, show_columns, show_json
-from wasmrt.cli._secret_messages import check_all, describe_backend, new_file_warning, print_warnings
-from wasmrt.cli._services import auth_section, call_for, open_gateway, store
-from wasmrt.egress import HttpFailure, HttpRequest
-from wasmrt.errors import ConfigurationError, SecretError, SecretExpiredError, SecretNotFoundError
-from wasmrt.install.find import FoundTool
+from wasmrt.cli._secret_messages import check_all, describe_backend, new_file_warning, print_warnings, store
+from wasmrt.errors import ConfigurationError, SecretError
 from wasmrt.limits import MAX_ENV_FILE_BYTES, MAX_SECRET_BYTES
-from wasmrt.secrets import Secret, SecretInfo, backend_of, checked_name, parse_env_file
+from wasmrt.secrets import Secret, SecretInfo, backend_of, checked_name, parse_env_file, replace_secret
 
-user_option = click.option("--user", default="local", show_default=True, help="Whose secret it is.")
 _DAY = 86400.0
-_VALIDATION = '"validation_endpoint": {"url": "https://api.example.com/v1/me", "method": "GET", "success_status": 200}'
 
 
-@click.group("secret")
+@click.group("secret", cls=LazyGroup, modules={"test": "wasmrt.cli._secret_test"})
 def secret() -> None:
     """Keep the credentials that tools use and never see.
 
@@ -66,7 +58,7 @@ def set_secret(name: str, user: str, expires_in_days: float | None, as_json: boo
     expires_at = None if expires_in_days is None else time.time() + expires_in_days * _DAY
     kept = store()
     note = new_file_warning(kept)
-    kept.set(user, name, value, expires_at=expires_at)
+    replace_secret(kept, user, name, value, expires_at=expires_at)
     warnings += [note] if note else []
     print_warnings(warnings)
     if as_json:
@@ -183,7 +175,7 @@ def import_secrets(file: click.File, user: str, only: tuple[str, ...], as_json: 
     note = new_file_warning(kept) if names else None
     replaced = sorted(wanted & {info.name for info in kept.list(user)})
     for name in names:
-        kept.set(user, name, found[name])
+        replace_secret(kept, user, name, found[name])
     warnings += [note] if note else []
     print_warnings(warnings)
     if as_json:
@@ -192,70 +184,3 @@ def import_secrets(file: click.File, user: str, only: tuple[str, ...], as_json: 
     print_message(f"set for {user}: {', '.join(names) or 'nothing, for the file sets none'}")
     if replaced:
         print_message(f"of these, replaced: {', '.join(replaced)}")
-
-
-@secret.command("test")
-@click.argument("name")
-@click.option("--tool", required=True, metavar="NAME_OR_PATH", help="The tool whose validation request is made.")
-@login_file_option
-@user_option
-@json_option
-@click.pass_context
-def test_secret(ctx: click.Context, name: str, tool: str, capabilities: Path | None, user: str, as_json: bool) -> None:
-    """Make the tool's own validation request, under its grant, and tell whether the secret works.
-
-    \b
-    Examples:
-      wasmrt secret test example_token --tool search
-    """
-    found, name = find_with_login(tool, capabilities), checked_name(name)
-    auth, check = _login_of(found, name, tool)
-    kept = store()
-    instructions = author_instructions(auth)
-    try:
-        kept.get(user, name)  # a missing one is an error of its own, with the command that sets it
-    except (SecretNotFoundError, SecretExpiredError):
-        if not as_json:
-            print_instructions(found.name, instructions)
-        raise
-    status, problem = None, None
-    with open_gateway() as gateway:
-        call = call_for(found.name, user, found.grant, gateway, kept)
-        try:
-            status = gateway.fetch(call, HttpRequest(check.method, check.url, check.headers)).status
-        except HttpFailure as failure:
-            problem = failure.message + (f"; {failure.hint}" if failure.hint else "")
-    works = status == check.success_status
-    if as_json:
-        shown = {} if works else instructions
-        show_json({"name": name, "works": works, "status": status, "problem": problem, "tool_says": shown})
-    elif works:
-        print_message(f"{name} works: {check.method} {check.url} answered {status}")
-    elif problem:  # no answer says nothing of the secret
-        print_message(f"{name} could not be tested: {problem}")
-    else:
-        print_message(f"{name} does not work: {check.method} {check.url} answered {status}, not {check.success_status}")
-        print_instructions(found.name, instructions)
-    if not works:
-        ctx.exit(FAILED)
-
-
-def _login_of(found: FoundTool, name: str, tool: str) -> tuple[AuthSection, ValidationEndpoint]:
-    """Return the auth section that is about a secret, and its validation request.
-
-    Raises:
-        ConfigurationError: the tool has none, it is about another secret, or it names no request.
-    """
-    example = f'"auth": {{"secret_name": "{name}", {_VALIDATION}}}'
-    auth = auth_section(found, hint=f"add one with a request that tells whether the secret works: {example}")
-    if auth.secret_name != name:
-        raise ConfigurationError(
-            f"the login of {found.name} is about {auth.secret_name}, not {name}",
-            hint=f"wasmrt secret test {auth.secret_name} --tool {tool}",
-        )
-    if auth.validation_endpoint is None:
-        raise ConfigurationError(
-            f"the capability file of {found.name} names no request that would test {name}",
-            hint=f"add one to its auth section: {_VALIDATION}",
-        )
-    return auth, auth.validation_endpoint

@@ -1,4 +1,4 @@
-"""Component bytes and WIT types: header, surface, types, values, doc comments, producers. Pure.
+"""The format of components, and WIT types: header, surface, types, values, doc comments, producers. Pure.
 
 Nothing here compiles or runs anything, and no bytes make it raise another error than a `ComponentError`.
 """
@@ -6,7 +6,6 @@ Nothing here compiles or runs anything, and no bytes make it raise another error
 from __future__ import annotations
 
 from wasmrt.component._binary import COMPONENT, Reader, encode_custom_section, encode_section, encode_u32, read_sections
-from wasmrt.component._bytes import ComponentBytes, digest_of
 from wasmrt.component._docs import DOCS_SECTION, OWN_DOCS_SECTION, Docs, doc_comments, doc_of
 from wasmrt.component._functions import functions_by_interface, qualified_names
 from wasmrt.component._header import CORE_MODULE_HINT, HEADER, TEXT_HINT, check_header
@@ -45,7 +44,6 @@ __all__ = [
     "PRIMITIVES",
     "TEXT_HINT",
     "Case",
-    "ComponentBytes",
     "ComponentType",
     "Docs",
     "EnumType",
@@ -69,7 +67,6 @@ __all__ = [
     "VariantType",
     "WitType",
     "check_header",
-    "digest_of",
     "doc_comments",
     "doc_of",
     "encode_custom_section",

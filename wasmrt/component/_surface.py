@@ -9,7 +9,7 @@ Source: component-model, design/mvp/Binary.md: sections, `import`, `export`, `ex
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from wasmrt.component._binary import EXPORT, IMPORT, Reader, read_sections
 from wasmrt.component._text import printable_line
@@ -25,16 +25,14 @@ _PRIMITIVES = range(0x64, 0x80)
 """Bytes that are a whole value type; any other begins the index of one."""
 
 
-@dataclass(frozen=True, slots=True)
-class SurfaceItem:
+class SurfaceItem(NamedTuple):
     """One import or export: `kind` is `instance`, `func`, `type` or another sort of the binary format."""
 
     name: str
     kind: str
 
 
-@dataclass(frozen=True, slots=True)
-class Surface:
+class Surface(NamedTuple):
     """Everything a component shows at its top level, in the order of its bytes."""
 
     imports: tuple[SurfaceItem, ...]

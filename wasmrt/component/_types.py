@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 PRIMITIVES = (
     "bool", "s8", "s16", "s32", "s64", "u8", "u16", "u32", "u64", "f32", "f64", "char", "string",
@@ -133,8 +134,7 @@ WitType = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FuncType:
+class FuncType(NamedTuple):
     """A function: named params in order, and its result or None."""
 
     params: tuple[tuple[str, WitType], ...]
@@ -147,8 +147,7 @@ class FuncType:
         return f"{'async ' if self.is_async else ''}func({params}){arrow}"
 
 
-@dataclass(frozen=True, slots=True)
-class InterfaceType:
+class InterfaceType(NamedTuple):
     """One imported or exported interface: its functions by name, and the resources it defines."""
 
     name: str
@@ -160,8 +159,7 @@ class InterfaceType:
         return next((kind for known, kind in self.functions if known == name), None)
 
 
-@dataclass(frozen=True, slots=True)
-class ComponentType:
+class ComponentType(NamedTuple):
     """Imports and exports of a component, as the engine's type information has them.
 
     `functions` and `import_functions` stand at the top level; `export_other` and `import_other` are the names of items

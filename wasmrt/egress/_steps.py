@@ -52,7 +52,7 @@ def allow(
     http = call.grant.http
     if http is None:
         raise denied(call, call.grant.explain_http(request.method, request.url, unsafe_allowed_networks=networks))
-    allowlist = AllowlistValidator(http.allowlist, networks)
+    allowlist = AllowlistValidator(http.allowlist, networks, http.credentials)
     decision = allowlist.check(url, request.method)
     if not decision.allowed:
         raise denied(call, decision)

@@ -27,6 +27,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from wasmrt.capabilities import HttpCapability
+from wasmrt.component.worlds import FailureKind
 from wasmrt.egress._config import NetworkConfig
 from wasmrt.egress._failure import HttpFailure
 from wasmrt.egress._gateway import EgressGateway
@@ -114,7 +115,8 @@ class AsyncGuardedTransport(httpx.AsyncBaseTransport):
     """A transport for `httpx.AsyncClient` and `httpx2.AsyncClient`; see `GuardedTransport` for its parameters.
 
     The gateway's waits are on threads, at most `MAX_ASYNC_HTTP_THREADS` of them at a time; a stream holds one only
-    while it waits. A cancelled task ends its request, and closes its connection, within 50 ms.
+    while it waits. Waiting for one is limited as waiting for a connection is, by the client's pool timeout. A cancelled
+    task ends its request, and closes its connection, within 50 ms.
     """
 
     def __init__(
@@ -166,10 +168,31 @@ class AsyncGuardedTransport(httpx.AsyncBaseTransport):
             limiter = anyio.CapacityLimiter(MAX_ASYNC_HTTP_THREADS)
             self._limiter.set(limiter)
         try:
-            return await anyio.to_thread.run_sync(step, abandon_on_cancel=True, limiter=limiter)
+            await self._acquire(limiter, exchange.pool_timeout)
+            try:
+                alone = anyio.CapacityLimiter(1)  # this step's own: its turn has come
+                return await anyio.to_thread.run_sync(step, abandon_on_cancel=True, limiter=alone)
+            finally:
+                limiter.release()
         except anyio.get_cancelled_exc_class():
             exchange.close()
             raise
+
+    async def _acquire(self, limiter: anyio.CapacityLimiter, timeout: float | None) -> None:
+        """Wait for a thread to be free.
+
+        Raises:
+            HttpFailure: none was, within the client's pool timeout and the capability's time for an exchange.
+        """
+        longest = self._client.http.timeout_seconds
+        seconds = longest if timeout is None else min(timeout, longest)
+        with anyio.move_on_after(seconds) as waiting:
+            await limiter.acquire()
+        if waiting.cancelled_caught:
+            message = (
+                f"{MAX_ASYNC_HTTP_THREADS} requests are waiting for their servers, and none ended in {seconds:g} s"
+            )
+            raise HttpFailure(FailureKind.OPERATION_FAILED, "pool-timeout", message)
 
 
 class _Exchange:
@@ -183,6 +206,7 @@ class _Exchange:
         self._response: Response | None = None
         self._busy = False
         self._closed = False
+        self.pool_timeout = request.wait_timeouts.pool
 
     def open(self) -> Response:
         """Send the request and return the head of its response."""

@@ -67,6 +67,10 @@ class GuestResponse(Protocol):
     def headers(self) -> tuple[tuple[str, str], ...]:
         """The headers, in the order received, with duplicates."""
 
+    @property
+    def is_open(self) -> bool:
+        """True until it is closed."""
+
     def read(self) -> bytes:
         """Wait for the next piece of the body; empty at its end. Raises `HostFailure`."""
 
@@ -137,21 +141,19 @@ class NoServices:
 
     def http_refusal(self, method: str, url: str) -> HostFailure:
         """Return the refusal: nothing is granted."""
-        return HostFailure(
-            FailureKind.NETWORK_DENIED, "not-granted", "nothing is granted while a tool is prepared", denied=True
-        )
+        return _nothing_granted()
 
     def http_open(self, request: GuestRequest) -> NoReturn:
         """Refuse."""
-        raise self.http_refusal(request.method, request.url)
+        raise _nothing_granted()
 
     def workspace_read(self, path: str, *, looking: bool = False) -> NoReturn:
         """Refuse."""
-        raise self.http_refusal("", path)
+        raise _nothing_granted()
 
     def workspace_list(self, path: str, *, looking: bool = False) -> NoReturn:
         """Refuse."""
-        raise self.http_refusal("", path)
+        raise _nothing_granted()
 
     def secret_exists(self, name: str) -> bool:
         """Answer no."""
@@ -159,10 +161,15 @@ class NoServices:
 
     def invoke_tool(self, alias: str, params: str) -> NoReturn:
         """Refuse."""
-        raise self.http_refusal("", alias)
+        raise _nothing_granted()
 
     def report_progress(self, done: int, total: int | None, message: str | None) -> None:
         """Ignore it: nobody waits."""
 
     def refuse(self, decision: Decision) -> None:
         """Ignore it: there is no record."""
+
+
+def _nothing_granted() -> HostFailure:
+    message = "nothing is granted while a tool is prepared"
+    return HostFailure(FailureKind.NETWORK_DENIED, "not-granted", message, denied=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from wasmrt.component import ComponentBytes
+from wasmrt.component_bytes import ComponentBytes
 from wasmrt.errors import GrantRequiredError, InstallError, IntegrityError, NotInstalledError
 from wasmrt.install._components import ComponentFolder
 from wasmrt.install._index import Index

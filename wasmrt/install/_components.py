@@ -6,7 +6,7 @@ import os
 from collections.abc import Container
 from pathlib import Path
 
-from wasmrt.component import ComponentBytes
+from wasmrt.component_bytes import ComponentBytes
 from wasmrt.errors import InstallError, IntegrityError
 from wasmrt.files import UnfitFileError, read_file, replace_file
 from wasmrt.install._index import INCOMING

@@ -1,15 +1,13 @@
-"""Values of the catalog: what is known of a component, its versions, lines of the list, findings. All frozen."""
+"""Values of the catalog: facts about a component, its versions, lines of the list, findings. Plain named tuples."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
-from wasmrt.component import ComponentBytes
+from wasmrt.component_bytes import ComponentBytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComponentInfo:
+class ComponentInfo(NamedTuple):
     """Facts about a component: from the engine, and from what it says of itself in a sandbox without any capability."""
 
     world: str
@@ -23,8 +21,7 @@ class ComponentInfo:
     """Problems of its descriptions, in sentences; it can run all the same."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewVersion:
+class NewVersion(NamedTuple):
     """A version before it is stored: everything but its number and its grant."""
 
     name: str
@@ -36,8 +33,7 @@ class NewVersion:
     """The capability file as it came: what the tool asks for."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolVersion:
+class ToolVersion(NamedTuple):
     """One version of an installed tool."""
 
     name: str
@@ -66,8 +62,7 @@ class ToolVersion:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the version as JSON-ready data; sidecar and grant stay text."""
-        values = ((field.name, getattr(self, field.name)) for field in fields(self))
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in values}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in self._asdict().items()}
 
 
 class Listed(NamedTuple):

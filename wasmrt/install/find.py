@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wasmrt.capabilities import Capabilities
-from wasmrt.component import ComponentBytes
+from wasmrt.component_bytes import ComponentBytes
 from wasmrt.errors import NotInstalledError
 from wasmrt.install._catalog import Catalog
 from wasmrt.install._model import ToolVersion

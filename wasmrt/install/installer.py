@@ -7,12 +7,12 @@ it with its grant, `store_pending` stores an update that waits for one.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from wasmrt.capabilities import Capabilities, merge
 from wasmrt.capabilities.file import format_file, parse
 from wasmrt.capabilities.sentences import diff, explain
-from wasmrt.component import ComponentBytes
+from wasmrt.component_bytes import ComponentBytes
 from wasmrt.errors import InvalidNameError
 from wasmrt.install._catalog import Catalog
 from wasmrt.install._model import ComponentInfo, NewVersion, ToolVersion
@@ -93,7 +93,7 @@ class Installer:
         new = NewVersion(
             name=name,
             component=component,
-            info=replace(info, imports=info.imports or result.imports, exports=info.exports or result.exports),
+            info=info._replace(imports=info.imports or result.imports, exports=info.exports or result.exports),
             origin=fetched.origin,
             sidecar=None if fetched.sidecar is None else fetched.sidecar.decode(),
         )

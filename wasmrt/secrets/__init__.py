@@ -17,6 +17,7 @@ from wasmrt.secrets._types import (
     SecretsStore,
     checked_name,
     checked_user,
+    replace_secret,
     set_command,
 )
 from wasmrt.secrets._usable import check_usable
@@ -42,5 +43,6 @@ __all__ = [
     "checked_user",
     "open_store",
     "parse_env_file",
+    "replace_secret",
     "set_command",
 ]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hmac
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
-from wasmrt.errors import SecretError
+from wasmrt.errors import SecretError, SecretNotFoundError
 from wasmrt.limits import MAX_SECRET_BYTES, MAX_USER_BYTES
 from wasmrt.names import is_secret_name
 
@@ -91,6 +92,20 @@ class SecretsStore(Protocol):
 
     def exists(self, user: str, name: str) -> bool:
         """Tell whether the secret is there and not expired."""
+
+
+def replace_secret(
+    store: SecretsStore, user: str, name: str, secret: Secret, *, expires_at: float | None = None
+) -> None:
+    """Keep a secret that a person gave, in the place of an older one and of a login that would renew that one.
+
+    Raises:
+        SecretError: the store cannot be read or written, or refuses the name.
+    """
+    # First: after a crash between the two, an older value stays, and nothing overwrites the new one later.
+    with suppress(SecretNotFoundError):  # it was no login
+        store.remove(user, name + OAUTH_SUFFIX)
+    store.set(user, name, secret, expires_at=expires_at)
 
 
 def checked_name(name: str) -> str:

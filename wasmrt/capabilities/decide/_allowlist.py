@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from wasmrt.capabilities.decide._hosts import check_host
 from wasmrt.capabilities.decide._subjects import describe_request, describe_unread
-from wasmrt.capabilities.model import METHODS, EndpointPattern, host_matches
+from wasmrt.capabilities.model import METHODS, CredentialMapping, EndpointPattern, exposed_credential, host_matches
 from wasmrt.errors import ConfigurationError
 from wasmrt.model import Addition, Decision, GrantList, Reason, Step, Suggestion
 from wasmrt.url import DEFAULT_PORTS, InvalidUrlError, Network, ParsedUrl, is_under, parse_url
@@ -34,15 +34,21 @@ _RULES = {
 class AllowlistValidator:
     """Checks URLs against an allowlist. Holds no state beyond it and touches no network.
 
-    `networks` are those that an operator exempts. They decide nothing here: no entry is suggested that the check of
-    addresses would make useless.
+    `networks` are those that an operator exempts, `credentials` those of the grant. They decide nothing here: no entry
+    is suggested that would be useless, because the check of addresses or the injector refuses the request.
     """
 
-    __slots__ = ("_networks", "_patterns")
+    __slots__ = ("_credentials", "_networks", "_patterns")
 
-    def __init__(self, patterns: Iterable[EndpointPattern], networks: Sequence[Network] = ()) -> None:
+    def __init__(
+        self,
+        patterns: Iterable[EndpointPattern],
+        networks: Sequence[Network] = (),
+        credentials: Sequence[CredentialMapping] = (),
+    ) -> None:
         self._patterns = tuple(patterns)
         self._networks = networks
+        self._credentials = credentials
 
     def validate(self, url: str, method: str = "GET") -> Decision:
         """Decide a URL as a guest wrote it."""
@@ -76,7 +82,10 @@ class AllowlistValidator:
         return _denied(reason, _RULES[reason], subject, self._suggest(url, verb))
 
     def _suggest(self, url: ParsedUrl, method: str) -> Suggestion | None:
-        return suggest_entry(url, method, self._networks)
+        suggestion = suggest_entry(url, method, self._networks)
+        if isinstance(suggestion, Addition) and exposed_credential(self._credentials, url) is not None:
+            return Step("ask for the URL over https: a request to it carries a credential")
+        return suggestion
 
     def _suggest_for_text(self, url: str, method: str) -> str | Suggestion | None:
         try:

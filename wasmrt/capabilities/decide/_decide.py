@@ -13,6 +13,7 @@ from wasmrt.capabilities.model import (
     SecretsCapability,
     ToolInvokeCapability,
     WorkspaceCapability,
+    exposed_credential,
     is_under_prefixes,
     path_problem,
     plain_path,
@@ -45,7 +46,7 @@ def decide_http(
     if granted is None:
         suggestion = suggest_entry(parsed, method, networks, new_section=True)
         return Decision(False, Reason.NOT_GRANTED, "no http section", suggestion, "http", subject)
-    decision = AllowlistValidator(granted.allowlist, networks).check(parsed, method)
+    decision = AllowlistValidator(granted.allowlist, networks, granted.credentials).check(parsed, method)
     if not decision.allowed:
         return decision
     refused = check_host(parsed, networks)
@@ -53,6 +54,11 @@ def decide_http(
         return refused
     if resolves_to is not None and not (answers := check_addresses(resolves_to, networks, subject)).allowed:
         return answers
+    exposed = exposed_credential(granted.credentials, parsed)
+    if exposed is not None:  # the injector's refusal, which comes after the addresses
+        rule = f"http.credentials.{exposed.name}: a credential goes over https only"
+        hint = "ask for the URL over https"
+        return Decision(False, Reason.CREDENTIAL_INSECURE, rule, hint, "http", subject)
     return decision
 
 

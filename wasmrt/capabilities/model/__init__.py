@@ -19,6 +19,7 @@ from wasmrt.capabilities.model._credential import (
     CredentialLocation,
     CredentialMapping,
     LocationType,
+    exposed_credential,
     read_secret_name,
 )
 from wasmrt.capabilities.model._endpoint import (
@@ -49,6 +50,7 @@ __all__ = [
     "ToolInvokeCapability",
     "ToolLimits",
     "WorkspaceCapability",
+    "exposed_credential",
     "folded_header",
     "glob_covers",
     "host_matches",

@@ -200,6 +200,13 @@ def matching_credentials(credentials: Iterable[CredentialMapping], url: ParsedUr
     return tuple(winners[slot] for slot in sorted(winners))
 
 
+def exposed_credential(credentials: Iterable[CredentialMapping], url: ParsedUrl) -> CredentialMapping | None:
+    """Return a credential that a request to `url` would carry over plain http; None where it would carry none."""
+    if url.scheme == "https":
+        return None
+    return next((mapping for mapping in matching_credentials(credentials, url) if mapping.has_place(url)), None)
+
+
 def _read_each(items: Iterable[str], read: Any) -> tuple[str, ...]:
     if isinstance(items, str) or not isinstance(items, Iterable):
         raise ConfigurationError(f"{items!r} must be a list")

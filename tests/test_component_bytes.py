@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from blake3 import blake3
 
-from wasmrt import WasmRuntimeConfig, WasmToolRuntime
-from wasmrt.component import ComponentBytes, _bytes
+from wasmrt import WasmRuntimeConfig, WasmToolRuntime, component_bytes
+from wasmrt.component_bytes import ComponentBytes
 from wasmrt.errors import CoreModuleError
 from wasmrt.install.find import find_bundled
 
@@ -44,7 +44,7 @@ def test_a_runtime_takes_the_digest_that_comes_with_the_bytes(tmp_path: Path, mo
         raise AssertionError("hashed again")
 
     with WasmToolRuntime(WasmRuntimeConfig(cache_dir=tmp_path)) as runtime:
-        monkeypatch.setattr(_bytes, "blake3", hashed_again)
+        monkeypatch.setattr(component_bytes, "blake3", hashed_again)
         tool = runtime.prepare("echo", component)
         assert tool.execute({"message": "hi"}).result == "hi"
         assert tool.digest == component.digest

@@ -1,0 +1,40 @@
+"""What `wasmrt doctor --attack` prints of attacks that end well, late, or not at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+import wasmrt.cli._attacks as cli_attacks
+from wasmrt.runtime import WasmToolRuntime
+from wasmrt.testing.attacks import ATTACKS, Attack, Outcome
+
+Run = Callable[..., "object"]
+ENDS = {"held": (True, True), "late": (True, False), "BROKE OUT": (False, True)}
+
+
+@pytest.fixture
+def outcomes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three attacks that end as they are named."""
+
+    def ended(attack: Attack, _: WasmToolRuntime) -> Outcome:
+        as_expected, in_time = ENDS[attack.name]
+        return Outcome(
+            attack=attack.name, ended=TimeoutError(), stopped_by="x", seconds=1.0,
+            as_expected=as_expected, in_time=in_time,
+        )  # fmt: skip
+
+    monkeypatch.setattr(cli_attacks, "ATTACKS", [Attack(name=name, about="", body=ATTACKS[0].body) for name in ENDS])
+    monkeypatch.setattr(cli_attacks, "run", ended)
+
+
+@pytest.mark.usefixtures("outcomes")
+def test_an_attack_that_was_held_too_late_is_not_said_to_have_broken_out(wasmrt: Run) -> None:
+    header, *rows = wasmrt("doctor", "--attack", code=1).stdout.splitlines()
+    assert header.split()[-1] == "RESULT"
+    assert [row.endswith(name) for row, name in zip(rows, ENDS, strict=False)] == [True] * 3
+    assert rows[-1] == "1 of 3 attacks held, and the host still answers"
+    told = json.loads(wasmrt("doctor", "--attack", "--json", code=1).stdout)
+    assert [(each["held"], each["late"]) for each in told] == [(True, False), (False, True), (False, False)]

@@ -1,0 +1,97 @@
+"""What a command does not load: a package that it does not need is most of its start."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., "object"]
+Write = Callable[..., Path]
+
+# What a run pays for only where its tool was granted something that needs it.
+NETWORK = {"wasmrt.egress", "wasmrt.rates._redis", "httpx", "httpcore", "h11", "ssl", "limits", "redis"}
+SECRETS = {"wasmrt.secrets", "keyring", "cryptography"}
+INSTALLING = {"wasmrt.install.installer", "wasmrt.install.sources", "wasmrt.install.validator"}
+UNUSED = NETWORK | SECRETS | INSTALLING | {"wasmtime", "wasmrt.authoring", "wasmrt.testing", "tempfile", "logging"}
+COMMAND = ("_errors", "_lazy", "_options", "_output", "_root", "_runtime", "_tools", "run")
+
+
+def loaded_by(*arguments: str) -> set[str]:
+    """The modules that a command line has loaded when it ends."""
+    script = (
+        "import atexit, sys\nfrom wasmrt.cli import main\n"
+        f"sys.argv = ['wasmrt', *{arguments!r}]\n"
+        "atexit.register(lambda: print('loaded:', *sys.modules, file=sys.stderr))\nmain()"
+    )
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(result.stderr.rpartition("loaded:")[2].split())
+
+
+def test_running_a_tool_imports_no_more_than_it_needs(wasmrt: Run, tool_file: Write, unmeasured: None) -> None:
+    loaded = loaded_by("run", "echo", '{"message": "hi"}')
+    assert loaded & UNUSED == set()
+    assert {name for name in loaded if name.startswith("wasmrt.cli.")} == {f"wasmrt.cli.{name}" for name in COMMAND}
+    wasmrt("install", tool_file())
+    loaded = loaded_by("run", "parrot", '{"message": "hi"}')
+    assert loaded & UNUSED == set()
+
+
+def test_a_run_with_the_network_but_no_credential_loads_no_secrets(
+    home: Path, tool_file: Write, unmeasured: None
+) -> None:
+    path = tool_file(sidecar={"http": {"allowlist": [{"host": "api.example.com"}]}})
+    granted = ("--capabilities", str(path.with_name("parrot.capabilities.json")))
+    loaded = loaded_by("run", str(path), '{"message": "hi"}', *granted)
+    assert "wasmrt.egress" in loaded
+    assert loaded & (SECRETS | {"wasmrt.oauth", "h11", "ssl", "redis", "limits"}) == set()
+
+
+def test_help_and_the_list_of_tools_load_no_engine(wasmrt: Run, tool_file: Write, unmeasured: None) -> None:
+    wasmrt("install", tool_file())
+    heavy = NETWORK | SECRETS | {"wasmtime", "wasmrt.guest", "wasmrt.leaks", "wasmrt.runtime"}
+    assert loaded_by("list") & (heavy | {"wasmrt.capabilities", "wasmrt.component"}) == set()
+    assert loaded_by("--help") & (heavy | {"sqlite3", "wasmrt.capabilities", "wasmrt.cli.run"}) == set()
+
+
+FILE = "x.capabilities.json"
+ENGINE = {"wasmrt.runtime", "wasmrt.guest", "wasmrt.schema", "jsonschema_rs"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "unused"),
+    [
+        (("leaks", "scan", FILE), NETWORK | SECRETS | ENGINE | {"wasmrt.capabilities", "sqlite3"}),
+        (("caps", "fmt", FILE), NETWORK | ENGINE | {"cryptography", "keyring", "wasmrt.leaks"}),
+        (("caps", "check", FILE), NETWORK | ENGINE | {"cryptography", "keyring", "wasmrt.leaks"}),
+        (("caps", "explain", FILE), ENGINE | SECRETS - {"wasmrt.secrets"} | {"h11", "ssl"}),
+        (("secret", "list"), ENGINE | {"wasmrt.egress", "wasmrt.leaks", "wasmrt.capabilities", "h11", "sqlite3"}),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_a_command_loads_no_package_that_it_does_not_need(
+    arguments: tuple[str, ...],
+    unused: set[str],
+    home: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    unmeasured: None,
+) -> None:
+    monkeypatch.setenv("WASMRT_SECRETS_BACKEND", "file")
+    monkeypatch.chdir(tmp_path)
+    Path(FILE).write_text(json.dumps({"workspace": True}))
+    assert loaded_by(*arguments) & unused == set()
+
+
+def test_a_command_runs_with_the_garbage_collector_as_it_was(home: Path) -> None:
+    script = (
+        "import gc, sys\nfrom wasmrt.cli import cli\nif len(sys.argv) > 1: gc.disable()\n"
+        "cli(['list'], standalone_mode=False)\nprint(gc.isenabled())"
+    )
+    for more, enabled in ((), "True"), (("off",), "False"):
+        command = [sys.executable, "-c", script, *more]
+        assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == enabled
