@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from wasmrt.capabilities import CredentialLocation, CredentialMapping, EndpointPattern
+from wasmrt.capabilities import Capabilities, CredentialLocation, CredentialMapping, EndpointPattern
 from wasmrt.capabilities.lattice import (
     common_hosts,
     common_paths,
     credential_within,
     endpoint_within,
+    merge,
     name_within,
     prefix_within,
     widest,
@@ -163,3 +164,19 @@ def test_what_lies_within_another_is_dropped_up_to_as_many_as_may_be_left() -> N
     with pytest.raises(ConfigurationError, match=f"more than {MAX_CAPABILITY_ENTRIES} entries in common"):
         widest([*most, "one-more/"], prefix_within)
     assert widest([*most, "one-more/", ""], prefix_within) == [""]  # the last of them covers all
+
+
+def test_a_merge_has_the_entries_that_both_sides_have_in_common() -> None:
+    wide = EndpointPattern("*.example.com", schemes=("https", "http"))
+    narrow = EndpointPattern(HOST, "/v1/", methods=("GET",), ports=(80, 443), schemes=("https", "http"))
+    other_port = EndpointPattern("b.example.com", ports=(8443,))
+    asked, granted = Capabilities.none().with_http([wide]), Capabilities.none().with_http([narrow, other_port])
+    common = (EndpointPattern(HOST, "/v1/", methods=("GET",), schemes=("https", "http")),)
+    for merged in (merge(asked, granted), merge(granted, asked)):
+        assert merged.http is not None
+        assert merged.http.allowlist == common
+    ports = Capabilities.none().with_http([EndpointPattern(HOST, ports=(443, 8443), schemes=("https", "http"))])
+    secure = Capabilities.none().with_http([EndpointPattern(HOST, ports=(8443, 9443))])
+    for merged in (merge(ports, secure), merge(secure, ports)):
+        assert merged.http is not None
+        assert merged.http.allowlist == (EndpointPattern(HOST, ports=(8443,)),)
