@@ -44,7 +44,8 @@ if TYPE_CHECKING:
     from wasmrt.errors import ToolError as ToolError
     from wasmrt.errors import ToolErrorKind as ToolErrorKind
     from wasmrt.errors import WasmrtError as WasmrtError
-    from wasmrt.guest.engine import OptLevel as OptLevel
+    from wasmrt.guest.settings import Isolation as Isolation
+    from wasmrt.guest.settings import OptLevel as OptLevel
     from wasmrt.leaks import LeakDetector as LeakDetector
     from wasmrt.leaks import LeakMatch as LeakMatch
     from wasmrt.leaks import LeakReport as LeakReport
@@ -95,7 +96,7 @@ _NAMES = {
         "ToolErrorKind",
         "WasmrtError",
     ),
-    "guest.engine": ("OptLevel",),
+    "guest.settings": ("Isolation", "OptLevel"),
     "leaks": ("LeakDetector", "LeakMatch", "LeakReport"),
     "limits": ("FuelConfig", "ResourceLimits"),
     "model": ("Addition", "Decision", "LogEntry", "LogLevel", "Reason", "Step", "ToolOutput", "Usage"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from wasmrt.call import AuditSink
 from wasmrt.errors import ConfigurationError
-from wasmrt.guest.engine import OptLevel
+from wasmrt.guest.settings import Isolation, OptLevel
 from wasmrt.leaks import Overrides, Rule
 from wasmrt.limits import FuelConfig, ResourceLimits
 
@@ -34,6 +34,8 @@ class WasmRuntimeConfig:
     cache_dir: Path | None = None
     """None for the user's cache folder."""
     optimization_level: OptLevel = OptLevel.SPEED
+    isolation: Isolation = Isolation.PROCESS
+    """The place where guests live: worker processes, unless told otherwise."""
     max_concurrent_calls: int = 64
     """Of one user; all users together may have four times as many."""
     max_concurrent_compiles: int = 2
@@ -57,6 +59,7 @@ class WasmRuntimeConfig:
     """A logical clock and seeded randomness, so that a call can be replayed."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "isolation", _isolation(self.isolation))
         for name in ("max_concurrent_calls", "max_concurrent_compiles"):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
@@ -70,3 +73,11 @@ class WasmRuntimeConfig:
             cache_compiled=False,
             optimization_level=OptLevel.NONE,
         )
+
+
+def _isolation(value: str) -> Isolation:
+    try:
+        return Isolation(value)
+    except ValueError as error:
+        known = ", ".join(Isolation)
+        raise ConfigurationError(f"isolation must be one of {known}, not {value!r}") from error

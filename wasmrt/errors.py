@@ -10,10 +10,12 @@ WasmrtError                     code, hint, retryable
 │  └─ MissingToolchainError     a command or package that is not on the machine
 ├─ SecretError                  a credential that is missing, expired or unreadable
 ├─ LeakError                    a secret seen where it must not be
+├─ ConfineError                 the machine's: a process that could not be confined
 ├─ ToolError                    .kind .usage .logs .decisions: what one call ended with
 │  ├─ InvalidParametersError
 │  ├─ GuestError                the tool itself said no
 │  ├─ TrapError                 the guest broke
+│  ├─ WorkerCrashedError        .signal: its process ended in the middle of it
 │  ├─ LimitError                .limit .used .setting
 │  │  └─ FuelExhaustedError · DeadlineExceededError · MemoryLimitError · OutputLimitError · BudgetExceededError
 │  ├─ NotAuthorizedError · RateLimitedError · ExternalServiceError
@@ -255,6 +257,12 @@ class LeakError(WasmrtError):
     code = "leak"
 
 
+class ConfineError(WasmrtError):
+    """A process could not be confined as required: the machine lacks a layer, or refuses it."""
+
+    code = "confine"
+
+
 class InternalError(WasmrtError):
     """A bug in wasmrt; please report it."""
 
@@ -329,6 +337,17 @@ class GuestOutputError(ToolError):
 
     code = "invalid-output"
     kind = ToolErrorKind.SANDBOX
+
+
+class WorkerCrashedError(ToolError):
+    """The process that the guest ran in ended, or broke the rules; `signal` is the system's number of what ended it."""
+
+    code = "worker-crashed"
+    kind = ToolErrorKind.SANDBOX
+
+    def __init__(self, message: str, *, signal: int | None, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint or "call it again; if it happens again, do not run this tool")
+        self.signal = signal
 
 
 class LimitError(ToolError):

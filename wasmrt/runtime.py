@@ -27,14 +27,10 @@ from wasmrt.component_bytes import ComponentBytes
 from wasmrt.config import WasmRuntimeConfig
 from wasmrt.errors import RuntimeClosedError, SourceError
 from wasmrt.files import opened_file
+from wasmrt.guest.artifacts import DiskCache
 from wasmrt.guest.clock import LogicalClock, SystemClock
-from wasmrt.guest.component import LinkedComponent, fits_the_pool
-from wasmrt.guest.engine import (
-    Compiler,
-    DiskCache,
-    EngineConfig,
-    best_allocator,
-)
+from wasmrt.guest.runner import GuestHome
+from wasmrt.guest.settings import EngineConfig, Isolation
 from wasmrt.install.find import find_tool
 from wasmrt.leaks import LeakDetector, check_rule, read_rule_file
 from wasmrt.limits import COMPONENT_MAX_BYTES, ResourceLimits
@@ -65,8 +61,6 @@ class WasmToolRuntime:
 
     def __init__(self, config: WasmRuntimeConfig | None = None) -> None:
         self.config = config or WasmRuntimeConfig()
-        self._compiler = _compiler(self.config)
-        self._compiling = threading.BoundedSemaphore(self.config.max_concurrent_compiles)
         self._detector = _leak_detector(self.config)
         self._audit_file = AuditFile(self.config.audit) if isinstance(self.config.audit, Path) else None
         self._rates = rates = RateLimiter(redis_url=self.config.rate_limit_storage)
@@ -80,6 +74,7 @@ class WasmToolRuntime:
             rate=self.config.call_rate_limit,
         )
         self._invoker = Invoker(self._run_by_name, rates)
+        self._guests = _guest_home(self.config)  # last: it starts a process
         self._prepared: dict[str, PreparedTool] = {}
         self._executor: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
@@ -109,10 +104,8 @@ class WasmToolRuntime:
         data, digest = _load(component)
         grant = capabilities or Capabilities.none()
         chosen = limits or grant.limits.over(self._default_limits())
-        with self._compiling:
-            compiled = self._compiler.compile(data, digest, pooled=fits_the_pool(chosen))
-        linked = LinkedComponent(name, compiled, data, chosen, metered=self.config.fuel_config.enabled)
-        tool = PreparedTool(self, CallTarget(name, digest, linked, grant, self._backends(grant)), len(data))
+        guest = self._guests.load(name, data, digest, chosen)
+        tool = PreparedTool(self, CallTarget(name, digest, guest, grant, self._backends(grant)), len(data))
         with self._lock:
             self._prepared[name] = tool
         return tool
@@ -170,7 +163,7 @@ class WasmToolRuntime:
             if self._audit_file is not None:
                 self._audit_file.close()
         finally:
-            self._compiler.close()
+            self._guests.close()
 
     def __enter__(self) -> WasmToolRuntime:
         return self
@@ -220,17 +213,22 @@ class WasmToolRuntime:
         return asyncio.get_running_loop().run_in_executor(executor, work)
 
 
-def _compiler(config: WasmRuntimeConfig) -> Compiler:
-    engine = EngineConfig(
-        optimization_level=config.optimization_level,
-        allocator=best_allocator(),
-        consume_fuel=config.fuel_config.enabled,
-    )
+def _guest_home(config: WasmRuntimeConfig) -> GuestHome:
+    engine = EngineConfig(optimization_level=config.optimization_level, consume_fuel=config.fuel_config.enabled)
     disk = None
     if config.cache_compiled:
         places = find_places()
         disk = DiskCache(config.cache_dir or places.cache / "compiled", places.data / "cache.key")
-    return Compiler(engine, keep=config.cache_compiled, disk=disk)
+    compiles = config.max_concurrent_compiles
+    # Each brings what the other does without; the engine alone is half of a short program's start.
+    if config.isolation is Isolation.IN_PROCESS:
+        from wasmrt.guest.in_process import InProcessHome
+
+        return InProcessHome(engine, keep=config.cache_compiled, disk=disk, max_compiles=compiles)
+    from wasmrt.isolation.pool.home import WorkerHome
+
+    required = config.isolation is Isolation.REQUIRED
+    return WorkerHome(engine, disk=disk, max_compiles=compiles, required=required)
 
 
 def _leak_detector(config: WasmRuntimeConfig) -> LeakDetector:

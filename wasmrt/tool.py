@@ -96,7 +96,7 @@ class PreparedTool:
     @property
     def describe_fuel(self) -> int:
         """Fuel that starting it and asking for its description took; 0 where fuel is not metered."""
-        return self._target.component.describe_fuel
+        return self._target.component.description.fuel
 
     @property
     def digest(self) -> str:

@@ -12,13 +12,13 @@ import wasmtime
 from wasmrt.guest.engine import (
     Compiler,
     Component,
-    EngineConfig,
     Export,
     HostInterface,
     Linker,
     Sandbox,
     StoreLimits,
 )
+from wasmrt.guest.settings import EngineConfig
 
 LIBC = """
   (core module $libc (memory (export "mem") 2 64)

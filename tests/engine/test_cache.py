@@ -10,8 +10,10 @@ import pytest
 
 from tests.engine.conftest import PLAIN, assembled
 from wasmrt.errors import InvalidComponentError
-from wasmrt.guest.engine import Compiler, DiskCache, EngineConfig
+from wasmrt.guest.artifacts import DiskCache
+from wasmrt.guest.engine import Compiler
 from wasmrt.guest.engine import _engine as engine_module
+from wasmrt.guest.settings import EngineConfig
 
 
 class Compiles:
@@ -145,7 +147,7 @@ def test_a_full_disk_is_said_once_and_forgiven(
     def full(*_: object, **__: object) -> int:
         raise OSError(28, os.strerror(28))
 
-    monkeypatch.setattr("wasmrt.guest.engine._disk.os.fdopen", full)
+    monkeypatch.setattr("wasmrt.guest.artifacts.os.fdopen", full)
     with caplog.at_level(logging.WARNING, "wasmrt.guest.engine"):
         assert compiler(cache).compile(DATA, "d").type.functions
         assert compiler(cache).compile(DATA, "d").type.functions

@@ -160,7 +160,8 @@ _kept: list[Guest] = []
 def _shared_guest() -> Guest:
     if not _kept:
         from tests.engine.conftest import PLAIN, assembled
-        from wasmrt.guest.engine import Compiler, EngineConfig
+        from wasmrt.guest.engine import Compiler
+        from wasmrt.guest.settings import EngineConfig
 
         compiler = Compiler(EngineConfig(), keep=True, disk=None)
         _kept.append(Guest(compiler.compile(assembled(PLAIN), "kept"), agent_host(lambda call, path: None)))

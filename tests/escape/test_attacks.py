@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from wasmrt import PreparedTool, ToolOutput, WasmrtError, WasmToolRuntime
+from wasmrt.isolation.pool.home import MAX_IDLE_WORKERS
 from wasmrt.testing import attacks
 from wasmrt.testing.attacks import ATTACKS, COMPONENTS, Attack
 
@@ -61,7 +62,7 @@ def test_attacks_leave_no_memory_threads_or_descriptors_behind(runtime: WasmTool
         round_of_attacks()
     assert _resident_bytes() < memory + _GROWTH
     assert threading.active_count() <= threads  # one that was kept for the next call may have ended
-    assert len(os.listdir("/proc/self/fd")) == descriptors
+    assert len(os.listdir("/proc/self/fd")) <= descriptors + 2 * MAX_IDLE_WORKERS  # those that wait for a call
 
 
 def _waits(attack: Attack) -> bool:

@@ -10,7 +10,7 @@ from tests.guests.build import GUESTS
 from wasmrt.capabilities import Capabilities
 from wasmrt.config import WasmRuntimeConfig
 from wasmrt.errors import GuestError, LimitError, ToolError, TrapError
-from wasmrt.guest.engine import OptLevel
+from wasmrt.guest.settings import OptLevel
 from wasmrt.limits import MIB
 from wasmrt.runtime import WasmToolRuntime
 from wasmrt.tool import PreparedTool

@@ -16,7 +16,7 @@ from wasmrt.capabilities import Capabilities, CredentialLocation, CredentialMapp
 from wasmrt.config import WasmRuntimeConfig
 from wasmrt.egress import NetworkConfig
 from wasmrt.errors import GuestError, ToolError
-from wasmrt.guest.engine import OptLevel
+from wasmrt.guest.settings import OptLevel
 from wasmrt.limits import KIB, MAX_STREAM_CHUNK_BYTES, MIB, ResourceLimits
 from wasmrt.model import Reason, ToolOutput
 from wasmrt.runtime import WasmToolRuntime

@@ -22,7 +22,6 @@ from wasmrt.capabilities import RateLimitConfig
 from wasmrt.errors import InvalidParametersError, ToolError, WasmrtError
 from wasmrt.guest.call import GuestCall
 from wasmrt.guest.clock import Clock
-from wasmrt.guest.outcome import ended
 from wasmrt.limits import MAX_USER_BYTES
 from wasmrt.model import ToolOutput, Usage
 from wasmrt.rates import RateLimiter
@@ -100,9 +99,10 @@ def _check(target: CallTarget, request: CallRequest) -> tuple[str, str | None]:
         raise InvalidParametersError(f"a user is 1 to {MAX_USER_BYTES} printable characters", hint="alice is one")
     params = parsed(request.params)
     text = encoded(params)
-    accepted = target.validator(request.tool).accept(params)
-    if accepted is not params:
-        text = encoded(accepted)  # a model's "5" for 5, where only one reading exists
+    if not target.component.checks_params:
+        accepted = target.validator(request.tool).accept(params)
+        if accepted is not params:
+            text = encoded(accepted)  # a model's "5" for 5, where only one reading exists
     return text, None if request.context is None else encoded(parsed(request.context))
 
 
@@ -131,7 +131,7 @@ def _admit(pipeline: CallPipeline, call: Call) -> None:
 
 def _run_guest(target: CallTarget, call: Call, tool: str, params: str, context: str | None) -> str:
     assert call.guest is not None
-    return target.component.run(call.guest, tool, params, context)
+    return target.component.run(call.guest, tool, params, context, user=call.user)
 
 
 def _close(pipeline: CallPipeline, call: Call, services: CallServices) -> None:
@@ -156,7 +156,7 @@ def _output(call: Call, answer: Answer) -> ToolOutput:
 
 def _failure(call: Call, error: BaseException) -> BaseException:
     assert call.guest is not None
-    failure = tool_error(ended(error, call.guest))
+    failure = tool_error(call.guest.failure or error)
     if isinstance(failure, ToolError):
         call.closing()
         clean = clean_text(call, failure.message)

@@ -14,7 +14,6 @@ from collections.abc import Callable
 
 from wasmrt.call._state import Call
 from wasmrt.errors import BudgetExceededError, DeadlineExceededError, InternalError
-from wasmrt.guest.engine import give_memory_back
 
 _GRACE_SECONDS = 0.05
 """A guest that stops at its deadline by itself, as nearly all do, gets this long to say so."""
@@ -132,6 +131,8 @@ class _Task:
         except BaseException as error:
             self.error = error
         guest = self._call.guest
+        from wasmrt.guest.engine import give_memory_back  # loaded: the guest ran in it
+
         flooded = guest is not None and isinstance(guest.failure, (BudgetExceededError, DeadlineExceededError))
         if self.try_finish():
             self.ended.release()

@@ -33,20 +33,31 @@ class Check:
 
 @click.command("doctor")
 @click.option("attacking", "--attack", is_flag=True, help="Let the bundled hostile tools loose on this installation.")
+@click.option("wall", "--wall", is_flag=True, help="With --attack: try the forbidden calls of confined processes.")
 @json_option
 @click.pass_context
-def doctor(ctx: click.Context, attacking: bool, as_json: bool) -> None:
-    """Check versions, engine, folders, configuration, cache, installed components, secrets and clock.
+def doctor(ctx: click.Context, attacking: bool, wall: bool, as_json: bool) -> None:
+    """Check versions, engine, isolation, folders, configuration, cache, installed components, secrets and clock.
 
-    With --attack, run every bundled hostile tool instead, and show what stopped each. The exit code is 1 when
-    something does not work or an attack broke out.
+    With --attack, run every bundled hostile tool instead, and show what stopped each; with --wall as well, try from
+    confined processes what they must not be able to do. The exit code is 1 when something does not work or an
+    attack broke out.
 
     \b
     Examples:
       wasmrt doctor
       wasmrt doctor --attack
+      wasmrt doctor --attack --wall
       wasmrt doctor --json
     """
+    if wall and not attacking:
+        raise click.UsageError("--wall belongs to --attack")
+    if wall:
+        from wasmrt.cli._wall import attack_wall
+
+        if not attack_wall(as_json):
+            ctx.exit(FAILED)
+        return
     if attacking:
         from wasmrt.cli._attacks import attack
 
@@ -56,7 +67,7 @@ def doctor(ctx: click.Context, attacking: bool, as_json: bool) -> None:
     from wasmrt.places import find_places
 
     places = find_places()
-    checks = [_looked(name, look, places) for name, look in _CHECKS.items()]
+    checks = [*(_looked(name, look, places) for name, look in _CHECKS.items()), *_isolation()]
     if as_json:
         show_json([asdict(check) for check in checks])
     else:
@@ -72,6 +83,20 @@ def _looked(name: str, look: Callable[[Places], tuple[str, str]], places: Places
         return Check(name, "failed", error.message + (f"; {error.hint}" if error.hint else ""))
     except Exception as error:
         return Check(name, "failed", f"{type(error).__name__}, please report it")
+
+
+def _isolation() -> list[Check]:
+    """Show each layer that confines worker processes and programs."""
+    from wasmrt.isolation.confine import layers
+
+    try:
+        found = layers()
+    except Exception as error:
+        return [Check("isolation", "failed", f"{type(error).__name__}, please report it")]
+    return [
+        Check(f"isolation: {layer.name}", "ok" if layer.standing or layer.optional else "warning", layer.sentence)
+        for layer in found
+    ]
 
 
 def _versions(_: Places) -> tuple[str, str]:
@@ -98,7 +123,7 @@ def _machine(_: Places) -> tuple[str, str]:
 
 
 def _allocator(_: Places) -> tuple[str, str]:
-    from wasmrt.guest.engine import Allocator, best_allocator
+    from wasmrt.guest.settings import Allocator, best_allocator
 
     found = best_allocator()
     if found == Allocator.POOLING:
@@ -174,7 +199,7 @@ def _network(places: Places) -> tuple[str, str]:
 
 
 def _cache(places: Places) -> tuple[str, str]:
-    from wasmrt.guest.engine import DiskCache
+    from wasmrt.guest.artifacts import DiskCache
 
     folder = places.cache / "compiled"
     cache = DiskCache(folder, places.data / "cache.key")

@@ -11,20 +11,11 @@ from wasmrt.guest import worlds
 from wasmrt.guest.budgets import GuestBudgets
 from wasmrt.guest.call import GuestCall
 from wasmrt.guest.clock import SystemClock
-from wasmrt.guest.engine import (
-    POOL_MEMORIES_PER_COMPONENT,
-    POOL_MEMORY_BYTES,
-    POOL_TABLE_ELEMENTS,
-    POOL_TABLES_PER_COMPONENT,
-    Component,
-    EngineFault,
-    HostInterface,
-    Linker,
-    Sandbox,
-    StoreLimits,
-)
+from wasmrt.guest.engine import Component, EngineFault, HostInterface, Linker, Sandbox, StoreLimits
 from wasmrt.guest.outcome import ended
+from wasmrt.guest.runner import Description
 from wasmrt.guest.services import NoServices
+from wasmrt.guest.settings import POOL_MEMORIES_PER_COMPONENT, POOL_MEMORY_BYTES, POOL_TABLES_PER_COMPONENT
 from wasmrt.lifetime import Lifetime
 from wasmrt.limits import MIB, ResourceLimits
 
@@ -32,42 +23,40 @@ DESCRIBE_FUEL = 100_000_000
 DESCRIBE_SECONDS = 10.0
 
 
-def fits_the_pool(limits: ResourceLimits) -> bool:
-    """Return True where a component with these limits can live in the pooling allocator."""
-    return limits.memory_bytes <= POOL_MEMORY_BYTES and limits.table_elements <= POOL_TABLE_ELEMENTS
-
-
 class LinkedComponent:
-    """A component with its imports bound to the host, and the tools that it says it has.
-
-    Attributes:
-        world: The interface it is called through.
-        specs: Its tools by name.
-        describe_fuel: What starting it and asking it took; 0 where fuel is not metered.
-        unbounded_lift: Whether the engine may take long over its values, which nothing interrupts.
+    """A component with its imports bound to the host. `describe` or `adopt` makes it ready to run.
 
     Raises:
         UnknownImportError, UnknownWorldError, InvalidComponentError: it cannot run here.
-        InstantiationError: it cannot be instantiated within `limits`.
-        MemoryLimitError: it needs more memory than `limits` give.
     """
 
-    def __init__(
-        self,
-        name: str,
-        component: Component,
-        data: bytes,
-        limits: ResourceLimits,
-        *,
-        metered: bool,
-    ) -> None:
+    checks_params = False
+
+    def __init__(self, component: Component, data: bytes, limits: ResourceLimits, *, metered: bool) -> None:
         self.limits = limits
         self._linker = Linker(component, _interfaces(component.type))
         self._world = worlds.detect(self._linker, data)
         self._metered = metered
         self.unbounded_lift = self._linker.unbounded_lift or self._world.unbounded_lift
-        memories = self._describe(name)
-        self._store_limits = self._store(limits, memories)
+
+    def describe(self, name: str) -> Description:
+        """Start the component once, without any power, and ask it what it is.
+
+        Raises:
+            InstantiationError: it cannot be instantiated within its limits.
+            MemoryLimitError: it needs more memory than its limits give.
+        """
+        description = self._describe(name)
+        self.adopt(description)
+        return description
+
+    def adopt(self, description: Description) -> None:
+        """Take over what the same component has said before."""
+        self.description = description
+        self._store_limits = self._store(self.limits, description.memories)
+
+    def close(self) -> None:
+        """Nothing is kept for the next call."""
 
     @property
     def world(self) -> str:
@@ -79,8 +68,8 @@ class LinkedComponent:
         """Imports and exports, in the engine's words."""
         return self._linker.component.type
 
-    def run(self, call: GuestCall, tool: str, params: str, context: str | None) -> str:
-        """Run one tool in a fresh store and return its JSON text.
+    def run(self, call: GuestCall, tool: str, params: str, context: str | None, *, user: str) -> str:
+        """Run one tool in a fresh store and return its JSON text; no store knows its `user`.
 
         Raises:
             ToolError: the guest failed, trapped or used up a budget.
@@ -89,7 +78,7 @@ class LinkedComponent:
         sandbox = Sandbox(self._linker, self._store_limits, call)
         try:
             sandbox.instantiate()
-            return self._world.run(sandbox, self.specs[tool], params, context)
+            return self._world.run(sandbox, self.description.specs[tool], params, context)
         except BaseException as error:
             call.fuel_used = sandbox.fuel_used
             cause = ended(error, call)
@@ -104,8 +93,7 @@ class LinkedComponent:
                 sandbox.drop()
                 sandbox.release_signals()  # what a signal's handler raises comes after all is put away
 
-    def _describe(self, name: str) -> int:
-        """Find out how many memories it has and which tools; return the former."""
+    def _describe(self, name: str) -> Description:
         small = replace(
             self.limits,
             fuel=DESCRIBE_FUEL,  # its own: a tool with a small budget a call can still be asked what it is
@@ -123,9 +111,8 @@ class LinkedComponent:
                     if error.code is None and call.failure is None and memories < POOL_MEMORIES_PER_COMPONENT:
                         continue  # not a trap: a limit of the store, perhaps of its memories
                     raise self._not_instantiable(error, small, call) from error
-                self.specs = {spec.name: spec for spec in self._ask(name, sandbox, call)}
-                self.describe_fuel = sandbox.fuel_used
-                return memories
+                specs = {spec.name: spec for spec in self._ask(name, sandbox, call)}
+                return Description(specs, memories, sandbox.fuel_used)
             finally:
                 sandbox.close()
 

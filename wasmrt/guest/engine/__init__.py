@@ -5,22 +5,9 @@ from __future__ import annotations
 from wasmrt.guest.engine._compiler import (
     Compiler,
 )
-from wasmrt.guest.engine._config import (
-    POOL_CORE_INSTANCES_PER_COMPONENT,
-    POOL_MEMORIES_PER_COMPONENT,
-    POOL_MEMORY_BYTES,
-    POOL_TABLE_ELEMENTS,
-    POOL_TABLES_PER_COMPONENT,
-    Allocator,
-    EngineConfig,
-    OptLevel,
-    best_allocator,
-)
-from wasmrt.guest.engine._disk import (
-    DiskCache,
-)
 from wasmrt.guest.engine._engine import (
     Component,
+    Engine,
 )
 from wasmrt.guest.engine._ffi import (
     VERSION,
@@ -49,27 +36,18 @@ from wasmrt.guest.engine._wat import (
 )
 
 __all__ = [
-    "POOL_CORE_INSTANCES_PER_COMPONENT",
-    "POOL_MEMORIES_PER_COMPONENT",
-    "POOL_MEMORY_BYTES",
-    "POOL_TABLES_PER_COMPONENT",
-    "POOL_TABLE_ELEMENTS",
     "VERSION",
-    "Allocator",
     "Compiler",
     "Component",
-    "DiskCache",
-    "EngineConfig",
+    "Engine",
     "EngineFault",
     "Export",
     "HostInterface",
     "Linker",
     "LowerError",
-    "OptLevel",
     "Sandbox",
     "StoreLimits",
     "TrapCode",
-    "best_allocator",
     "give_memory_back",
     "resolve",
     "track",

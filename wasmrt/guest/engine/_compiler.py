@@ -6,9 +6,10 @@ import threading
 from collections import OrderedDict
 
 from wasmrt.errors import InvalidComponentError
-from wasmrt.guest.engine._config import Allocator, EngineConfig
-from wasmrt.guest.engine._disk import DiskCache, cache_key
+from wasmrt.guest.artifacts import DiskCache, cache_key
 from wasmrt.guest.engine._engine import Component, Engine, shared_engine
+from wasmrt.guest.engine._ffi import VERSION
+from wasmrt.guest.settings import Allocator, EngineConfig
 
 MEMORY_ENTRIES = 256
 
@@ -89,7 +90,7 @@ class Compiler:
         engine = self._engine(allocator)
         if self._disk is None:
             return engine.compile(data)
-        key = cache_key(digest, engine.config)
+        key = cache_key(digest, VERSION, engine.config)
         artifact = self._disk.load(key)
         if artifact is not None:
             try:

@@ -10,10 +10,11 @@ import weakref
 from wasmrt.component import ComponentType, printable_line
 from wasmrt.errors import ConfigurationError, InternalError, InvalidComponentError
 from wasmrt.guest.engine import _ffi
-from wasmrt.guest.engine._config import EngineConfig, native_config
+from wasmrt.guest.engine._config import native_config
 from wasmrt.guest.engine._reflect import reflect
 from wasmrt.guest.engine._ticker import Ticker
 from wasmrt.guest.engine._traps import fault
+from wasmrt.guest.settings import EngineConfig
 
 
 class Engine:
@@ -71,9 +72,21 @@ class Engine:
         """
         return self._component(_ffi.component_deserialize, artifact)
 
+    def deserialize_file(self, path: str) -> Component:
+        """Map machine code from a file, which stays open: processes that map the same one share its pages.
+
+        SECURITY: only where nothing is within reach of what the code may do.
+        """
+        pointer = ctypes.c_void_p()
+        error = _ffi.component_deserialize_file(self.pointer, path.encode(), ctypes.addressof(pointer))
+        return self._checked(error, pointer)
+
     def _component(self, make: ctypes._FuncPointer, data: bytes) -> Component:
         pointer = ctypes.c_void_p()
         error = make(self.pointer, data, len(data), ctypes.addressof(pointer))
+        return self._checked(error, pointer)
+
+    def _checked(self, error: int | None, pointer: ctypes.c_void_p) -> Component:
         if error:
             problem = fault(error)
             raise InvalidComponentError(

@@ -176,6 +176,7 @@ def pooling_setter(name: str) -> Any:
 component_new = _function(_blocking, "wasmtime_component_new", P, P, c_void_p, N, P)
 component_serialize = _function(_blocking, "wasmtime_component_serialize", P, P, P)
 component_deserialize = _function(_blocking, "wasmtime_component_deserialize", P, P, c_void_p, N, P)
+component_deserialize_file = _function(_blocking, "wasmtime_component_deserialize_file", P, P, ctypes.c_char_p, P)
 component_delete = _function(_blocking, "wasmtime_component_delete", None, P)
 component_type = _function(_quick, "wasmtime_component_type", P, P)
 component_get_export_index = _function(_quick, "wasmtime_component_get_export_index", P, P, P, ctypes.c_char_p, N)

@@ -38,6 +38,10 @@ class Ticker:
         if self._thread is None:
             self._begin()
 
+    def start(self) -> None:
+        """Start the thread before anything runs, in a process that can start none later."""
+        self._begin()
+
     def leave(self) -> None:
         with self._state.lock:
             self._state.running -= 1

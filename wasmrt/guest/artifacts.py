@@ -15,8 +15,7 @@ from pathlib import Path
 from blake3 import blake3
 
 from wasmrt.files import create_file, read_file, replace_file
-from wasmrt.guest.engine import _ffi
-from wasmrt.guest.engine._config import EngineConfig
+from wasmrt.guest.settings import EngineConfig
 from wasmrt.limits import MIB
 
 DEFAULT_CACHE_BYTES = 1024 * MIB
@@ -38,6 +37,7 @@ class DiskCache:
 
     @property
     def usable(self) -> bool:
+        """True where artifacts can be kept."""
         return self._key is not None
 
     def load(self, key: str) -> bytes | None:
@@ -109,7 +109,7 @@ class DiskCache:
             self._warned.add(sentence)
             import logging  # slow to import, and a healthy cache says nothing
 
-            logging.getLogger("wasmrt.guest.engine").warning(sentence)
+            logging.getLogger("wasmrt.guest").warning(sentence)
 
 
 def _installation_key(path: Path) -> bytes:
@@ -130,9 +130,9 @@ def _read_key(path: Path) -> bytes:
     return key
 
 
-def cache_key(digest: str, config: EngineConfig) -> str:
-    """The key of an artifact: these bytes, this engine, this configuration, this processor."""
-    return "|".join((digest, _ffi.VERSION, config.key, _processor()))
+def cache_key(digest: str, version: str, config: EngineConfig) -> str:
+    """The key of an artifact: these bytes, this version of the engine, this configuration, this processor."""
+    return "|".join((digest, version, config.key, _processor()))
 
 
 def _processor() -> str:

@@ -1,0 +1,308 @@
+"""Calls in worker processes: what ends a worker ends one call, with a typed error, and nobody else notices."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wasmrt import PreparedTool, ResourceLimits, WasmRuntimeConfig, WasmToolRuntime
+from wasmrt.errors import (
+    CancelledError,
+    ConfigurationError,
+    DeadlineExceededError,
+    FuelExhaustedError,
+    GuestError,
+    InvalidParametersError,
+    ToolError,
+    TrapError,
+    WorkerCrashedError,
+)
+from wasmrt.guest.engine import wat2wasm
+from wasmrt.isolation.pool.program import MAX_CALLS, Program
+from wasmrt.isolation.wire import Channel
+from wasmrt.testing.attacks import Body, tool
+
+ECHO = Body(execute="(call $say (local.get $params) (local.get $length))")
+SPIN = Body(execute="(loop $on (br $on)) (call $ok)")
+TRAP = Body(execute="unreachable")
+LOGS = Body(
+    imports=("log",),
+    text=b"seen before the end",
+    execute="(call $log (i32.const 2) (i32.const 1024) (i32.const 19)) unreachable",
+)
+
+
+def prepared(runtime: WasmToolRuntime, body: Body, **options: Any) -> PreparedTool:
+    return runtime.prepare("tool", wat2wasm(tool(body)), **options)
+
+
+def program_of(tool: PreparedTool) -> Program:
+    program = tool._target.component
+    assert isinstance(program, Program)
+    return program
+
+
+def process_of(tool: PreparedTool, user: str = "local") -> int:
+    """The process of the worker that waits for the user's next call."""
+    program = program_of(tool)
+    worker = program._shelf.take(program, user)
+    assert worker is not None
+    program._shelf.put(program, user, worker)
+    return worker.pid
+
+
+def test_a_worker_serves_its_users_next_call_and_nobody_elses(runtime: WasmToolRuntime) -> None:
+    echo = prepared(runtime, ECHO)
+    assert echo.execute({"a": 1}, user="ann").result == {"a": 1}
+    first = process_of(echo, "ann")
+    assert echo.execute({"a": 2}, user="bob").result == {"a": 2}
+    assert echo.execute({"a": 3}, user="ann").result == {"a": 3}
+    assert process_of(echo, "ann") == first != process_of(echo, "bob")
+
+
+def test_a_worker_is_replaced_after_so_many_calls(runtime: WasmToolRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wasmrt.isolation.pool.program.MAX_CALLS", 3)
+    echo = prepared(runtime, ECHO)
+    seen = []
+    for _ in range(3):
+        echo.execute({})
+        program = program_of(echo)
+        seen.append(program._shelf._idle.get((id(program), "local")))
+    assert seen[2] is None
+    assert MAX_CALLS > 3
+    echo.execute({})
+
+
+@pytest.mark.parametrize(
+    ("body", "limits", "error"),
+    [
+        (TRAP, ResourceLimits(), TrapError),
+        (SPIN, ResourceLimits(fuel=100_000), FuelExhaustedError),
+        (SPIN, ResourceLimits(fuel=2**40, timeout_seconds=0.2), DeadlineExceededError),
+    ],
+)
+def test_a_guest_that_ends_badly_is_told_as_such_and_its_worker_is_not_used_again(
+    runtime: WasmToolRuntime, body: Body, limits: ResourceLimits, error: type[ToolError]
+) -> None:
+    bad = prepared(runtime, body, limits=limits)
+    with pytest.raises(error) as caught:
+        bad.execute({})
+    assert caught.value.usage is not None
+    assert caught.value.usage.fuel > 0
+    assert program_of(bad)._shelf.take(program_of(bad), "local") is None
+
+
+def test_a_failure_of_the_tools_own_keeps_its_worker(runtime: WasmToolRuntime) -> None:
+    says_no = prepared(runtime, Body(text=b"no", execute="(call $fail (i32.const 1024) (i32.const 2))"))
+    for _ in range(2):
+        with pytest.raises(GuestError, match="no"):
+            says_no.execute({})
+    process_of(says_no)
+
+
+def test_params_are_held_against_the_schema_in_the_worker(runtime: WasmToolRuntime) -> None:
+    echo = runtime.prepare_installed("echo")
+    with pytest.raises(InvalidParametersError, match="message"):
+        echo.execute({})
+    with pytest.raises(InvalidParametersError, match="expected a string"):
+        echo.execute({"message": 5})
+    process_of(echo)  # it is kept
+
+
+def test_log_lines_of_a_guest_that_trapped_are_kept(runtime: WasmToolRuntime) -> None:
+    with pytest.raises(TrapError) as caught:
+        prepared(runtime, LOGS).execute({})
+    assert [entry.message for entry in caught.value.logs] == ["seen before the end"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSYS, signal.SIGABRT])
+def test_a_worker_that_is_killed_is_told_by_its_signal_and_the_next_call_has_another(
+    runtime: WasmToolRuntime, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    echo = prepared(runtime, ECHO)
+    echo.execute({})
+    process = process_of(echo)
+    receive = Channel.receive
+
+    def kill_first(self: Channel, most: int) -> Any:
+        os.kill(process, number)
+        monkeypatch.setattr(Channel, "receive", receive)
+        return receive(self, most)
+
+    spin = prepared(runtime, SPIN, limits=ResourceLimits(fuel=2**40))
+    with pytest.raises(ToolError):  # a worker of its own, so that the one to kill is busy with a guest
+        spin_until(spin, 0.01)
+    monkeypatch.setattr(Channel, "receive", kill_first)
+    try:
+        echo.execute({})
+    except WorkerCrashedError as error:
+        assert error.signal == number
+        assert error.code == "worker-crashed"
+    monkeypatch.undo()
+    while is_alive(process):
+        pass  # the signal is on its way
+    assert echo.execute({"again": True}).result == {"again": True}
+
+
+def spin_until(spin: PreparedTool, seconds: float) -> None:
+    program_of(spin)
+    thread_error: list[BaseException] = []
+    opened = threading.Event()
+
+    def run() -> None:
+        try:
+            spin.execute({})
+        except BaseException as error:
+            thread_error.append(error)
+        opened.set()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    while not spin._runner.pipeline.admission._running:
+        opened.wait(seconds)
+    for call in list(spin._runner.pipeline.admission._running.values()):
+        call.lifetime.cancel()
+    thread.join(20)
+    raise thread_error[0]
+
+
+def test_a_call_that_is_cancelled_ends_its_guest(runtime: WasmToolRuntime) -> None:
+    with pytest.raises(CancelledError):
+        spin_until(prepared(runtime, SPIN, limits=ResourceLimits(fuel=2**40)), 0.01)
+
+
+def test_a_worker_that_no_longer_listens_is_killed_at_the_deadline(
+    runtime: WasmToolRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    echo = prepared(runtime, ECHO, limits=ResourceLimits(timeout_seconds=0.2))
+    echo.execute({})
+    process = process_of(echo)
+    os.kill(process, signal.SIGSTOP)  # it is as deaf as one whose engine never comes back
+    with pytest.raises(DeadlineExceededError):
+        echo.execute({})
+    while is_alive(process):
+        pass  # it takes a moment to be gone
+    assert echo.execute({}).result == {}
+
+
+def test_an_unknown_isolation_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="in-process"):
+        WasmRuntimeConfig(isolation="none")  # type: ignore[arg-type]
+
+
+def children() -> set[int]:
+    return {
+        int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit() and _parent(entry) == os.getpid()
+    }
+
+
+def _parent(entry: Path) -> int:
+    try:
+        return int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+    except (OSError, IndexError):
+        return -1
+
+
+def test_a_runtime_that_closes_leaves_no_process_and_no_descriptor() -> None:
+    config = WasmRuntimeConfig(cache_compiled=False, optimization_level="none")  # type: ignore[arg-type]
+    before, opened = children(), len(os.listdir("/proc/self/fd"))
+    with WasmToolRuntime(config) as runtime:
+        echo = prepared(runtime, ECHO)
+        echo.execute({})
+        process = process_of(echo)
+        assert len(children()) == len(before) + 1  # the zygote, whose children the others are
+    del echo, runtime
+    gc.collect()
+    assert children() == before
+    assert not Path(f"/proc/{process}").exists()
+    assert len(os.listdir("/proc/self/fd")) <= opened
+
+
+ASKS = Body(
+    imports=("log", "now-millis"),
+    text=b"line",
+    execute="""(call $log (i32.const 2) (i32.const 1024) (i32.const 4)) (drop (call $now-millis))
+    (call $log (i32.const 2) (i32.const 1024) (i32.const 4)) (call $ok)""",
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(point=st.integers(0, 4), late=st.booleans())
+def test_a_worker_may_die_at_every_point_of_a_call(point: int, late: bool) -> None:
+    """The host answers with the typed error or the result, records the call once, and goes on."""
+    records: list[dict[str, Any]] = []
+    with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False, audit=records.append)) as runtime:
+        asks = prepared(runtime, ASKS)
+        asks.execute({})
+        records.clear()
+        ended = _run_and_kill(asks, point, after=late)
+        assert len(records) == 1
+        assert records[0]["outcome"] == ("worker-crashed" if isinstance(ended, WorkerCrashedError) else "ok")
+        assert asks.execute({}).result == {"ok": True}
+
+
+def _run_and_kill(asks: PreparedTool, point: int, *, after: bool) -> Any:
+    process, seen = process_of(asks), 0
+    receive, send = Channel.receive, Channel.send
+
+    def counted(act: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapped(self: Channel, *arguments: Any) -> Any:
+            nonlocal seen
+            here, seen = seen == point, seen + 1
+            if here and not after:
+                os.kill(process, signal.SIGKILL)
+            value = act(self, *arguments)
+            if here and after:
+                os.kill(process, signal.SIGKILL)
+            return value
+
+        return wrapped
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Channel, "receive", counted(receive))
+        patch.setattr(Channel, "send", counted(send))
+        try:
+            ended: Any = asks.execute({})
+        except WorkerCrashedError as error:
+            ended = error
+    while seen > point and is_alive(process):
+        pass  # the signal is on its way
+    return ended
+
+
+def is_alive(process: int) -> bool:
+    """Whether any thread of it is left: its socket closes with the last."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+        return state not in "ZX" or len(os.listdir(f"/proc/{process}/task")) > 1
+    except OSError:
+        return False
+
+
+def test_the_runtime_of_a_forked_child_is_its_own(runtime: WasmToolRuntime) -> None:
+    """As under gunicorn or Celery: the parent's runtime is refused, one of the child's own works."""
+    prepared(runtime, ECHO).execute({})
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        answer = b"broken"
+        try:
+            with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False)) as own:
+                answer = str(prepared(own, ECHO).execute({"in": "child"}).result).encode()
+        finally:
+            os.write(writing, answer)
+            os._exit(0)
+    os.close(writing)
+    with open(reading, "rb") as pipe:
+        assert pipe.read() == b"{'in': 'child'}"
+    os.waitpid(child, 0)
+    assert prepared(runtime, ECHO).execute({"in": "parent"}).result == {"in": "parent"}

@@ -1,0 +1,37 @@
+"""Guests in their host's own process: the small plain path, where a bug of the engine reaches all that the host has."""
+
+from __future__ import annotations
+
+import threading
+
+from wasmrt.guest.artifacts import DiskCache
+from wasmrt.guest.component import LinkedComponent
+from wasmrt.guest.engine import Compiler
+from wasmrt.guest.settings import EngineConfig, best_allocator, fits_the_pool
+from wasmrt.limits import ResourceLimits
+
+
+class InProcessHome:
+    """Compiles and runs guests in this process."""
+
+    def __init__(self, engine: EngineConfig, *, keep: bool, disk: DiskCache | None, max_compiles: int) -> None:
+        engine = engine._replace(allocator=best_allocator())
+        self._metered = engine.consume_fuel
+        self._compiler = Compiler(engine, keep=keep, disk=disk)
+        self._compiling = threading.BoundedSemaphore(max_compiles)
+
+    def load(self, name: str, data: bytes, digest: str, limits: ResourceLimits) -> LinkedComponent:
+        """Compile a component, or find it compiled, link it and ask it what it is; `digest` is of `data`.
+
+        Raises:
+            ComponentError, MemoryLimitError: as `GuestHome.load`.
+        """
+        with self._compiling:
+            compiled = self._compiler.compile(data, digest, pooled=fits_the_pool(limits))
+        linked = LinkedComponent(compiled, data, limits, metered=self._metered)
+        linked.describe(name)
+        return linked
+
+    def close(self) -> None:
+        """Let go of compiled code and the engine's thread."""
+        self._compiler.close()

@@ -1,0 +1,50 @@
+"""Confinement of processes: what one may call, read, write, execute, connect to and use up, from inside itself."""
+
+from wasmrt.errors import ConfineError
+from wasmrt.isolation.confine._command import Command, confined_command
+from wasmrt.isolation.confine._confinement import Confinement, Kind, ProcessLimits
+from wasmrt.isolation.confine._libc import NUMBERS as SYSTEM_CALLS
+from wasmrt.isolation.confine._prepare import Mode, Specifics, confine, prepare
+from wasmrt.isolation.confine._process import enter_namespaces
+from wasmrt.isolation.confine._sealing import CORE, Prepared
+from wasmrt.isolation.confine.kinds import (
+    BUILD_TOOL,
+    COMPILE_WORKER,
+    CONFINEMENTS,
+    MCP_SERVER,
+    NATIVE_PLUGIN,
+    RUN_WORKER,
+    SHELL,
+    TEMPLATE,
+)
+from wasmrt.isolation.confine.probe import Layer, layers
+from wasmrt.isolation.confine.stub import NOT_CONFINED, NOT_EXECUTED
+
+__all__ = [
+    "BUILD_TOOL",
+    "COMPILE_WORKER",
+    "CONFINEMENTS",
+    "CORE",
+    "MCP_SERVER",
+    "NATIVE_PLUGIN",
+    "NOT_CONFINED",
+    "NOT_EXECUTED",
+    "RUN_WORKER",
+    "SHELL",
+    "SYSTEM_CALLS",
+    "TEMPLATE",
+    "Command",
+    "ConfineError",
+    "Confinement",
+    "Kind",
+    "Layer",
+    "Mode",
+    "Prepared",
+    "ProcessLimits",
+    "Specifics",
+    "confine",
+    "confined_command",
+    "enter_namespaces",
+    "layers",
+    "prepare",
+]

@@ -1,0 +1,154 @@
+"""An assembler for seccomp filters: rules by system-call number become one classic BPF program.
+
+Source: linux/filter.h, linux/seccomp.h, seccomp(2). The numbers are searched by halving, so that a call costs a
+handful of instructions however long the list is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from struct import pack
+from typing import NamedTuple
+
+ALLOW = 0x7FFF0000
+LOG = 0x7FFC0000
+TRAP = 0x00030000
+KILL = 0x80000000  # the process, not the thread
+_ERRNO = 0x00050000
+
+_LOAD, _AND, _JUMP, _IF_EQUAL, _IF_AT_LEAST, _RETURN = 0x20, 0x54, 0x05, 0x15, 0x35, 0x06
+_NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data
+_X32_BIT = 0x40000000
+_WORD = 0xFFFFFFFF
+_MAX_INSTRUCTIONS = 4096  # BPF_MAXINSNS
+_MAX_JUMP = 255
+
+Instruction = tuple[int, int, int, int]
+
+
+def errno_action(number: int) -> int:
+    """Return the action that fails a call with the errno `number`."""
+    return _ERRNO | number
+
+
+class Check(NamedTuple):
+    """A condition on one argument of a call: one half of it, masked, is among `values`, or not if `negated`.
+
+    Most arguments are 32 bits wide to the kernel, which ignores the upper half; `upper` asks for that half.
+    """
+
+    argument: int
+    values: tuple[int, ...]
+    mask: int = _WORD
+    upper: bool = False
+    negated: bool = False
+
+
+Clause = tuple[Check, ...]
+
+
+class Rule(NamedTuple):
+    """Allows a call where all checks of one clause hold; `otherwise` is the action if no clause does.
+
+    No clauses: `otherwise` always. `otherwise` is None for the filter's default action.
+    """
+
+    clauses: tuple[Clause, ...]
+    otherwise: int | None = None
+
+    def joined(self, other: Rule) -> Rule:
+        """Return the rule that allows what either of them allows."""
+        return Rule(self.clauses + other.clauses, self.otherwise if other.otherwise is None else other.otherwise)
+
+
+ALWAYS = Rule(((),))
+
+
+def assemble(rules: Mapping[int, Rule], *, default: int, unknown: int, first_unknown: int, architecture: int) -> bytes:
+    """Return the program, an array of struct sock_filter.
+
+    Args:
+        rules: What is done with each number.
+        default: The action for every other number below `first_unknown`.
+        unknown: The action from there on: calls newer than our tables.
+        first_unknown: The first number that our tables do not know.
+        architecture: Calls of any other one, and x32 calls, end the process.
+
+    Raises:
+        ValueError: the program is longer than the kernel takes.
+    """
+    spans = _spans(rules, default, unknown, first_unknown)
+    program = [
+        (_LOAD, 0, 0, _ARCHITECTURE),
+        (_IF_EQUAL, 1, 0, architecture),
+        (_RETURN, 0, 0, KILL),
+        (_LOAD, 0, 0, _NUMBER),
+        *_search(spans),
+    ]
+    if len(program) > _MAX_INSTRUCTIONS:
+        raise ValueError(f"a filter of {len(program)} instructions")
+    return b"".join(pack("=HBBI", *instruction) for instruction in program)
+
+
+def _spans(
+    rules: Mapping[int, Rule], default: int, unknown: int, first_unknown: int
+) -> list[tuple[int, list[Instruction]]]:
+    """Cut all numbers into spans with one code each: (first number, code)."""
+    spans: list[tuple[int, list[Instruction]]] = []
+    following = 0
+
+    def add(start: int, code: list[Instruction]) -> None:
+        if not spans or spans[-1][1] != code:
+            spans.append((start, code))
+
+    for number in sorted(rules):
+        if number > following:
+            add(following, [(_RETURN, 0, 0, default)])
+        add(number, _rule(rules[number], default))
+        following = number + 1
+    if following < first_unknown:
+        add(following, [(_RETURN, 0, 0, default)])
+    add(max(following, first_unknown), [(_RETURN, 0, 0, unknown)])
+    # SECURITY: x32 calls have the architecture of x86_64 and their own numbers.
+    add(_X32_BIT, [(_RETURN, 0, 0, KILL)])
+    return spans
+
+
+def _search(spans: list[tuple[int, list[Instruction]]]) -> list[Instruction]:
+    if len(spans) == 1:
+        return spans[0][1]
+    middle = len(spans) // 2
+    below, above = _search(spans[:middle]), _search(spans[middle:])
+    first = spans[middle][0]
+    if len(below) <= _MAX_JUMP:
+        return [(_IF_AT_LEAST, len(below), 0, first), *below, *above]
+    return [(_IF_AT_LEAST, 0, 1, first), (_JUMP, 0, 0, len(below)), *below, *above]
+
+
+def _rule(rule: Rule, default: int) -> list[Instruction]:
+    code: list[Instruction] = []
+    for clause in rule.clauses:
+        code += _clause(clause)
+        if not clause:
+            return code  # holds for every argument
+    return [*code, (_RETURN, 0, 0, default if rule.otherwise is None else rule.otherwise)]
+
+
+def _clause(clause: Clause) -> list[Instruction]:
+    """Code that allows the call where every check holds, and runs on behind its end where one does not."""
+    code: list[Instruction] = [(_RETURN, 0, 0, ALLOW)]
+    for check in reversed(clause):
+        loading: list[Instruction] = [(_LOAD, 0, 0, _ARGUMENTS + 8 * check.argument + 4 * check.upper)]
+        if check.mask != _WORD:
+            loading.append((_AND, 0, 0, check.mask))
+        last = len(check.values) - 1
+        tests = []
+        for place, value in enumerate(check.values):
+            behind_tests = last - place
+            behind_clause = behind_tests + len(code)
+            if check.negated:
+                tests.append((_IF_EQUAL, behind_clause, 0, value))
+            else:
+                tests.append((_IF_EQUAL, behind_tests, behind_clause if place == last else 0, value))
+        code = [*loading, *tests, *code]
+    return code

@@ -1,0 +1,128 @@
+"""The home of guests that live in workers: compiled by a worker, kept authenticated by the host, run in workers."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from wasmrt.errors import InternalError, InvalidComponentError, RuntimeClosedError
+from wasmrt.guest.artifacts import DiskCache, cache_key
+from wasmrt.guest.settings import Allocator, EngineConfig, best_allocator, fits_the_pool
+from wasmrt.isolation.pool import launcher
+from wasmrt.isolation.pool.handle import crashed
+from wasmrt.isolation.pool.memory import memory_file, sealed_memory
+from wasmrt.isolation.pool.program import Program, ProgramKey, Shelf
+from wasmrt.isolation.wire import Channel, ClosedError, Kind, ProtocolError, faults
+from wasmrt.limits import MIB, ResourceLimits
+
+MAX_IDLE_WORKERS = 32
+MAX_PROGRAMS = 64
+"""Components with a template process; the others start theirs anew when they are called."""
+KEPT_PROGRAMS = 256
+COMPILE_SECONDS = 120.0
+MAX_ARTIFACT_BYTES = 1024 * MIB
+
+
+class WorkerHome:
+    """Compiles and runs guests in processes that hold nothing and may do nothing."""
+
+    def __init__(self, engine: EngineConfig, *, disk: DiskCache | None, max_compiles: int, required: bool) -> None:
+        self._engine = engine
+        self._disk = disk
+        self._required = required
+        self._zygote = launcher.retain(engine)
+        self._compiling = threading.BoundedSemaphore(max_compiles)
+        self._shelf = Shelf(MAX_IDLE_WORKERS, MAX_PROGRAMS)
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[ProgramKey, Program] = OrderedDict()
+        self._closed = False
+
+    def load(self, name: str, data: bytes, digest: str, limits: ResourceLimits) -> Program:
+        """Compile a component in a worker, or find it compiled, and ask another worker what it is.
+
+        Raises:
+            ComponentError, MemoryLimitError: as `GuestHome.load`.
+            WorkerCrashedError: a process did not survive it.
+        """
+        metered, required = self._engine.consume_fuel, self._required
+        pooled = fits_the_pool(limits) and best_allocator() == Allocator.POOLING
+        if pooled:
+            try:
+                return self._load(ProgramKey(name, digest, limits, Allocator.POOLING, metered, required), data)
+            except InvalidComponentError:
+                pass  # over the pool's limits, or simply invalid: the other engine knows
+        return self._load(ProgramKey(name, digest, limits, Allocator.ON_DEMAND, metered, required), data)
+
+    def close(self) -> None:
+        """End every worker and template; the zygote too, where no other runtime needs it."""
+        with self._lock:
+            self._closed = True
+            self._kept.clear()
+        for program in self._shelf.close():
+            program.close()
+        launcher.release(self._engine, self._zygote)
+
+    def _load(self, key: ProgramKey, data: bytes) -> Program:
+        with self._lock:
+            if self._closed:
+                raise RuntimeClosedError("the runtime is closed", hint="make a new WasmToolRuntime")
+            known = self._kept.get(key)
+            if known is not None:
+                self._kept.move_to_end(key)
+                return known
+        artifact = sealed_memory(self._artifact(key, data))
+        program = Program(self._zygote, key, artifact, data, self._shelf)  # which now owns the artifact
+        with self._lock:
+            self._kept[key] = program
+            while len(self._kept) > KEPT_PROGRAMS:
+                self._kept.popitem(last=False)
+        return program
+
+    def _artifact(self, key: ProgramKey, data: bytes) -> bytes | memoryview:
+        if self._disk is None:
+            return self._compile(key, data)
+        entry = cache_key(key.digest, self._zygote.version, self._engine._replace(allocator=key.allocator))
+        found = self._disk.load(entry)
+        if found is not None:
+            return found
+        artifact = self._compile(key, data)
+        self._disk.store(entry, bytes(artifact))
+        return artifact
+
+    def _compile(self, key: ProgramKey, data: bytes) -> memoryview:
+        """Have a process of its own compile it; what it sent is kept, and never looked at here."""
+        with self._compiling, _compiler(self._zygote, key, data) as answer:
+            frame = answer.receive(MAX_ARTIFACT_BYTES)
+            if frame.kind == Kind.REFUSED:
+                raise faults.from_fields(frame.fields())
+            if frame.kind != Kind.READY or not frame.tail:
+                raise ProtocolError("a compile worker answered something else than code")
+            return frame.tail
+
+
+@contextmanager
+def _compiler(zygote: launcher.Zygote, key: ProgramKey, data: bytes) -> Iterator[Channel]:
+    """Run a compile worker; it is gone at the end, however that comes."""
+    ours, theirs = socket.socketpair()
+    with ours:
+        ours.settimeout(COMPILE_SECONDS)
+        head: dict[str, object] = {"allocator": str(key.allocator), "required": key.required}
+        with theirs, memory_file(data) as source:
+            pid = zygote.fork(Kind.COMPILE, head, [theirs.fileno(), source])
+        ended: int | None = None
+        try:
+            yield Channel(ours)
+        except ClosedError as error:
+            ended = zygote.end(pid)
+            raise InvalidComponentError(
+                f"the component could not be compiled within bounds: {crashed(ended).message}",
+                hint="build it smaller, with fewer nested instances, fewer locals or smaller functions",
+            ) from error
+        except ProtocolError as error:
+            raise InternalError("a compile worker broke the rules") from error
+        finally:
+            if ended is None:
+                zygote.end(pid)

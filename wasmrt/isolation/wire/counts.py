@@ -1,0 +1,59 @@
+"""The head of a call and of its result: a few numbers each, packed, since every call sends one of both."""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from wasmrt.guest.call import GuestCall
+from wasmrt.isolation.wire._frames import ProtocolError
+from wasmrt.limits import MAX_HOST_CALLS
+
+_CALL = struct.Struct("<dQI3?")
+_COUNTS = struct.Struct("<4Q")
+_MAX_COUNT = 2**62
+
+
+class CallHead(NamedTuple):
+    """The head of a call, which says all but its params and context."""
+
+    seconds: float
+    """Until its deadline."""
+    max_request_bytes: int
+    params_bytes: int
+    """Of the frame's tail; what follows them is the context."""
+    has_context: bool
+    has_workspace: bool
+    deterministic: bool
+    tool: str
+
+    def pack(self) -> bytes:
+        """Return the head as bytes."""
+        return _CALL.pack(*self[:-1]) + self.tool.encode()
+
+    @staticmethod
+    def unpack(head: bytes) -> CallHead:
+        """Read a head that the host packed."""
+        return CallHead._make((*_CALL.unpack_from(head), str(head[_CALL.size :], "utf-8")))
+
+
+def pack_counts(call: GuestCall) -> bytes:
+    """Return what a guest has used as bytes."""
+    return _COUNTS.pack(call.fuel_used, call.host_calls, call.lifted_values, call.log_entries_dropped)
+
+
+def take_counts(call: GuestCall, counts: bytes) -> None:
+    """Put what a worker says it has used into its call.
+
+    Raises:
+        ProtocolError: these are no counts.
+    """
+    if len(counts) != _COUNTS.size:
+        raise ProtocolError("a worker sent counts that are none")
+    fuel, host_calls, values, dropped = _COUNTS.unpack(counts)
+    if max(fuel, values, dropped) > _MAX_COUNT or host_calls > MAX_HOST_CALLS + 1:
+        raise ProtocolError("a worker counted more than there can be")
+    call.fuel_used = fuel
+    call.host_calls = max(call.host_calls, host_calls)
+    call.lifted_values = values
+    call.log_entries_dropped = dropped
