@@ -35,7 +35,7 @@ from wasmrt.egress import EgressGateway
 from wasmrt.errors import CancelledError
 from wasmrt.guest.call import GuestCall
 from wasmrt.guest.clock import SystemClock
-from wasmrt.guest.component import LinkedComponent
+from wasmrt.guest.runner import Description, GuestComponent
 from wasmrt.guest.services import GuestRequest, NoServices
 from wasmrt.leaks import LeakDetector
 from wasmrt.model import LogLevel
@@ -73,15 +73,15 @@ def test_responses_that_a_guest_left_open_are_closed_and_those_it_closed_are_for
 class Leaver:
     """A guest that opens a response and ends, one way or the other."""
 
-    unbounded_lift = False
+    unbounded_lift = checks_params = False
     limits = ResourceLimits()
 
     def __init__(self, url: str, error: Exception | None) -> None:
-        self.specs = {"tool": ToolSpec("tool", "", {"type": "object"})}
+        self.description = Description({"tool": ToolSpec("tool", "", {"type": "object"})}, 1, 0)
         self._url = url
         self._error = error
 
-    def run(self, call: GuestCall, tool: str, params: str, context: str | None) -> str:
+    def run(self, call: GuestCall, tool: str, params: str, context: str | None, *, user: str) -> str:
         call.services.http_open(GuestRequest("GET", self._url))
         if self._error is not None:
             raise self._error
@@ -96,7 +96,7 @@ def test_the_end_of_a_call_is_the_end_of_its_connections(site: Callable[..., Sit
     with EgressGateway(here.network, rates=rates) as gateway:
         pipeline = CallPipeline(Admission(1), DetachedRunner(), rates, SystemClock, records.append)
         backends = Backends(LeakDetector(), http=GuestHttp(gateway))
-        component = cast(LinkedComponent, Leaver(here.url(), error))
+        component = cast(GuestComponent, Leaver(here.url(), error))
         target = CallTarget("leaver", "d" * 64, component, here.grant(), backends)
         if error is None:
             run_call(pipeline, target, CallRequest("tool", {}))

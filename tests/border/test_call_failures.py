@@ -31,7 +31,7 @@ from wasmrt.egress import EgressGateway, HttpFailure
 from wasmrt.errors import CancelledError
 from wasmrt.guest.call import GuestCall
 from wasmrt.guest.clock import SystemClock
-from wasmrt.guest.component import LinkedComponent
+from wasmrt.guest.runner import Description, GuestComponent
 from wasmrt.guest.services import GuestRequest, HostFailure
 from wasmrt.leaks import LeakDetector
 from wasmrt.rates import RateLimiter
@@ -43,14 +43,14 @@ TOKEN = "ghp_" + "a1B2c3D4e5" * 3 + "F6g7h8"
 class Acting:
     """A guest that does what `act` does with its call, its params and its context."""
 
-    unbounded_lift = False
+    unbounded_lift = checks_params = False
 
     def __init__(self, act: Callable[[GuestCall, str, str | None], str], seconds: float = 60.0) -> None:
-        self.specs = {"tool": ToolSpec("tool", "", {"type": "object"})}
+        self.description = Description({"tool": ToolSpec("tool", "", {"type": "object"})}, 1, 0)
         self.limits = ResourceLimits(timeout_seconds=seconds)
         self._act = act
 
-    def run(self, call: GuestCall, tool: str, params: str, context: str | None) -> str:
+    def run(self, call: GuestCall, tool: str, params: str, context: str | None, *, user: str) -> str:
         return self._act(call, params, context)
 
 
@@ -65,7 +65,7 @@ def run(
     **request: Any,
 ) -> ToolOutput:
     pipeline = CallPipeline(admission or Admission(1), DetachedRunner(), RateLimiter(), SystemClock, audit)
-    component = cast(LinkedComponent, Acting(act, seconds))
+    component = cast(GuestComponent, Acting(act, seconds))
     kept = Backends(LeakDetector(), **(backends or {}))
     target = CallTarget("acting", "d" * 64, component, grant or Capabilities.none(), kept)
     return run_call(pipeline, target, CallRequest("tool", {}, **request))

@@ -12,8 +12,7 @@ from tests.border.worlds import Failure, agent_tool
 from wasmrt import ResourceLimits, ToolError
 from wasmrt.errors import CancelledError, FuelExhaustedError, MemoryLimitError
 from wasmrt.guest.clock import LogicalClock
-from wasmrt.guest.component import fits_the_pool
-from wasmrt.guest.engine import POOL_MEMORY_BYTES, POOL_TABLE_ELEMENTS
+from wasmrt.guest.settings import POOL_MEMORY_BYTES, POOL_TABLE_ELEMENTS, fits_the_pool
 from wasmrt.lifetime import Lifetime
 from wasmrt.limits import MIB
 from wasmrt.testing.attacks import Body, tool
