@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,9 @@ from wasmrt.capabilities import (
     HttpCapability,
     RateLimitConfig,
 )
+from wasmrt.component_bytes import digest_of
+from wasmrt.guest.engine import Compiler, Component
+from wasmrt.guest.settings import EngineConfig
 from wasmrt.secrets import DEFAULT_USER, Secret
 from wasmrt.testing import MemorySecrets
 
@@ -148,18 +152,15 @@ class NoCall:
         return None
 
 
-def bare(guest: Guest, runtime: WasmToolRuntime) -> Here:
+def bare(guest: Guest) -> Here:
     """The engine room alone: fresh store, fuel, epochs, limits, linked imports, lower, call, lift, drop.
 
-    Only the compiled code is the runtime's, because compiling some guests takes long.
+    Compiled here, through a cache of its own: compiling some guests takes long.
     """
-    from blake3 import blake3
-
     from wasmrt.guest import worlds as host
     from wasmrt.guest.engine import Export, Linker, Sandbox, StoreLimits
 
-    data = guest.path.read_bytes()
-    component = runtime._compiler.compile(data, blake3(data).hexdigest())
+    component = compiled(guest.path.read_bytes())
     linker = Linker(component, host.interfaces())
     function = "call" if guest.interface == PROVIDER else "execute"
     interface = component.type.export(guest.interface)
@@ -184,6 +185,12 @@ def bare(guest: Guest, runtime: WasmToolRuntime) -> Here:
 
     check(call(), guest)
     return Here("wasmrt bare", call)
+
+
+@cache
+def compiled(data: bytes) -> Component:
+    """Compile a component for the engine of this process."""
+    return Compiler(EngineConfig(), keep=False, disk=None).compile(data, digest_of(data))
 
 
 def grant() -> Capabilities:

@@ -37,6 +37,7 @@ from benches._measure import (
     shown,
     together,
 )
+from wasmrt import WasmToolRuntime
 
 LONG_RUN = 20_000
 _BLOCK = 1_000
@@ -45,13 +46,17 @@ _MEMORY_CALLS = 300
 _LARGE_BYTES = 10_000_000
 _ALLOCATORS = ("pooling", "warm-pooling", "on-demand")
 FLOOR, WARM_FLOOR = "C, pooling", "C, warm-pooling"
+WHOLE, WORKER = "wasmrt whole", "wasmrt whole, in a worker"
+_TWO_THREADS = {
+    ("rust-echo", WHOLE): 1.8, ("rust-echo", WORKER): 1.3, ("rust-json", WHOLE): 1.8, ("rust-json", WORKER): 1.8
+}  # fmt: skip
 Times = dict[str, list[int]]
 
 
 def measure(quick: bool) -> Report:
     report = Report()
     found, report.skipped = guests()
-    with ways.floor_program() as program, ways.runtime() as runtime:
+    with ways.floor_program() as program, ways.runtime(isolation="in-process") as runtime, ways.runtime() as workers:
         if program is None:
             report.skipped.append("C: no C compiler, so every ratio over C is missing")
         for guest in found:
@@ -59,7 +64,7 @@ def measure(quick: bool) -> Report:
                 report.skipped.append(f"{guest.title}: left out by --quick, because it takes long to compile")
                 continue
             print(f"... {guest.title}", file=sys.stderr, flush=True)
-            with everyone(program, runtime, guest) as (floors, here):
+            with everyone(program, (runtime, workers), guest) as (floors, here):
                 every: list[Way] = [*floors, *here]
                 times = in_turn(every, 8 if quick else 40)
                 _tell(report, guest, times)
@@ -77,13 +82,14 @@ def measure(quick: bool) -> Report:
 
 
 @contextlib.contextmanager
-def everyone(program: Any, runtime: Any, guest: Guest) -> Iterator[tuple[list[ways.Floor], list[ways.Here]]]:
+def everyone(program: Any, runtimes: Any, guest: Guest) -> Iterator[tuple[list[ways.Floor], list[ways.Here]]]:
     """Every way to call one guest."""
     # Large guests take long to compile, once for every C program.
     allocators = _ALLOCATORS[: 1 if guest.path.stat().st_size > _LARGE_BYTES else None]
     floors = [] if program is None else [ways.Floor(program, guest, name) for name in allocators]
-    tool = runtime.prepare(guest.key, guest.path.read_bytes(), ways.grant())
-    here = [ways.raw(guest), ways.bare(guest, runtime), ways.whole(tool, guest)]
+    here = [ways.raw(guest), ways.bare(guest)]
+    for name, runtime in zip((WHOLE, WORKER), runtimes, strict=True):
+        here.append(ways.whole(runtime.prepare(guest.key, guest.path.read_bytes(), ways.grant()), guest, name=name))
     if guest.key == "rust-echo":
         here += ways.extism(guest)
     try:
@@ -111,7 +117,9 @@ def _tell(report: Report, guest: Guest, times: Times) -> None:
     # The targets are set for the Rust echo; the other guests are shown beside it.
     is_echo = guest.key == "rust-echo"
     line("ours bare, over the C floor with the pooling allocator", "wasmrt bare", FLOOR, 1.6 if is_echo else None)
-    line("ours whole, over the C floor", "wasmrt whole", FLOOR, 2.0 if is_echo else None)
+    line("ours whole, over the C floor", WHOLE, FLOOR, 2.0 if is_echo else None)
+    line("ours whole in a worker, over the C floor", WORKER, FLOOR, 3.0 if is_echo else None)
+    line("ours whole in a worker, over in-process", WORKER, WHOLE, None)
     like_ours = "the pool keeps memory resident, as ours does"
     line("ours bare, over C with our own pool's settings", "wasmrt bare", WARM_FLOOR, None, like_ours)
     line("ours whole, over C with our own pool's settings", "wasmrt whole", WARM_FLOOR, None, like_ours)
@@ -133,12 +141,12 @@ def _guards(report: Report, guest: Guest, rounds: int) -> None:
     with contextlib.ExitStack() as stack:
         every = []
         for title, options in without.items():
-            runtime = stack.enter_context(ways.runtime(**options))
+            runtime = stack.enter_context(ways.runtime(isolation="in-process", **options))
             tool = runtime.prepare(guest.key, guest.path.read_bytes(), ways.grant())
             every.append(ways.whole(tool, guest, name=title))
         unguarded = runtime.prepare(guest.key, guest.path.read_bytes())
         every.append(ways.whole(unguarded, guest, name="no rate limit, no audit, no grant"))
-        every.append(ways.bare(guest, runtime))
+        every.append(ways.bare(guest))
         times = in_turn(every, rounds)
     full = times["everything on"]
     rows = [[name, shown(percentile(taken, 10)), shown(median(taken)), f"{ratio(taken, full)[0]:.2f}"]
@@ -167,12 +175,12 @@ def _profile(report: Report, here: list[ways.Here], calls: int) -> None:
 def _long_run(report: Report, floors: list[ways.Floor], here: list[ways.Here], calls: int) -> None:
     """p99 over p50 of one thread; the C program in turn shows how much of it the machine does."""
     blocks: dict[str, list[list[int]]] = {}
-    chosen: list[Way] = [*floors[:1], *(way for way in here if way.name == "wasmrt whole")]
+    chosen: list[Way] = [*floors[:1], *(way for way in here if way.name in (WHOLE, WORKER))]
     for _ in range(calls // _BLOCK):
         for way in chosen:
             blocks.setdefault(way.name, []).append(way.times(_BLOCK))
     for name, taken in blocks.items():
-        target = 3.0 if name == "wasmrt whole" else None
+        target = 3.0 if name in (WHOLE, WORKER) else None
         times = [one for block in taken for one in block]
         question = f"p99 over p50, one thread, {calls:,} calls, {name}"
         report.lines.append(Line(question, _spread(times), target, note=f"p50 {shown(median(times))}"))
@@ -200,9 +208,9 @@ def _rates(report: Report, guest: Guest, floors: list[ways.Floor], here: list[wa
         count = max(10, int(1e8 / median(clocked(way.call, 20))))
         one, two = rates(way.call, count, rounds)
         rows.append([way.name, f"{one:,.0f}", f"{two:,.0f}", f"{two / one:.2f}"])
-        if way.name == "wasmrt whole":
-            question = f"{guest.title}, two threads over one, calls per second"
-            report.lines.append(Line(question, two / one, 1.8, at_least=True))
+        if way.name in (WHOLE, WORKER):
+            question = f"{guest.title}, two threads over one, calls per second, {way.name}"
+            report.lines.append(Line(question, two / one, _TWO_THREADS[guest.key, way.name], at_least=True))
     if len(floors) > 1:
         one, two = _rates_of_processes(floors[0], floors[1], rounds)
         rows.append(["C, one and two processes", f"{one:,.0f}", f"{two:,.0f}", f"{two / one:.2f}"])
@@ -249,23 +257,28 @@ def _be_resident(name: str, key: str) -> int:
         elif name == "extism":
             way = ways.extism(guest)[1]
         else:
-            runtime = stack.enter_context(ways.runtime())
-            if name == "bare":
-                way = ways.bare(guest, runtime)
-            else:
-                way = ways.whole(runtime.prepare(key, guest.path.read_bytes(), ways.grant()), guest)
+            runtime = stack.enter_context(ways.runtime(isolation="in-process"))
+            way = ways.bare(guest) if name == "bare" else _whole(runtime, guest)
         way.times(_MEMORY_CALLS)
         print(resident_mib())
     return 0
 
 
+def _whole(runtime: WasmToolRuntime, guest: Guest) -> ways.Here:
+    return ways.whole(runtime.prepare(guest.key, guest.path.read_bytes(), ways.grant()), guest)
+
+
 _BARE_PYTHON = "print(next(int(l.split()[1]) / 1024 for l in open('/proc/self/status') if l.startswith('VmRSS')))"
 
 
-@pytest.mark.parametrize("name", ["raw wasmtime-py", "wasmrt bare", "wasmrt whole", "Extism, fresh plugin"])
+@pytest.mark.parametrize("name", ["raw wasmtime-py", "wasmrt bare", WHOLE, WORKER, "Extism, fresh plugin"])
 def test_rust_echo(benchmark: Callable[..., Any], name: str) -> None:
     guest = next(guest for guest in guests()[0] if guest.key == "rust-echo")
-    with ways.runtime() as runtime, everyone(None, runtime, guest) as (_, here):
+    with (
+        ways.runtime(isolation="in-process") as runtime,
+        ways.runtime() as workers,
+        everyone(None, (runtime, workers), guest) as (_, here),
+    ):
         benchmark(next(way.call for way in here if way.name == name))
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from benches import _ways as ways
 from benches._guests import AGENT, near_agent_component
 from benches._measure import Line, Report, Table, in_turn, median, ratio, run, shown
-from wasmrt import PreparedTool, WasmToolRuntime
+from wasmrt import PreparedTool
 from wasmrt.egress import NetworkConfig
 from wasmrt.testing import FakeResolver
 
@@ -32,16 +32,17 @@ def measure(quick: bool) -> Report:
     report = Report()
     component = make_component()
     network = NetworkConfig(resolver=FakeResolver({"api.example.com": ["93.184.216.34"]}), transport=_Canned())
-    columns = ["what", "size", "raw wasmtime-py", "wasmrt bare", "wasmrt whole", "bare over raw", "whole over raw"]
+    columns = ["what", "size", "raw wasmtime-py", "wasmrt bare", "whole", "whole, in a worker"]
+    columns += [f"{way} over raw" for way in columns[3:]]
     table = Table("What calls carry (medians)", columns, [])
-    with ways.runtime(network=network) as runtime:
-        tool = runtime.prepare("sizes", component, ways.grant())
-        raw, bare = _raw(component), _bare(runtime, component)
+    with ways.runtime(network=network, isolation="in-process") as runtime, ways.runtime(network=network) as workers:
+        tools = [each.prepare("sizes", component, ways.grant()) for each in (runtime, workers)]
+        raw, bare = _raw(component), _bare(component)
         for what, letter in WHAT.items():
             for size, count in SIZES.items():
                 params = {letter: "x" * count if letter == "p" else count}
                 text = f'{{"p":"{params["p"]}"}}' if letter == "p" else f'{{"{letter}":{count}}}'
-                times = _compare(raw, bare, tool, params, text, quick)
+                times = _compare(raw, bare, tools, params, text, quick)
                 over_raw = [f"{ratio(taken, times[0])[0]:.3f}" for taken in times[1:]]
                 table.rows.append([what, size, *(shown(median(taken)) for taken in times), *over_raw])
                 if letter == "h" and count == MIB:
@@ -58,16 +59,17 @@ def make_component() -> bytes:
 def _compare(
     raw: Callable[[str], str],
     bare: Callable[[str], str],
-    tool: PreparedTool,
+    tools: list[PreparedTool],
     params: dict[str, Any],
     text: str,
     quick: bool,
 ) -> list[list[int]]:
-    assert raw(text) == bare(text) == tool.execute(params).raw
+    assert raw(text) == bare(text) == tools[0].execute(params).raw == tools[1].execute(params).raw
     every = [
         ways.Here("raw", lambda: raw(text)),
         ways.Here("bare", lambda: bare(text)),
-        ways.Here("whole", lambda: tool.execute(params)),
+        ways.Here("whole", lambda: tools[0].execute(params)),
+        ways.Here("whole, in a worker", lambda: tools[1].execute(params)),
     ]
     times = in_turn(every, 3 if quick else 15)
     return [times[way.name] for way in every]
@@ -124,16 +126,14 @@ def _record(record: Any, values: dict[str, Any]) -> Any:
     return record
 
 
-def _bare(runtime: WasmToolRuntime, component: bytes) -> Callable[[str], str]:
-    from blake3 import blake3
-
+def _bare(component: bytes) -> Callable[[str], str]:
     from wasmrt.component import Ok
     from wasmrt.guest.engine import Export, HostInterface, Linker, Sandbox, StoreLimits
 
     def answer(_call: Any, _method: str, _url: str, _headers: str, body: bytes, _timeout: int | None) -> Ok:
         return Ok({"status": 200, "headers-json": "{}", "body": body})
 
-    compiled = runtime._compiler.compile(component, blake3(component).hexdigest())
+    compiled = ways.compiled(component)
     linker = Linker(compiled, [HostInterface(HOST, {"http-request": answer})])
     interface = compiled.type.export(AGENT)
     kind = None if interface is None else interface.function("execute")

@@ -41,8 +41,7 @@ from wasmrt.rates import RateLimiter
 from wasmrt.tool import PreparedTool
 
 if TYPE_CHECKING:
-    import asyncio
-    from concurrent.futures import ThreadPoolExecutor
+    from concurrent.futures import Future, ThreadPoolExecutor
 
     from wasmrt.backends import BackendFactory
 
@@ -198,10 +197,9 @@ class WasmToolRuntime:
             tool = self._prepared.get(name)
         return None if tool is None else tool.invoke(params, caller)
 
-    def run_on_thread(self, work: Callable[[], ToolOutput]) -> asyncio.Future[ToolOutput]:
-        """Have `work` run on the runtime's executor, as `aexecute` does."""
-        import asyncio  # a program that awaits has them loaded; for another they are a third of the start
-        from concurrent.futures import ThreadPoolExecutor
+    def submit(self, work: Callable[[], ToolOutput]) -> Future[ToolOutput]:
+        """Have `work` run on a thread of the runtime's, as `aexecute` and `execute_many` do."""
+        from concurrent.futures import ThreadPoolExecutor  # a command that runs one tool does without
 
         with self._lock:
             self.check_open()
@@ -209,8 +207,7 @@ class WasmToolRuntime:
                 self._executor = ThreadPoolExecutor(
                     self.config.max_concurrent_calls * 4, thread_name_prefix="wasmrt-call"
                 )
-            executor = self._executor
-        return asyncio.get_running_loop().run_in_executor(executor, work)
+            return self._executor.submit(work)
 
 
 def _guest_home(config: WasmRuntimeConfig) -> GuestHome:

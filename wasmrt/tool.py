@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
+import os
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from wasmrt.call import Call, CallPipeline, CallRequest, CallTarget, Progress, run_call
+from wasmrt.call import (
+    Batch,
+    BatchResult,
+    Call,
+    CallPipeline,
+    CallRequest,
+    CallTarget,
+    OpenedCall,
+    Progress,
+    run_call,
+)
 from wasmrt.capabilities import Capabilities
 from wasmrt.component import ComponentType, ToolSpec
 from wasmrt.errors import NotInstalledError
@@ -16,7 +26,7 @@ from wasmrt.model import ToolOutput
 from wasmrt.names import offered_name
 
 if TYPE_CHECKING:
-    import asyncio
+    from concurrent.futures import Future
 
     from wasmrt.schema.providers import Provider
 
@@ -31,8 +41,8 @@ class CallRunner(Protocol):
     def check_open(self) -> None:
         """Raise `RuntimeClosedError` where the runtime takes no more calls."""
 
-    def run_on_thread(self, work: Callable[[], ToolOutput]) -> asyncio.Future[ToolOutput]:
-        """Have `work` run on the runtime's executor."""
+    def submit(self, work: Callable[[], ToolOutput]) -> Future[ToolOutput]:
+        """Have `work` run on a thread of the runtime's."""
 
 
 class PreparedTool:
@@ -154,13 +164,51 @@ class PreparedTool:
         """
         import asyncio  # a program that awaits has it loaded; for another it is a third of the start
 
-        opened = _Opened()
+        opened = OpenedCall()
         request = CallRequest(self._tool, params, context, user, on_progress, on_open=opened)
         try:
-            return await self._runner.run_on_thread(partial(self._run, request))
+            return await asyncio.wrap_future(self._runner.submit(partial(self._run, request)))
         except asyncio.CancelledError:
             opened.cancel()
             raise
+
+    def execute_many(
+        self,
+        batch: Iterable[Any],
+        context: Any = None,
+        user: str = "local",
+        *,
+        parallel: int = 0,
+        ordered: bool = True,
+    ) -> Iterator[BatchResult]:
+        """Run the tool once for each params of `batch`, several at a time, and yield how each call ended.
+
+        `parallel` calls are in flight at most, by default twice as many as there are processors: raise it for tools
+        that wait for the network. `ordered` yields in the order of the batch, else as they end. A call that fails is a
+        result with its error and stops no other; leaving the iteration early cancels those in flight.
+        """
+        return self._batch(batch, context, user, parallel, ordered).results()
+
+    def aexecute_many(
+        self,
+        batch: Iterable[Any],
+        context: Any = None,
+        user: str = "local",
+        *,
+        parallel: int = 0,
+        ordered: bool = True,
+    ) -> AsyncIterator[BatchResult]:
+        """Run the tool once for each params of `batch`, as `execute_many` does, for `async for`."""
+        return self._batch(batch, context, user, parallel, ordered).aresults()
+
+    def _batch(self, batch: Iterable[Any], context: Any, user: str, parallel: int, ordered: bool) -> Batch:
+        tool = self._tool
+
+        def start(params: Any, opened: OpenedCall) -> Future[ToolOutput]:
+            request = CallRequest(tool, params, context, user, on_open=opened)
+            return self._runner.submit(partial(self._run, request))
+
+        return Batch(start, batch, parallel=parallel or 2 * (os.cpu_count() or 1), ordered=ordered)
 
     def invoke(self, params: str, caller: Call) -> ToolOutput:
         """Run the tool for another tool's call: under its own grant, within the caller's deadline and budgets.
@@ -183,26 +231,3 @@ class PreparedTool:
                 hint=f"choose one, with --tool NAME or .tool(name): {known}",
             )
         return self._spec.name
-
-
-class _Opened:
-    """A call on another thread, so that it can be cancelled before or after it opens."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._call: Call | None = None
-        self._cancelled = False
-
-    def __call__(self, call: Call) -> None:
-        with self._lock:
-            self._call = call
-            cancelled = self._cancelled
-        if cancelled:
-            call.lifetime.cancel()
-
-    def cancel(self) -> None:
-        with self._lock:
-            self._cancelled = True
-            call = self._call
-        if call is not None:
-            call.lifetime.cancel()

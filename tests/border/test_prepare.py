@@ -9,7 +9,7 @@ import wasmtime
 
 from tests.border.conftest import Start, only_tool
 from tests.border.relays import Relay
-from wasmrt import Capabilities, EndpointPattern, ResourceLimits
+from wasmrt import Capabilities, EndpointPattern, Isolation, ResourceLimits
 from wasmrt.errors import (
     BudgetExceededError,
     InstantiationError,
@@ -102,7 +102,7 @@ def test_a_host_function_that_breaks_while_a_tool_starts_is_told_without_its_tex
 ) -> None:
     break_with(monkeypatch, LookupError("a text of the host"))
     with pytest.raises(InternalError) as caught:
-        start().prepare("broken", built(WHILE["started"]))
+        start(isolation=Isolation.IN_PROCESS).prepare("broken", built(WHILE["started"]))
     assert "a text of the host" not in str(caught.value) + str(caught.value.hint)
     assert "a text of the host" in "".join(traceback.format_exception(caught.value))
 
@@ -111,7 +111,7 @@ def test_a_host_function_that_breaks_while_a_tool_is_described_is_a_problem_with
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     break_with(monkeypatch, LookupError("a text of the host"))
-    prepared = start().prepare("broken", built(WHILE["described"]))
+    prepared = start(isolation=Isolation.IN_PROCESS).prepare("broken", built(WHILE["described"]))
     assert prepared.problems == ("describing it failed: a host function broke",)
     monkeypatch.undo()
     assert prepared.execute({}).result == {"ok": True}
@@ -122,10 +122,12 @@ def test_an_error_of_ours_is_told_in_its_words(start: Start, monkeypatch: pytest
     monkeypatch.setenv("WASMRT_HOME", "/nonexistent")
     break_with(monkeypatch, BudgetExceededError("too much", limit=1, used=2, setting="a setting"))
     if when == "described":
-        assert start().prepare("broken", built(WHILE[when])).problems == ("describing it failed: too much",)
+        assert start(isolation=Isolation.IN_PROCESS).prepare("broken", built(WHILE[when])).problems == (
+            "describing it failed: too much",
+        )
         return
     with pytest.raises(InstantiationError, match="cannot be started: too much"):
-        start().prepare("broken", built(WHILE[when]))
+        start(isolation=Isolation.IN_PROCESS).prepare("broken", built(WHILE[when]))
 
 
 @pytest.mark.parametrize("when", WHILE)
@@ -134,7 +136,7 @@ def test_an_interrupt_while_a_tool_is_prepared_reaches_whoever_prepares_it(
 ) -> None:
     break_with(monkeypatch, KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
-        start().prepare("interrupted", built(WHILE[when]))
+        start(isolation=Isolation.IN_PROCESS).prepare("interrupted", built(WHILE[when]))
 
 
 # -- what it needs to start --------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from wasmrt import PreparedTool, ResourceLimits, WasmRuntimeConfig, WasmToolRuntime
+from wasmrt import Isolation, PreparedTool, ResourceLimits, WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.guest.engine import wat2wasm
 from wasmrt.testing.attacks import Body, tool
 
@@ -19,8 +19,14 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def runtime() -> Iterator[WasmToolRuntime]:
-    with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False)) as runtime:
+def isolation() -> Isolation:
+    """Where the guests of `runtime` live; a module about guests in this process overrides it."""
+    return Isolation.PROCESS
+
+
+@pytest.fixture
+def runtime(isolation: Isolation) -> Iterator[WasmToolRuntime]:
+    with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False, isolation=isolation)) as runtime:
         yield runtime
 
 

@@ -8,7 +8,7 @@ import warnings
 import pytest
 
 from tests.call.conftest import ECHO, Prepare, from_eight_threads, until
-from wasmrt import PreparedTool, ResourceLimits, WasmRuntimeConfig, WasmToolRuntime
+from wasmrt import Isolation, PreparedTool, ResourceLimits, WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.call import CallRequest, run_call
 from wasmrt.errors import (
     CancelledError,
@@ -148,7 +148,7 @@ def test_closing_the_runtime_ends_running_and_waiting_calls_with_a_typed_error()
 
 def test_no_thread_is_left_when_the_runtime_is_closed() -> None:
     before = set(threading.enumerate())
-    with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False)) as runtime:
+    with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False, isolation=Isolation.IN_PROCESS)) as runtime:
         echo = runtime.prepare("echo", wat2wasm(tool(ECHO)))
         echo.execute({})
         asyncio.run(echo.aexecute({}))  # type: ignore[arg-type]
@@ -164,8 +164,9 @@ def test_a_cancelled_call_is_typed_for_whoever_waits_on_the_thread(prepare: Prep
         run_call(slow._runner.pipeline, slow._target, request)
 
 
-def test_a_forked_child_is_refused_instead_of_running_without_deadlines(prepare: Prepare) -> None:
-    echo = prepare()
+def test_a_forked_child_is_refused_instead_of_running_without_deadlines() -> None:
+    config = WasmRuntimeConfig(cache_compiled=False, isolation=Isolation.IN_PROCESS)
+    echo = WasmToolRuntime(config).prepare("echo", wat2wasm(tool(ECHO)))
     echo.execute({})
     reader, writer = os.pipe()
     with warnings.catch_warnings():
@@ -177,7 +178,7 @@ def test_a_forked_child_is_refused_instead_of_running_without_deadlines(prepare:
         except RuntimeClosedError as error:
             os.write(writer, error.code.encode())
         try:
-            WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False)).prepare("echo", wat2wasm(tool(ECHO)))
+            WasmToolRuntime(config).prepare("echo", wat2wasm(tool(ECHO)))
         except ConfigurationError as error:
             os.write(writer, b" " + error.code.encode())
         os._exit(0)

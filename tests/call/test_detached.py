@@ -10,7 +10,7 @@ import pytest
 
 from tests.call.conftest import Prepare, until
 from tests.call.test_invoke import relay
-from wasmrt import PreparedTool, ResourceLimits, WasmRuntimeConfig, WasmToolRuntime
+from wasmrt import Isolation, PreparedTool, ResourceLimits, WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.capabilities import Capabilities, EndpointPattern, HttpCapability
 from wasmrt.egress import NetworkConfig
 from wasmrt.errors import DeadlineExceededError, GuestError, RuntimeClosedError, ToolError
@@ -35,6 +35,12 @@ ASKS = Body(
 )
 
 
+@pytest.fixture
+def isolation() -> Isolation:
+    """Only a guest in this process is in nobody's hands but the engine's."""
+    return Isolation.IN_PROCESS
+
+
 def test_a_caller_is_answered_though_the_engine_has_not_let_go_of_the_guest(runtime: WasmToolRuntime) -> None:
     limits = ResourceLimits(timeout_seconds=0.005, memory_bytes=64 * MIB)
     slow = runtime.prepare("slow", wat2wasm(tool(RECORDS)), limits=limits)
@@ -49,7 +55,10 @@ def test_a_caller_is_answered_though_the_engine_has_not_let_go_of_the_guest(runt
 
 def test_a_runtime_that_closes_waits_for_a_guest_that_nobody_waits_for() -> None:
     limits = ResourceLimits(timeout_seconds=0.005, memory_bytes=64 * MIB)
-    with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False)) as runtime, pytest.raises(DeadlineExceededError):
+    with (
+        WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False, isolation=Isolation.IN_PROCESS)) as runtime,
+        pytest.raises(DeadlineExceededError),
+    ):
         runtime.prepare("slow", wat2wasm(tool(RECORDS)), limits=limits).execute({})
     assert runtime.pipeline.admission.running == 0
 
@@ -86,7 +95,9 @@ def test_a_runtime_that_closes_answers_a_caller_whose_guest_cannot_be_stopped() 
         errors.append(caught.value)
 
     grant = Capabilities(http=HttpCapability(allowlist=(EndpointPattern("slow.example"),)))
-    runtime = WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False, network=NetworkConfig(resolver=Slow())))
+    runtime = WasmToolRuntime(
+        WasmRuntimeConfig(cache_compiled=False, isolation=Isolation.IN_PROCESS, network=NetworkConfig(resolver=Slow()))
+    )
     caller = threading.Thread(target=ask, args=(runtime.prepare("asks", wat2wasm(tool(ASKS)), grant),))
     closer = threading.Thread(target=runtime.close)
     try:

@@ -10,7 +10,7 @@ from types import FrameType
 import pytest
 
 from tests.call.conftest import ECHO, Prepare, until
-from wasmrt import PreparedTool, ResourceLimits, WasmRuntimeConfig, WasmToolRuntime
+from wasmrt import Isolation, PreparedTool, ResourceLimits, WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.guest.engine import wat2wasm
 from wasmrt.guest.engine._inflight import calls
 from wasmrt.testing.attacks import Body, tool
@@ -21,6 +21,12 @@ LOOPS = {
     ),
     "in the guest": Body(imports=("now-millis",), execute="(drop (call $now-millis)) (loop (br 0)) (unreachable)"),
 }
+
+
+@pytest.fixture
+def isolation() -> Isolation:
+    """Only a guest in this process is in nobody's hands but the engine's."""
+    return Isolation.IN_PROCESS
 
 
 class Rung(BaseException):
@@ -93,7 +99,7 @@ def test_what_a_handler_raises_reaches_the_caller_and_the_next_call_works(prepar
     ids=["alone", "with the host", "on a thread of its own"],
 )
 def test_a_handler_that_raises_anywhere_in_a_call_costs_neither_a_permit_nor_a_store(body: Body) -> None:
-    config = WasmRuntimeConfig(cache_compiled=False, max_concurrent_calls=1)
+    config = WasmRuntimeConfig(cache_compiled=False, isolation=Isolation.IN_PROCESS, max_concurrent_calls=1)
     with WasmToolRuntime(config) as runtime:
         prepared = runtime.prepare("tool", wat2wasm(tool(body)), limits=ResourceLimits(timeout_seconds=5))
         prepared.execute({})

@@ -3,6 +3,7 @@
 from wasmrt.call._admission import Admission
 from wasmrt.call._audit import AuditRecord, AuditSink
 from wasmrt.call._audit_file import AuditFile
+from wasmrt.call._batch import Batch, BatchResult, OpenedCall
 from wasmrt.call._call import CallPipeline, CallRequest, run_call
 from wasmrt.call._detached import DetachedRunner
 from wasmrt.call._invoke import Invoker
@@ -16,6 +17,8 @@ __all__ = [
     "AuditRecord",
     "AuditSink",
     "Backends",
+    "Batch",
+    "BatchResult",
     "Call",
     "CallPipeline",
     "CallRequest",
@@ -23,6 +26,7 @@ __all__ = [
     "CallTarget",
     "DetachedRunner",
     "Invoker",
+    "OpenedCall",
     "Progress",
     "ToolInvoker",
     "run_call",

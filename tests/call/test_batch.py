@@ -1,0 +1,70 @@
+"""Many calls of one tool at once: bounded, in order or as they end, and one that fails stops no other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from tests.call.conftest import ECHO, Prepare, until
+from wasmrt import WasmToolRuntime
+from wasmrt.errors import GuestError, InvalidParametersError
+from wasmrt.testing.attacks import Body
+
+
+def test_results_come_in_the_order_of_the_batch(prepare: Prepare) -> None:
+    results = list(prepare().execute_many({"n": n} for n in range(50)))
+    assert [result.place for result in results] == list(range(50))
+    assert [result.output.result for result in results if result.output] == [{"n": n} for n in range(50)]
+
+
+def test_unordered_results_are_all_there_once(prepare: Prepare) -> None:
+    results = list(prepare().execute_many([{"n": n} for n in range(50)], ordered=False, parallel=4))
+    assert sorted(result.place for result in results) == list(range(50))
+    assert all(result.output is not None and result.output.result == {"n": result.place} for result in results)
+
+
+def test_a_call_that_fails_is_a_result_of_its_own(prepare: Prepare) -> None:
+    says_no = prepare(Body(text=b"no", execute="(call $fail (i32.const 1024) (i32.const 2))"), name="no")
+    results = list(says_no.execute_many([{}, "{", {}]))
+    assert [type(result.error) for result in results] == [GuestError, InvalidParametersError, GuestError]
+    assert all(result.output is None for result in results)
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_no_more_params_are_taken_than_may_be_in_flight(prepare: Prepare, ordered: bool) -> None:
+    taken = 0
+
+    def params() -> Iterator[dict[str, int]]:
+        nonlocal taken
+        while True:  # a batch may be endless
+            taken += 1
+            yield {}
+
+    results = prepare().execute_many(params(), parallel=3, ordered=ordered)
+    for seen in range(1, 20):
+        next(results)
+        assert taken <= seen + 3
+    results.close()  # type: ignore[attr-defined]
+
+
+def test_leaving_early_cancels_what_is_in_flight(runtime: WasmToolRuntime, prepare: Prepare) -> None:
+    spin = prepare(
+        Body(execute="(if (i32.eq (local.get $length) (i32.const 2)) (then (loop $on (br $on)))) (call $ok)")
+    )
+    results = spin.execute_many([{"fast": 1}, {}, {}, {}], parallel=4)
+    assert next(results).output is not None
+    results.close()  # type: ignore[attr-defined]
+    until(lambda: runtime.pipeline.admission.running == 0)
+
+
+def test_an_event_loop_is_not_held(prepare: Prepare) -> None:
+    async def collect() -> list[int]:
+        return [result.place async for result in prepare().aexecute_many([{}] * 10, parallel=2)]
+
+    assert asyncio.run(collect()) == list(range(10))
+
+
+def test_an_empty_batch_has_no_results(prepare: Prepare) -> None:
+    assert list(prepare(ECHO).execute_many([])) == []
