@@ -49,7 +49,7 @@ def test_a_thread_that_has_waited_long_is_let_go_once(runner: DetachedRunner, mo
     worker = runner._idle[0]
     assert [runner.release(worker), runner.release(worker)] == [True, False]
     assert not runner._idle
-    assert runner.keep(worker)
+    assert runner.park(worker)
 
 
 def test_a_thread_whose_runner_was_closed_ends_with_its_guest(
