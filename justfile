@@ -42,3 +42,7 @@ commits +range="-n 20":
 # 20,000 generated and mutated components through install and prepare: about ten minutes
 fuzz *args:
     python tools/fuzz.py {{args}}
+
+# Small mistakes in the code, one at a time: does a test find each? `just mutate wasmrt/call`; all of it takes an hour
+mutate *args:
+    python -m tools.mutation {{args}}

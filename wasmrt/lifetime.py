@@ -54,7 +54,6 @@ class Lifetime:
         Raises:
             DeadlineExceededError, CancelledError, RuntimeClosedError: the call ended meanwhile.
         """
-        self.check()
         self.cancelled.wait(min(seconds, self.remaining()))
         self.check()
 
@@ -79,8 +78,6 @@ class Lifetime:
         if wake is None:
             with _wake_lock:
                 wake = self._wake = self._wake or threading.Event()
-            if self._ended_by is not None:
-                wake.set()
         return wake
 
     @property

@@ -39,6 +39,7 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
     with ExitStack() as stack:
 
         def make(**config: Any) -> WasmToolRuntime:
+            config.setdefault("isolation", "in-process")  # what a test puts in the place of ours is there, too
             return stack.enter_context(WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False, **config)))
 
         yield make

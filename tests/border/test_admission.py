@@ -66,6 +66,19 @@ def test_users_are_served_by_turns_and_each_in_order() -> None:
     assert admission.drained(0)
 
 
+def test_whoever_was_served_waits_behind_everybody_else() -> None:
+    admission, entered = Admission(2), []
+    holders = [a_call(user=f"user-{n}") for n in range(2 * GLOBAL_FACTOR)]
+    for call in holders:
+        admission.enter(call)
+    first, second, other = a_call(user="ann"), a_call(user="ann"), a_call(user="bob")
+    threads = [Entering(admission, call, entered) for call in (first, second, other)]
+    for holder, served in zip(holders, (first, other, second), strict=False):
+        admission.leave(holder)
+        until(lambda served=served: entered[-1:] == [served])
+    assert [thread.join() for thread in threads] == [None] * 3
+
+
 def test_a_newcomer_does_not_overtake_those_who_wait() -> None:
     admission, entered = Admission(1), []
     holder, second = a_call(user="ann"), a_call(user="ann")
@@ -76,6 +89,41 @@ def test_a_newcomer_does_not_overtake_those_who_wait() -> None:
     admission.leave(holder)
     until(lambda: entered == [second])
     assert waiter.join() is None
+
+
+def test_a_user_holds_as_many_permits_as_it_may_and_gives_each_back_once() -> None:
+    admission, entered = Admission(2), []
+    first, second, third, fourth = (a_call() for _ in range(4))
+    for call in (first, second):
+        admission.enter(call)
+    admission.leave(first)
+    admission.leave(first)
+    admission.enter(third)
+    assert admission.running == 2
+    waiter = Entering(admission, fourth, entered)
+    assert entered == []
+    admission.leave(second)
+    assert waiter.join() is None
+    assert admission.running == 2
+    for call in (third, fourth):
+        admission.leave(call)
+    assert admission._held == {}  # or everybody who ever called would be remembered
+
+
+def test_a_runtime_is_drained_with_its_last_call_and_not_before() -> None:
+    admission = Admission(2)
+    first, second = a_call(), a_call()
+    for call in (first, second):
+        admission.enter(call)
+    drained: list[bool] = []
+    thread = threading.Thread(target=lambda: drained.append(admission.drained(60)))
+    thread.start()
+    until(lambda: admission._idle is not None)
+    admission.leave(first)
+    assert not admission._idle.is_set()
+    admission.leave(second)
+    thread.join()
+    assert drained == [True]
 
 
 @pytest.mark.parametrize("behind", [False, True], ids=["alone", "before another"])
@@ -98,7 +146,12 @@ def test_whoever_gives_up_waiting_leaves_the_queue(
     thread = Entering(admission, impatient, entered)
     later = Entering(admission, a_call(), entered) if behind else None
     end(impatient)
-    assert type(thread.join()) is error
+    ended = thread.join()
+    assert type(ended) is error
+    if isinstance(ended, DeadlineExceededError):
+        assert (ended.limit, ended.setting) == (0.1, "max_concurrent_calls")
+        assert ended.used is not None
+        assert 0.1 <= ended.used < 60
     assert waiting(admission) == int(behind)
     admission.leave(holder)
     assert later is None or later.join() is None

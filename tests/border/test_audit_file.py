@@ -6,6 +6,7 @@ import gc
 import json
 import os
 import resource
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -89,6 +90,21 @@ def test_a_file_that_nobody_closes_is_closed_with_its_last_user(tmp_path: Path) 
 
 
 def test_the_file_is_its_users_alone(tmp_path: Path) -> None:
-    path = tmp_path / "new/audit.jsonl"
+    path = tmp_path / "new/and/newer/audit.jsonl"
     AuditFile(path).close()
     assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+
+
+def test_a_pipe_that_is_full_is_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "audit"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    os.set_blocking(reader, True)
+    audit = AuditFile(path)
+    long = "x" * 300_000  # more than a pipe holds
+    thread = threading.Thread(target=audit, args=(record(long),))
+    thread.start()
+    with os.fdopen(reader) as lines:
+        assert json.loads(lines.readline())["user"] == long
+    thread.join()
+    audit.close()

@@ -13,10 +13,11 @@ import wasmtime
 import wasmrt.call._state as call_state
 from tests.border.conftest import Start, only_tool
 from tests.border.relays import LIBC
-from wasmrt import RateLimitConfig, ResourceLimits, ToolError
-from wasmrt.errors import DeadlineExceededError, InvalidParametersError, RateLimitedError
+from tests.border.worlds import agent_tool
+from wasmrt import PreparedTool, RateLimitConfig, ResourceLimits, ToolError
+from wasmrt.errors import DeadlineExceededError, GuestOutputError, InvalidParametersError, RateLimitedError
 from wasmrt.leaks import Action, LeakDetector
-from wasmrt.limits import MAX_PARAMS_BYTES, MAX_USER_BYTES
+from wasmrt.limits import MAX_JSON_DEPTH, MAX_JSON_PARTS, MAX_PARAMS_BYTES, MAX_USER_BYTES, MIB
 from wasmrt.testing.attacks import Body, tool
 
 ECHO = bytes(wasmtime.wat2wasm(tool(Body(execute="(call $say (local.get $params) (local.get $length))"))))
@@ -36,8 +37,9 @@ def test_a_text_of_params_may_be_as_large_as_the_cap_and_no_larger(start: Start,
     echo = start().prepare("echo", ECHO, limits=ResourceLimits(output_bytes=2 * MAX_PARAMS_BYTES))
     most = '{"a":"' + "x" * (MAX_PARAMS_BYTES - 8) + '"}'
     assert len(echo.execute(kind(most)).result["a"]) == MAX_PARAMS_BYTES - 8
-    with pytest.raises(InvalidParametersError, match="over 4,194,304 bytes"):
+    with pytest.raises(InvalidParametersError, match="over 4,194,304 bytes") as caught:
         echo.execute(kind(most + " "))
+    assert caught.value.hint == "pass large data by reference"
 
 
 @pytest.mark.parametrize("letter", ["x", "ü"])
@@ -49,8 +51,36 @@ def test_data_of_params_is_measured_in_bytes(start: Start, letter: str) -> None:
         echo.execute({"a": letter * (count + 1)})
 
 
+def nested(depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def test_params_may_nest_as_deep_as_the_cap_and_no_deeper(start: Start) -> None:
+    echo = start().prepare("echo", ECHO)
+    most = {"a": nested(MAX_JSON_DEPTH - 1)}
+    assert echo.execute(most).result == echo.execute(json.dumps(most)).result == most
+    more = {"a": nested(MAX_JSON_DEPTH)}
+    for params in (more, json.dumps(more)):
+        with pytest.raises(InvalidParametersError, match="nested") as caught:
+            echo.execute(params)
+        assert caught.value.hint == "flatten them"
+    many = "[" + ",".join(["[]"] * MAX_JSON_PARTS) + "]"
+    for text, hint in (
+        ("{", "pass a JSON object"),
+        (many, "pass large data by reference"),
+        (b'{"a": "\xff"}', "pass a JSON object as UTF-8 text"),
+    ):
+        with pytest.raises(InvalidParametersError) as caught:
+            echo.execute(text)
+        assert caught.value.hint == hint
+
+
 def test_the_longest_user_is_a_user(start: Start) -> None:
     echo = start().prepare("echo", ECHO)
+    assert echo.execute({}, user="x").result == {}
     assert echo.execute({}, user="x" * MAX_USER_BYTES).result == {}
     with pytest.raises(InvalidParametersError):
         echo.execute({}, user="x" * (MAX_USER_BYTES + 1))
@@ -89,21 +119,62 @@ def test_a_finding_that_is_to_block_withholds_the_answer(start: Start, monkeypat
 def test_a_finding_that_is_a_warning_changes_nothing(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     lenient = LeakDetector(overrides={"github-pat": Action.WARN})
     monkeypatch.setattr("wasmrt.runtime.LeakDetector", lambda **_: lenient)
-    assert start().prepare("echo", ECHO).execute({"found": TOKEN}).result == {"found": TOKEN}
+    text = f'{{ "found" :  "{TOKEN}" }}'
+    output = start().prepare("says", agent_tool("", text)).execute({})
+    assert (output.result, output.raw, output.logs) == ({"found": TOKEN}, text, ())
 
 
-def test_a_log_that_could_not_be_scanned_in_time_is_withheld(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(call_state, "CLOSING_SECONDS", 0.0)
-    logs_and_spins = Body(
+def test_an_answer_with_a_secret_keeps_its_letters(start: Start) -> None:
+    output = start().prepare("echo", ECHO).execute({"grüße": [TOKEN, "ü", None, 2.5]})
+    assert output.result == {"grüße": ["[REDACTED:github-pat]", "ü", None, 2.5]}
+    assert output.raw == '{"grüße": ["[REDACTED:github-pat]", "ü", null, 2.5]}'
+
+
+@pytest.mark.parametrize(
+    ("text", "is_answer"),
+    [
+        ("[" * MAX_JSON_DEPTH + "]" * MAX_JSON_DEPTH, True),
+        ("[" * (MAX_JSON_DEPTH + 1) + "]" * (MAX_JSON_DEPTH + 1), False),
+        ("[" + ",".join(["[]"] * (MAX_JSON_PARTS - 1)) + "]", True),
+        ("[" + ",".join(["[]"] * MAX_JSON_PARTS) + "]", False),
+        (r'"\u00e9"', True),
+        (r'"\ud83d\ude00"', True),
+        (r'"\ud83d"', False),
+        (r'["a", {"b\ude00": 1}]', False),
+    ],
+    ids=["deep", "deeper", "many", "more", "escaped", "pair", "half a pair", "half a name"],
+)
+def test_an_answer_is_json_that_anybody_can_pass_on(start: Start, text: str, is_answer: bool) -> None:
+    says = start().prepare("says", agent_tool("", text), limits=ResourceLimits(memory_bytes=64 * MIB))
+    if is_answer:
+        assert says.execute({}).result == json.loads(text)
+        return
+    with pytest.raises(GuestOutputError):
+        says.execute({})
+
+
+def test_what_a_late_call_left_behind_is_still_cleaned_and_shown(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(call_state, "CLOSING_SECONDS", 60.0)
+    with pytest.raises(DeadlineExceededError) as caught:
+        logging_then_late(start).execute({})
+    assert [entry.message for entry in caught.value.logs] == ["[REDACTED:github-pat]"]
+
+
+def logging_then_late(start: Start) -> PreparedTool:
+    """A tool that logs a token and then runs past its deadline."""
+    body = Body(
         imports=("log",),
         text=TOKEN.encode(),
         execute=f"(call $log (i32.const 2) (i32.const 1024) (i32.const {len(TOKEN)})) (loop (br 0)) (unreachable)",
     )
-    late = start().prepare(
-        "late", bytes(wasmtime.wat2wasm(tool(logs_and_spins))), limits=ResourceLimits(timeout_seconds=0.1, fuel=2**60)
-    )
+    limits = ResourceLimits(timeout_seconds=0.1, fuel=2**60)
+    return start().prepare("late", bytes(wasmtime.wat2wasm(tool(body))), limits=limits)
+
+
+def test_a_log_that_could_not_be_scanned_in_time_is_withheld(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(call_state, "CLOSING_SECONDS", 0.0)
     with pytest.raises(DeadlineExceededError) as caught:
-        late.execute({})
+        logging_then_late(start).execute({})
     assert [entry.message for entry in caught.value.logs] == ["[withheld: it could not be scanned in time]"]
 
 

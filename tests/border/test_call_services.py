@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,7 +15,7 @@ from wasmrt.call.http import GuestHttp
 from wasmrt.egress import EgressGateway, NetworkConfig
 from wasmrt.errors import CapabilityDeniedError
 from wasmrt.guest.services import GuestRequest, HostFailure
-from wasmrt.limits import MAX_DECISIONS, MAX_REFUSALS, MAX_TOOL_INVOCATIONS
+from wasmrt.limits import MAX_DECISIONS, MAX_HTTP_REQUESTS, MAX_REFUSALS, MAX_TOOL_INVOCATIONS
 from wasmrt.model import Decision
 from wasmrt.rates import RateLimiter
 from wasmrt.workspace import WorkspaceReader
@@ -79,9 +80,10 @@ def test_an_alias_that_stands_for_nothing_runs_nothing(grant: Capabilities, reas
     invoker = Invoker(lambda name, params, call: pytest.fail(f"{name} ran"), RateLimiter())
     with pytest.raises(CapabilityDeniedError) as caught:
         invoker.invoke(a_call(grant), "off", "{}")
-    assert caught.value.decision is not None
-    assert caught.value.decision == grant.explain_tool("off")
-    assert caught.value.decision.reason is reason
+    decision = caught.value.decision
+    assert decision is not None
+    assert decision == grant.explain_tool("off")
+    assert (decision.allowed, decision.reason, decision.subject) == (False, reason, "off")
 
 
 def test_a_tools_invocations_are_paid_by_every_caller_above_it() -> None:
@@ -103,7 +105,7 @@ def test_a_tools_requests_are_paid_by_every_caller_above_it() -> None:
     paid = 0
     while second.charge_http_request():
         paid += 1
-    assert paid == first.http_requests == second.http_requests
+    assert paid == first.http_requests == second.http_requests == MAX_HTTP_REQUESTS
     fresh = a_call(parent=first)
     assert not fresh.charge_http_request()
     assert fresh.http_requests == 0
@@ -134,9 +136,16 @@ def test_one_that_only_looks_for_a_file_has_tried_nothing(tmp_path: Path) -> Non
         with pytest.raises(HostFailure):
             host.workspace_read("other", looking=True)
     assert [d.reason for d in call.decisions] == [Reason.PREFIX_NOT_ALLOWED]
+    with pytest.raises(HostFailure) as caught:
+        host.workspace_read("notes", looking=True)
+    assert caught.value.code == str(Reason.NOT_A_FILE)
     with pytest.raises(HostFailure):
-        host.workspace_read("notes/none")
-    assert [d.reason for d in call.decisions] == [Reason.PREFIX_NOT_ALLOWED, Reason.NOT_FOUND]
+        host.workspace_list("notes/none", looking=True)
+    assert [d.reason for d in call.decisions] == [Reason.PREFIX_NOT_ALLOWED]
+    for ask in (host.workspace_read, host.workspace_list):
+        with pytest.raises(HostFailure):
+            ask("notes/none")
+    assert [d.reason for d in call.decisions] == [Reason.PREFIX_NOT_ALLOWED, Reason.NOT_FOUND, Reason.NOT_FOUND]
 
 
 def test_refusals_are_recorded_once_a_target_and_up_to_a_bound() -> None:
@@ -162,3 +171,60 @@ def test_a_renewed_secret_keeps_its_old_value_watched() -> None:
         call.watch("token", value)
     for value in (old, new):
         assert value not in call.scanner.redact(f"it is {value}.")
+
+
+def test_what_a_refusal_quotes_of_a_guest_is_short() -> None:
+    call = a_call()
+    host = CallServices(call)
+    for ask in (lambda: host.workspace_read("p" * 300), lambda: host.invoke_tool("a" * 300, "{}")):
+        with pytest.raises(HostFailure):
+            ask()
+    granted = a_call(Capabilities.none().with_tool_invoke({"a" * 64: "other"}))
+    with pytest.raises(HostFailure):
+        CallServices(granted).invoke_tool("a" * 64, "{}")
+    with pytest.raises(CapabilityDeniedError) as caught:
+        Invoker(lambda name, params, call: None, RateLimiter()).invoke(granted, "b" * 300, "{}")
+    assert caught.value.decision is not None
+    subjects = [call.decisions[0].subject, granted.decisions[0].subject, caught.value.decision.subject]
+    assert subjects == ["p" * 200, "a" * 64, ""]  # what no alias can be is not quoted at all
+
+
+class Opened:
+    """A response that a guest has open."""
+
+    def __init__(self) -> None:
+        self.is_open = True
+
+    def close(self) -> None:
+        self.is_open = False
+
+
+def test_what_a_guest_left_open_is_closed_with_the_call() -> None:
+    opened = [Opened() for _ in range(4)]
+    left = iter(opened)
+
+    class Gateway:
+        networks = ()
+
+        def open(self, call: Call, request: GuestRequest) -> Opened:
+            return next(left)
+
+    host = CallServices(a_call(http=Gateway()))
+    for response in opened:
+        assert host.http_open(GET) is cast(Any, response)
+        if response is opened[1]:
+            response.close()
+    host.close()
+    assert [response.is_open for response in opened] == [False] * 4
+
+
+def test_a_call_that_used_nothing_says_so() -> None:
+    before = time.monotonic()
+    call = a_call()
+    usage = call.usage()
+    assert 0 <= usage.wall_seconds <= time.monotonic() - before
+    assert set(usage._replace(wall_seconds=0.0)) == {0}
+    call.charge_http_bytes(sent=3, received=4)
+    call.charge_http_bytes(sent=30, received=40)
+    assert (call.usage().http_sent_bytes, call.usage().http_received_bytes) == (33, 44)
+    assert call.usage(output_bytes=5).output_bytes == 5

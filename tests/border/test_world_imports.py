@@ -9,14 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import wasmtime
 
 from tests.border.conftest import Site, Start, only_tool
 from tests.border.relays import FETCH, INVOKE, KINDS, LIST, READ, Relay, agent_http, agent_invoke, agent_read, reporter
 from tests.border.worlds import Failure, agent_tool
-from wasmrt import Capabilities, PreparedTool, RateLimitConfig, Reason, ToolInvokeCapability
+from wasmrt import Capabilities, PreparedTool, RateLimitConfig, Reason, ResourceLimits, ToolInvokeCapability
 from wasmrt.errors import BudgetExceededError, GuestError
 from wasmrt.limits import MAX_HEADER_BYTES, MAX_PROGRESS_REPORTS
 from wasmrt.testing import ReceivedRequest, ServerConnection, http_response
+from wasmrt.testing.attacks import Body
+from wasmrt.testing.attacks import tool as component_of
 
 VERSIONS = ["", "@0.2.0", "@0.3.0", "@0.4.1"]
 
@@ -185,6 +188,9 @@ def test_a_tool_reads_bytes_and_lists_entries(start: Start, folder: Path) -> Non
 )
 def test_a_tools_refusal_is_typed(start: Start, folder: Path, relay: Relay, path: str, reason: Reason) -> None:
     tool = only_tool(start(workspace=folder), relay.component(), NOTES)
+    with pytest.raises(GuestError) as caught:
+        tool.execute({"path": path})
+    assert [(d.allowed, d.reason) for d in caught.value.decisions] == [(False, reason)]
     failure = refused(tool, {"path": path})
     assert (failure["kind"], failure["code"]) == ("network-denied", str(reason))
     without = refused(only_tool(start(workspace=folder), relay.component()), {"path": path})
@@ -230,6 +236,14 @@ def test_the_other_tools_answer_is_its_text(start: Start) -> None:
     assert (wrong["kind"], wrong["code"]) == ("input", "invalid-parameters")
     unknown = refused(tool, {"alias": "off", "params": "{}"})
     assert (unknown["kind"], unknown["code"]) == ("network-denied", str(Reason.ALIAS_NOT_ALLOWED))
+
+
+def test_a_tool_that_is_late_by_itself_is_told_the_caller_as_such(start: Start) -> None:
+    runtime = start()
+    loop = bytes(wasmtime.wat2wasm(component_of(Body(execute="(loop (br 0)) (unreachable)"))))
+    runtime.prepare("other", loop, limits=ResourceLimits(fuel=2**60, timeout_seconds=0.05))
+    failure = refused(only_tool(runtime, INVOKE.component(), ON), {"alias": "on", "params": "{}"})
+    assert (failure["kind"], failure["code"]) == ("executor", "deadline-exceeded")
 
 
 def test_a_rate_that_is_spent_is_told_the_caller(start: Start) -> None:

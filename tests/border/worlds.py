@@ -95,7 +95,7 @@ class _World:
         ]
         return bytes(
             wasmtime.wat2wasm(f"""(component
-  {LIBC}
+  {LIBC.replace('"memory") 2', f'"memory") {2 + (_BASE + len(self.memory.data)) // 65536}')}
   (core module $main (import "libc" "memory" (memory 1)) {self.memory.text()} {" ".join(core)})
   (core instance $main (instantiate $main (with "libc" (instance $libc))))
   {" ".join(f"(type ${name} {text})" for name, text in self.types.items())}

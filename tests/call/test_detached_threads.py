@@ -42,6 +42,30 @@ def test_a_thread_that_has_nothing_to_do_ends_and_the_next_guest_gets_another(ru
         until(lambda: guests() <= before)
 
 
+def test_a_thread_that_has_waited_long_is_let_go_once(runner: DetachedRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(detached_file, "_IDLE_SECONDS", 60.0)
+    runner.run(a_call(), lambda: "", nothing, nothing)
+    until(lambda: len(runner._idle) == 1)
+    worker = runner._idle[0]
+    assert [runner.release(worker), runner.release(worker)] == [True, False]
+    assert not runner._idle
+    assert runner.park(worker)
+
+
+def test_a_thread_whose_runner_was_closed_ends_with_its_guest(
+    runner: DetachedRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(detached_file, "_IDLE_SECONDS", 60.0)
+    before = guests()
+
+    def close() -> str:
+        runner.close()
+        return "answered"
+
+    assert runner.run(a_call(), close, nothing, nothing) == "answered"
+    until(lambda: guests() <= before)
+
+
 def test_a_thread_that_was_taken_and_got_no_task_ends_and_takes_none(runner: DetachedRunner) -> None:
     runner.run(a_call(), lambda: "", nothing, nothing)
     until(lambda: len(runner._idle) == 1)
@@ -104,6 +128,7 @@ def test_a_guest_whose_caller_is_gone_is_put_away_when_it_ends(runner: DetachedR
         sender.join()
         signal.signal(signal.SIGUSR1, before)
     assert call.abandoned
+    assert call.lifetime.is_over
     assert order == ["kept"]
     release.set()
     until(lambda: order == ["kept", "put away"])

@@ -100,6 +100,46 @@ def test_a_second_attempt_is_a_request_of_the_calls_budget(
     assert len(w.server.requests) == requests
 
 
+class Failing(Renewed):
+    """A token that the server does not take, and no newer one that could be sent."""
+
+    def __init__(self, newer: Secret | BaseException) -> None:
+        super().__init__()
+        self._newer = newer
+
+    def renewed(self, name: str) -> Secret | None:
+        if isinstance(self._newer, BaseException):
+            raise self._newer
+        return self._newer
+
+
+@pytest.mark.parametrize(
+    ("newer", "expected"),
+    [(Secret("abc"), HttpFailure), (KeyboardInterrupt(), KeyboardInterrupt)],
+    ids=["too short", "interrupted"],
+)
+def test_a_second_attempt_that_cannot_be_made_gives_the_connection_of_the_first_back(
+    world: MakeWorld, newer: Secret | BaseException, expected: type[BaseException]
+) -> None:
+    w = world(refuse_old, max_connections=1)
+    call = w.call(BEARER)
+    call.secrets = Failing(newer)
+    with pytest.raises(expected) as caught:
+        w.get(call=call)
+    assert getattr(caught.value, "code", "") in ("", "credential-unusable")
+    assert len(w.server.requests) == 1
+    assert w.get(call=w.call(), timeout_seconds=5.0).status == 401  # it waits for nobody
+
+
+def test_a_store_that_fails_while_renewing_leaves_the_refusal_as_it_was(world: MakeWorld) -> None:
+    w = world(refuse_old)
+    call = w.call(BEARER)
+    call.secrets = Failing(SecretBackendError("the keyring is locked"))
+    response = w.get(call=call)
+    assert (response.status, response.body) == (401, b"go away")
+    assert len(w.server.requests) == 1
+
+
 def test_a_refusal_of_a_request_without_a_credential_is_an_answer(world: MakeWorld) -> None:
     w = world(refuse_old)
     call = w.call()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import re
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from tools.mutation.syntax import is_cut_of_text, is_function, is_text, lines, statement_changes, targets
 
 _COMPARISONS: dict[type[ast.cmpop], tuple[str, ...]] = {
     ast.Eq: ("!=",),
@@ -32,7 +34,7 @@ _ARITHMETIC: dict[type[ast.operator], str] = {
     ast.RShift: "<<",
 }
 _UNTOUCHED = frozenset({"__all__", "__slots__"})
-_DELETED = (ast.AugAssign, ast.Raise, ast.Delete, ast.Continue, ast.Break, ast.Assert)
+_TYPE = re.compile(r"_?[A-Z][A-Za-z]*[a-z][A-Za-z]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +52,19 @@ class Mutant:
     """The whole module with the change in it."""
     lines: tuple[int, ...]
     """The lines of the statement that is changed."""
+    at_import: bool
+    """Whether the statement runs when the module is loaded, before any test."""
     names: tuple[str, ...]
-    """The names that a changed statement at the top of the module, or of a class, gives a value."""
+    """The names that the changed statement gives a value, where other lines use them: not those of a function."""
 
     @property
     def key(self) -> tuple[str, str, str, int]:
         """The change by itself, wherever in its function it stands."""
         return self.module, self.function, self.change, self.nth
+
+    def __str__(self) -> str:
+        nth = f" (no. {self.nth})" if self.nth > 1 else ""
+        return f"{self.module}:{self.line} {self.function}: {self.change}{nth}"
 
     @property
     def id(self) -> str:
@@ -76,9 +84,8 @@ def mutants_of(path: Path, module: str) -> list[Mutant]:
         told = " ".join(change.told.split())
         seen[change.function, told] += 1
         nth = seen[change.function, told]
-        made.append(
-            Mutant(module, change.function, change.line, told, nth, mutated.decode(), change.lines, change.names)
-        )
+        rest = (mutated.decode(), change.lines, change.at_import, change.names)
+        made.append(Mutant(module, change.function, change.line, told, nth, *rest))
     return [mutant for mutant in made if _compiles(mutant.source)]
 
 
@@ -99,6 +106,7 @@ class _Change:
     function: str
     line: int
     lines: tuple[int, ...]
+    at_import: bool
     names: tuple[str, ...]
 
 
@@ -121,7 +129,7 @@ class _Finder(ast.NodeVisitor):
             if self._is_left_alone(node):
                 return
             before, self._statement = self._statement, node
-            for change in _statement_changes(node):
+            for change in statement_changes(node):
                 self._replace(node, change)
             super().visit(node)
             self._statement = before
@@ -137,7 +145,13 @@ class _Finder(ast.NodeVisitor):
             return True
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             return True  # a docstring, or `...`
-        return bool(_UNTOUCHED & set(_targets(node)))
+        if isinstance(node, ast.Assert):
+            return True  # for the type checker
+        if isinstance(node, ast.ClassDef) and any(isinstance(b, ast.Name) and b.id == "Protocol" for b in node.bases):
+            return True
+        if not self._scope and any(_TYPE.fullmatch(name) for name in targets(node)):
+            return True  # the name of a type
+        return bool(_UNTOUCHED & set(targets(node)))
 
     def _visit_scope(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
         is_function = not isinstance(node, ast.ClassDef)
@@ -164,7 +178,7 @@ class _Finder(ast.NodeVisitor):
 
     def visit_Compare(self, node: ast.Compare) -> None:
         if len(node.ops) == 1:
-            left, right = self._code(node.left), self._code(node.comparators[0])
+            left, right = self._operand(node.left), self._operand(node.comparators[0])
             for other in _COMPARISONS[type(node.ops[0])]:
                 self._replace(node, f"{left} {other} {right}")
         else:
@@ -185,8 +199,8 @@ class _Finder(ast.NodeVisitor):
 
     def visit_BinOp(self, node: ast.BinOp) -> None:
         other = _ARITHMETIC.get(type(node.op))
-        if other is not None and not _is_text(node):
-            self._replace(node, f"{self._code(node.left)} {other} {self._code(node.right)}")
+        if other is not None and not is_text(node):
+            self._replace(node, f"{self._operand(node.left)} {other} {self._operand(node.right)}")
         self.generic_visit(node)
 
     def visit_If(self, node: ast.If | ast.While | ast.IfExp) -> None:
@@ -205,10 +219,20 @@ class _Finder(ast.NodeVisitor):
         if isinstance(value, bool):
             self._replace(node, str(not value))
         elif isinstance(value, int):
-            for other in (value + 1, value - 1)[: 2 if value else 1]:
-                self._replace(node, str(other))
-        elif isinstance(value, float):
-            self._replace(node, repr(value + 1))
+            self._replace(node, str(value + 1))
+        elif value == 0.0:
+            self._replace(node, "1.0")
+
+    def visit_Slice(self, node: ast.Slice) -> None:
+        for part in (node.lower, node.upper, node.step):
+            if part is not None and not is_cut_of_text(part):
+                self.visit(part)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        if isinstance(node.func, ast.Name) and node.func.id == "printable_line":
+            self.visit(node.args[0])  # how much of a text is told
+        else:
+            self.generic_visit(node)
 
     def _visit_display(self, node: ast.Tuple | ast.List | ast.Set) -> None:
         if not self._in_function and len(node.elts) > 1 and not isinstance(getattr(node, "ctx", None), ast.Store):
@@ -240,6 +264,11 @@ class _Finder(ast.NodeVisitor):
             return  # they are changed for themselves
         self._replace(test, f"(not ({self._code(test)}))")
 
+    def _operand(self, node: ast.expr) -> str:
+        """What stands beside an operator, in its parentheses where it has to have them."""
+        needed = isinstance(node, (ast.BoolOp, ast.Compare, ast.IfExp, ast.Lambda, ast.NamedExpr))
+        return f"({self._code(node)})" if needed else self._code(node)
+
     def _code(self, node: ast.expr | ast.stmt) -> str:
         return self._source[self._offset(node) : self._offset(node, end=True)].decode()
 
@@ -253,8 +282,6 @@ class _Finder(ast.NodeVisitor):
         statement = self._statement
         assert statement is not None
         start, end = self._offset(node), self._offset(node, end=True)
-        body = getattr(statement, "body", None)
-        last = body[0].lineno - 1 if isinstance(body, list) and body else statement.end_lineno or statement.lineno
         self.changes.append(
             _Change(
                 start,
@@ -263,39 +290,8 @@ class _Finder(ast.NodeVisitor):
                 told or f"{self._code(node)} -> {after}",
                 ".".join(self._scope),
                 node.lineno,
-                tuple(range(statement.lineno, max(last, statement.lineno) + 1)),
-                () if self._in_function else tuple(_targets(statement)),
+                lines(statement),
+                not self._in_function and not is_function(statement),
+                tuple(targets(statement, attributes_only=bool(self._in_function))),
             )
         )
-
-
-def _targets(node: ast.stmt) -> Iterator[str]:
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
-    for target in targets:
-        for part in ast.walk(target):
-            if isinstance(part, ast.Name):
-                yield part.id
-            elif isinstance(part, ast.Attribute):
-                yield part.attr
-
-
-def _statement_changes(node: ast.stmt) -> Iterator[str]:
-    """Yield what may stand in the place of a whole statement."""
-    if isinstance(node, ast.Return) and node.value is not None:
-        if not (isinstance(node.value, ast.Constant) and (node.value.value is None or node.value.value is False)):
-            yield "return None"
-        return
-    is_call = isinstance(node, ast.Expr) and isinstance(node.value, (ast.Call, ast.Await))
-    fills = isinstance(node, ast.Assign) and all(isinstance(t, (ast.Attribute, ast.Subscript)) for t in node.targets)
-    if is_call or fills or isinstance(node, _DELETED):
-        yield "pass"
-
-
-def _is_text(node: ast.BinOp) -> bool:
-    """Return True for a sum of texts, as far as that can be seen: without the sum it is a TypeError."""
-    return any(
-        isinstance(side, ast.JoinedStr)
-        or (isinstance(side, ast.Constant) and isinstance(side.value, (str, bytes)))
-        or (isinstance(side, ast.BinOp) and _is_text(side))
-        for side in (node.left, node.right)
-    )

@@ -9,19 +9,16 @@ import contextlib
 import importlib
 import os
 import shutil
-import signal
 import subprocess
 import sys
-import time
 import traceback
 from pathlib import Path
 
+from tools.mutation.children import outcome_of
 from tools.mutation.mutants import Mutant
 from tools.mutation.selection import Selection
 
 _START_SECONDS = 30.0
-_MOST_BYTES = 3 * 2**30
-_LOOK_SECONDS = 0.02
 _REWRITTEN = "ignore:Module already imported"  # by us, before pytest could look at its assertions
 # Loaded once, before the processes are forked. Nothing of ours: the mutated module has to be loaded anew.
 _PRELOADED = (
@@ -79,30 +76,7 @@ class Runner:
         child = os.fork()
         if child == 0:
             _be_pytest(selection.tests, self.log)
-        deadline = time.monotonic() + _START_SECONDS + 4 * selection.seconds
-        try:
-            while True:
-                ended, status = os.waitpid(child, os.WNOHANG)
-                if ended:
-                    return _outcome(os.waitstatus_to_exitcode(status))
-                if time.monotonic() > deadline:
-                    return "timeout"
-                if _resident_bytes(child) > _MOST_BYTES:
-                    return "memory"
-                time.sleep(_LOOK_SECONDS)
-        finally:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(child, signal.SIGKILL)  # the group that the child made: it and what it started
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(child, 0)
-
-
-def _outcome(code: int) -> str:
-    if code == 0:
-        return "survived"
-    if code in (3, 4, 5):  # an internal error, a wrong command line, no tests: of ours, not of the mutant
-        return "untested"
-    return "killed"
+        return outcome_of(child, _START_SECONDS + 4 * selection.seconds)
 
 
 def _be_pytest(tests: tuple[str, ...], log: Path) -> None:
@@ -122,14 +96,6 @@ def _be_pytest(tests: tuple[str, ...], log: Path) -> None:
     finally:
         sys.stdout.flush()
         os._exit(code)
-
-
-def _resident_bytes(process: int) -> int:
-    try:
-        pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
-    except (OSError, IndexError):
-        return 0
-    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def _copy(root: Path, tree: Path) -> None:

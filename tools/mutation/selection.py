@@ -8,18 +8,26 @@ import os
 import shutil
 import subprocess
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain, zip_longest
 from pathlib import Path
+from typing import TypedDict
 
 import coverage
 
 from tools.mutation.mutants import Mutant
 
-MOST_SECONDS = 20.0
-MOST_TESTS = 120
+MOST_SECONDS = 8.0
+MOST_TESTS = 60
+
+
+class Bounds(TypedDict):
+    """How many tests of a mutant's are chosen, and how long they may take together."""
+
+    most_seconds: float
+    most_tests: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,25 +51,42 @@ class TestMap:
             if path.is_relative_to(root):
                 found = data.contexts_by_lineno(file)
                 self._lines[str(path.relative_to(root))] = {line: set(tests) - {""} for line, tests in found.items()}
+        self._weights: dict[str, defaultdict[str, float]] = {}
         self._seconds: dict[str, float] = json.loads((folder / "seconds.json").read_text())
 
     def select(self, mutant: Mutant, *, most_seconds: float = MOST_SECONDS, most_tests: int = MOST_TESTS) -> Selection:
         """Return the tests for a mutant, as many as fit into `most_seconds`."""
         lines = self._lines.get(mutant.module, {})
-        found: set[str] = set()
-        for line in chain(mutant.lines, self._uses(mutant)):
-            found |= lines.get(line, set())
-        if not found:  # run when the module is loaded, before any test
-            found = set().union(*lines.values()) if lines else set()
-        return self._bounded(found, most_seconds, most_tests)
+        own = set().union(*(lines.get(line, ()) for line in mutant.lines if not mutant.at_import))
+        uses = sorted((tests for line in self._uses(mutant) if (tests := lines.get(line))), key=len)
+        groups = [tests for tests in uses if not own or len(tests) < len(own)]
+        # What is set where every test comes by is told apart where few do.
+        all_of_them = own or set().union(*uses) or set().union(*lines.values())
+        telling = self._telling(mutant.module)
+        best = sorted(all_of_them, key=lambda test: (-telling.get(test, 0.0), self._seconds.get(test, 0.0), test))
+        mixed = (test for pair in zip(best, self._in_turn(all_of_them), strict=True) for test in pair)
+        return self._bounded([*map(self._in_turn, groups), mixed], most_seconds, most_tests)
+
+    def use(self, seconds: dict[str, float]) -> None:
+        """Take these times for tests' own; infinity for one that is not to be chosen."""
+        self._seconds |= seconds
 
     def select_for(self, mutants: Iterable[Mutant]) -> Selection:
-        """Return all tests that `select` chooses for any of these mutants."""
-        chosen = {test for mutant in mutants for test in self.select(mutant).tests}
-        return self._bounded(chosen, float("inf"), len(chosen))
+        """Return tests that `select` chooses for these mutants, those for most of them first."""
+        chosen = Counter(test for mutant in mutants for test in self.select(mutant).tests)
+        return self._bounded([[test for test, _ in chosen.most_common()]], MOST_SECONDS, MOST_TESTS)
+
+    def _telling(self, module: str) -> dict[str, float]:
+        """How much of a module each test runs that few others do: such a test is about this module."""
+        if module not in self._weights:
+            weights = self._weights[module] = defaultdict(float)
+            for tests in self._lines.get(module, {}).values():
+                for test in tests:
+                    weights[test] += 1 / len(tests)
+        return self._weights[module]
 
     def _uses(self, mutant: Mutant) -> set[int]:
-        """Lines of the module where a value is used that is set before any test runs."""
+        """Lines of the module that use what the changed statement gives a value."""
         if not mutant.names:
             return set()
         tree = ast.parse((self._root / mutant.module).read_text())
@@ -72,21 +97,22 @@ class TestMap:
             or (isinstance(node, ast.Attribute) and node.attr in mutant.names)
         }
 
-    def _bounded(self, tests: Iterable[str], most_seconds: float, most_tests: int) -> Selection:
+    def _bounded(self, groups: Iterable[Iterable[str]], most_seconds: float, most_tests: int) -> Selection:
+        chosen: dict[str, float] = {}
+        seconds = 0.0
+        for test in chain.from_iterable(groups):
+            takes = self._seconds.get(test, 1.0)
+            if test not in chosen and len(chosen) < most_tests and seconds + takes <= most_seconds:
+                chosen[test] = takes
+                seconds += takes
+        return Selection(tuple(chosen), seconds)
+
+    def _in_turn(self, tests: Iterable[str]) -> Iterable[str]:
+        """The quickest case of every test function, then the next of each: what is alike finds alike mistakes."""
         functions: defaultdict[str, list[str]] = defaultdict(list)
         for test in sorted(tests, key=lambda test: (self._seconds.get(test, 0.0), test)):
             functions[test.partition("[")[0]].append(test)
-        chosen: list[str] = []
-        seconds = 0.0
-        # The quickest case of every test function, then the next of each: what is alike finds alike mistakes.
-        for test in chain.from_iterable(zip_longest(*functions.values())):
-            if test is None or len(chosen) >= most_tests:
-                continue
-            takes = self._seconds.get(test, 1.0)
-            if seconds + takes <= most_seconds:
-                chosen.append(test)
-                seconds += takes
-        return Selection(tuple(chosen), seconds)
+        return filter(None, chain.from_iterable(zip_longest(*functions.values())))
 
 
 def make_map(root: Path, folder: Path, *paths: str) -> None:

@@ -46,12 +46,11 @@ class Admission:
         with self._lock:
             if self.closed:
                 raise RuntimeClosedError("the runtime is closed", hint="make a new WasmToolRuntime")
-            if not self._queues and self._may(user):
+            if self._may(user):  # then none of this user's waits: whoever could be served was, when a permit came free
                 self._take(user, call)
                 return
             waiter = _Waiter(call)
             self._queues.setdefault(user, deque()).append(waiter)
-            self._serve()
         self._await(waiter, call)
 
     def keep(self, call: Call) -> None:

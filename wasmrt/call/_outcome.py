@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from wasmrt.errors import (
     CapabilityDeniedError,
-    InternalError,
     LeakError,
     NotAuthorizedError,
     SecretError,
@@ -27,11 +26,7 @@ def tool_error(cause: BaseException) -> BaseException:
         return ToolError(cause.message, code=cause.code, hint=cause.hint, kind=ToolErrorKind.SANDBOX)
     if isinstance(cause, WasmrtError):
         return ToolError(cause.message, code=cause.code, hint=cause.hint)
-    wrapped = InternalError("a host function broke")
-    wrapped.__cause__ = cause
-    error = ToolError(
+    return ToolError(
         "a host function broke; this is a bug in wasmrt",
         code="internal", hint="please report it", kind=ToolErrorKind.SANDBOX,
     )  # fmt: skip
-    error.__cause__ = wrapped
-    return error

@@ -1,0 +1,192 @@
+"""A call whose guest, host or caller breaks it off: what it says, what it leaves, and whose end counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+import wasmrt.call._state as call_state
+from tests.border.conftest import a_call
+from tests.call.conftest import until
+from wasmrt import Capabilities, ResourceLimits, ToolError, ToolInvokeCapability, ToolOutput
+from wasmrt.call import (
+    Admission,
+    AuditRecord,
+    Backends,
+    Call,
+    CallPipeline,
+    CallRequest,
+    CallServices,
+    CallTarget,
+    DetachedRunner,
+    run_call,
+)
+from wasmrt.call.http import GuestHttp
+from wasmrt.capabilities import EndpointPattern, HttpCapability
+from wasmrt.component import ToolSpec
+from wasmrt.component.worlds import FailureKind
+from wasmrt.egress import EgressGateway, HttpFailure
+from wasmrt.errors import CancelledError
+from wasmrt.guest.call import GuestCall
+from wasmrt.guest.clock import SystemClock
+from wasmrt.guest.runner import Description, GuestComponent
+from wasmrt.guest.services import GuestRequest, HostFailure
+from wasmrt.leaks import LeakDetector
+from wasmrt.rates import RateLimiter
+from wasmrt.url import Network
+
+TOKEN = "ghp_" + "a1B2c3D4e5" * 3 + "F6g7h8"
+
+
+class Acting:
+    """A guest that does what `act` does with its call, its params and its context."""
+
+    unbounded_lift = checks_params = False
+
+    def __init__(self, act: Callable[[GuestCall, str, str | None], str], seconds: float = 60.0) -> None:
+        self.description = Description({"tool": ToolSpec("tool", "", {"type": "object"})}, 1, 0)
+        self.limits = ResourceLimits(timeout_seconds=seconds)
+        self._act = act
+
+    def run(self, call: GuestCall, tool: str, params: str, context: str | None, *, user: str) -> str:
+        return self._act(call, params, context)
+
+
+def run(
+    act: Callable[[GuestCall, str, str | None], str],
+    *,
+    admission: Admission | None = None,
+    audit: Callable[[AuditRecord], None] | None = None,
+    grant: Capabilities | None = None,
+    seconds: float = 60.0,
+    backends: Any = None,
+    **request: Any,
+) -> ToolOutput:
+    pipeline = CallPipeline(admission or Admission(1), DetachedRunner(), RateLimiter(), SystemClock, audit)
+    component = cast(GuestComponent, Acting(act, seconds))
+    kept = Backends(LeakDetector(), **(backends or {}))
+    target = CallTarget("acting", "d" * 64, component, grant or Capabilities.none(), kept)
+    return run_call(pipeline, target, CallRequest("tool", {}, **request))
+
+
+def test_a_guest_gets_the_context_that_its_caller_gave_and_none_where_there_is_none() -> None:
+    seen: list[str | None] = []
+
+    def note(call: GuestCall, params: str, context: str | None) -> str:
+        seen.append(context)
+        return "{}"
+
+    run(note)
+    run(note, context={"a": [1, "ü"]})
+    run(note, context='{"b": 2}')
+    assert seen == [None, '{"a":[1,"ü"]}', '{"b":2}']
+
+
+def test_a_failure_has_the_decisions_of_its_call_and_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(call: GuestCall, params: str, context: str | None) -> str:
+        call.services.secret_exists("token")
+        raise ToolError(f"no use for {TOKEN}")
+
+    with pytest.raises(ToolError) as caught:
+        run(fail)
+    assert [(decision.allowed, decision.subject) for decision in caught.value.decisions] == [(False, "token")]
+    assert str(caught.value) == caught.value.message == "no use for [REDACTED:github-pat]"
+
+
+def test_what_a_late_call_says_is_still_looked_at_for_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail_late(call: GuestCall, params: str, context: str | None) -> str:
+        until(lambda: call.lifetime.is_over)
+        raise ToolError(f"no use for {TOKEN}")
+
+    monkeypatch.setattr(call_state, "CLOSING_SECONDS", 60.0)
+    with pytest.raises(ToolError) as caught:
+        run(fail_late, seconds=0.01)
+    assert caught.value.message == "no use for [REDACTED:github-pat]"
+
+
+class Opened:
+    """A response, of which the first to be closed is interrupted once."""
+
+    status, headers, is_open = 200, (), True
+
+    def __init__(self, interrupts: list[BaseException]) -> None:
+        self._interrupts = interrupts
+        self.closed = False
+
+    def read(self) -> bytes:
+        return b""
+
+    def read_all(self) -> bytes:
+        return b""
+
+    def close(self) -> None:
+        if self._interrupts:
+            raise self._interrupts.pop()
+        self.closed = True
+
+
+class Web:
+    """The way to the network for guests: every response is kept."""
+
+    networks: tuple[Network, ...] = ()
+
+    def __init__(self) -> None:
+        self.interrupts: list[BaseException] = [KeyboardInterrupt()]
+        self.opened: list[Opened] = []
+
+    def open(self, call: Call, request: GuestRequest) -> Opened:
+        self.opened.append(Opened(self.interrupts))
+        return self.opened[-1]
+
+
+def granted_http() -> Capabilities:
+    return Capabilities.none().with_http(HttpCapability(allowlist=(EndpointPattern("api.example.com"),)))
+
+
+def test_a_signal_while_a_call_is_put_away_leaves_nothing_of_it() -> None:
+    def open_two(call: GuestCall, params: str, context: str | None) -> str:
+        for _ in range(2):
+            call.services.http_open(GuestRequest("GET", "https://api.example.com/"))
+        return "{}"
+
+    web, admission, records = Web(), Admission(1), []
+    with pytest.raises(KeyboardInterrupt):
+        run(open_two, admission=admission, audit=records.append, grant=granted_http(), backends={"http": web})
+    assert [response.closed for response in web.opened] == [True, True]
+    assert admission.running == 0
+    assert [record.outcome for record in records] == ["KeyboardInterrupt"]
+
+
+def test_what_fails_because_the_call_is_over_is_the_end_of_the_call_and_no_answer() -> None:
+    class Gateway:
+        networks: tuple[Network, ...] = ()
+
+        def open(self, call: Call, request: Any) -> Any:
+            call.lifetime.cancel()
+            raise HttpFailure(FailureKind.EXECUTOR, "timeout", "it took too long")
+
+    class Tools:
+        def invoke(self, call: Call, alias: str, params: str) -> str:
+            call.lifetime.cancel()
+            raise ToolError("the other tool failed")
+
+    http = GuestHttp(cast(EgressGateway, Gateway()))
+    host = CallServices(a_call(granted_http(), backends={"http": http}))
+    with pytest.raises(CancelledError):
+        host.http_open(GuestRequest("GET", "https://api.example.com/"))
+    aliases = Capabilities.none().with_tool_invoke(ToolInvokeCapability((("on", "other"),)))
+    with pytest.raises(CancelledError):
+        CallServices(a_call(aliases, backends={"tools": Tools()})).invoke_tool("on", "{}")
+
+
+def test_what_fails_while_the_call_goes_on_is_for_the_guest_to_handle() -> None:
+    class Tools:
+        def invoke(self, call: Call, alias: str, params: str) -> str:
+            raise ToolError("the other tool failed", code="broken")
+
+    aliases = Capabilities.none().with_tool_invoke(ToolInvokeCapability((("on", "other"),)))
+    with pytest.raises(HostFailure) as caught:
+        CallServices(a_call(aliases, backends={"tools": Tools()})).invoke_tool("on", "{}")
+    assert caught.value.code == "broken"

@@ -1,0 +1,117 @@
+"""A component made ready: the memories it has, how it is run, and what a run leaves."""
+
+from __future__ import annotations
+
+import pytest
+import wasmtime
+from blake3 import blake3
+
+from tests.border.conftest import Start, only_tool
+from tests.border.relays import LIST, reporter
+from tests.border.worlds import Failure, agent_tool
+from wasmrt import ResourceLimits, ToolError
+from wasmrt.errors import CancelledError, FuelExhaustedError, MemoryLimitError
+from wasmrt.guest.clock import LogicalClock
+from wasmrt.guest.settings import POOL_MEMORY_BYTES, POOL_TABLE_ELEMENTS, fits_the_pool
+from wasmrt.lifetime import Lifetime
+from wasmrt.limits import MIB
+from wasmrt.testing.attacks import Body, tool
+
+PAGES_PER_MIB = 16
+
+
+def adder(*mib: int) -> bytes:
+    """A component that adds, with a memory of each size."""
+    memories = "".join(
+        f"(core module $m{number} (memory {size * PAGES_PER_MIB})) (core instance (instantiate $m{number}))"
+        for number, size in enumerate(mib)
+    )
+    return bytes(
+        wasmtime.wat2wasm(f"""(component {memories}
+  (core module $main (func (export "add") (param i32 i32) (result i32) (i32.add (local.get 0) (local.get 1))))
+  (core instance $main (instantiate $main))
+  (func (export "add") (param "a" u32) (param "b" u32) (result u32) (canon lift (core func $main "add"))))""")
+    )
+
+
+@pytest.mark.parametrize("memories", [(8,), (4, 4), (2, 2, 2)])
+def test_memories_that_fill_the_limit_to_the_last_page_are_given(start: Start, memories: tuple[int, ...]) -> None:
+    add = only_tool(start(), adder(*memories), limits=ResourceLimits(memory_bytes=sum(memories) * MIB))
+    assert add.execute({"a": 40, "b": 2}).result == 42
+
+
+@pytest.mark.parametrize(("needed", "told"), [(2, 2), (3, 4), (5, 8), (100, 128)])
+def test_a_memory_over_the_limit_is_refused_with_the_power_of_two_that_would_do(
+    start: Start, needed: int, told: int
+) -> None:
+    with pytest.raises(MemoryLimitError, match=f"about {told} MiB of memory to start, over its limit of 1 MiB"):
+        start().prepare("add", adder(needed), limits=ResourceLimits(memory_bytes=MIB))
+
+
+@pytest.mark.parametrize(
+    ("over_memory", "over_table", "fits"), [(0, 0, True), (1, 0, False), (0, 1, False), (1, 1, False)]
+)
+def test_the_pool_takes_what_is_no_larger_than_its_places(over_memory: int, over_table: int, fits: bool) -> None:
+    limits = ResourceLimits(
+        memory_bytes=POOL_MEMORY_BYTES + over_memory, table_elements=POOL_TABLE_ELEMENTS + over_table
+    )
+    assert fits_the_pool(limits) is fits
+
+
+@pytest.mark.parametrize(
+    ("component", "unbounded"),
+    [
+        (reporter(), False),
+        (bytes(wasmtime.wat2wasm(tool(Body()))), False),
+        (LIST.component(), True),  # by what it answers
+        (bytes(wasmtime.wat2wasm(tool(Body(imports=("fetch",))))), True),  # by what it may hand to the host
+    ],
+    ids=["plain", "agent", "answer", "import"],
+)
+def test_what_the_engine_may_take_long_over_is_known_before_the_first_call(
+    start: Start, component: bytes, unbounded: bool
+) -> None:
+    assert only_tool(start(), component)._target.component.unbounded_lift is unbounded
+
+
+def test_fuel_is_counted_when_a_tool_is_asked_when_it_answers_and_when_it_runs_dry(start: Start) -> None:
+    runtime = start()
+    says = runtime.prepare("says", agent_tool("", "{}"))
+    assert says.describe_fuel > 0
+    assert says.execute({}).usage.fuel > 0
+    loop = bytes(wasmtime.wat2wasm(tool(Body(execute="(loop (br 0)) (unreachable)"))))
+    with pytest.raises(FuelExhaustedError) as caught:
+        runtime.prepare("loop", loop, limits=ResourceLimits(fuel=10_000)).execute({})
+    assert caught.value.used is not None
+    assert 9_000 < caught.value.used <= 10_000
+    assert caught.value.usage is not None
+    assert caught.value.usage.fuel == caught.value.used
+
+
+def test_a_tools_own_failure_is_raised_as_it_is(start: Start) -> None:
+    with pytest.raises(ToolError) as caught:
+        start().prepare("fails", agent_tool("@0.4.1", Failure("client", "broken", "it broke"))).execute({})
+    seen: list[BaseException] = [caught.value]
+    while (cause := seen[-1].__cause__) is not None:
+        assert cause not in seen
+        seen.append(cause)
+
+
+def test_a_replays_clock_and_randomness_are_the_same_for_ever() -> None:
+    clock = LogicalClock()
+    assert [clock.now_ns(), clock.now_ns()] == [1_767_225_600_001_000_000, 1_767_225_600_002_000_000]
+    assert clock.monotonic_ns() == 3_000_000
+    assert [clock.random_bytes(8), clock.random_bytes(4)] == [
+        blake3(b"0:1").digest(length=8),
+        blake3(b"0:2").digest(length=4),
+    ]
+    assert LogicalClock(seed=7).random_bytes(4) == blake3(b"7:1").digest(length=4)
+
+
+def test_a_replayed_sleep_moves_time_and_ends_with_the_call() -> None:
+    clock, lifetime = LogicalClock(start_ns=0), Lifetime(3600)
+    clock.sleep(lifetime, 2.5)
+    assert clock.now_ns() == 2_501_000_000
+    lifetime.cancel()
+    with pytest.raises(CancelledError):
+        clock.sleep(lifetime, 1)

@@ -1,0 +1,160 @@
+"""Decisions at their edges: the last character that fits, the nearest entry, names of private networks."""
+
+from __future__ import annotations
+
+import pytest
+
+from wasmrt.capabilities import (
+    AllowlistValidator,
+    Capabilities,
+    EndpointPattern,
+    check_addresses,
+    check_host,
+)
+from wasmrt.errors import ConfigurationError
+from wasmrt.model import Addition, Reason, Step
+from wasmrt.url import parse_networks, parse_url
+
+HOST = EndpointPattern("api.example.com", path_prefix="/v1/", methods=("GET",), ports=(8443,))
+
+
+def decided(url: str, method: str = "GET", *entries: EndpointPattern) -> Reason:
+    return Reason(AllowlistValidator(entries or (HOST,)).validate(url, method).reason)
+
+
+@pytest.mark.parametrize(
+    ("url", "method", "reason"),
+    [
+        ("https://api.example.com:8443/v1/a", "GET", Reason.ALLOWED),
+        ("https://api.example.com:8443/v1/a", "POST", Reason.METHOD_NOT_ALLOWED),
+        ("https://api.example.com:8443/v2/a", "POST", Reason.PATH_NOT_ALLOWED),
+        ("https://api.example.com:8443/v1/%zz", "GET", Reason.INVALID_URL),
+        ("https://api.example.com:444/v2/a", "POST", Reason.PORT_NOT_ALLOWED),
+        ("http://api.example.com:444/v2/a", "POST", Reason.INSECURE_SCHEME),
+        ("http://other.example.com/", "GET", Reason.INSECURE_SCHEME),
+        ("https://other.example.com/", "GET", Reason.HOST_NOT_ALLOWED),
+    ],
+)
+def test_the_nearest_entry_tells_the_reason_wherever_it_stands(url: str, method: str, reason: Reason) -> None:
+    far = EndpointPattern("far.example.net")
+    assert decided(url, method, HOST, far) == decided(url, method, far, HOST) == reason
+
+
+def test_http_is_not_the_reason_where_some_entry_allows_it() -> None:
+    plain = EndpointPattern("plain.example.com", schemes=("http",))
+    assert decided("http://other.example.com/", "GET", HOST, plain) is Reason.HOST_NOT_ALLOWED
+    assert decided("https://plain.example.com/", "GET", plain) is Reason.PORT_NOT_ALLOWED
+    assert decided("http://plain.example.com/", "GET", plain) is Reason.ALLOWED
+
+
+def test_an_entry_that_allows_is_named_by_its_place() -> None:
+    decision = AllowlistValidator([EndpointPattern("far.example.net"), HOST]).validate(
+        "https://api.example.com:8443/v1/", "get"
+    )
+    assert (decision.allowed, decision.rule) == (True, "http.allowlist[1]")
+    assert (decision.capability, decision.subject) == ("http", "GET https://api.example.com:8443/v1/")
+
+
+def test_a_method_that_is_none_is_refused_before_anything_else() -> None:
+    for method in ("TRACE", "", None, 7):
+        decision = AllowlistValidator([HOST]).check(parse_url("https://api.example.com/"), method)  # type: ignore[arg-type]
+        assert decision.reason is Reason.METHOD_NOT_ALLOWED
+        assert decision.subject == "(unknown method) https://api.example.com/"
+
+
+def entry(url: str) -> object:
+    return Capabilities.none().explain_http("GET", url).suggestion
+
+
+@pytest.mark.parametrize(
+    ("path", "prefix"),
+    [
+        ("/" + "a" * 511, "/" + "a" * 511),
+        ("/" + "a" * 500 + "/" + "b" * 10, "/" + "a" * 500 + "/" + "b" * 10),
+        ("/" + "a" * 500 + "/" + "b" * 11, "/" + "a" * 500 + "/"),
+        ("/" + "a" * 510 + "/" + "b", "/" + "a" * 510 + "/"),
+        ("/a/" + "b" * 600, "/a/"),
+    ],
+)
+def test_a_long_path_is_suggested_by_the_whole_names_that_fit(path: str, prefix: str) -> None:
+    suggestion = entry(f"https://api.example.com{path}")
+    assert isinstance(suggestion, Addition)
+    assert f'"path_prefix": "{prefix}"' in suggestion.entry
+    assert '"methods": ["GET"]' in suggestion.entry
+
+
+def test_a_first_name_that_is_too_long_has_no_entry_narrow_enough() -> None:
+    suggestion = entry("https://api.example.com/" + "a" * 512)
+    assert isinstance(suggestion, Step)
+    assert "a name of more than 512 characters" in str(suggestion)
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "a.localhost", "x.localdomain", "printer.local", "db.internal", "home.arpa", "a.b.home.arpa"]
+)
+def test_a_name_of_a_private_network_is_refused_by_itself(host: str) -> None:
+    refused = check_host(parse_url(f"https://{host}/"))
+    assert refused is not None
+    assert (refused.allowed, refused.reason) == (False, Reason.ADDRESS_NOT_ALLOWED)
+    assert check_host(parse_url(f"https://{host}/"), parse_networks(["10.0.0.0/8"])) is None
+
+
+@pytest.mark.parametrize("host", ["local.example.com", "arpa", "home.example.arpa", "example.com", "internal.dev"])
+def test_a_name_that_only_looks_private_is_not_refused(host: str) -> None:
+    assert check_host(parse_url(f"https://{host}/")) is None
+
+
+def test_all_addresses_have_to_be_public_or_exempt_and_there_has_to_be_one() -> None:
+    networks = ("10.0.0.0/8",)
+    assert check_addresses(["93.184.216.34"]).allowed
+    assert check_addresses(["10.1.2.3", "93.184.216.34"], networks).allowed
+    for addresses in (["10.1.2.3"], ["93.184.216.34", "10.1.2.3"], ["192.168.0.1"], ["no address"]):
+        decision = check_addresses(addresses, networks if "10.1.2.3" not in addresses else ())
+        assert (decision.allowed, decision.reason) == (False, Reason.ADDRESS_NOT_ALLOWED)
+    assert check_addresses([]).reason is Reason.NO_ADDRESS
+    assert not check_addresses(["no address"], ["0.0.0.0/0", "::/0"]).allowed
+
+
+@pytest.mark.parametrize("name", ["token", "TOKEN"])
+def test_each_capability_is_refused_with_the_section_or_the_line_that_is_missing(name: str) -> None:
+    none = Capabilities.none()
+    asked = [none.explain_secret(name), none.explain_tool("search"), none.explain_workspace("notes/a.md")]
+    assert [decision.reason for decision in asked] == [Reason.NOT_GRANTED] * 3
+    some = none.with_secrets(["other"]).with_tool_invoke({"on": "other"}).with_workspace_read(["other/"])
+    lines = [some.explain_secret(name), some.explain_tool("search"), some.explain_workspace("notes/a.md")]
+    for without, beside in zip(asked, lines, strict=True):
+        assert isinstance(without.suggestion, Addition)
+        assert isinstance(beside.suggestion, Addition)
+        assert (without.suggestion.new_section, beside.suggestion.new_section) == (True, False)
+        assert without.suggestion.entry == beside.suggestion.entry
+    assert lines[2].suggestion is not None
+    assert lines[2].suggestion.entry == '"notes/"'  # type: ignore[union-attr]
+    top = some.explain_workspace("a.md").suggestion
+    assert isinstance(top, Addition)
+    assert top.entry == '"a.md"'
+
+
+def test_a_port_and_a_host_are_read_to_their_edges() -> None:
+    assert EndpointPattern("a.example", ports=(1, 65535)).ports == (1, 65535)
+    for port in (0, 65536, True):
+        with pytest.raises(ConfigurationError):
+            EndpointPattern("a.example", ports=(port,))
+    assert EndpointPattern("a.example", path_prefix="/" + "a" * 2047).path_prefix
+    with pytest.raises(ConfigurationError, match="2048 characters"):
+        EndpointPattern("a.example", path_prefix="/" + "a" * 2048)
+
+
+@pytest.mark.parametrize("name", ["", "no name", "a/b", "tok*", "x" * 129, "ä", "a\n"])
+def test_a_name_that_nothing_can_have_is_refused_whatever_is_granted(name: str) -> None:
+    everything = Capabilities.none().with_secrets(["*"]).with_tool_invoke({"on": "other"})
+    for granted in (Capabilities.none(), everything):
+        secret, tool = granted.explain_secret(name), granted.explain_tool(name)
+        assert (secret.allowed, secret.reason, secret.capability) == (False, Reason.SECRET_NOT_ALLOWED, "secrets")
+        assert (tool.allowed, tool.reason, tool.capability) == (False, Reason.ALIAS_NOT_ALLOWED, "tool_invoke")
+
+
+@pytest.mark.parametrize("path", ["", "/etc/passwd", "../a", "a/../b", "a\0b", "a\\b"])
+def test_a_path_that_leaves_the_workspace_is_refused_whatever_is_granted(path: str) -> None:
+    for granted in (Capabilities.none(), Capabilities.none().with_workspace_read([""])):
+        decision = granted.explain_workspace(path)
+        assert (decision.allowed, decision.reason) == (False, Reason.INVALID_PATH), path
