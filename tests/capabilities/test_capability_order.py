@@ -5,15 +5,14 @@ from __future__ import annotations
 import pytest
 
 from wasmrt.capabilities import Capabilities, CredentialLocation, CredentialMapping, EndpointPattern
-from wasmrt.capabilities.lattice import (
+from wasmrt.capabilities.lattice import merge, widest
+from wasmrt.capabilities.model import (
     common_hosts,
     common_paths,
     credential_within,
     endpoint_within,
-    merge,
     name_within,
     prefix_within,
-    widest,
 )
 from wasmrt.errors import ConfigurationError
 from wasmrt.limits import MAX_CAPABILITY_ENTRIES

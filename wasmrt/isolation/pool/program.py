@@ -35,7 +35,7 @@ from wasmrt.limits import ResourceLimits
 LOAD_SECONDS = 60.0
 """For a template to map its code and link it; the largest guest that was seen takes a tenth of a second."""
 DESCRIBE_SECONDS = 15.0
-MAX_CALLS = 1000
+MAX_CALLS = 10_000
 """Calls of one worker, after which another takes its place."""
 _ANSWER_SECONDS = 5.0
 _ENDED_WELL = frozenset({"GuestError", "InvalidParametersError"})
