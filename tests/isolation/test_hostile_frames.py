@@ -99,9 +99,9 @@ def test_a_worker_that_ends_before_it_answers_has_crashed() -> None:
 @pytest.mark.parametrize(
     "sent",
     [
-        pytest.param(struct.pack("<IB", 2**32 - 1, Kind.RESULT), id="a length of 4 GiB"),
+        pytest.param(struct.pack("<IBI", 2**32 - 1, Kind.RESULT, 0), id="a length of 4 GiB"),
         pytest.param(struct.pack("<IBI", 4, Kind.RESULT, 5), id="a head longer than its frame"),
-        pytest.param(struct.pack("<IB", 0, Kind.RESULT), id="no room for a head"),
+        pytest.param(struct.pack("<IBI", 0, Kind.RESULT, 0), id="no room for a head"),
         pytest.param(frame(Kind.CALL), id="a host's frame"),
         pytest.param(frame(0), id="no kind"),
         pytest.param(frame(255), id="an unknown kind"),

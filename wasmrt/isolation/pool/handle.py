@@ -131,7 +131,7 @@ class Worker:
             isinstance(call.clock, LogicalClock), tool,
         )  # fmt: skip
         most = max(request_bytes, call.limits.output_bytes, 4 * MIB) + _FRAME_ROOM
-        server = Server(call, channel)
+        server: Server | None = None
         try:
             channel.send(Kind.CALL, head.pack(), encoded, more)
         except ClosedError as error:  # what it has not read whole, it has not begun
@@ -141,6 +141,8 @@ class Worker:
             raise WorkerGoneError("the worker had ended")
         while True:
             if frame.kind == Kind.IMPORT:
+                if server is None:
+                    server = Server(call, channel)
                 server.answer(frame)
             elif frame.kind == Kind.LOG:
                 _keep_log(call, frame)

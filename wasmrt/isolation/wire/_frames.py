@@ -31,6 +31,8 @@ MAX_CONTROL_BYTES = 64 * KIB
 MAX_DESCRIPTORS = 4
 _START = struct.Struct("<IB")
 _HEAD = struct.Struct("<I")
+_FRAME = struct.Struct("<IBI")
+"""Both: no frame is shorter."""
 _BUFFER_BYTES = 64 * KIB
 _JOIN_BYTES = 256 * KIB
 _TIMEVAL = struct.Struct("@ll")
@@ -204,12 +206,11 @@ class Channel:
         """
         text = head if isinstance(head, bytes) else json.dumps(head).encode()
         size = _HEAD.size + len(text) + sum(map(len, tail))
-        start = _START.pack(size, kind) + _HEAD.pack(len(text)) + text
+        start = _FRAME.pack(size, kind, len(text))
         if size <= _JOIN_BYTES:
-            self._send(b"".join((start, *tail)))
+            self._send(b"".join((start, text, *tail)))
             return
-        self._send(start)
-        for part in tail:
+        for part in (start + text, *tail):
             self._send(part)
 
     def receive(self, most: int) -> Frame:
@@ -219,29 +220,30 @@ class Channel:
             ClosedError: the other end is gone.
             ProtocolError: the frame is longer, or its lengths contradict each other.
         """
-        while self._end - self._start < _START.size:
+        if self._start == self._end:
+            self._start = self._end = 0
+        while self._end - self._start < _FRAME.size:
             self._fill()
-        size, kind = _START.unpack_from(self._buffer, self._start)
+        size, kind, head = _FRAME.unpack_from(self._buffer, self._start)
         if not _HEAD.size <= size <= most:
             raise ProtocolError(f"a frame of {size} bytes, where {most} are the most")
-        self._start += _START.size
-        body = memoryview(self._take(size))
-        (head,) = _HEAD.unpack_from(body)
         if head > size - _HEAD.size:
             raise ProtocolError("the head of a frame is longer than the frame")
-        return Frame(kind, bytes(body[_HEAD.size : _HEAD.size + head]), body[_HEAD.size + head :])
+        self._start += _FRAME.size
+        body = self._take(size - _HEAD.size)
+        return Frame(kind, bytes(body[:head]), memoryview(body)[head:])
 
     def cancel(self) -> None:
         """Tell the other end that the call is over; where it does not listen, nothing is said."""
         with suppress(OSError):
-            self.socket.send(_START.pack(_HEAD.size + 2, Kind.CANCEL) + _HEAD.pack(2) + b"{}", socket.MSG_DONTWAIT)
+            self.socket.send(_FRAME.pack(_HEAD.size + 2, Kind.CANCEL, 2) + b"{}", socket.MSG_DONTWAIT)
 
     def close(self) -> None:
         """Close this end."""
         self.socket.close()
 
     def _take(self, size: int) -> bytes | bytearray:
-        if size <= _BUFFER_BYTES:
+        if size <= _BUFFER_BYTES - _FRAME.size:
             while self._end - self._start < size:
                 self._fill()
             taken = bytes(self._view[self._start : self._start + size])
@@ -256,9 +258,7 @@ class Channel:
         return whole
 
     def _fill(self) -> None:
-        if self._start == self._end:
-            self._start = self._end = 0
-        elif self._start:
+        if self._start and self._end == _BUFFER_BYTES:
             left = self._end - self._start
             self._view[:left] = bytes(self._view[self._start : self._end])
             self._start, self._end = 0, left
@@ -289,14 +289,18 @@ class Channel:
             return piece
 
     def _send(self, data: bytes | memoryview) -> None:
-        rest = memoryview(data)
-        while rest:
+        rest = data
+        while len(rest):
             try:
-                rest = rest[self.socket.send(rest) :]
+                sent = self.socket.send(rest)
             except BlockingIOError:
                 self.waiting()
+                continue
             except OSError as error:
                 raise ClosedError("the other end of the socket is gone") from error
+            if sent == len(rest):
+                return
+            rest = memoryview(rest)[sent:]
 
 
 def send_with_descriptors(end: socket.socket, kind: Kind, head: dict[str, Any], descriptors: Sequence[int]) -> None:

@@ -25,10 +25,10 @@ from wasmrt.isolation.wire import (
 )
 from wasmrt.isolation.wire.counts import CallHead, pack_counts
 from wasmrt.isolation.worker.services import HostEndedError, RemoteServices, WorkerLifetime
-from wasmrt.limits import MAX_JSON_DEPTH, MAX_JSON_PARTS, MAX_PARAMS_BYTES, ResourceLimits
+from wasmrt.limits import ResourceLimits
 from wasmrt.model import LogEntry, LogLevel
 from wasmrt.schema import Validator
-from wasmrt.strict_json import JsonError, read_json, write_json
+from wasmrt.strict_json import JsonError, parse_json, write_json
 
 IDLE_SECONDS = 60
 """A worker that nobody calls for this long ends; it says so first, so that no call is lost in it."""
@@ -126,7 +126,7 @@ class RunWorker:
         if validator is None:
             validator = self._validators[tool] = Validator(self._component.description.specs[tool].schema)
         try:
-            params = read_json(text, max_bytes=MAX_PARAMS_BYTES, max_depth=MAX_JSON_DEPTH, max_parts=MAX_JSON_PARTS)
+            params = parse_json(text)  # the host has counted what it holds
         except JsonError as error:
             raise InvalidParametersError(f"params are {error}", hint="pass a JSON object") from error
         try:
