@@ -79,7 +79,7 @@ def test_new_build_test_install_and_run(
     assert language not in ("c", "go", "rust") or built["denied"] == []
     assert [line for line in built["asks"] if "api.open-meteo.com" in line]
     # It read the file it was granted and failed as a tool should: with a code, and a sentence to act on.
-    assert json.loads(ran.stderr)["code"] == "unknown-place"
+    assert json.loads(ran.stderr)["code"] == "tool:unknown-place"
     assert "Oslo" in json.loads(ran.stderr)["message"]
     if language in ("c", "rust"):
         assert not [name for name in built["imports"] if name.startswith("wasi:")]

@@ -74,6 +74,7 @@ class Leaver:
     """A guest that opens a response and ends, one way or the other."""
 
     unbounded_lift = checks_params = False
+    world = "wasmrt:tool/provider@0.1.0"
     limits = ResourceLimits()
 
     def __init__(self, url: str, error: Exception | None) -> None:
@@ -97,7 +98,7 @@ def test_the_end_of_a_call_is_the_end_of_its_connections(site: Callable[..., Sit
         pipeline = CallPipeline(Admission(1), DetachedRunner(), rates, SystemClock, records.append)
         backends = Backends(LeakDetector(), http=GuestHttp(gateway))
         component = cast(GuestComponent, Leaver(here.url(), error))
-        target = CallTarget("leaver", "d" * 64, component, here.grant(), backends)
+        target = CallTarget("leaver", "d" * 64, component, here.grant(), lambda _grant: backends)
         if error is None:
             run_call(pipeline, target, CallRequest("tool", {}))
         else:

@@ -44,6 +44,7 @@ class Acting:
     """A guest that does what `act` does with its call, its params and its context."""
 
     unbounded_lift = checks_params = False
+    world = "wasmrt:tool/provider@0.1.0"
 
     def __init__(self, act: Callable[[GuestCall, str, str | None], str], seconds: float = 60.0) -> None:
         self.description = Description({"tool": ToolSpec("tool", "", {"type": "object"})}, 1, 0)
@@ -67,7 +68,7 @@ def run(
     pipeline = CallPipeline(admission or Admission(1), DetachedRunner(), RateLimiter(), SystemClock, audit)
     component = cast(GuestComponent, Acting(act, seconds))
     kept = Backends(LeakDetector(), **(backends or {}))
-    target = CallTarget("acting", "d" * 64, component, grant or Capabilities.none(), kept)
+    target = CallTarget("acting", "d" * 64, component, grant or Capabilities.none(), lambda _grant: kept)
     return run_call(pipeline, target, CallRequest("tool", {}, **request))
 
 

@@ -16,7 +16,7 @@ from wasmrt.capabilities import Capabilities
 from wasmrt.capabilities.file import parse
 from wasmrt.config import WasmRuntimeConfig
 from wasmrt.egress import NetworkConfig
-from wasmrt.errors import ConfigurationError, NotInstalledError, ToolError
+from wasmrt.errors import GUEST_CODE_PREFIX, ConfigurationError, NotInstalledError, ToolError
 from wasmrt.model import Decision, LogEntry
 from wasmrt.runtime import WasmToolRuntime
 
@@ -122,7 +122,9 @@ def _check_error(case: TestCase, error: ToolError) -> list[str]:
         hint = f" ({error.hint})" if error.hint else ""
         return [f"it failed ({error.kind}, {error.code}): {error.message}{hint}"]
     wanted, problems = case.expected, []
-    for key, actual in (("kind", str(error.kind)), ("code", error.code)):
+    # An author expects the code that the tool gives; what the caller sees says that it is a tool's.
+    code = error.code if wanted.get("code") == error.code else error.code.removeprefix(GUEST_CODE_PREFIX)
+    for key, actual in (("kind", str(error.kind)), ("code", code)):
         if key in wanted and wanted[key] != actual:
             problems.append(f"the error's {key} was to be {wanted[key]!r}, and is {actual!r}")
     if wanted.get("message", "") not in error.message:
