@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from wasmrt.egress import NetworkConfig, Resolver, ResolverForUsers, SystemResolver
 from wasmrt.errors import ConfigFileError, ConfigurationError
 from wasmrt.files import Unfit, UnfitFileError, read_file
+from wasmrt.guest.settings import Isolation
 from wasmrt.leaks import DECODE_LIMIT_RULE, Action, Direction, LeakDetector, Overrides, Rule, read_rule_file
 from wasmrt.limits import MAX_CONFIG_FILE_BYTES
 from wasmrt.names import did_you_mean
@@ -50,6 +51,7 @@ class OperatorConfig(NamedTuple):
     rate_limit_storage: str | None = None
     """Of `WasmRuntimeConfig`: a redis:// URL, which may hold a password."""
     unsafe_rate_limits_without_redis: bool = False
+    isolation: Isolation = Isolation.PROCESS
     leak_rules: tuple[Rule, ...] = ()
     leak_overrides: Overrides = MappingProxyType({})
 
@@ -87,10 +89,12 @@ def read_config_file(path: Path) -> OperatorConfig:
         raise ConfigFileError(str(path), f"it cannot be read ({error.strerror})", hint="check who owns it") from error
     mistakes: list[_Mistake] = []
     tree = _parsed(path, text)
-    network, leaks = (_values(name, section, path.parent, mistakes) for name, section in _sections(tree, mistakes))
+    network, guests, leaks = (
+        _values(name, section, path.parent, mistakes) for name, section in _sections(tree, mistakes)
+    )
     _refuse(path, mistakes)
     own = {key: network.pop(key) for key in _OWN if key in network}
-    return OperatorConfig(NetworkConfig(**network), **own, **leaks)
+    return OperatorConfig(NetworkConfig(**network), **own, **guests, **leaks)
 
 
 class _Mistake(NamedTuple):
@@ -223,6 +227,14 @@ def _without_redis(value: Any, _: Path) -> dict[str, Any]:
     return {"unsafe_rate_limits_without_redis": value}
 
 
+def _isolation(value: Any, _: Path) -> dict[str, Any]:
+    try:
+        return {"isolation": Isolation(value)}
+    except ValueError:
+        known = ", ".join(f'"{each}"' for each in Isolation)
+        raise ConfigurationError(f"isolation must be one of {known}", hint='write it like "required"') from None
+
+
 def _leak_rules(value: Any, folder: Path) -> dict[str, Any]:
     if not isinstance(value, str):
         raise ConfigurationError("rules must be a path", hint='write it like rules = "leak-rules.toml"')
@@ -268,5 +280,6 @@ _OWN = ("rate_limit_storage", "unsafe_rate_limits_without_redis")
 """Keys of [network] that are not of `NetworkConfig`."""
 _SECTIONS: dict[str, dict[str, Callable[[Any, Path], dict[str, Any]]]] = {
     _SECTION: _READERS,
+    "guests": {"isolation": _isolation},
     "leaks": {"rules": _leak_rules, "actions": _leak_actions},
 }

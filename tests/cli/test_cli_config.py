@@ -15,6 +15,7 @@ from wasmrt.config import WasmRuntimeConfig
 from wasmrt.config_file import OperatorConfig, read_config_file
 from wasmrt.egress import NetworkConfig
 from wasmrt.errors import ConfigFileError
+from wasmrt.guest.settings import Isolation
 from wasmrt.leaks import Action, Direction
 from wasmrt.testing.attacks import Body, tool
 
@@ -357,3 +358,11 @@ def test_hosts_that_pass_unsearched_and_a_count_without_redis_carry_their_names(
     assert config.unsafe_rate_limits_without_redis
     with pytest.raises(ConfigFileError, match="true or false"):
         read_config_file(configure("[network]\nunsafe_rate_limits_without_redis = 1\n"))
+
+
+def test_the_isolation_of_guests_is_read(configure: Configure) -> None:
+    config = read_config_file(configure('[guests]\nisolation = "required"\n'))
+    assert config.isolation is Isolation.REQUIRED
+    assert WasmRuntimeConfig(**config.as_runtime_settings()).isolation is Isolation.REQUIRED
+    with pytest.raises(ConfigFileError, match="guests.isolation must be one of"):
+        read_config_file(configure('[guests]\nisolation = "none"\n'))
