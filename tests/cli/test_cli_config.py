@@ -364,5 +364,5 @@ def test_the_isolation_of_guests_is_read(configure: Configure) -> None:
     config = read_config_file(configure('[guests]\nisolation = "required"\n'))
     assert config.isolation is Isolation.REQUIRED
     assert WasmRuntimeConfig(**config.as_runtime_settings()).isolation is Isolation.REQUIRED
-    with pytest.raises(ConfigFileError, match="guests.isolation must be one of"):
+    with pytest.raises(ConfigFileError, match=r"guests\.isolation must be one of"):
         read_config_file(configure('[guests]\nisolation = "none"\n'))

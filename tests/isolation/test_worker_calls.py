@@ -15,10 +15,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wasmrt import PreparedTool, ResourceLimits, WasmRuntimeConfig, WasmToolRuntime
+from tests.isolation.conftest import needs_landlock
+from wasmrt import Isolation, PreparedTool, ResourceLimits, WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.errors import (
     CancelledError,
     ConfigurationError,
+    ConfineError,
     DeadlineExceededError,
     FuelExhaustedError,
     GuestError,
@@ -28,6 +30,7 @@ from wasmrt.errors import (
     WorkerCrashedError,
 )
 from wasmrt.guest.engine import wat2wasm
+from wasmrt.isolation.confine import CORE, RUN_WORKER, prepare
 from wasmrt.isolation.pool.program import MAX_CALLS, Program
 from wasmrt.isolation.wire import Channel
 from wasmrt.testing.attacks import Body, tool
@@ -198,6 +201,18 @@ def test_a_worker_that_no_longer_listens_is_killed_at_the_deadline(
 def test_an_unknown_isolation_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="in-process"):
         WasmRuntimeConfig(isolation="none")  # type: ignore[arg-type]
+
+
+@needs_landlock
+def test_where_every_layer_stands_a_runtime_may_require_them() -> None:
+    with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False, isolation=Isolation.REQUIRED)) as runtime:
+        assert prepared(runtime, ECHO).execute({"a": 1}).result == {"a": 1}
+
+
+def test_a_layer_that_is_missing_is_named_to_whoever_requires_it() -> None:
+    """As on a machine without it: the seal is asked for a layer that none has."""
+    with pytest.raises(ConfineError, match="a-layer-of-tomorrow"):
+        prepare(RUN_WORKER, required=(*CORE, "a-layer-of-tomorrow"))
 
 
 def children() -> set[int]:
