@@ -94,6 +94,9 @@ def walked(path: str, *, backslash: bool, parameters: bool, blanks: bool) -> lis
 @example("..%c0%2fprivate")
 @example("%ae%ae/private")
 @example("a/..;/../private")
+@example("%00%e2%80%a5")
+@example("%00..%23/private")
+@example("..%00x/private")
 def test_what_a_prefix_allows_stays_below_it_for_every_reader(tail):
     if not GRANT.explain_http("GET", f"https://api.example.com/v1/public/{tail}").allowed:
         return

@@ -59,7 +59,7 @@ def test_a_tool_reaches_nothing_of_another_tools_grant(
     with pytest.raises(ToolError) as refused:
         desk.prepare().tool(tool).execute(params | {place: desk.at(params[place])})
 
-    assert refused.value.code == reason
+    assert refused.value.code == f"tool:{reason}"  # the guest passes on what it was refused
     assert [str(decision.reason) for decision in refused.value.decisions] == [reason]
     assert desk.server.requests == []
 

