@@ -198,6 +198,22 @@ def test_a_worker_that_no_longer_listens_is_killed_at_the_deadline(
     assert echo.execute({}).result == {}
 
 
+@pytest.mark.parametrize("generation", [1, 2], ids=["the template", "the zygote"])
+def test_a_process_that_somebody_ends_is_started_again(runtime: WasmToolRuntime, generation: int) -> None:
+    echo = prepared(runtime, ECHO)
+    echo.execute({})
+    worker = process_of(echo)
+    ended = worker
+    for _ in range(generation):
+        ended = _parent(Path(f"/proc/{ended}"))
+    os.kill(ended, signal.SIGKILL)
+    while is_alive(worker):
+        pass  # the kernel ends it with its parent
+    assert echo.execute({"again": 1}).result == {"again": 1}
+    assert prepared(runtime, LOGS).name == "tool"
+    assert echo.execute({"again": 2}).result == {"again": 2}
+
+
 def test_an_unknown_isolation_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="in-process"):
         WasmRuntimeConfig(isolation="none")  # type: ignore[arg-type]

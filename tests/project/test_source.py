@@ -21,6 +21,7 @@ LONG_FILES = {
 LATE_IMPORTS = {
     "call/_detached.py": "only a guest in this process leaves memory of the engine's behind",
     "call/_target.py": "the params of a guest in a worker are checked in the worker",
+    "cli/_root.py": "most commands start no worker",
     "cli/_runtime.py": "a tool without a grant needs no secrets and no network",
     "cli/_tools.py": "an installed or bundled tool without a grant needs no file",
     "cli/caps.py": "a check of a file alone needs no engine",

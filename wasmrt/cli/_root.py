@@ -48,6 +48,14 @@ class Root(LazyGroup):
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Load a command; beside that, start the process that `run` will need."""
+        if cmd_name == "run":
+            from wasmrt.cli._workers import start_workers  # most commands run no guest
+
+            start_workers()
+        return super().get_command(ctx, cmd_name)
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:

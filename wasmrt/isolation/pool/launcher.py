@@ -5,9 +5,11 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import signal
 import socket
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -36,6 +38,8 @@ main()
 class Zygote:
     """One zygote process, started at once and spoken to when it is first needed. Threads may share it.
 
+    One that somebody ended is started again when the next child is asked for.
+
     Raises:
         InternalError: it cannot be started.
     """
@@ -43,19 +47,14 @@ class Zygote:
     def __init__(self, engine: EngineConfig) -> None:
         self._engine = engine
         self._lock = threading.Lock()
-        self._hello: Head | None = None
         self._process = os.getpid()
-        ours, theirs = socket.socketpair()
-        ours.settimeout(START_SECONDS)
-        self._control = ours
-        with theirs:
-            self._pid = self._spawn(theirs.fileno())
+        self._start()
 
     @property
     def version(self) -> str:
         """The engine's version, which its machine code fits."""
         with self._lock:
-            return self._greeted().text("version", 64)
+            return self._again(self._greeted).text("version", 64)
 
     def fork(self, kind: Kind, head: dict[str, object], descriptors: list[int]) -> int:
         """Have a child forked that gets these descriptors; return its number.
@@ -63,9 +62,13 @@ class Zygote:
         Raises:
             InternalError: the zygote is gone.
         """
-        with self._lock:
+
+        def ask() -> Head:
             self._greeted()
-            return self._ask(kind, head, descriptors, Kind.SPAWNED).whole("pid")
+            return self._ask(kind, head, descriptors, Kind.SPAWNED)
+
+        with self._lock:
+            return self._again(ask).whole("pid")
 
     def end(self, pid: int) -> int:
         """End a child with all that it forked; return its status as `waitpid` gives it."""
@@ -92,6 +95,28 @@ class Zygote:
     def leave(self) -> None:
         """Close this end in a process that was forked: the zygote has to see when the one it serves is gone."""
         self._control.close()
+
+    def _start(self) -> None:
+        self._hello: Head | None = None
+        ours, theirs = socket.socketpair()
+        ours.settimeout(START_SECONDS)
+        self._control = ours
+        with theirs:
+            self._pid = self._spawn(theirs.fileno())
+
+    def _again(self, ask: Callable[[], Head]) -> Head:
+        """Ask, and where the zygote is gone, ask another: with it went all that it had forked."""
+        try:
+            return ask()
+        except InternalError:
+            if not self.is_ours:
+                raise
+        self._control.close()
+        with suppress(ChildProcessError, ProcessLookupError):
+            os.kill(self._pid, signal.SIGKILL)  # one that does not answer; its number is its own until it is waited for
+            os.waitpid(self._pid, 0)
+        self._start()
+        return ask()
 
     def _spawn(self, end: int) -> int:
         paths = json.dumps([path or str(Path.cwd()) for path in sys.path])

@@ -181,7 +181,7 @@ class Program:
 
     def _fork(self, lifetime: Lifetime, *, adopt: bool = True) -> Worker:
         with self._lock:
-            worker = self._loaded().fork()
+            worker = self._forked()
         try:
             worker.greet(lifetime)
             if adopt:
@@ -193,12 +193,25 @@ class Program:
             raise
         return worker
 
+    def _forked(self) -> Worker:
+        try:
+            return self._loaded().fork()
+        except _GoneError:  # somebody ended the template, or the zygote, and with it the template
+            if self._template is not None:
+                self._template.close()
+                self._template = None
+            return self._loaded().fork()
+
     def _loaded(self, data: bytes = b"") -> _Template:
         # The bytes are only looked at for what the component says of itself, and it is asked once.
         if self._template is None:
             self._template = _Template(self._zygote, self._key, self._artifact, data)
             self._shelf.loaded(self)
         return self._template
+
+
+class _GoneError(InternalError):
+    """A template is gone."""
 
 
 class _Template:
@@ -241,7 +254,11 @@ class _Template:
         ours, theirs = socket.socketpair()
         with theirs:
             worker = Worker(ours, 0)  # first: it has to ask the kernel for the sender's number before anything is sent
-            worker.pid = self._ask(Kind.FORK, {}, [theirs.fileno()], Kind.SPAWNED, "pid")
+            try:
+                worker.pid = self._ask(Kind.FORK, {}, [theirs.fileno()], Kind.SPAWNED, "pid")
+            except BaseException:
+                worker.kill()
+                raise
         return worker
 
     def status(self, pid: int) -> int:
@@ -274,7 +291,7 @@ class _Template:
                 raise ProtocolError("a template answered something else")
             return frame.fields().whole(field, 2**31)
         except (ClosedError, ProtocolError) as error:
-            raise InternalError("the process that a tool's workers come from is gone") from error
+            raise _GoneError("the process that a tool's workers come from is gone") from error
 
 
 class Shelf:
