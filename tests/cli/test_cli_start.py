@@ -59,7 +59,7 @@ def test_help_and_the_list_of_tools_load_no_engine(wasmrt: Run, tool_file: Write
 
 
 FILE = "x.capabilities.json"
-ENGINE = {"wasmrt.runtime", "wasmrt.guest", "wasmrt.schema", "jsonschema_rs"}
+ENGINE = {"wasmrt.runtime", "wasmrt.guest.engine", "wasmrt.isolation", "wasmrt.schema", "jsonschema_rs"}
 
 
 @pytest.mark.parametrize(
