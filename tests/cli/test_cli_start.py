@@ -17,8 +17,10 @@ Write = Callable[..., Path]
 NETWORK = {"wasmrt.egress", "wasmrt.rates._redis", "httpx", "httpcore", "h11", "ssl", "limits", "redis"}
 SECRETS = {"wasmrt.secrets", "keyring", "cryptography"}
 INSTALLING = {"wasmrt.install.installer", "wasmrt.install.sources", "wasmrt.install.validator"}
-UNUSED = NETWORK | SECRETS | INSTALLING | {"wasmtime", "wasmrt.authoring", "wasmrt.testing", "tempfile", "logging"}
-COMMAND = ("_errors", "_lazy", "_options", "_output", "_root", "_runtime", "_tools", "run")
+# The engine and the validator of schemas are loaded where the guest lives.
+ELSEWHERE = {"wasmtime", "wasmrt.guest.engine", "wasmrt.guest.worlds", "jsonschema_rs"}
+UNUSED = NETWORK | SECRETS | INSTALLING | ELSEWHERE | {"wasmrt.authoring", "wasmrt.testing", "tempfile", "logging"}
+COMMAND = ("_errors", "_lazy", "_options", "_output", "_root", "_runtime", "_tools", "_workers", "run")
 
 
 def loaded_by(*arguments: str) -> set[str]:
