@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import resource
 import signal
 import threading
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from wasmrt.errors import (
     DeadlineExceededError,
     FuelExhaustedError,
     GuestError,
+    InvalidComponentError,
     InvalidParametersError,
     ToolError,
     TrapError,
@@ -370,3 +372,21 @@ def test_a_sealed_worker_holds_params_against_every_kind_of_schema(schema: dict[
                 assert echo.execute({"p": value}).result.keys() <= {"p"}  # a null may mean absent
             except InvalidParametersError as error:
                 assert error.message.startswith(("p", "unknown", "params"))
+
+
+def doubling(depth: int) -> str:
+    """A component of two instances of a component of two instances, and so on."""
+    parts = ['(component $c0 (core module $m (func (export "f"))) (core instance (instantiate $m)))']
+    twice = "(instance (instantiate $p)) (instance (instantiate $p))"
+    parts += [f"(component $c{n} (alias outer 1 $c{n - 1} (component $p)) {twice})" for n in range(1, depth)]
+    return f"(component {' '.join(parts)} (instance (instantiate $c{depth - 1})))"
+
+
+def test_a_component_that_doubles_with_each_level_ends_the_compiler_and_not_the_host(
+    runtime: WasmToolRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(InvalidComponentError, match="more memory or time"):
+        runtime.prepare("doubles", wat2wasm(doubling(40)))
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < before + 64 * 1024  # KiB
+    assert prepared(runtime, ECHO).execute({"after": True}).result == {"after": True}

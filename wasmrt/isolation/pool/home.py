@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from wasmrt.errors import InternalError, InvalidComponentError, RuntimeClosedError
 from wasmrt.guest.artifacts import DiskCache, cache_key
 from wasmrt.guest.settings import Allocator, EngineConfig, best_allocator, fits_the_pool
+from wasmrt.isolation.confine import COMPILE_WORKER
 from wasmrt.isolation.pool import launcher
-from wasmrt.isolation.pool.handle import crashed
 from wasmrt.isolation.pool.memory import memory_file, sealed_memory
 from wasmrt.isolation.pool.program import Program, ProgramKey, Shelf
 from wasmrt.isolation.wire import Channel, ClosedError, Kind, ProtocolError, faults
@@ -103,6 +103,11 @@ class WorkerHome:
             return frame.tail
 
 
+def _bounds() -> str:
+    limits = COMPILE_WORKER.limits
+    return f"{(limits.data_bytes or 0) // MIB:,} MiB, {limits.cpu_seconds} s of the processor"
+
+
 @contextmanager
 def _compiler(zygote: launcher.Zygote, key: ProgramKey, data: bytes) -> Iterator[Channel]:
     """Run a compile worker; it is gone at the end, however that comes."""
@@ -118,7 +123,7 @@ def _compiler(zygote: launcher.Zygote, key: ProgramKey, data: bytes) -> Iterator
         except ClosedError as error:
             ended = zygote.end(pid)
             raise InvalidComponentError(
-                f"the component could not be compiled within bounds: {crashed(ended).message}",
+                f"compiling the component took more memory or time than it may ({_bounds()}), or broke the compiler",
                 hint="build it smaller, with fewer nested instances, fewer locals or smaller functions",
             ) from error
         except ProtocolError as error:
