@@ -264,6 +264,7 @@ def test_a_client_secret_in_a_file_is_warned_of():
         {"$schema": "https://example.com/schema.json", "description": "a tool"},
         {"auth": {"secret_name": "token"}},
         {"auth": {"secret_name": "token", "validation_endpoint": {"url": "https://a.example/me"}}},
+        {"http": {"allowlist": [{"host": "a.example"}]} | with_credentials(c={"ports": [443, 8443]})["http"]},
     ],
 )
 def test_what_is_written_says_what_was_read(data):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
-from wasmrt.capabilities import Capabilities
+from wasmrt.capabilities import Capabilities, EndpointPattern
 from wasmrt.capabilities.foreign import import_policy, import_sidecar
 from wasmrt.errors import CapabilityFileError
 
@@ -106,12 +107,57 @@ def test_a_section_that_denies_a_part_is_taken_over_not_at_all() -> None:
         "permissions:\n  a: |\n    text\n",
         "a:\n" + "".join(f"{' ' * depth}a:\n" for depth in range(1, 60)),
         "permissions:\n  a: 'it''s'\n",
+        "permissions:\n  just a text\n",
+        "permissions:\n  network:\n    allow:\n      -\n",
+        "permissions:\n  network:\n    allow:\n      -\n      - host: a.example.com\n",
+        "permissions:\n  network:\n    allow: [a, [b]]\n",
+        "permissions:\n  network:\n    allow: [a\n",
         "x" * 300_000,
     ],
 )
 def test_what_is_no_policy_is_a_typed_error(text: str) -> None:
     with pytest.raises(CapabilityFileError):
         import_policy(text)
+
+
+@pytest.mark.parametrize("nothing", ["", " null", " ~", " []"])
+def test_a_denial_of_nothing_denies_nothing(nothing: str) -> None:
+    policy = f"permissions:\n  network:\n    deny:{nothing}\n    allow:\n      - host: a.example.com\n"
+
+    assert import_policy(policy).left == ()
+    assert import_policy(policy).file.capabilities == Capabilities.none().with_http(EndpointPattern("a.example.com"))
+
+
+def test_an_entry_may_begin_on_the_line_below_its_dash() -> None:
+    policy = "permissions:\n  network:\n    allow:\n      -\n        host: a.example.com\n      - host: b.example.com\n"
+
+    entries = [EndpointPattern("a.example.com"), EndpointPattern("b.example.com")]
+    assert import_policy(policy).file.capabilities == Capabilities.none().with_http(entries)
+
+
+@pytest.mark.parametrize(
+    ("section", "told"),
+    [
+        ("network: everything", "permissions.network: is no map of allow and deny"),
+        ("network:", "permissions.network: is no map of allow and deny"),
+        ("network:\n    allow: everything", "permissions.network.allow: is no list"),
+        ("network:\n    allow:\n      - a.example.com", "permissions.network.allow[0]: is not a single host"),
+        ("storage:\n    allow: [work]", "permissions.storage.allow[0]: is no folder that may be read"),
+    ],
+)
+def test_a_section_of_another_form_grants_nothing_and_is_told(section: str, told: str) -> None:
+    imported = import_policy(f"permissions:\n  {section}\n")
+
+    assert imported.file.capabilities == Capabilities.none()
+    assert imported.left == (told,)
+
+
+def test_a_limit_that_no_tool_can_have_leaves_the_runtimes() -> None:
+    imported = import_policy("permissions:\n  memory:\n    limit: 0\n")
+
+    assert imported.file.capabilities.limits.overrides() == {}
+    assert [line.partition(":")[0] for line in imported.left] == ["permissions.memory"]
+    assert "memory_bytes must be a positive whole number" in imported.left[0]
 
 
 def test_a_sidecar_loses_the_entries_that_hold_an_unknown_key_and_keeps_the_others() -> None:
@@ -160,3 +206,25 @@ def test_the_file_of_a_channel_says_that_it_is_one(text: str) -> None:
 def test_what_is_no_sidecar_is_a_typed_error(text: str) -> None:
     with pytest.raises(CapabilityFileError):
         import_sidecar(text)
+
+
+def test_a_sidecar_of_nothing_but_mistakes_is_given_up_on() -> None:
+    with pytest.raises(CapabilityFileError, match="too many mistakes to be imported"):
+        import_sidecar(json.dumps({f"key_{number}": 1 for number in range(200)}))
+    assert len(import_sidecar(json.dumps({f"key_{number}": 1 for number in range(199)})).left) == 199
+
+
+CREDENTIAL = {"secret_name": "k", "location": {"type": "bearer"}, "host_patterns": ["a.example.com"]}
+
+
+@pytest.mark.parametrize(
+    ("sidecar", "place"),
+    [
+        ({"not known " * 7: 1}, '["' + ("not known " * 7)[:64] + '"]'),
+        ({"capabilities": {"http": {"credentials": {"c\x07": CREDENTIAL}}}}, 'http.credentials["c\\u0007"]'),
+    ],
+)
+def test_a_mistake_that_is_not_found_again_refuses_the_whole_sidecar(sidecar: dict[str, Any], place: str) -> None:
+    with pytest.raises(CapabilityFileError) as refused:
+        import_sidecar(json.dumps(sidecar))
+    assert [path for path, _ in refused.value.problems] == [place]

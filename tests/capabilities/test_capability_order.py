@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from wasmrt.capabilities import Capabilities, CredentialLocation, CredentialMapping, EndpointPattern
+from wasmrt.capabilities import (
+    Capabilities,
+    CredentialLocation,
+    CredentialMapping,
+    EndpointPattern,
+    HttpCapability,
+)
 from wasmrt.capabilities.lattice import merge, widest
 from wasmrt.capabilities.model import (
     common_hosts,
@@ -65,7 +71,9 @@ def test_fewer_methods_ports_and_schemes_lie_within_more() -> None:
     assert not endpoint_within(EndpointPattern("a.example.com", methods=("GET",), schemes=("http",)), some)
 
 
-def credential(*hosts: str, paths: tuple[str, ...] = (), optional: bool = False, **more: str) -> CredentialMapping:
+def credential(
+    *hosts: str, paths: tuple[str, ...] = (), optional: bool = False, ports: tuple[int, ...] = (), **more: str
+) -> CredentialMapping:
     location = CredentialLocation.header(more["header"]) if "header" in more else CredentialLocation.bearer()
     return CredentialMapping(
         secret_name=more.get("name", "token"),
@@ -73,6 +81,7 @@ def credential(*hosts: str, paths: tuple[str, ...] = (), optional: bool = False,
         host_patterns=hosts,
         path_patterns=paths,
         optional=optional,
+        ports=ports,
     )
 
 
@@ -179,3 +188,27 @@ def test_a_merge_has_the_entries_that_both_sides_have_in_common() -> None:
     for merged in (merge(ports, secure), merge(secure, ports)):
         assert merged.http is not None
         assert merged.http.allowlist == (EndpointPattern(HOST, ports=(8443,)),)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "common"),
+    [
+        ((8443,), (8443,), [(8443,)]),
+        ((443, 8443), (8443, 9443), [(8443,)]),
+        ((9443, 443, 8443), (8443, 443), [(443, 8443)]),
+        ((), (443, 8443), [(443,)]),
+        ((), (8443,), []),
+        ((8443,), (9443,), []),
+        ((), (), [()]),
+    ],
+)
+def test_a_merged_credential_goes_to_the_ports_that_both_sides_name(
+    one: tuple[int, ...], other: tuple[int, ...], common: list[tuple[int, ...]]
+) -> None:
+    sides = [
+        Capabilities.none().with_http(HttpCapability((EndpointPattern(HOST, path),), (credential(HOST, ports=ports),)))
+        for path, ports in (("/v1/", one), ("/v1/me/", other))
+    ]
+    for merged in (merge(*sides), merge(*reversed(sides))):
+        assert merged.http is not None
+        assert [mapping.ports for mapping in merged.http.credentials] == common

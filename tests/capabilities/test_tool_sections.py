@@ -69,12 +69,20 @@ def test_a_tool_without_a_section_has_nothing_where_others_have_one() -> None:
         ({"workspace": {"allowed_prefixes": ["other/"]}}, "tools.t.workspace.allowed_prefixes[0]"),
         ({"secrets": {"allowed_names": ["*"]}}, "tools.t.secrets.allowed_names[0]"),
         ({"tool_invoke": {"aliases": {"other": "another"}}}, "tools.t.tool_invoke.aliases.other"),
+        ({"http": {"credentials": {"c\x07": KEY}}, "credentials": ["token"]}, 'tools.t.http.credentials["c\\u0007"]'),
         ({"effects": ["everything"]}, "tools.t.effects[0]"),
         ({"limits": {"fuel": 1}}, "tools.t.limits"),
     ],
 )
 def test_what_a_section_asks_for_beyond_its_component_is_a_mistake(section: dict[str, Any], place: str) -> None:
     assert place in mistakes(t=section)
+
+
+def test_a_tool_may_call_by_an_alias_of_its_component() -> None:
+    section = {"tool_invoke": {"aliases": {"other": "other-tool"}}}
+    invoke = for_tool(file(t=section), "t").tool_invoke
+
+    assert invoke is not None and invoke.aliases == (("other", "other-tool"),)
 
 
 def test_a_section_that_was_built_wider_gives_no_more_than_the_component() -> None:
@@ -127,6 +135,17 @@ def test_a_file_with_sections_is_written_and_read_back_as_the_same() -> None:
     assert '"credentials": ["token"]' in format_file(read)
 
 
+def test_a_section_is_written_with_what_it_narrows_of_credentials_and_rates() -> None:
+    narrow = KEY | {"path_patterns": ["/v1/me/"]}
+    rate = {"requests_per_minute": 5, "requests_per_hour": 50}
+    http = {"allowlist": [GET], "credentials": {"mine": narrow}, "rate_limit": rate, "max_request_bytes": 10}
+    read = file(t={"http": http, "credentials": ["token"]})
+
+    written = json.loads(format_file(read))["tools"]["t"]
+    assert written == {"http": http, "credentials": ["token"]}
+    assert Capabilities.parse(format_file(read)) == read
+
+
 def test_a_tool_more_is_wider_and_so_is_a_tool_that_may_do_more() -> None:
     before = file(a={"http": {"allowlist": [GET]}})
 
@@ -135,6 +154,22 @@ def test_a_tool_more_is_wider_and_so_is_a_tool_that_may_do_more() -> None:
     assert diff(before, Capabilities.parse(json.dumps(COMPONENT))).widened
     assert not diff(before, file(a={})).widened
     assert diff(before, file(a={})).narrowed
+
+
+def test_a_change_of_many_tools_names_the_first_few_of_them() -> None:
+    def sentences(names: str) -> list[str]:
+        before, after = ({name: {"http": {"allowlist": entries}} for name in names} for entries in ([], [GET]))
+        return [change.sentence.partition(": ")[0] for change in diff(file(**before), file(**after)).widened]
+
+    assert sentences("abcdef") == ["a, b, c, d, e and f"]
+    assert sentences("abcdefg") == ["a, b, c, d, e and 2 more"]
+
+
+def test_the_sentences_end_with_the_limits_of_each_call() -> None:
+    limited = Capabilities.parse(json.dumps(COMPONENT | {"limits": {"fuel": 1000}, "tools": {"a": {}}}))
+
+    assert explain(limited)[-2:] == ("each call may use 1,000 units of fuel", "no tool may do anything else")
+    assert explain(file(a={})) == ("a may not do anything outside the sandbox", "no tool may do anything else")
 
 
 def test_the_sentences_say_what_every_tool_may_and_who_may_more() -> None:
@@ -155,6 +190,8 @@ def test_a_section_holds_neither_sections_nor_limits_and_stands_once() -> None:
         ToolGrant("a", file(a={}))
     with pytest.raises(ConfigurationError, match="two sections"):
         Capabilities.none().with_tools([ToolGrant("a"), ToolGrant("a")])
+    with pytest.raises(ConfigurationError, match="tools may hold ToolGrant only"):
+        Capabilities.none().with_tools(["a"])  # type: ignore[list-item]
     with pytest.raises(ValueError, match="telepathy"):
         ToolGrant("a", effects=("telepathy",))  # type: ignore[arg-type]
     assert ToolGrant("a", effects=(Effect.NETWORK, Effect.NETWORK)).effects == (Effect.NETWORK,)
