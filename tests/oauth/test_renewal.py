@@ -223,6 +223,19 @@ def test_a_cancelled_call_leaves_a_silent_endpoint_at_once() -> None:
         endpoint.answers.set()
 
 
+@pytest.mark.parametrize("asks", ["get", "renewed"])
+def test_a_call_with_time_left_waits_for_an_endpoint_that_is_slow(asks: str) -> None:
+    view = due(endpoint := SilentEndpoint())
+
+    class Patient(Lifetime):
+        def check(self) -> None:
+            super().check()
+            endpoint.answers.set()  # it was silent for a whole slice of the wait
+
+    assert getattr(view.within(Patient(60)), asks)("token").reveal() == SECOND
+    assert endpoint.answers.is_set()
+
+
 def test_one_renewal_serves_all_that_wait_for_it() -> None:
     view = due(endpoint := SilentEndpoint())
     got: list[str] = []
