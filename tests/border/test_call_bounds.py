@@ -189,3 +189,21 @@ def test_params_that_a_deep_caller_cannot_read_are_too_deep_for_it(start: Start)
             echo.execute(text)
     finally:
         sys.setrecursionlimit(before)
+
+
+@pytest.mark.parametrize("isolation", ["in-process", "process"])
+def test_params_that_do_not_fit_a_schema_that_only_describes_go_to_the_guest_as_they_are(
+    start: Start, isolation: str
+) -> None:
+    schema = '{"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}'
+    told: list[int] = []
+    agent = only_tool(
+        start(isolation=isolation, audit=lambda record: told.append(record["usage"]["params_bytes"])),
+        agent_tool("@0.4.1", "{}", schema=schema),
+    )
+    assert agent.schema["required"] == ["n"]
+    for params in ({"n": "many"}, {}):
+        assert agent.execute(params).result == {}
+    assert told == [len('{"n":"many"}'), len("{}")]
+    with pytest.raises(InvalidParametersError, match="object"):
+        agent.execute([1])

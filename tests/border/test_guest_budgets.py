@@ -15,6 +15,7 @@ from wasmrt.errors import (
     BudgetExceededError,
     CancelledError,
     DeadlineExceededError,
+    InvalidParametersError,
     OutputLimitError,
     ToolErrorKind,
     TrapError,
@@ -22,7 +23,7 @@ from wasmrt.errors import (
 from wasmrt.guest.budgets import GuestBudgets
 from wasmrt.guest.call import GuestCall, cut_log
 from wasmrt.guest.clock import LogicalClock, SystemClock
-from wasmrt.guest.engine import EngineFault, TrapCode
+from wasmrt.guest.engine import EngineFault, LowerError, TrapCode
 from wasmrt.guest.outcome import ended, guest_failure
 from wasmrt.guest.services import HostFailure, NoServices
 from wasmrt.lifetime import Lifetime
@@ -180,6 +181,20 @@ def test_a_trap_that_says_little_comes_with_what_it_means(code: TrapCode, told: 
     error = ended(EngineFault("wasm trap", code, int(code)), budgets())
     assert isinstance(error, TrapError)
     assert (error.hint is None) if told is None else (told in str(error.hint))
+
+
+def test_an_end_that_is_no_trap_is_told_in_the_engines_words_printable_and_short() -> None:
+    error = ended(EngineFault("too many values\n\x1b[2J" + "x" * 999, None, None), budgets())
+    assert isinstance(error, TrapError)
+    assert (error.code, error.hint) == ("stopped", None)
+    assert error.message.startswith("the engine stopped the guest: too many values")
+    assert error.message.isprintable() and len(error.message) < 400
+
+
+def test_a_value_that_does_not_fit_its_type_is_a_mistake_in_the_params() -> None:
+    error = ended(LowerError("300 does not fit u8"), budgets())
+    assert isinstance(error, InvalidParametersError)
+    assert error.message == "the value does not fit the tool's type: 300 does not fit u8"
 
 
 @pytest.mark.parametrize(

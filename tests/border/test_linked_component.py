@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import types
+
 import pytest
 import wasmtime
 from blake3 import blake3
@@ -10,9 +13,9 @@ from tests.border.conftest import Start, only_tool
 from tests.border.relays import LIST, reporter
 from tests.border.worlds import Failure, agent_tool
 from wasmrt import ResourceLimits, ToolError
-from wasmrt.errors import CancelledError, FuelExhaustedError, MemoryLimitError
+from wasmrt.errors import CancelledError, FuelExhaustedError, InstantiationError, MemoryLimitError
 from wasmrt.guest.clock import LogicalClock
-from wasmrt.guest.settings import POOL_MEMORY_BYTES, POOL_TABLE_ELEMENTS, fits_the_pool
+from wasmrt.guest.settings import POOL_MEMORY_BYTES, POOL_TABLE_ELEMENTS, Allocator, best_allocator, fits_the_pool
 from wasmrt.lifetime import Lifetime
 from wasmrt.limits import MIB
 from wasmrt.testing.attacks import Body, tool
@@ -56,6 +59,46 @@ def test_the_pool_takes_what_is_no_larger_than_its_places(over_memory: int, over
         memory_bytes=POOL_MEMORY_BYTES + over_memory, table_elements=POOL_TABLE_ELEMENTS + over_table
     )
     assert fits_the_pool(limits) is fits
+
+
+@pytest.mark.parametrize("posix", [True, False])
+def test_a_process_that_may_not_reserve_much_memory_gets_it_on_demand(
+    monkeypatch: pytest.MonkeyPatch, posix: bool
+) -> None:
+    limits = types.SimpleNamespace(RLIMIT_AS=9, RLIM_INFINITY=-1, getrlimit=lambda which: (2**32, -1))
+    monkeypatch.setitem(sys.modules, "resource", limits if posix else None)
+    assert best_allocator() is (Allocator.ON_DEMAND if posix else Allocator.POOLING)
+    if posix:
+        limits.getrlimit = lambda which: (-1, -1)
+        assert best_allocator() is Allocator.POOLING
+
+
+def test_a_table_over_the_limit_is_not_taken_for_the_memory(start: Start) -> None:
+    large = bytes(
+        wasmtime.wat2wasm("""(component
+      (core module $main (table 2000 funcref) (func (export "f")))
+      (core instance $main (instantiate $main))
+      (func (export "f") (canon lift (core func $main "f"))))""")
+    )
+    with pytest.raises(InstantiationError, match="instances, tables or table elements") as caught:
+        start().prepare("large", large, limits=ResourceLimits(table_elements=1999))
+    assert "limits.table_elements" in str(caught.value.hint)
+    assert start().prepare("large", large, limits=ResourceLimits(table_elements=2000)).problems == ()
+
+
+def test_a_component_that_asks_the_system_for_the_time_is_linked_with_the_hosts_clock(start: Start) -> None:
+    clock = bytes(
+        wasmtime.wat2wasm("""(component
+      (import "wasi:clocks/monotonic-clock@0.2.0" (instance $clock (export "now" (func (result u64)))))
+      (core func $now (canon lower (func $clock "now")))
+      (core module $main (import "" "now" (func $now (result i64)))
+        (func (export "f") (result i64) (i64.rem_u (call $now) (i64.const 1000000))))
+      (core instance $main (instantiate $main (with "" (instance (export "now" (func $now))))))
+      (func (export "below-a-millisecond") (result u64) (canon lift (core func $main "f"))))""")
+    )
+    prepared = start().prepare("clock", clock)
+    assert [wanted.name for wanted in prepared.type.imports] == ["wasi:clocks/monotonic-clock@0.2.0"]
+    assert prepared.execute({}).result == 0
 
 
 @pytest.mark.parametrize(

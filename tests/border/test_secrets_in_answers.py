@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +12,7 @@ import wasmtime
 
 from tests.border.conftest import HOST, Site, Start
 from wasmrt import CredentialLocation, CredentialMapping, ToolError
+from wasmrt.model import Reason
 from wasmrt.secrets import Secret
 from wasmrt.testing import MemorySecrets, http_response
 from wasmrt.testing.attacks import Body, tool
@@ -82,3 +84,27 @@ def test_what_is_a_secret_only_beside_its_name_withholds_the_answer(start: Start
     with pytest.raises(ToolError, match="in pieces"):
         echo.execute(said)
     assert echo.execute({"word": said["password"]}).result == {"word": said["password"]}
+
+
+def layered(text: str, layers: int) -> str:
+    for _ in range(layers):
+        text = base64.b64encode(b"more text around it " + text.encode()).decode()
+    return text
+
+
+def test_an_answer_that_cannot_be_opened_to_look_for_a_secret_is_withheld_and_on_record(
+    start: Start, site: Callable[..., Site]
+) -> None:
+    with pytest.raises(ToolError, match="could not be opened") as caught:
+        answer(start, site, WORDS, layered("nothing", 9))
+    assert (caught.value.code, caught.value.hint) == ("not-scanned", "have the tool answer in a plain form")
+    decision = caught.value.decisions[-1]
+    assert (decision.allowed, decision.reason, decision.subject) == (False, Reason.NOT_SCANNED, "the tool's answer")
+
+
+def test_an_answer_with_too_much_to_look_at_passes_and_that_is_on_record(start: Start) -> None:
+    said = {"text": "password = changeme1\nsecret_token = value\n" * 20_000}
+    output = start().prepare("tool", ECHO).execute(said)
+    assert output.result == said
+    (decision,) = output.decisions
+    assert (decision.allowed, decision.reason, decision.rule) == (True, Reason.NOT_SCANNED, "scan-budget-exceeded")

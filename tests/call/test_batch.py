@@ -8,9 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 from tests.call.conftest import ECHO, Prepare, until
-from wasmrt import WasmToolRuntime
+from wasmrt import WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.errors import GuestError, InvalidParametersError
-from wasmrt.testing.attacks import Body
+from wasmrt.guest.engine import wat2wasm
+from wasmrt.testing.attacks import Body, tool
 
 
 def test_results_come_in_the_order_of_the_batch(prepare: Prepare) -> None:
@@ -68,3 +69,15 @@ def test_an_event_loop_is_not_held(prepare: Prepare) -> None:
 
 def test_an_empty_batch_has_no_results(prepare: Prepare) -> None:
     assert list(prepare(ECHO).execute_many([])) == []
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_what_is_no_end_of_a_call_ends_the_batch(ordered: bool) -> None:
+    def audit(record: dict[str, object]) -> None:
+        raise LookupError("the auditor's")
+
+    with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False, audit=audit)) as runtime:
+        prepared = runtime.prepare("tool", wat2wasm(tool(ECHO)))
+        with pytest.raises(LookupError, match="the auditor's"):
+            list(prepared.execute_many([{}] * 4, ordered=ordered, parallel=2))
+        until(lambda: runtime.pipeline.admission.running == 0)

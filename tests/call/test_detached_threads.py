@@ -134,6 +134,25 @@ def test_a_guest_whose_caller_is_gone_is_put_away_when_it_ends(runner: DetachedR
     until(lambda: order == ["kept", "put away"])
 
 
+def test_an_answer_that_comes_while_its_caller_gives_up_is_still_the_answer(
+    runner: DetachedRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(detached_file, "_IDLE_SECONDS", 60.0)
+    release = threading.Event()
+
+    def guest() -> str:
+        release.wait()
+        return "just in time"
+
+    def keep() -> None:
+        release.set()
+        until(lambda: len(runner._idle) == 1)
+
+    call = a_call(timeout_seconds=0.01)
+    assert runner.run(call, guest, keep, lambda: pytest.fail("nobody gave up")) == "just in time"
+    assert not call.abandoned
+
+
 def test_what_a_guest_raises_is_raised_to_its_caller(runner: DetachedRunner) -> None:
     def guest() -> str:
         raise LookupError("the guest's")

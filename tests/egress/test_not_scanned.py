@@ -167,3 +167,25 @@ def test_what_a_server_packs_costs_no_more_than_a_bound(world: MakeWorld, how: s
     with pytest.raises(HttpFailure) as caught:
         w.get()
     assert caught.value.code == "content-coding"
+
+
+def test_headers_that_cannot_be_opened_are_withheld_and_on_record(world: MakeWorld) -> None:
+    hidden = layers(b"nothing", 3).decode()
+    w = world(lambda r, c: http_response(headers=(("X-A", "1"), ("X-Hidden", hidden), ("X-B", "2"))))
+    call = credentialed(w)
+    headers = w.get(call=call).headers
+    assert dict(headers)["X-A"] == "1" and dict(headers)["X-B"] == "2"
+    assert hidden not in repr(headers)
+    decision = call.decisions[-1]
+    assert (decision.allowed, decision.reason, decision.subject) == (
+        False, Reason.NOT_SCANNED, "the response's headers",
+    )  # fmt: skip
+
+
+def test_headers_that_cannot_be_opened_as_one_are_all_withheld(world: MakeWorld) -> None:
+    hidden = layers(b"", 3).decode()
+    size = -(-len(hidden) // 100)
+    pieces = tuple(("X-A", hidden[at : at + size]) for at in range(0, len(hidden), size))
+    w = world(lambda r, c: http_response(headers=pieces))
+    assert w.get().headers == pieces
+    assert w.get(call=credentialed(w)).headers == ()

@@ -10,7 +10,7 @@ import pytest
 
 from tests.engine.conftest import PLAIN, assembled
 from wasmrt.errors import InvalidComponentError
-from wasmrt.guest.artifacts import DiskCache
+from wasmrt.guest.artifacts import DiskCache, cache_key
 from wasmrt.guest.engine import Compiler
 from wasmrt.guest.engine import _engine as engine_module
 from wasmrt.guest.settings import EngineConfig
@@ -164,6 +164,35 @@ def test_the_folder_stays_under_its_cap_oldest_first(tmp_path: Path) -> None:
     assert "e" in kept
     assert "a" not in kept
     assert sum(f.stat().st_size for f in (tmp_path / "cache").glob("*.cwasm")) <= 3000
+
+
+def test_other_files_in_the_folder_are_not_counted_and_stay(tmp_path: Path) -> None:
+    cache = disk(tmp_path, max_bytes=3000)
+    other = tmp_path / "cache" / "notes.txt"
+    other.write_bytes(bytes(5000))
+    cache.store("a", b"a" * 1000)
+    assert cache.load("a") == b"a" * 1000
+    assert other.exists()
+
+
+def test_code_that_is_larger_than_the_whole_folder_may_be_is_not_kept(tmp_path: Path) -> None:
+    cache = disk(tmp_path, max_bytes=3000)
+    cache.store("a", b"a" * 1000)
+    cache.store("b", b"b" * 4000)
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_where_a_processor_does_not_list_its_features_its_name_is_in_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hidden(path: Path, mode: str) -> None:
+        raise PermissionError(13, str(path))
+
+    listed = cache_key("d", "1", EngineConfig())
+    monkeypatch.setattr(Path, "open", hidden)
+    monkeypatch.setattr("platform.processor", lambda: "")
+    monkeypatch.setattr("platform.machine", lambda: "a-machine")
+    assert cache_key("d", "1", EngineConfig()) == f"{listed.rpartition('|')[0]}|a-machine"
+    monkeypatch.setattr("platform.processor", lambda: "a processor")
+    assert cache_key("d", "1", EngineConfig()).endswith("|a processor")
 
 
 def test_many_threads_compile_one_digest_once(compiles: Compiles) -> None:

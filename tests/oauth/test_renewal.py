@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -222,6 +223,19 @@ def test_a_cancelled_call_leaves_a_silent_endpoint_at_once() -> None:
         endpoint.answers.set()
 
 
+@pytest.mark.parametrize("asks", ["get", "renewed"])
+def test_a_call_with_time_left_waits_for_an_endpoint_that_is_slow(asks: str) -> None:
+    view = due(endpoint := SilentEndpoint())
+
+    class Patient(Lifetime):
+        def check(self) -> None:
+            super().check()
+            endpoint.answers.set()  # it was silent for a whole slice of the wait
+
+    assert getattr(view.within(Patient(60)), asks)("token").reveal() == SECOND
+    assert endpoint.answers.is_set()
+
+
 def test_one_renewal_serves_all_that_wait_for_it() -> None:
     view = due(endpoint := SilentEndpoint())
     got: list[str] = []
@@ -244,3 +258,45 @@ def test_a_value_that_a_person_sets_over_a_login_is_not_overwritten_by_its_renew
     assert logins.renewals == 0
     replace_secret(logins.store, "ann", "other", Secret("no login before"), expires_at=logins.clock.now + 1.0)
     assert logins.view.get("other").reveal() == "no login before"
+
+
+def test_where_no_thread_is_left_the_old_value_serves_and_the_next_call_tries_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    logins = Logins()
+    logins.clock.now = NOW + 3600.0 - 1
+    with monkeypatch.context() as without_threads:
+        without_threads.setattr(threading.Thread, "start", start)
+        assert logins.view.get("token").reveal() == FIRST
+        assert logins.view.renewed("token") is None
+    assert logins.renewals == 0
+    assert logins.view.get("token").reveal() == SECOND
+
+
+class _OtherLogin(MemorySecrets):
+    """A store in which somebody has logged in anew, without a refresh token, once the state was looked at."""
+
+    def __init__(self, logins: Logins) -> None:
+        super().__init__(now=logins.clock)
+        self._states = [logins.store.get("ann", "token" + OAUTH_SUFFIX)]
+        self.set("ann", "token", Secret(FIRST))
+        state = load_state(logins.store, "ann", "token")
+        assert state is not None
+        self._without = replace(state, refresh_token=None).as_secret()
+
+    def get(self, user: str, name: str) -> Secret:
+        if name.endswith(OAUTH_SUFFIX):
+            return self._states.pop() if self._states else self._without
+        return super().get(user, name)
+
+
+@pytest.mark.parametrize("asks", ["get", "renewed"])
+def test_a_login_without_a_successor_that_comes_in_between_is_not_renewed(asks: str) -> None:
+    logins = Logins()
+    logins.clock.now = NOW + 3600.0 - 1
+    view = RenewingSecrets(_OtherLogin(logins), "ann", lambda state: pytest.fail("asked"), now=logins.clock)
+    told = getattr(view, asks)("token")
+    assert (told and told.reveal()) == (FIRST if asks == "get" else None)

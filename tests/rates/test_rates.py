@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import socket
 import sys
 import threading
@@ -13,6 +14,9 @@ import pytest
 from wasmrt.capabilities import RateLimitConfig
 from wasmrt.errors import ConfigurationError, ExternalServiceError, RateLimitedError
 from wasmrt.rates import RateLimiter
+from wasmrt.rates._memory import MemoryWindows
+from wasmrt.rates._redis import RedisWindows
+from wasmrt.rates._window import WINDOWS
 
 
 class Clock:
@@ -213,3 +217,31 @@ def test_an_operator_may_count_in_the_process_while_redis_is_silent(
         limiter.check_and_record("ann", "tool", RateLimitConfig(2, 9))
     with pytest.raises(RateLimitedError):
         limiter.check_and_record("ann", "tool", RateLimitConfig(2, 9))
+
+
+class _HeldLock:
+    """A lock whose holder has found Redis silent by the time it lets go."""
+
+    def __init__(self, windows: RedisWindows) -> None:
+        self._windows = windows
+
+    def acquire(self, timeout: float) -> bool:
+        self._windows._retry_at = math.inf
+        return True
+
+    def release(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("instead", [None, MemoryWindows(lambda: 5_000.0)], ids=["refused", "counted here"])
+def test_who_waited_while_another_found_redis_silent_does_not_ask_it_again(
+    silent_redis: tuple[str, list[socket.socket]], instead: MemoryWindows | None
+) -> None:
+    windows = RedisWindows(silent_redis[0], instead)
+    windows._lock = _HeldLock(windows)  # type: ignore[assignment]
+    if instead is None:
+        with pytest.raises(ExternalServiceError):
+            windows.record("key", (1, 9))
+    else:
+        assert [windows.record("key", (1, 9)), windows.record("key", (1, 9))] == [None, WINDOWS[0]]
+    assert silent_redis[1] == []

@@ -42,8 +42,10 @@ class _Renewal:
 
     def wait(self, waiting: Waiting | None) -> Secret:
         """Return the new secret, or raise what every waiting call is told; no longer than `waiting` goes on."""
-        while not self.done.wait(None if waiting is None else min(waiting.remaining(), _SLICE_SECONDS)):
-            if waiting is not None:
+        if waiting is None:
+            self.done.wait()
+        else:
+            while not self.done.wait(min(waiting.remaining(), _SLICE_SECONDS)):
                 waiting.check()
         if self.secret is None:
             error = self.error or OAuthError("the token could not be renewed")
