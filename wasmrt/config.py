@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from wasmrt.call import AuditSink
 from wasmrt.errors import ConfigurationError
-from wasmrt.guest.settings import Isolation, OptLevel
+from wasmrt.guest.settings import DEFAULT_ISOLATION, Isolation, OptLevel
 from wasmrt.leaks import Overrides, Rule
 from wasmrt.limits import FuelConfig, ResourceLimits
 
@@ -34,8 +34,8 @@ class WasmRuntimeConfig:
     cache_dir: Path | None = None
     """None for the user's cache folder."""
     optimization_level: OptLevel = OptLevel.SPEED
-    isolation: Isolation = Isolation.PROCESS
-    """The place where guests live: worker processes, unless told otherwise."""
+    isolation: Isolation = DEFAULT_ISOLATION
+    """The place where guests live: on Linux worker processes, unless told otherwise."""
     max_concurrent_calls: int = 64
     """Of one user; all users together may have four times as many."""
     max_concurrent_compiles: int = 2

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from wasmrt.egress import NetworkConfig, Resolver, ResolverForUsers, SystemResolver
 from wasmrt.errors import ConfigFileError, ConfigurationError
 from wasmrt.files import Unfit, UnfitFileError, read_file
-from wasmrt.guest.settings import Isolation
+from wasmrt.guest.settings import DEFAULT_ISOLATION, Isolation
 from wasmrt.leaks import DECODE_LIMIT_RULE, Action, Direction, LeakDetector, Overrides, Rule, read_rule_file
 from wasmrt.limits import MAX_CONFIG_FILE_BYTES
 from wasmrt.names import did_you_mean
@@ -51,7 +51,7 @@ class OperatorConfig(NamedTuple):
     rate_limit_storage: str | None = None
     """Of `WasmRuntimeConfig`: a redis:// URL, which may hold a password."""
     unsafe_rate_limits_without_redis: bool = False
-    isolation: Isolation = Isolation.PROCESS
+    isolation: Isolation = DEFAULT_ISOLATION
     leak_rules: tuple[Rule, ...] = ()
     leak_overrides: Overrides = MappingProxyType({})
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from wasmrt.guest.settings import EngineConfig
+from wasmrt.guest.settings import DEFAULT_ISOLATION, EngineConfig, Isolation
 from wasmrt.isolation.pool import launcher
 from wasmrt.places import find_places
 
 
 def start_workers() -> None:
     """Have the process start that a runtime with default settings will ask for; it ends with this one."""
-    if not find_places().config.exists():  # which may say that guests live elsewhere
+    # Where there is a file, it may say that guests live elsewhere.
+    if DEFAULT_ISOLATION is Isolation.PROCESS and not find_places().config.exists():
         launcher.retain(EngineConfig())

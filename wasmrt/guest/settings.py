@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -69,6 +70,10 @@ class Isolation(StrEnum):
     """The same, and nowhere else: a machine that lacks a layer runs no guest."""
     IN_PROCESS = "in-process"
     """In the host's own process, where a bug of the engine reaches all that the host has."""
+
+
+DEFAULT_ISOLATION = Isolation.PROCESS if os.uname().sysname == "Linux" else Isolation.IN_PROCESS
+"""Workers where the platform has what they are made of: memory files, process handles, seals."""
 
 
 class OptLevel(StrEnum):
