@@ -24,11 +24,11 @@ permissions:
       - host: "*"
   storage:
     allow:
-    - uri: "fs://work/agent/**"
+    - uri: "fs://notes/agent/**"
       access: ["read", "write"]
     - uri: "fs:///etc/**"
       access: ["read"]
-    - uri: "fs://work/one/*"
+    - uri: "fs://notes/one/*"
       access: [read]
     - uri: "fs://out/**"
       access: ["write"]
@@ -59,7 +59,7 @@ def test_a_policy_gives_what_a_capability_file_can_say() -> None:
                         {"host": "files.example.net", "port": 8443, "path_prefix": "/data"},
                     ]
                 },
-                "workspace": {"allowed_prefixes": ["work/agent/"]},
+                "workspace": {"allowed_prefixes": ["notes/agent/"]},
                 "limits": {"memory_bytes": 64 * 1024 * 1024},
             }
         )

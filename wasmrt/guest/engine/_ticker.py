@@ -36,11 +36,7 @@ class Ticker:
                 state.awake = True
                 state.wake.set()
         if self._thread is None:
-            self._begin()
-
-    def start(self) -> None:
-        """Start the thread before anything runs, in a process that can start none later."""
-        self._begin()
+            self.start()
 
     def leave(self) -> None:
         with self._state.lock:
@@ -59,7 +55,8 @@ class Ticker:
         if thread is not None and thread is not threading.current_thread():
             thread.join()
 
-    def _begin(self) -> None:
+    def start(self) -> None:
+        """Start the thread, if there is none: a process that is to be sealed does it before."""
         with self._start:
             if self._thread is None and not self._state.stopped:
                 thread = threading.Thread(

@@ -72,11 +72,6 @@ class Prepared:
         self._null = None if plan.streams else _process.high(os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC))
 
     @property
-    def layers(self) -> tuple[str, ...]:
-        """The layers that will stand."""
-        return self._expected()
-
-    @property
     def descriptors(self) -> tuple[int, ...]:
         """Descriptors that it needs until it is entered."""
         ruleset = () if self._ruleset is None else (self._ruleset.descriptor,)

@@ -36,7 +36,7 @@ class TemplateSeal:
         self._worker: Prepared = prepare(_RUN_WORKER, data_bytes=room, required=_required(required))
         self._status = open_own_status()  # a sealed process opens no such file
         held = (*keep, self._status, *self._worker.descriptors)
-        self.layers = prepare(TEMPLATE, keep=held, required=_required(required)).apply()
+        prepare(TEMPLATE, keep=held, required=_required(required)).apply()
 
     def measure(self, *keep: int) -> None:
         """Take what the template holds now as what its workers begin with; `keep` are descriptors they need."""
