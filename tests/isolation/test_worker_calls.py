@@ -186,9 +186,17 @@ def test_a_call_that_is_cancelled_ends_its_guest(runtime: WasmToolRuntime) -> No
         spin_until(prepared(runtime, SPIN, limits=ResourceLimits(fuel=2**40)), 0.01)
 
 
+def refused(_process: int) -> int:
+    """As in a container that lets nobody open a handle on a process."""
+    raise PermissionError
+
+
+@pytest.mark.parametrize("handles", [True, False], ids=["by its handle", "by its number"])
 def test_a_worker_that_no_longer_listens_is_killed_at_the_deadline(
-    runtime: WasmToolRuntime, monkeypatch: pytest.MonkeyPatch
+    runtime: WasmToolRuntime, monkeypatch: pytest.MonkeyPatch, handles: bool
 ) -> None:
+    if not handles:
+        monkeypatch.setattr(os, "pidfd_open", refused)
     echo = prepared(runtime, ECHO, limits=ResourceLimits(timeout_seconds=0.2))
     echo.execute({})
     process = process_of(echo)

@@ -65,6 +65,7 @@ class Worker:
         self._channel = Channel(end).patient(TICK_SECONDS)
         self.pid = pid
         self.calls = 0
+        self._process = 0
         self._handle = -1
 
     def greet(self, lifetime: Lifetime) -> None:
@@ -87,8 +88,9 @@ class Worker:
             raise ClosedError("the worker did not start")
         for level, kind, value in ancillary:
             if level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS:
-                with suppress(OSError):
-                    self._handle = os.pidfd_open(_CREDENTIALS.unpack(value[: _CREDENTIALS.size])[0])
+                self._process = _CREDENTIALS.unpack(value[: _CREDENTIALS.size])[0]
+                with suppress(OSError):  # some containers refuse it; the number is the worker's until it is waited for
+                    self._handle = os.pidfd_open(self._process)
 
     def describe(self, lifetime: Lifetime) -> Description:
         """Have the component started once and asked what it is.
@@ -158,9 +160,13 @@ class Worker:
     def kill(self) -> None:
         """End the process at once, and let go of it. Safe to call twice."""
         handle, self._handle = self._handle, -1
-        if handle >= 0:
-            with suppress(ProcessLookupError):
+        process, self._process = self._process, 0
+        with suppress(ProcessLookupError):
+            if handle >= 0:
                 signal.pidfd_send_signal(handle, signal.SIGKILL)
+            elif process:
+                os.kill(process, signal.SIGKILL)
+        if handle >= 0:
             os.close(handle)
         self._channel.close()
 
