@@ -16,7 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.isolation.conftest import needs_landlock
+from tests.isolation.conftest import needs_landlock, prepared, process_of, program_of
+from tests.isolation.processes import children, is_alive, parent
 from wasmrt import Isolation, PreparedTool, ResourceLimits, WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.errors import (
     CancelledError,
@@ -33,11 +34,10 @@ from wasmrt.errors import (
 )
 from wasmrt.guest.engine import wat2wasm
 from wasmrt.isolation.confine import CORE, RUN_WORKER, prepare
-from wasmrt.isolation.pool.program import MAX_CALLS, Program
+from wasmrt.isolation.pool.program import MAX_CALLS
 from wasmrt.isolation.wire import Channel
-from wasmrt.testing.attacks import Body, tool
+from wasmrt.testing.attacks import Body
 
-ECHO = Body(execute="(call $say (local.get $params) (local.get $length))")
 SPIN = Body(execute="(loop $on (br $on)) (call $ok)")
 TRAP = Body(execute="unreachable")
 LOGS = Body(
@@ -47,27 +47,8 @@ LOGS = Body(
 )
 
 
-def prepared(runtime: WasmToolRuntime, body: Body, **options: Any) -> PreparedTool:
-    return runtime.prepare("tool", wat2wasm(tool(body)), **options)
-
-
-def program_of(tool: PreparedTool) -> Program:
-    program = tool._target.component
-    assert isinstance(program, Program)
-    return program
-
-
-def process_of(tool: PreparedTool, user: str = "local") -> int:
-    """The process of the worker that waits for the user's next call."""
-    program = program_of(tool)
-    worker = program._shelf.take(program, user)
-    assert worker is not None
-    program._shelf.put(program, user, worker)
-    return worker.pid
-
-
 def test_a_worker_serves_its_users_next_call_and_nobody_elses(runtime: WasmToolRuntime) -> None:
-    echo = prepared(runtime, ECHO)
+    echo = prepared(runtime)
     assert echo.execute({"a": 1}, user="ann").result == {"a": 1}
     first = process_of(echo, "ann")
     assert echo.execute({"a": 2}, user="bob").result == {"a": 2}
@@ -77,7 +58,7 @@ def test_a_worker_serves_its_users_next_call_and_nobody_elses(runtime: WasmToolR
 
 def test_a_worker_is_replaced_after_so_many_calls(runtime: WasmToolRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wasmrt.isolation.pool.program.MAX_CALLS", 3)
-    echo = prepared(runtime, ECHO)
+    echo = prepared(runtime)
     seen = []
     for _ in range(3):
         echo.execute({})
@@ -134,7 +115,7 @@ def test_log_lines_of_a_guest_that_trapped_are_kept(runtime: WasmToolRuntime) ->
 def test_a_worker_that_is_killed_is_told_by_its_signal_and_the_next_call_has_another(
     runtime: WasmToolRuntime, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
-    echo = prepared(runtime, ECHO)
+    echo = prepared(runtime)
     echo.execute({})
     process = process_of(echo)
     receive = Channel.receive
@@ -197,7 +178,7 @@ def test_a_worker_that_no_longer_listens_is_killed_at_the_deadline(
 ) -> None:
     if not handles:
         monkeypatch.setattr(os, "pidfd_open", refused)
-    echo = prepared(runtime, ECHO, limits=ResourceLimits(timeout_seconds=0.2))
+    echo = prepared(runtime, limits=ResourceLimits(timeout_seconds=0.2))
     echo.execute({})
     process = process_of(echo)
     os.kill(process, signal.SIGSTOP)  # it is as deaf as one whose engine never comes back
@@ -210,12 +191,12 @@ def test_a_worker_that_no_longer_listens_is_killed_at_the_deadline(
 
 @pytest.mark.parametrize("generation", [1, 2], ids=["the template", "the zygote"])
 def test_a_process_that_somebody_ends_is_started_again(runtime: WasmToolRuntime, generation: int) -> None:
-    echo = prepared(runtime, ECHO)
+    echo = prepared(runtime)
     echo.execute({})
     worker = process_of(echo)
     ended = worker
     for _ in range(generation):
-        ended = _parent(Path(f"/proc/{ended}"))
+        ended = parent(ended)
     os.kill(ended, signal.SIGKILL)
     while is_alive(worker):
         pass  # the kernel ends it with its parent
@@ -232,7 +213,7 @@ def test_an_unknown_isolation_is_refused() -> None:
 @needs_landlock
 def test_where_every_layer_stands_a_runtime_may_require_them() -> None:
     with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False, isolation=Isolation.REQUIRED)) as runtime:
-        assert prepared(runtime, ECHO).execute({"a": 1}).result == {"a": 1}
+        assert prepared(runtime).execute({"a": 1}).result == {"a": 1}
 
 
 def test_a_layer_that_is_missing_is_named_to_whoever_requires_it() -> None:
@@ -241,30 +222,17 @@ def test_a_layer_that_is_missing_is_named_to_whoever_requires_it() -> None:
         prepare(RUN_WORKER, required=(*CORE, "a-layer-of-tomorrow"))
 
 
-def children() -> set[int]:
-    return {
-        int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit() and _parent(entry) == os.getpid()
-    }
-
-
-def _parent(entry: Path) -> int:
-    try:
-        return int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-    except (OSError, IndexError):
-        return -1
-
-
 def test_a_runtime_that_closes_leaves_no_process_and_no_descriptor() -> None:
     config = WasmRuntimeConfig(cache_compiled=False, optimization_level="none")  # type: ignore[arg-type]
-    before, opened = children(), len(os.listdir("/proc/self/fd"))
+    before, opened = children(os.getpid()), len(os.listdir("/proc/self/fd"))
     with WasmToolRuntime(config) as runtime:
-        echo = prepared(runtime, ECHO)
+        echo = prepared(runtime)
         echo.execute({})
         process = process_of(echo)
-        assert len(children()) == len(before) + 1  # the zygote, whose children the others are
+        assert len(children(os.getpid())) == len(before) + 1  # the zygote, whose children the others are
     del echo, runtime
     gc.collect()
-    assert children() == before
+    assert children(os.getpid()) == before
     assert not Path(f"/proc/{process}").exists()
     assert len(os.listdir("/proc/self/fd")) <= opened
 
@@ -321,25 +289,16 @@ def _run_and_kill(asks: PreparedTool, point: int, *, after: bool) -> Any:
     return ended
 
 
-def is_alive(process: int) -> bool:
-    """Whether any thread of it is left: its socket closes with the last."""
-    try:
-        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-        return state not in "ZX" or len(os.listdir(f"/proc/{process}/task")) > 1
-    except OSError:
-        return False
-
-
 def test_the_runtime_of_a_forked_child_is_its_own(runtime: WasmToolRuntime) -> None:
     """As under gunicorn or Celery: the parent's runtime is refused, one of the child's own works."""
-    prepared(runtime, ECHO).execute({})
+    prepared(runtime).execute({})
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
         answer = b"broken"
         try:
             with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False)) as own:
-                answer = str(prepared(own, ECHO).execute({"in": "child"}).result).encode()
+                answer = str(prepared(own).execute({"in": "child"}).result).encode()
         finally:
             os.write(writing, answer)
             os._exit(0)
@@ -347,7 +306,7 @@ def test_the_runtime_of_a_forked_child_is_its_own(runtime: WasmToolRuntime) -> N
     with open(reading, "rb") as pipe:
         assert pipe.read() == b"{'in': 'child'}"
     os.waitpid(child, 0)
-    assert prepared(runtime, ECHO).execute({"in": "parent"}).result == {"in": "parent"}
+    assert prepared(runtime).execute({"in": "parent"}).result == {"in": "parent"}
 
 
 SCHEMAS = [
@@ -371,7 +330,7 @@ def test_a_sealed_worker_holds_params_against_every_kind_of_schema(schema: dict[
     """Nothing of the validator may open a file when it is first used."""
     wanted = {"type": "object", "properties": {"p": schema, "q": {"type": "boolean"}}}
     with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False)) as runtime:
-        echo = prepared(runtime, ECHO)
+        echo = prepared(runtime)
         program = program_of(echo)
         specs = {name: replace(spec, schema=wanted) for name, spec in program.description.specs.items()}
         program.description = program.description._replace(specs=specs)
@@ -397,4 +356,4 @@ def test_a_component_that_doubles_with_each_level_ends_the_compiler_and_not_the_
     with pytest.raises(InvalidComponentError, match="more memory or time"):
         runtime.prepare("doubles", wat2wasm(doubling(40)))
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < before + 64 * 1024  # KiB
-    assert prepared(runtime, ECHO).execute({"after": True}).result == {"after": True}
+    assert prepared(runtime).execute({"after": True}).result == {"after": True}

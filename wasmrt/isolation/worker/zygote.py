@@ -56,9 +56,10 @@ def main() -> NoReturn:
     gc.collect()
     gc.freeze()  # the collector would touch, and so copy, every page that the children share
     send_with_descriptors(control, Kind.HELLO, {"version": VERSION, "allocator": str(config.allocator)}, ())
+    forked: set[int] = set()
     try:
         while True:
-            _serve(control, engine)
+            _serve(control, engine, forked)
     except (ClosedError, ProtocolError):
         os._exit(0)
 
@@ -74,15 +75,20 @@ def _validate_once() -> None:
         Validator(schema).accept({"a": "abc", "b": 1.5, "c": [1, 2], "x": 10**20})
 
 
-def _serve(control: socket.socket, engine: Callable[[Allocator], Engine]) -> None:
+def _serve(control: socket.socket, engine: Callable[[Allocator], Engine], forked: set[int]) -> None:
     frame, descriptors = receive_with_descriptors(control)
     head = frame.fields()
     if frame.kind == Kind.REAP:
-        send_with_descriptors(control, Kind.ENDED, {"status": end_group(head.whole("pid"))}, ())
+        pid = head.whole("pid")
+        # One of a zygote before this one, which ended with it, may be anybody's number by now.
+        status = end_group(pid) if pid in forked else 0
+        forked.discard(pid)
+        send_with_descriptors(control, Kind.ENDED, {"status": status}, ())
         return
     chosen = engine(Allocator(head.text("allocator")))
     body = children.template if frame.kind == Kind.LOAD else children.compile_worker
     pid = spawn(lambda: body(chosen, head, descriptors))
+    forked.add(pid)
     for descriptor in descriptors:
         os.close(descriptor)
     send_with_descriptors(control, Kind.SPAWNED, {"pid": pid}, ())
