@@ -184,6 +184,22 @@ def test_a_process_that_answers_nothing_is_as_good_as_gone() -> None:
         control.greeting(unhurried())
 
 
+def test_a_process_is_as_good_as_gone_when_a_signals_handler_came_between_question_and_answer() -> None:
+    class Rung(BaseException):
+        pass
+
+    class Ringing(Lifetime):
+        def check(self) -> None:
+            raise Rung
+
+    with controlled() as (control, process):
+        with pytest.raises(Rung):
+            control.greeting(Ringing(20))
+        send_with_descriptors(process, Kind.HELLO, {}, ())
+        with pytest.raises(GoneError, match="interrupted"):
+            control.greeting(Lifetime(20))
+
+
 def test_half_an_answer_can_be_waited_for_again() -> None:
     with controlled() as (control, process):
         process.send(b"\x06\x00\x00\x00\x10\x02\x00\x00")
@@ -194,9 +210,15 @@ def test_half_an_answer_can_be_waited_for_again() -> None:
 
 
 def test_a_lock_is_waited_for_no_longer_than_a_call_lasts() -> None:
-    lock = threading.Lock()
-    with lock, pytest.raises(DeadlineExceededError), held(lock, Lifetime(0.05)):
-        raise AssertionError("it was held")
+    lock, ended = threading.RLock(), []
+
+    def wait() -> None:
+        with pytest.raises(DeadlineExceededError), held(lock, Lifetime(0.05)):
+            raise AssertionError("it was held")
+        ended.append(True)
+
     with held(lock, Lifetime(20)):
-        assert lock.locked()
-    assert not lock.locked()
+        thread = threading.Thread(target=wait)
+        thread.start()
+        thread.join()
+    assert ended == [True]

@@ -28,6 +28,7 @@ from wasmrt.errors import (
     GuestError,
     InvalidComponentError,
     InvalidParametersError,
+    RuntimeClosedError,
     ToolError,
     TrapError,
     WorkerCrashedError,
@@ -62,9 +63,8 @@ def test_a_worker_is_replaced_after_so_many_calls(runtime: WasmToolRuntime, monk
     seen = []
     for _ in range(3):
         echo.execute({})
-        program = program_of(echo)
-        seen.append(program._shelf._idle.get((id(program), "local")))
-    assert seen[2] is None
+        seen.append(len(program_of(echo)._shelf._idle))
+    assert seen == [1, 1, 0]
     assert MAX_CALLS > 3
     echo.execute({})
 
@@ -187,6 +187,37 @@ def test_a_worker_that_no_longer_listens_is_killed_at_the_deadline(
     while is_alive(process):
         pass  # it takes a moment to be gone
     assert echo.execute({}).result == {}
+
+
+@pytest.mark.parametrize("end", ["closes", "cancels"])
+def test_a_guest_that_the_engine_cannot_stop_is_ended_when_its_caller_or_runtime_ends_it(end: str) -> None:
+    errors: list[BaseException] = []
+    runtime = WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False))
+    spin = prepared(runtime, SPIN, limits=ResourceLimits(fuel=2**60, timeout_seconds=120))
+    program = program_of(spin)
+
+    def call() -> None:
+        with pytest.raises(ToolError) as caught:
+            spin.execute({})
+        errors.append(caught.value)
+
+    caller = threading.Thread(target=call)
+    caller.start()
+    while not program._calls or not (workers := children(program._template._pid if program._template else 0)):
+        threading.Event().wait(0.001)
+    for worker in workers:
+        os.kill(worker, signal.SIGSTOP)  # it is as deaf as one whose engine never comes back
+    if end == "closes":
+        runtime.close()
+    else:
+        for running in list(runtime.pipeline.admission._running.values()):
+            running.lifetime.cancel()
+    caller.join(20)
+    assert isinstance(errors[0], RuntimeClosedError if end == "closes" else CancelledError)
+    assert runtime.pipeline.admission.running == 0
+    runtime.close()
+    while any(map(is_alive, workers)):
+        pass  # the signal is on its way
 
 
 @pytest.mark.parametrize("generation", [1, 2], ids=["the template", "the zygote"])

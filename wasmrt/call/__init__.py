@@ -5,7 +5,6 @@ from wasmrt.call._audit import AuditRecord, AuditSink
 from wasmrt.call._audit_file import AuditFile
 from wasmrt.call._batch import Batch, BatchResult, OpenedCall
 from wasmrt.call._call import CallPipeline, CallRequest, run_call
-from wasmrt.call._detached import DetachedRunner
 from wasmrt.call._invoke import Invoker
 from wasmrt.call._services import CallServices
 from wasmrt.call._state import Backends, Call, Progress, ToolInvoker
@@ -24,7 +23,6 @@ __all__ = [
     "CallRequest",
     "CallServices",
     "CallTarget",
-    "DetachedRunner",
     "Invoker",
     "OpenedCall",
     "Progress",

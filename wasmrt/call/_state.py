@@ -65,7 +65,6 @@ class Call:
     __slots__ = (
         "_scan_until",
         "_watched",
-        "abandoned",
         "backends",
         "call_id",
         "deadline",
@@ -116,8 +115,6 @@ class Call:
         """Monotonic seconds when it ends."""
         self.guest: GuestCall | None = None
         """Its guest's side; None for a call of the host's own."""
-        self.abandoned = False
-        """Its guest is still in the engine's hands, and whoever waited for it no longer does."""
         self.decisions: list[Decision] = []
         self.decisions_dropped = 0
         self.params_bytes = 0

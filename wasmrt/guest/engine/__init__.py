@@ -11,7 +11,6 @@ from wasmrt.guest.engine._engine import (
 )
 from wasmrt.guest.engine._ffi import (
     VERSION,
-    give_memory_back,
 )
 from wasmrt.guest.engine._linker import (
     HostInterface,
@@ -48,7 +47,6 @@ __all__ = [
     "Sandbox",
     "StoreLimits",
     "TrapCode",
-    "give_memory_back",
     "resolve",
     "track",
     "wat2wasm",

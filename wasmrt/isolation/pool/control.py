@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from wasmrt.errors import InternalError
+from wasmrt.errors import InternalError, ToolError
 from wasmrt.isolation.wire import (
     MAX_CONTROL_BYTES,
     MAX_DESCRIPTION_HEAD,
@@ -37,18 +37,21 @@ def unhurried() -> Lifetime:
 
 
 @contextmanager
-def held(lock: threading.Lock, lifetime: Lifetime) -> Iterator[None]:
+def held(lock: threading.RLock, lifetime: Lifetime) -> Iterator[None]:
     """Hold a lock, waiting for it as long as `lifetime` lasts.
+
+    It is of the kind that knows its owner: one that a signal's handler came between is not left behind.
 
     Raises:
         DeadlineExceededError, CancelledError, RuntimeClosedError: the lifetime ended before the lock came free.
     """
-    while not lock.acquire(timeout=min(TICK_SECONDS, lifetime.remaining())):
-        lifetime.check()
     try:
+        while not lock.acquire(timeout=min(TICK_SECONDS, lifetime.remaining())):
+            lifetime.check()
         yield
     finally:
-        lock.release()
+        with suppress(RuntimeError):  # it is not this thread's
+            lock.release()
 
 
 class Control:
@@ -65,11 +68,25 @@ class Control:
         self._patience = patience
         self._ended: list[int] = []
         self._greeting: Frame | None = None
+        self._torn = False
 
     @property
     def is_open(self) -> bool:
         """False once it was closed."""
         return self._channel.socket.fileno() >= 0
+
+    @contextmanager
+    def _talk(self) -> Iterator[None]:
+        """Talk; what interrupts it other than a call that is over, as a signal's handler does, may tear a frame."""
+        if self._torn:
+            raise GoneError("talking to a process that workers come from was interrupted")
+        try:
+            yield
+        except ToolError:
+            raise
+        except BaseException:
+            self._torn = True
+            raise
 
     def greeting(self, lifetime: Lifetime) -> Frame:
         """Wait for the frame that the process begins with, and for all answers that nobody took.
@@ -78,12 +95,13 @@ class Control:
             GoneError: it did not come.
             DeadlineExceededError, CancelledError, RuntimeClosedError: the lifetime ended; it can be waited for again.
         """
-        while self._owed:
-            frame = self._answer(lifetime)
-            if self._greeting is None:
-                self._greeting = frame
-            elif frame.kind == Kind.SPAWNED:
-                self._ended.append(_number(frame, "pid"))
+        with self._talk():
+            while self._owed:
+                frame = self._answer(lifetime)
+                if self._greeting is None:
+                    self._greeting = frame
+                elif frame.kind == Kind.SPAWNED:
+                    self._ended.append(_number(frame, "pid"))
         assert self._greeting is not None
         return self._greeting
 
@@ -97,11 +115,12 @@ class Control:
             DeadlineExceededError, CancelledError, RuntimeClosedError: the lifetime ended; what was asked is done.
         """
         self.greeting(lifetime)
-        while self._ended:
-            self._send(Kind.REAP, {"pid": self._ended.pop()}, (), Kind.ENDED)
-            self._answer(lifetime)
-        self._send(kind, head, descriptors, expected)
-        return self._answer(lifetime)
+        with self._talk():
+            while self._ended:
+                self._send(Kind.REAP, {"pid": self._ended.pop()}, (), Kind.ENDED)
+                self._answer(lifetime)
+            self._send(kind, head, descriptors, expected)
+            return self._answer(lifetime)
 
     def number(
         self, kind: Kind, head: dict[str, Any], descriptors: Sequence[int], expected: Kind, field: str,

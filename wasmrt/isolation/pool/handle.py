@@ -175,6 +175,11 @@ class Worker:
             os.close(handle)
         self._channel.close()
 
+    def __del__(self) -> None:
+        # Of one that a signal's handler came between: whoever held it could not put it back.
+        if hasattr(self, "_handle"):
+            self.kill()
+
 
 def _utf8(text: str) -> bytes:
     try:

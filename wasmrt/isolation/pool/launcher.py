@@ -43,7 +43,7 @@ class Zygote:
 
     def __init__(self, engine: EngineConfig) -> None:
         self._engine = engine
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._process = os.getpid()
         self._start()
 

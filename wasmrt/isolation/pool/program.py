@@ -33,7 +33,6 @@ class Program:
         ComponentError, MemoryLimitError: it cannot run here; what a template or a worker said, in its words.
     """
 
-    unbounded_lift = False
     checks_params = True
 
     def __init__(self, zygote: Zygote, key: ProgramKey, artifact: int, data: bytes, shelf: Shelf) -> None:
@@ -43,7 +42,7 @@ class Program:
         self._shelf = shelf
         self._lock = threading.Lock()
         """Held for moments only; `_loading` for as long as a template takes to be forked."""
-        self._loading = threading.Lock()
+        self._loading = threading.RLock()
         self._template: Template | None = None
         self._calls = 0
         self._type: ComponentType | None = None
@@ -210,7 +209,7 @@ class Program:
 
 
 class Shelf:
-    """Workers that wait for their next call, by program and user, and the programs that have a template.
+    """Workers that wait for their next call, each for one program and user, and the programs that have a template.
 
     Both are bounded: the one that has waited longest goes first.
     """
@@ -219,35 +218,27 @@ class Shelf:
         self._max_workers = max_workers
         self._max_programs = max_programs
         self._lock = threading.Lock()
-        self._idle: dict[tuple[int, str], list[Worker]] = {}
-        self._order: dict[int, tuple[Program, str, Worker]] = {}
+        # One list, which is always whole: a signal's handler may raise anywhere.
+        self._idle: list[tuple[Program, str, Worker]] = []
         self._loaded: dict[int, Program] = {}
         self._closed = False
 
     def take(self, program: Program, user: str) -> Worker | None:
-        """Return a worker that waits, or None."""
-        key = (id(program), user)
+        """Return the worker that has waited the shortest, or None."""
         with self._lock:
-            waiting = self._idle.get(key)
-            if not waiting:
-                return None
-            worker = waiting.pop()
-            if not waiting:
-                del self._idle[key]
-            del self._order[id(worker)]
-            return worker
+            for place in range(len(self._idle) - 1, -1, -1):
+                held = self._idle[place]
+                if held[0] is program and held[1] == user:
+                    return self._idle.pop(place)[2]
+        return None
 
     def put(self, program: Program, user: str, worker: Worker) -> None:
         """Take a worker back; the one that has waited longest ends where there are too many."""
+        over: tuple[Program, str, Worker] | None = (program, user, worker)
         with self._lock:
-            over: tuple[Program, str, Worker] | None = (program, user, worker)
             if not self._closed:
-                over = None
-                self._idle.setdefault((id(program), user), []).append(worker)
-                self._order[id(worker)] = (program, user, worker)
-                if len(self._order) > self._max_workers:
-                    over = next(iter(self._order.values()))
-                    self._remove(*over)
+                self._idle.append((program, user, worker))
+                over = self._idle.pop(0) if len(self._idle) > self._max_workers else None
         if over is not None:
             over[0].retire(over[2])
 
@@ -255,12 +246,11 @@ class Shelf:
         """Forget that a program has a template, and end its workers; return them, to be waited for."""
         with self._lock:
             self._loaded.pop(id(program), None)
-            gone = [held for held in self._order.values() if held[0] is program]
-            for held in gone:
-                self._remove(*held)
-        for _, _, worker in gone:
+            gone = [worker for owner, _, worker in self._idle if owner is program]
+            self._idle = [held for held in self._idle if held[0] is not program]
+        for worker in gone:
             worker.kill()
-        return [worker for _, _, worker in gone]
+        return gone
 
     def loaded(self, program: Program, lifetime: Lifetime) -> None:
         """Note that a program has a template; where there are too many, one without calls loses its own."""
@@ -274,11 +264,3 @@ class Shelf:
         with self._lock:
             self._closed = True
             return list(self._loaded.values())
-
-    def _remove(self, program: Program, user: str, worker: Worker) -> None:
-        del self._order[id(worker)]
-        key = (id(program), user)
-        waiting = self._idle[key]
-        waiting.remove(worker)
-        if not waiting:
-            del self._idle[key]

@@ -48,7 +48,7 @@ class Template:
 
     def __init__(self, zygote: Zygote, key: ProgramKey, artifact: int, data: bytes, lifetime: Lifetime) -> None:
         self._zygote = zygote
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         ours, theirs = socket.socketpair()
         self._control = Control(ours, Kind.READY, LOAD_SECONDS)
         head = {
