@@ -6,6 +6,8 @@ import importlib.util
 from pathlib import Path
 from types import ModuleType
 
+from wasmrt.isolation.pool.home import MAX_IDLE_WORKERS
+
 
 def _bench() -> ModuleType:
     path = Path(__file__).resolve().parents[2] / "benches" / "bench_soak.py"
@@ -18,6 +20,17 @@ def _bench() -> ModuleType:
     sys.modules["bench_soak"] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
     return module
+
+
+def test_kills_in_between_leave_no_process_descriptor_permit_or_temporary_file() -> None:
+    result = _bench().soak(3000, 1500, kill_every=25, seed=20)
+    assert result["wrong"] == []
+    assert result["kills"] > 100
+    assert result["crashed"] > 0
+    left = ("descriptors_left", "threads_left", "files_left", "permits_left")
+    assert {key: result[key] for key in left} == dict.fromkeys(left, 0)
+    assert result["workers_after"] <= MAX_IDLE_WORKERS
+    assert result["growth"] < 0.15, result
 
 
 def test_calls_mixed_with_attacks_leave_nothing_behind() -> None:

@@ -7,14 +7,11 @@ import os
 import resource
 import signal
 import threading
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.isolation.conftest import needs_landlock, prepared, process_of, program_of
 from tests.isolation.processes import children, is_alive, parent
@@ -266,58 +263,6 @@ def test_a_runtime_that_closes_leaves_no_process_and_no_descriptor() -> None:
     assert children(os.getpid()) == before
     assert not Path(f"/proc/{process}").exists()
     assert len(os.listdir("/proc/self/fd")) <= opened
-
-
-ASKS = Body(
-    imports=("log", "now-millis"),
-    text=b"line",
-    execute="""(call $log (i32.const 2) (i32.const 1024) (i32.const 4)) (drop (call $now-millis))
-    (call $log (i32.const 2) (i32.const 1024) (i32.const 4)) (call $ok)""",
-)
-
-
-@settings(max_examples=25, deadline=None)
-@given(point=st.integers(0, 4), late=st.booleans())
-def test_a_worker_may_die_at_every_point_of_a_call(point: int, late: bool) -> None:
-    """The host answers with the typed error or the result, records the call once, and goes on."""
-    records: list[dict[str, Any]] = []
-    with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False, audit=records.append)) as runtime:
-        asks = prepared(runtime, ASKS)
-        asks.execute({})
-        records.clear()
-        ended = _run_and_kill(asks, point, after=late)
-        assert len(records) == 1
-        assert records[0]["outcome"] == ("worker-crashed" if isinstance(ended, WorkerCrashedError) else "ok")
-        assert asks.execute({}).result == {"ok": True}
-
-
-def _run_and_kill(asks: PreparedTool, point: int, *, after: bool) -> Any:
-    process, seen = process_of(asks), 0
-    receive, send = Channel.receive, Channel.send
-
-    def counted(act: Callable[..., Any]) -> Callable[..., Any]:
-        def wrapped(self: Channel, *arguments: Any) -> Any:
-            nonlocal seen
-            here, seen = seen == point, seen + 1
-            if here and not after:
-                os.kill(process, signal.SIGKILL)
-            value = act(self, *arguments)
-            if here and after:
-                os.kill(process, signal.SIGKILL)
-            return value
-
-        return wrapped
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Channel, "receive", counted(receive))
-        patch.setattr(Channel, "send", counted(send))
-        try:
-            ended: Any = asks.execute({})
-        except WorkerCrashedError as error:
-            ended = error
-    while seen > point and is_alive(process):
-        pass  # the signal is on its way
-    return ended
 
 
 def test_the_runtime_of_a_forked_child_is_its_own(runtime: WasmToolRuntime) -> None:
