@@ -18,7 +18,7 @@ from typing import NoReturn
 from wasmrt.errors import InvalidParametersError
 from wasmrt.guest import wasi as _wasi  # noqa: F401 - a sealed worker can import nothing
 from wasmrt.guest.engine import VERSION, Engine
-from wasmrt.guest.settings import Allocator, EngineConfig, OptLevel, best_allocator
+from wasmrt.guest.settings import WORKER_POOL, Allocator, EngineConfig, OptLevel, best_allocator
 from wasmrt.guest.worlds import _generic  # noqa: F401 - as above
 from wasmrt.isolation.wire import (
     ClosedError,
@@ -48,7 +48,7 @@ def main() -> NoReturn:
         if config.allocator == Allocator.ON_DEMAND:
             allocator = Allocator.ON_DEMAND
         if allocator not in engines:
-            engines[allocator] = Engine(config._replace(allocator=allocator))
+            engines[allocator] = Engine(config._replace(allocator=allocator), WORKER_POOL)
         return engines[allocator]
 
     engine(config.allocator)
