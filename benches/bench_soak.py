@@ -3,7 +3,8 @@
     python benches/bench_soak.py [calls] [--isolation process] [--kill-every N] [--seed N]
 
 200,000 calls by default; prints JSON, ends with 1 where something grew. Memory, the host's and that of the processes
-that workers come from, is compared with its level after the first 10,000 calls. A kill is a SIGKILL to a worker of the
+that workers come from, is compared with its level after the first 10,000 calls; what is in use on the C heap decides,
+because the allocator keeps more and more of what is free, in pieces. A kill is a SIGKILL to a worker of the
 honest tool, whatever it is doing; every twentieth is one to the template that it comes from, every two hundredth one to
 the zygote.
 """
@@ -11,6 +12,7 @@ the zygote.
 from __future__ import annotations
 
 import argparse
+import ctypes
 import gc
 import json
 import os
@@ -48,6 +50,8 @@ class Level:
     """What the process and those behind it hold."""
 
     resident_bytes: int
+    used_bytes: int
+    """Handed out by the C library's allocator; all that is resident where it does not tell."""
     descriptors: int
     threads: int
     behind_bytes: int
@@ -63,14 +67,33 @@ def level() -> Level:
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     zygotes = children(os.getpid())
     templates = [template for zygote in zygotes for template in children(zygote)]
+    resident = pages * os.sysconf("SC_PAGE_SIZE")
     return Level(
-        pages * os.sysconf("SC_PAGE_SIZE"),
+        resident,
+        _used_bytes() or resident,
         sum(1 for _ in Path("/proc/self/fd").iterdir()),
         threading.active_count(),
         sum(map(_private_bytes, (*zygotes, *templates))),
         sum(_runs(worker) for template in templates for worker in children(template)),
         sum(1 for folder in {Path(tempfile.gettempdir()), Path("/dev/shm")} for _ in folder.iterdir()),
     )
+
+
+class _HeapFigures(ctypes.Structure):
+    """mallinfo2(3), glibc 2.33."""
+
+    _fields_ = tuple((name, ctypes.c_size_t) for name in (
+        "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost",
+    ))  # fmt: skip
+
+
+def _used_bytes() -> int:
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "mallinfo2"):
+        return 0
+    library.mallinfo2.restype = _HeapFigures
+    figures = library.mallinfo2()  # type: ignore[no-untyped-call]
+    return int(figures.uordblks + figures.hblkhd)
 
 
 def children(process: int) -> list[int]:
@@ -191,6 +214,7 @@ def _median_level(work: Soak) -> Level:
     looks.sort(key=lambda look: look.resident_bytes)
     return Level(
         looks[len(looks) // 2].resident_bytes,
+        sorted(look.used_bytes for look in looks)[len(looks) // 2],
         max(look.descriptors for look in looks),
         max(look.threads for look in looks),
         sorted(look.behind_bytes for look in looks)[len(looks) // 2],
@@ -237,7 +261,10 @@ def soak(
         "calls_per_second": round(middle / seconds),
         "resident_mib_before": round(before.resident_bytes / 2**20, 1),
         "resident_mib_after": round(after.resident_bytes / 2**20, 1),
-        "growth": round(after.resident_bytes / before.resident_bytes - 1, 4),
+        "growth_resident": round(after.resident_bytes / before.resident_bytes - 1, 4),
+        "used_kib_before": before.used_bytes // 1024,
+        "used_kib_after": after.used_bytes // 1024,
+        "growth": round(after.used_bytes / before.used_bytes - 1, 4),
         "behind_mib_before": round(before.behind_bytes / 2**20, 1),
         "behind_mib_after": round(after.behind_bytes / 2**20, 1),
         "descriptors_left": after.descriptors - before.descriptors,

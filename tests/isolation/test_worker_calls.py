@@ -6,6 +6,7 @@ import gc
 import os
 import resource
 import signal
+import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +32,10 @@ from wasmrt.errors import (
     WorkerCrashedError,
 )
 from wasmrt.guest.engine import wat2wasm
+from wasmrt.guest.settings import EngineConfig
 from wasmrt.isolation.confine import CORE, RUN_WORKER, prepare
+from wasmrt.isolation.pool.control import unhurried
+from wasmrt.isolation.pool.launcher import Zygote
 from wasmrt.isolation.pool.program import MAX_CALLS
 from wasmrt.isolation.wire import Channel
 from wasmrt.testing.attacks import Body
@@ -333,3 +337,18 @@ def test_a_component_that_doubles_with_each_level_ends_the_compiler_and_not_the_
         runtime.prepare("doubles", wat2wasm(doubling(40)))
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < before + 64 * 1024  # KiB
     assert prepared(runtime).execute({"after": True}).result == {"after": True}
+
+
+@pytest.mark.parametrize("writes", [True, False])
+def test_bytecode_of_what_only_workers_import_is_kept_where_the_hosts_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: bool
+) -> None:
+    """Otherwise each runtime compiles it anew; a host that writes none has a zygote that writes none."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", not writes)
+    monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path / "bytecode"))
+    zygote = Zygote(EngineConfig())
+    try:
+        assert zygote.version(unhurried())
+    finally:
+        zygote.close()
+    assert writes == any((tmp_path / "bytecode").rglob("zygote.*.pyc"))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from wasmrt.guest.engine._compiler import (
-    Compiler,
-)
 from wasmrt.guest.engine._engine import (
     Component,
     Engine,
+    shared_engine,
 )
 from wasmrt.guest.engine._ffi import (
     VERSION,
@@ -36,7 +34,6 @@ from wasmrt.guest.engine._wat import (
 
 __all__ = [
     "VERSION",
-    "Compiler",
     "Component",
     "Engine",
     "EngineFault",
@@ -48,6 +45,7 @@ __all__ = [
     "StoreLimits",
     "TrapCode",
     "resolve",
+    "shared_engine",
     "track",
     "wat2wasm",
 ]

@@ -25,7 +25,8 @@ _T = TypeVar("_T")
 START_SECONDS = 30.0
 """A machine under load takes its time; one that takes longer has no room for workers."""
 _BOOT = """
-import sys
+import gc, sys
+gc.disable()
 sys.path[:] = __import__("json").loads(sys.argv.pop(1))
 from wasmrt.isolation.worker.zygote import main
 main()
@@ -121,7 +122,8 @@ class Zygote:
     def _spawn(self, end: int) -> int:
         paths = json.dumps([path or str(Path.cwd()) for path in sys.path])
         metered = "metered" if self._engine.consume_fuel else "unmetered"
-        argv = [sys.executable, "-I", "-S", "-B", "-c", _BOOT, paths, str(self._engine.optimization_level), metered]
+        argv = [sys.executable, "-I", "-S", *_bytecode(), "-c", _BOOT, paths]
+        argv += [str(self._engine.optimization_level), metered]
         nothing = os.devnull
         actions = [
             (os.POSIX_SPAWN_DUP2, end, 3),
@@ -132,6 +134,15 @@ class Zygote:
             return os.posix_spawn(sys.executable, argv, {}, file_actions=actions, setpgroup=0)
         except OSError as error:
             raise InternalError(f"no worker process can be started ({error.strerror})") from error
+
+
+def _bytecode() -> list[str]:
+    """Return the options by which another interpreter finds and keeps bytecode where this one does.
+
+    What only workers import would otherwise be compiled anew for each runtime.
+    """
+    options = ["-B"] if sys.dont_write_bytecode else []
+    return options if sys.pycache_prefix is None else [*options, "-X", f"pycache_prefix={sys.pycache_prefix}"]
 
 
 _zygotes: dict[EngineConfig, tuple[Zygote, int]] = {}

@@ -55,6 +55,7 @@ def main() -> NoReturn:
     _validate_once()
     gc.collect()
     gc.freeze()  # the collector would touch, and so copy, every page that the children share
+    gc.enable()
     send_with_descriptors(control, Kind.HELLO, {"version": VERSION, "allocator": str(config.allocator)}, ())
     forked: set[int] = set()
     try:
