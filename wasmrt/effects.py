@@ -21,5 +21,10 @@ class Effect(StrEnum):
     FINANCIAL = "financial"
 
 
+EVERY_EFFECT = frozenset(Effect)
 READING = frozenset({Effect.READ_FILESYSTEM, Effect.NETWORK, Effect.USE_SECRET, Effect.INVOKE_TOOL})
 """Effects that change nothing by themselves. A tool with another one writes."""
+NETWORKING = frozenset({Effect.NETWORK, Effect.EXTERNAL_WRITE})
+"""Effects that reach somebody outside of this machine."""
+PRIVILEGED = frozenset({Effect.EXECUTE_CODE, Effect.SPAWN_PROCESS, Effect.MODIFY_TOOLS, Effect.FINANCIAL})
+"""Effects that a person is asked about each time."""

@@ -199,12 +199,17 @@ class WasmToolRuntime:
                 self._factory = BackendFactory(self.config, self._rates)
         return self._factory.make(grant, self._detector, self._invoker)
 
-    def _run_by_name(self, name: str, params: str, caller: Call) -> ToolOutput | None:
+    def prepared(self, name: str) -> PreparedTool | None:
+        """Return the tool that another one's grant means by `name`: a prepared one, or `NAME.TOOL` of several."""
         with self._lock:
             tool, (component, _, part) = self._prepared.get(name), name.partition(".")
             several = self._prepared.get(component) if part else None
         if tool is None and several is not None and any(spec.name == part for spec in several.tools):
             tool = several.tool(part)
+        return tool
+
+    def _run_by_name(self, name: str, params: str, caller: Call) -> ToolOutput | None:
+        tool = self.prepared(name)
         return None if tool is None else tool.invoke(params, caller)
 
     def submit(self, work: Callable[[], ToolOutput]) -> Future[ToolOutput]:

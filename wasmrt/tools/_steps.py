@@ -1,0 +1,194 @@
+"""The steps that a call goes through before it runs. Each one decides, and may refuse; `explain` walks them too."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from wasmrt.capabilities import RateLimitConfig
+from wasmrt.effects import Effect
+from wasmrt.errors import NotAuthorizedError, NotInstalledError, RateLimitedError, ToolError
+from wasmrt.model import Decision, Reason
+from wasmrt.names import did_you_mean
+from wasmrt.policy import Permission, decide_filter, decide_guard, decide_permission, decide_preset
+from wasmrt.tools._calls import parse_arguments
+from wasmrt.tools._lens import decide_effects
+from wasmrt.tools._state import CallState
+from wasmrt.tools._tool import ToolSource
+
+BUILTIN_RATE = RateLimitConfig(60, 1000)
+"""Calls of one user and one built-in tool that changes something, where no rule says otherwise."""
+
+
+class UnknownToolError(ToolError):
+    """No tool of this name can be called here."""
+
+    code = "unknown-tool"
+
+
+def parse(state: CallState) -> Decision:
+    """Read the arguments.
+
+    Raises:
+        InvalidParametersError: they are no JSON object.
+    """
+    state.params = parse_arguments(state.arguments)
+    return _passed("arguments", "they are a JSON object")
+
+
+def look_up(state: CallState) -> Decision:
+    """Find the tool, its traits under the policy, and the effects that this view holds it to.
+
+    Raises:
+        UnknownToolError: there is none.
+    """
+    entry = state.system.store.find(state.name)
+    if entry is None:
+        raise unknown(state)
+    state.entry = entry
+    traits = entry.tool.traits
+    state.traits = traits.tightened(state.system.policy.tightening_for(entry.name))
+    state.held = state.lens.held(entry.name, state.traits)
+    return _passed("lookup", f"it is a {entry.source} tool", entry.name)
+
+
+def check_schema(state: CallState) -> Decision:
+    """Hold the arguments against the tool's schema, and read what is unambiguously another type as that type.
+
+    Raises:
+        InvalidParametersError: they do not fit; the message is for the model, which can correct them.
+    """
+    validator = state.known.validator
+    if validator is None:
+        return _passed("schema", "it is checked where the tool lives", state.known.name)
+    state.params = validator.accept(state.params)
+    state.effects = state.traits.effects_of(state.params) & state.held
+    return _passed("schema", "the arguments fit", state.known.name)
+
+
+def check_view(state: CallState) -> Decision:
+    """Decide whether the view that was asked has this tool, and this action of it."""
+    name = state.known.name
+    decision = state.lens.decide_access(name, state.traits)
+    if decision.allowed:
+        decision = decide_effects(name, state.traits, state.held, state.params)
+    state.effects = state.traits.effects_of(state.params) & state.held
+    return decision
+
+
+def check_filter(state: CallState) -> Decision:
+    """Decide by the filter of external tools."""
+    entry = state.known
+    return decide_filter(state.system.policy.filter, entry.name, external=entry.source.external)
+
+
+def check_preset(state: CallState) -> Decision:
+    """Decide by the active preset, and by those of the view."""
+    name, active = state.known.name, state.system.policy.active
+    decision = decide_preset(active, name, state.traits)
+    if active is not None:
+        decision = decision._replace(policy=active.digest)
+    return state.lens.decide_presets(name, state.traits) if decision.allowed and state.lens.presets else decision
+
+
+def check_rules(state: CallState) -> Decision:
+    """Decide by the operator's rules for this tool."""
+    name = state.known.name
+    return decide_permission(state.system.policy.permission_for(name), name)
+
+
+def check_exfiltration(state: CallState) -> Decision:
+    """Decide by the guards against exfiltration."""
+    name = state.known.name
+    decision = decide_guard(state.system.policy.guard, name, state.traits)
+    return state.lens.decide_guards(name, state.traits) if decision.allowed else decision
+
+
+def check_confirmation(state: CallState) -> Decision:
+    """Find whether a person has to approve the call, and take a confirmation token in place of that.
+
+    Raises:
+        NotAuthorizedError: the token is not good for this call.
+    """
+    name, traits, effects = state.known.name, state.traits, state.effects
+    permission = state.system.policy.permission_for(name)
+    asked = bool(state.tool.requires_approval(state.params))
+    wanted = asked or permission is Permission.ASK or traits.needs_confirmation(effects)
+    risk = traits.risk(effects)
+    if not wanted:
+        return _passed("confirmation", f"the risk is {risk}, and nobody has to confirm it", name)
+    said = _why(asked, permission, effects)
+    if state.token is not None:
+        return _redeemed(state)
+    if permission is Permission.ALLOW:
+        return _passed("confirmation", f"the operator's rule approves it ({said})", name)
+    state.needs = Decision(False, Reason.APPROVAL_REQUIRED, said, "a person has to approve it", "tool.approval", name)
+    return _passed("confirmation", f"a person is asked: {said}", name)
+
+
+def check_tool_policy(state: CallState) -> Decision:
+    """Let the tool itself decide on the params: its workspace and its commands."""
+    check = getattr(state.tool, "check", None)
+    found = None if check is None else check(state.params)
+    return found if isinstance(found, Decision) else _passed("workspace", "nothing is against it", state.known.name)
+
+
+def check_rate(state: CallState, *, record: bool = True) -> Decision:
+    """Count the call, or with `record` false only look whether it would be counted.
+
+    Raises:
+        RateLimitedError: the user's window for this tool is full.
+    """
+    entry = state.known
+    rate = state.system.policy.rate_for(entry.name)
+    if rate is None and entry.source is ToolSource.BUILTIN and not state.traits.read_only:
+        rate = BUILTIN_RATE
+    if rate is None:
+        return _passed("rate", "no rate is set", entry.name)
+    rates = state.system.rates
+    if record:
+        rates.check_and_record(state.user, entry.name, rate, what="tool")
+    elif not all(rates.remaining(state.user, entry.name, rate, what="tool")):
+        raise RateLimitedError("the rate of calls is spent", retry_after_seconds=0.0)
+    return _passed("rate", f"{rate.requests_per_minute} a minute, {rate.requests_per_hour} an hour", entry.name)
+
+
+class NamedStep(NamedTuple):
+    """A step that only looks, by the name that `explain` gives it."""
+
+    name: str
+    run: object
+
+
+def unknown(state: CallState) -> UnknownToolError:
+    """Return the error of a tool that is not there, with the one that was probably meant."""
+    names = state.system.store.names()
+    near = did_you_mean(state.name, names)
+    hint = f"did you mean {near}?" if near else "call one of the tools that are offered"
+    return UnknownToolError(f"there is no tool {state.name!r:.80}", hint=hint)
+
+
+def _why(asked: bool, permission: Permission | None, effects: frozenset[Effect]) -> str:
+    if permission is Permission.ASK:
+        return "a rule of the policy asks for it"
+    if asked:
+        return "the tool asks for it"
+    changing = ", ".join(sorted(effects)) or "nothing"
+    return f"the call can {changing}"
+
+
+def _redeemed(state: CallState) -> Decision:
+    from wasmrt.approvals import params_digest
+
+    tokens = state.system.tokens
+    name = state.known.name
+    if tokens is None:
+        raise NotAuthorizedError("no confirmation tokens are taken here", hint="call it without a token")
+    tokens.redeem(
+        state.token or "", trace=state.trace, tool=name, effects=state.effects,
+        params_digest=params_digest(state.params),
+    )  # fmt: skip
+    return _passed("confirmation", "a confirmation token was redeemed", name)
+
+
+def _passed(what: str, rule: str, subject: str = "") -> Decision:
+    return Decision(True, Reason.ALLOWED, rule, None, f"tool.{what}", subject)
