@@ -15,6 +15,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from wasmrt.approvals import ApprovalAnswer as ApprovalAnswer
+    from wasmrt.approvals import ApprovalRequest as ApprovalRequest
+    from wasmrt.approvals import Approvals as Approvals
+    from wasmrt.approvals import ApprovalScope as ApprovalScope
+    from wasmrt.approvals import Approver as Approver
+    from wasmrt.approvals import CallbackApprover as CallbackApprover
+    from wasmrt.approvals import DenyApprover as DenyApprover
     from wasmrt.capabilities import AllowlistValidator as AllowlistValidator
     from wasmrt.capabilities import Capabilities as Capabilities
     from wasmrt.capabilities import CredentialLocation as CredentialLocation
@@ -65,6 +72,15 @@ if TYPE_CHECKING:
     from wasmrt.tool import PreparedTool as PreparedTool
 
 _NAMES = {
+    "approvals": (
+        "ApprovalAnswer",
+        "ApprovalRequest",
+        "ApprovalScope",
+        "Approvals",
+        "Approver",
+        "CallbackApprover",
+        "DenyApprover",
+    ),
     "capabilities": (
         "AllowlistValidator",
         "Capabilities",

@@ -127,6 +127,24 @@ MAX_USER_BYTES = 256
 MAX_SECRETS_FILE_BYTES = 8 * MIB
 MAX_ENV_FILE_BYTES = 1 * MIB
 
+# Approvals and confirmation tokens.
+APPROVAL_TIMEOUT_SECONDS = 300.0
+MAX_PENDING_APPROVALS = 256
+MAX_APPROVAL_BYTES = 1 * MIB
+"""Params and preview of one request that waits in the queue."""
+MAX_PENDING_APPROVAL_BYTES = 16 * MIB
+MAX_DECIDED_APPROVALS = 10_000
+MAX_REMEMBERED_ANSWERS = 10_000
+MAX_ANSWER_NOTE_BYTES = 1 * KIB
+APPROVAL_POLL_SECONDS = 0.25
+"""At most, between two looks of a caller that waits for an answer by another process."""
+MAX_TOKEN_BYTES = 8 * KIB
+MAX_TOKEN_TOOLS = 64
+MAX_TOKEN_TTL_SECONDS = 24 * 3600.0
+MAX_TOKEN_USES = 1000
+MAX_LIVE_TOKENS = 100_000
+"""Tokens that were redeemed and have not expired yet."""
+
 # Outgoing connections.
 MAX_DNS_ANSWERS = 64
 MAX_DNS_LOOKUPS = 64
