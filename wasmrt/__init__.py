@@ -15,6 +15,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from wasmrt.audit import Approval as Approval
+    from wasmrt.audit import Receipt as Receipt
     from wasmrt.capabilities import AllowlistValidator as AllowlistValidator
     from wasmrt.capabilities import Capabilities as Capabilities
     from wasmrt.capabilities import CredentialLocation as CredentialLocation
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
     from wasmrt.tool import PreparedTool as PreparedTool
 
 _NAMES = {
+    "audit": ("Approval", "Receipt"),
     "capabilities": (
         "AllowlistValidator",
         "Capabilities",

@@ -119,6 +119,16 @@ MAX_CAPABILITY_FILE_BYTES = 256 * KIB
 MAX_CAPABILITY_FILE_DEPTH = 16
 MAX_CAPABILITY_ENTRIES = 256
 
+# Receipts.
+MAX_RECEIPT_BYTES = 1 * MIB
+"""Of one line; decisions that make it longer are counted and left out."""
+DEFAULT_SEGMENT_BYTES = 16 * MIB
+MIN_SEGMENT_BYTES = 64 * KIB
+RECEIPT_LOCK_SECONDS = 10.0
+"""Time that a call waits for another process that writes a receipt."""
+MAX_TORN_BYTES = 4 * KIB
+"""Kept of a line that a crash cut off."""
+
 # Secrets.
 MIN_SECRET_CHARS = 6
 """Below this a secret is not looked for, because it would redact ordinary words, and so not sent either."""

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from wasmrt.audit import EMPTY_RECEIPT, Receipt
 from wasmrt.call import (
     Batch,
     BatchResult,
@@ -144,21 +145,34 @@ class PreparedTool:
         return PreparedTool(self._runner, self._target, self.size_bytes, spec)
 
     def execute(
-        self, params: Any, context: Any = None, user: str = "local", *, on_progress: Progress | None = None
+        self,
+        params: Any,
+        context: Any = None,
+        user: str = "local",
+        *,
+        on_progress: Progress | None = None,
+        receipt: Receipt = EMPTY_RECEIPT,
     ) -> ToolOutput:
         """Run the tool in a fresh store and return what it answered.
 
         `params` is a mapping or a JSON text; `context` is passed to the guest as JSON and must hold nothing that
         it may not know; `on_progress` gets `(done, total, message)` while the call waits, on this thread or another
-        one that has its context variables.
+        one that has its context variables. `receipt` is what the caller knows of the call's receipt: trace, source,
+        effects, policy, approval, decisions.
 
         Raises:
             ToolError: with kind, code, hint, usage, logs and decisions.
         """
-        return self._run(CallRequest(self._tool, params, context, user, on_progress))
+        return self._run(CallRequest(self._tool, params, context, user, on_progress, receipt=receipt))
 
     async def aexecute(
-        self, params: Any, context: Any = None, user: str = "local", *, on_progress: Progress | None = None
+        self,
+        params: Any,
+        context: Any = None,
+        user: str = "local",
+        *,
+        on_progress: Progress | None = None,
+        receipt: Receipt = EMPTY_RECEIPT,
     ) -> ToolOutput:
         """Run the tool on the runtime's executor. Cancelling stops the guest at its next import or epoch tick.
 
@@ -168,7 +182,7 @@ class PreparedTool:
         import asyncio  # a program that awaits has it loaded; for another it is a third of the start
 
         opened = OpenedCall()
-        request = CallRequest(self._tool, params, context, user, on_progress, on_open=opened)
+        request = CallRequest(self._tool, params, context, user, on_progress, on_open=opened, receipt=receipt)
         try:
             return await asyncio.wrap_future(self._runner.submit(partial(self._run, request)))
         except asyncio.CancelledError:
