@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from wasmrt.audit import Receipt, ReceiptWriter, Verification, read_keys, verify
+from wasmrt.audit import Receipt, ReceiptWriter, read_keys
+from wasmrt.audit.verify import Verification, verify
 from wasmrt.limits import MIN_SEGMENT_BYTES
 
 

@@ -15,7 +15,8 @@ import pytest
 from tests.audit.conftest import Chain
 from tests.call.test_invoke import relay
 from wasmrt import PreparedTool, WasmRuntimeConfig, WasmToolRuntime
-from wasmrt.audit import Approval, Receipt, read_keys, verify
+from wasmrt.audit import Approval, Receipt, read_keys
+from wasmrt.audit.verify import verify
 from wasmrt.errors import ConfigurationError, InvalidParametersError, ToolError, TrapError
 from wasmrt.guest.engine import wat2wasm
 from wasmrt.model import Decision, Reason

@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.audit.conftest import Chain, receipt
-from wasmrt.audit import Break, BreakKind, ChainHead, chain_head, read_keys
+from wasmrt.audit import read_keys
+from wasmrt.audit.verify import Break, BreakKind, ChainHead, chain_head
 from wasmrt.errors import ConfigurationError
 
 FIRST = "receipts-000001.jsonl"

@@ -59,7 +59,7 @@ class CallRequest(NamedTuple):
     parent: Call | None = None
     on_open: Callable[[Call], None] | None = None
     receipt: Receipt = EMPTY_RECEIPT
-    """What the caller knows of it: trace, source, effects, policy, approval, decisions. The call fills in the rest."""
+    """The part that the caller knows: trace, source, effects, policy, approval, decisions. The call fills in the rest."""
 
 
 class _End(NamedTuple):
