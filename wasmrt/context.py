@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from wasmrt.audit import EMPTY_RECEIPT, Receipt
 from wasmrt.effects import Effect
 from wasmrt.lifetime import Lifetime
 from wasmrt.model import Decision
@@ -29,5 +30,7 @@ class ToolContext:
     on_progress: Progress | None = None
     effects: frozenset[Effect] | None = None
     """The effects that the call is held to; None for all that the tool has."""
+    receipt: Receipt = EMPTY_RECEIPT
+    """What is known of the call's receipt so far."""
     may_invoke: Callable[[str], Decision | None] | None = None
     """Decides on a tool that the called one invokes, by name: a denial, or None where nothing is against it."""

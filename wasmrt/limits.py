@@ -79,6 +79,8 @@ MAX_REFUSALS = 64
 MAX_PARAMS_BYTES = 4 * MIB
 MAX_JSON_DEPTH = 64
 MAX_JSON_PARTS = 100_000
+MAX_TOOL_OUTPUT_BYTES = 16 * MIB
+"""Of a tool outside of the sandbox; a component has a cap in its limits."""
 MAX_ERROR_TEXT_BYTES = 4 * KIB
 
 # What a component says of itself, read once at prepare.
@@ -118,6 +120,16 @@ MAX_PATH_BYTES = 4 * KIB
 MAX_CAPABILITY_FILE_BYTES = 256 * KIB
 MAX_CAPABILITY_FILE_DEPTH = 16
 MAX_CAPABILITY_ENTRIES = 256
+
+# Receipts.
+MAX_RECEIPT_BYTES = 1 * MIB
+"""Of one line; decisions that make it longer are counted and left out."""
+DEFAULT_SEGMENT_BYTES = 16 * MIB
+MIN_SEGMENT_BYTES = 64 * KIB
+RECEIPT_LOCK_SECONDS = 10.0
+"""Time that a call waits for another process that writes a receipt."""
+MAX_TORN_BYTES = 4 * KIB
+"""Kept of a line that a crash cut off."""
 
 # Secrets.
 MIN_SECRET_CHARS = 6

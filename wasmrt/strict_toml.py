@@ -1,4 +1,4 @@
-"""Strict reading of TOML that an operator wrote: every mistake at once, each with its line and the nearest known key."""
+"""Strict reading of TOML that an operator wrote: every mistake at once, each with the nearest known key."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """One call from params to scanned result, decided on the host's side of the border."""
 
 from wasmrt.call._admission import Admission
-from wasmrt.call._audit import AuditRecord, AuditSink
-from wasmrt.call._audit_file import AuditFile
 from wasmrt.call._batch import Batch, BatchResult, OpenedCall
 from wasmrt.call._call import CallPipeline, CallRequest, run_call
 from wasmrt.call._detached import DetachedRunner
@@ -13,9 +11,6 @@ from wasmrt.call._target import CallTarget
 
 __all__ = [
     "Admission",
-    "AuditFile",
-    "AuditRecord",
-    "AuditSink",
     "Backends",
     "Batch",
     "BatchResult",

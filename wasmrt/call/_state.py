@@ -92,6 +92,7 @@ class Call:
         "tool",
         "tool_chain",
         "tool_invocations",
+        "trace_id",
         "user",
     )
 
@@ -109,8 +110,15 @@ class Call:
         action: str | None = None,
         parent: Call | None = None,
         on_progress: Progress | None = None,
+        trace_id: str = "",
     ) -> None:
         self.call_id = call_id
+        self.trace_id = call_id
+        """The id of what it is part of: the caller's own word for it, or the id of the outermost call."""
+        if trace_id:
+            self.trace_id = trace_id
+        elif parent is not None:
+            self.trace_id = parent.trace_id
         self.tool = tool
         self.user = user
         self.limits = limits
@@ -197,7 +205,7 @@ class Call:
     # -- what is remembered ----------------------------------------------------------------------------------------
 
     def decide(self, decision: Decision) -> Decision:
-        """Remember a decision for the result and the audit record, and return it as it may be shown.
+        """Remember a decision for the result and the receipt, and return it as it may be shown.
 
         SECURITY: a guest chose parts of it. They are scanned, and then cut; the decisions over the cap are counted.
         """

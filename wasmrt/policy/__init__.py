@@ -1,4 +1,4 @@
-"""An operator's policy over tools: presets, the filter of external tools, rules for single tools. Decides, runs nothing."""
+"""An operator's policy over tools: presets, the filter of external tools, rules for single tools. It runs nothing."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ LIGHT_SCHEMA = 100
 """A schema up to this weight needs no counting: the cap on params' bytes bounds the check."""
 _MAX_VALUES = 4_000_000
 _LIGHT_BYTES = 16_384
-_HEAVY = ("$ref", "attern", "$dynamic", "Of\"")
+_HEAVY = ("$ref", "attern", "$dynamic", 'Of"')
 
 
 def weight(schema: Any) -> int:
@@ -32,9 +32,7 @@ def weight(schema: Any) -> int:
 
 
 def is_light(schema: Any) -> bool:
-    """Tell whether compiling a schema and checking params by it costs next to nothing: it is small, without patterns
-    and without references.
-    """
+    """Tell whether a schema costs next to nothing to compile and check by: small, without patterns or references."""
     text = json.dumps(schema, default=str)
     return len(text) <= _LIGHT_BYTES and not any(word in text for word in _HEAVY) and weight(schema) <= LIGHT_SCHEMA
 

@@ -71,9 +71,7 @@ def answer_of(state: CallState, identity: str, output: ToolOutput | None, error:
     said = wrap_tool_output(
         name, f"Tool execution failed: {for_model(error)}", redact=redact, max_output_bytes=_MAX_ERROR_BYTES
     )
-    return ToolAnswer(
-        id=identity, name=name, text=said.text, error=error, decisions=error.decisions, flags=said.flags
-    )
+    return ToolAnswer(id=identity, name=name, text=said.text, error=error, decisions=error.decisions, flags=said.flags)
 
 
 def for_model(error: ToolError) -> str:

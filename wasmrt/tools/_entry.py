@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from wasmrt.effects import Effect
 from wasmrt.names import offered_name
+from wasmrt.prepared import PreparedTool
 from wasmrt.schema import Validator, is_light
 from wasmrt.schema.providers import render
-from wasmrt.tool import PreparedTool
 from wasmrt.tools._function import action_names
 from wasmrt.tools._tool import Tool, ToolSource
 from wasmrt.traits import Traits
@@ -33,7 +33,7 @@ class Entry:
         self.is_component = isinstance(tool, PreparedTool)
         self._lock = threading.Lock()
         self._definitions: dict[tuple[str, frozenset[str] | None], str] = {}
-        self._validator: Validator | None | bool = False
+        self._validator: Validator | bool | None = False
 
     @property
     def digest(self) -> str:

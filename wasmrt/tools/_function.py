@@ -157,7 +157,9 @@ def _check_actions(made: FunctionTool[Any, Any]) -> None:
         )
     if declared != set(offered):
         missing, extra = sorted(set(offered) - declared), sorted(declared - set(offered))
-        said = [f"no effects for {', '.join(missing)}"] * bool(missing) + [f"no action {', '.join(extra)}"] * bool(extra)
+        said = [f"no effects for {', '.join(missing)}"] * bool(missing) + [f"no action {', '.join(extra)}"] * bool(
+            extra
+        )
         raise ConfigurationError(f"{made.name}: {' and '.join(said)}", hint="declare the effects of each action once")
 
 
@@ -199,4 +201,3 @@ def _digest_of(function: Callable[..., Any], schema: Mapping[str, Any]) -> str:
 def _constants(code: Any) -> tuple[Any, ...]:
     inner = (_constants(const) if isinstance(const, type(code)) else repr(const) for const in code.co_consts)
     return (*code.co_names, *inner)
-

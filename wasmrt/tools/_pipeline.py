@@ -11,7 +11,7 @@ from wasmrt.errors import ToolError, WasmrtError
 from wasmrt.lifetime import Lifetime
 from wasmrt.model import Decision, Reason, ToolOutput
 from wasmrt.tools import _steps
-from wasmrt.tools._receipt import write_receipt
+from wasmrt.tools._receipt import known_receipt, write_receipt
 from wasmrt.tools._scan import scanned
 from wasmrt.tools._state import CallState, changed, denied
 from wasmrt.tools._waits import Waits
@@ -92,7 +92,14 @@ async def run(state: CallState, waits: Waits) -> ToolOutput:
     """
     tool, entry = state.tool, state.known
     seconds = min(tool.timeout_seconds, state.system.policy.timeout_for(entry.name) or tool.timeout_seconds)
-    output = await waits.run(tool, state.params, tool_context(state, seconds), seconds)
+    context = tool_context(state, seconds)
+    state.in_sandbox = entry.is_component
+    try:
+        output = await waits.run(tool, state.params, context, seconds)
+    except WasmrtError:
+        raise
+    except Exception as error:  # a tool of the program's own, with a bug in it
+        raise ToolError(f"{entry.name} failed with {type(error).__name__}") from error
     output = scanned(state, output)
     decisions = (*state.decisions, *(_stamped(state, decision) for decision in output.decisions))
     state.output = output._replace(decisions=decisions, call_id=output.call_id or state.call_id)
@@ -111,6 +118,7 @@ def tool_context(state: CallState, seconds: float) -> ToolContext:
         call_id=state.call_id,
         data=state.data,
         lifetime=Lifetime(seconds),
+        receipt=known_receipt(state),
         effects=None if entry.granted_effects <= held else held,
         may_invoke=lambda name: _may_invoke(state, name),
     )
@@ -183,5 +191,3 @@ def _as_tool_error(error: WasmrtError) -> ToolError:
     failure = ToolError(error.message, code=error.code, hint=error.hint)
     failure.retryable = error.retryable
     return failure
-
-

@@ -46,7 +46,11 @@ class CallState:
     needs: Decision | None = None
     """Why a person has to approve the call; None where nobody has to."""
     answer: ApprovalAnswer | None = None
+    approved_by: tuple[str, str, str] | None = None
+    """How, by whom and in which scope it was approved, where no person was asked in this call."""
     output: ToolOutput | None = None
+    in_sandbox: bool = False
+    """True from the moment when a component runs: its call writes the receipt."""
 
     @property
     def tool(self) -> Any:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from wasmrt.capabilities import RateLimitConfig
 from wasmrt.effects import Effect
-from wasmrt.errors import NotAuthorizedError, NotInstalledError, RateLimitedError, ToolError
+from wasmrt.errors import NotAuthorizedError, RateLimitedError, ToolError
 from wasmrt.model import Decision, Reason
 from wasmrt.names import did_you_mean
 from wasmrt.policy import Permission, decide_filter, decide_guard, decide_permission, decide_preset
@@ -120,6 +118,7 @@ def check_confirmation(state: CallState) -> Decision:
     if state.token is not None:
         return _redeemed(state)
     if permission is Permission.ALLOW:
+        state.approved_by = ("rule", "operator", "always")
         return _passed("confirmation", f"the operator's rule approves it ({said})", name)
     state.needs = Decision(False, Reason.APPROVAL_REQUIRED, said, "a person has to approve it", "tool.approval", name)
     return _passed("confirmation", f"a person is asked: {said}", name)
@@ -152,13 +151,6 @@ def check_rate(state: CallState, *, record: bool = True) -> Decision:
     return _passed("rate", f"{rate.requests_per_minute} a minute, {rate.requests_per_hour} an hour", entry.name)
 
 
-class NamedStep(NamedTuple):
-    """A step that only looks, by the name that `explain` gives it."""
-
-    name: str
-    run: object
-
-
 def unknown(state: CallState) -> UnknownToolError:
     """Return the error of a tool that is not there, with the one that was probably meant."""
     names = state.system.store.names()
@@ -187,6 +179,7 @@ def _redeemed(state: CallState) -> Decision:
         state.token or "", trace=state.trace, tool=name, effects=state.effects,
         params_digest=params_digest(state.params),
     )  # fmt: skip
+    state.approved_by = ("token", "", "once")
     return _passed("confirmation", "a confirmation token was redeemed", name)
 
 

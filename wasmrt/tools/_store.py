@@ -57,9 +57,7 @@ class ToolStore:
             if entry is None:
                 raise NotInstalledError(f"no tool named {name!r} is registered")
             self._entries = {known: other for known, other in self._entries.items() if other is not entry}
-            self._by_spelling = {
-                spelling: other for spelling, other in self._by_spelling.items() if other is not entry
-            }
+            self._by_spelling = {spelling: other for spelling, other in self._by_spelling.items() if other is not entry}
         return entry
 
     def find(self, name: str) -> Entry | None:

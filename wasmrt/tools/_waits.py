@@ -10,11 +10,11 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextvars import copy_context
 from typing import Any, Protocol, TypeVar
 
-from wasmrt.approvals import ApprovalAnswer, Approvals, ApprovalRequest
+from wasmrt.approvals import ApprovalAnswer, ApprovalRequest, Approvals
 from wasmrt.context import ToolContext
 from wasmrt.errors import DeadlineExceededError
 from wasmrt.model import ToolOutput
-from wasmrt.tool import PreparedTool
+from wasmrt.prepared import PreparedTool
 
 T = TypeVar("T")
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from blake3 import blake3
 
+from wasmrt.audit import EMPTY_RECEIPT, Receipt
 from wasmrt.call import (
     Batch,
     BatchResult,
@@ -82,6 +83,11 @@ class PreparedTool(ToolDefaults):
     def tools(self) -> tuple[ToolSpec, ...]:
         """Every tool of the component."""
         return tuple(self._target.specs.values())
+
+    @property
+    def has_several(self) -> bool:
+        """True for a component with several tools of which none was chosen."""
+        return self._spec is None and len(self._target.specs) != 1
 
     @property
     def description(self) -> str:
@@ -201,21 +207,34 @@ class PreparedTool(ToolDefaults):
         return PreparedTool(self._runner, self._target, self.size_bytes, spec)
 
     def execute(
-        self, params: Any, context: Any = None, user: str = "local", *, on_progress: Progress | None = None
+        self,
+        params: Any,
+        context: Any = None,
+        user: str = "local",
+        *,
+        on_progress: Progress | None = None,
+        receipt: Receipt = EMPTY_RECEIPT,
     ) -> ToolOutput:
         """Run the tool in a fresh store and return what it answered.
 
         `params` is a mapping or a JSON text; `context` is passed to the guest as JSON and must hold nothing that
-        it may not know, or is a `ToolContext`, which has that and the user; `on_progress` gets `(done, total, message)` while the call waits, on this thread or another
-        one that has its context variables.
+        it may not know, or is a `ToolContext`, which has that, the user and the receipt as well; `on_progress` gets
+        `(done, total, message)` while the call waits, on this thread or another one that has its context variables.
+        `receipt` is what the caller knows of the call's receipt: trace, source, effects, policy, approval, decisions.
 
         Raises:
             ToolError: with kind, code, hint, usage, logs and decisions.
         """
-        return self._run(self._request(params, context, user, on_progress))
+        return self._run(self._request(params, context, user, on_progress, receipt))
 
     async def aexecute(
-        self, params: Any, context: Any = None, user: str = "local", *, on_progress: Progress | None = None
+        self,
+        params: Any,
+        context: Any = None,
+        user: str = "local",
+        *,
+        on_progress: Progress | None = None,
+        receipt: Receipt = EMPTY_RECEIPT,
     ) -> ToolOutput:
         """Run the tool on the runtime's executor. Cancelling stops the guest at its next import or epoch tick.
 
@@ -225,7 +244,7 @@ class PreparedTool(ToolDefaults):
         import asyncio  # a program that awaits has it loaded; for another it is a third of the start
 
         opened = OpenedCall()
-        request = self._request(params, context, user, on_progress)._replace(on_open=opened)
+        request = self._request(params, context, user, on_progress, receipt)._replace(on_open=opened)
         try:
             return await asyncio.wrap_future(self._runner.submit(partial(self._run, request)))
         except asyncio.CancelledError:
@@ -278,11 +297,15 @@ class PreparedTool(ToolDefaults):
         """
         return self._run(CallRequest(self._tool, params, user=caller.user, parent=caller))
 
-    def _request(self, params: Any, context: Any, user: str, on_progress: Progress | None) -> CallRequest:
+    def _request(
+        self, params: Any, context: Any, user: str, on_progress: Progress | None, receipt: Receipt
+    ) -> CallRequest:
         if not isinstance(context, ToolContext):
-            return CallRequest(self._tool, params, context, user, on_progress)
+            return CallRequest(self._tool, params, context, user, on_progress, receipt=receipt)
         on_progress = on_progress or context.on_progress
-        return CallRequest(self._tool, params, context.data, context.user, on_progress, terms=context)
+        return CallRequest(
+            self._tool, params, context.data, context.user, on_progress, receipt=context.receipt, terms=context
+        )
 
     def _run(self, request: CallRequest) -> ToolOutput:
         self._runner.check_open()
