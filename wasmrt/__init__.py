@@ -74,8 +74,7 @@ if TYPE_CHECKING:
     from wasmrt.policy import ToolPolicy as ToolPolicy
     from wasmrt.prepared import PreparedTool as PreparedTool
     from wasmrt.rates import RateLimiter as RateLimiter
-    from wasmrt.rates import WasmToolRuntime as WasmToolRuntime
-    from wasmrt.rates import runtime as runtime
+    from wasmrt.runtime import WasmToolRuntime as WasmToolRuntime
     from wasmrt.tools import Explanation as Explanation
     from wasmrt.tools import FunctionTool as FunctionTool
     from wasmrt.tools import Tool as Tool
@@ -148,7 +147,8 @@ _NAMES = {
     "model": ("Addition", "Decision", "LogEntry", "LogLevel", "Reason", "Step", "ToolOutput", "Usage"),
     "policy": ("Preset", "ToolPolicy"),
     "prepared": ("PreparedTool",),
-    "rates": ("RateLimiter", "WasmToolRuntime", "runtime"),
+    "rates": ("RateLimiter",),
+    "runtime": ("WasmToolRuntime",),
     "tools": (
         "Explanation",
         "FunctionTool",
