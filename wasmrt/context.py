@@ -14,6 +14,9 @@ from wasmrt.model import Decision
 Progress = Callable[[int, int | None, str | None], None]
 """Gets what is done, the total where it is known, and a message."""
 
+MayInvoke = Callable[[str], Decision | None]
+"""Decides on a tool that the called one invokes, by name: a denial, or None where nothing is against it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext:
@@ -32,5 +35,4 @@ class ToolContext:
     """The effects that the call is held to; None for all that the tool has."""
     receipt: Receipt = EMPTY_RECEIPT
     """What is known of the call's receipt so far."""
-    may_invoke: Callable[[str], Decision | None] | None = None
-    """Decides on a tool that the called one invokes, by name: a denial, or None where nothing is against it."""
+    may_invoke: MayInvoke | None = None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from wasmrt.capabilities import CAPABILITY_SECTIONS, Capabilities
 from wasmrt.component import printable
-from wasmrt.context import Progress, ToolContext
+from wasmrt.context import MayInvoke, Progress, ToolContext
 from wasmrt.effects import Effect
 from wasmrt.errors import DeadlineExceededError
 from wasmrt.guest.call import GuestCall
@@ -129,7 +129,11 @@ class Call:
         self.full_grant = full_grant or grant
         """The grant before it was narrowed to the effects that the call is held to."""
         self.effects = held_to(terms, parent)
-        self.may_invoke = parent.may_invoke if parent is not None else None if terms is None else terms.may_invoke
+        self.may_invoke: MayInvoke | None = None if terms is None else terms.may_invoke
+        if parent is not None:
+            self.may_invoke = parent.may_invoke
+            parent.may_invoke if parent is not None else None if terms is None else terms.may_invoke
+        )
         self.tool_chain: tuple[str, ...] = (*(parent.tool_chain if parent else ()), action or tool)
         """Callers before it, and last itself, by the names that aliases stand for."""
         outer = parent.lifetime if parent is not None else None if terms is None else terms.lifetime

@@ -13,7 +13,7 @@ from wasmrt.policy._model import (
     ToolPolicy,
     ToolRule,
 )
-from wasmrt.policy._read import POLICY_SECTIONS, Mistake, read_policy
+from wasmrt.policy._read import POLICY_SECTIONS, read_policy
 
 __all__ = [
     "DEFAULT_APPROVAL_SECONDS",
@@ -21,7 +21,6 @@ __all__ = [
     "ApproverKind",
     "ExfiltrationGuard",
     "ExternalFilter",
-    "Mistake",
     "Permission",
     "Preset",
     "ToolPolicy",

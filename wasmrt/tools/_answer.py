@@ -9,6 +9,7 @@ from typing import Any, Literal
 from wasmrt.errors import InvalidParametersError, LeakError, NotAuthorizedError, RateLimitedError, ToolError
 from wasmrt.model import Decision, ToolOutput
 from wasmrt.safety import Flag, wrap_tool_output
+from wasmrt.tools._calls import MALFORMED
 from wasmrt.tools._state import CallState
 from wasmrt.tools._steps import UnknownToolError
 
@@ -79,8 +80,10 @@ def for_model(error: ToolError) -> str:
 
     SECURITY: how a refusal would be lifted is for people. A model that is told would ask them for it.
     """
-    if isinstance(error, (InvalidParametersError, UnknownToolError)):
+    if isinstance(error, UnknownToolError) or error.code == MALFORMED:
         return f"{error.message}; {error.hint}" if error.hint else error.message
+    if isinstance(error, InvalidParametersError):
+        return error.message  # its hint is for people, who have the command
     if isinstance(error, RateLimitedError):
         return f"{error.message}; try again in {error.retry_after_seconds:.0f} seconds"
     denial = next((each for each in error.decisions if not each.allowed), None)

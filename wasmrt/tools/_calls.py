@@ -12,6 +12,7 @@ from wasmrt.strict_json import JsonError, read_json
 MAX_CALLS = 128
 """Calls of one turn of a model."""
 MAX_NAME_CHARS = 256
+MALFORMED = "malformed-arguments"
 _HINT = "send one JSON object with the arguments"
 
 
@@ -138,7 +139,7 @@ def parse_arguments(arguments: Any) -> dict[str, Any]:
         try:
             value = read_json(value, max_bytes=MAX_PARAMS_BYTES, max_depth=MAX_JSON_DEPTH, max_parts=MAX_JSON_PARTS)
         except JsonError as error:
-            raise InvalidParametersError(f"the arguments are {error}", hint=_HINT) from error
+            raise InvalidParametersError(f"the arguments are {error}", code=MALFORMED, hint=_HINT) from error
     if not isinstance(value, dict):
-        raise InvalidParametersError("the arguments are no JSON object", hint=_HINT)
+        raise InvalidParametersError("the arguments are no JSON object", code=MALFORMED, hint=_HINT)
     return value

@@ -33,7 +33,8 @@ class Entry:
         self.is_component = isinstance(tool, PreparedTool)
         self._lock = threading.Lock()
         self._definitions: dict[tuple[str, frozenset[str] | None], str] = {}
-        self._validator: Validator | bool | None = False
+        self._validator: Validator | None = None
+        self._validator_known = False
 
     @property
     def digest(self) -> str:
@@ -58,11 +59,12 @@ class Entry:
 
         SECURITY: a component's schema is a stranger's. Only one that is too small to cost anything is looked at here.
         """
-        if self._validator is False:
+        if not self._validator_known:
             tool = self.tool
             here = not isinstance(tool, PreparedTool) or (tool.checks_params and is_light(tool.schema))
             self._validator = Validator(tool.schema) if here else None
-        return self._validator or None
+            self._validator_known = True
+        return self._validator
 
     def definition(self, provider: Provider, actions: frozenset[str] | None) -> dict[str, Any]:
         """Return the tool as a provider wants it declared, with these actions alone; None for all."""

@@ -14,7 +14,7 @@ from wasmrt.tools import _steps
 from wasmrt.tools._pipeline import approval_request
 from wasmrt.tools._state import CallState
 
-STEPS: tuple[tuple[str, Callable[[CallState], Decision]], ...] = (
+STEPS: tuple[tuple[str, Callable[[CallState], _steps.Step]], ...] = (
     ("arguments", _steps.parse),
     ("lookup", _steps.look_up),
     ("schema", _steps.check_schema),
@@ -88,9 +88,12 @@ def explain(state: CallState) -> Explanation:
     return Explanation(Outcome.RUNS if answer.approved else Outcome.REFUSED, tuple(walked))
 
 
-def _tried(state: CallState, step: Callable[[CallState], Decision], name: str) -> Decision:
+def _tried(state: CallState, step: Callable[[CallState], _steps.Step], name: str) -> Decision:
     try:
-        return step(state)
+        found = step(state)
+        if isinstance(found, Decision):
+            return found
+        return Decision(True, Reason.ALLOWED, found, None, f"tool.{name}", state.name[:80])
     except ToolError as error:
         denial = next((each for each in error.decisions if not each.allowed), None)
         return denial or Decision(False, _reason(error), error.message, error.hint, f"tool.{name}", state.name[:80])

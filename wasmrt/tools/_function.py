@@ -48,7 +48,7 @@ class FunctionTool(ToolDefaults, Generic[P, R]):
         functools.update_wrapper(self, function)
         self._function = function
         self._signature: Signature = read_signature(function)
-        self.name = name or getattr(function, "__name__", "tool")
+        self.name: str = name or str(getattr(function, "__name__", "tool"))
         self.description = description if description is not None else self._signature.description
         self.schema: dict[str, Any] = self._signature.schema
         self.traits = Traits.of(effects, actions, action_param)

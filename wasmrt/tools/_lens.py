@@ -29,31 +29,33 @@ class Lens(NamedTuple):
             effects -= NETWORKING
         return effects
 
-    def decide_presets(self, name: str, traits: Traits) -> Decision:
-        """Decide whether every preset of the view lets the tool be called."""
-        decision = decide_preset(None, name, traits)
-        for preset in self.presets:
-            decision = decide_preset(preset, name, traits)._replace(policy=preset.digest)
-            if not decision.allowed:
+    def decide_presets(self, active: Preset | None, name: str, traits: Traits) -> Decision | None:
+        """Decide whether the active preset and every preset of the view let the tool be called."""
+        decision = None
+        for preset in self.presets if active is None else (active, *self.presets):
+            found = decide_preset(preset, name, traits)
+            decision = None if found is None else found._replace(policy=preset.digest)
+            if decision is not None and not decision.allowed:
                 return decision
         return decision
 
-    def decide_guards(self, name: str, traits: Traits) -> Decision:
-        """Decide whether the guards of the view let the tool be called."""
-        decision = decide_guard(ExfiltrationGuard(), name, traits)
-        for guard in self.guards:
-            decision = decide_guard(guard, name, traits)
-            if not decision.allowed:
-                return decision
+    def decide_guards(self, guard: ExfiltrationGuard, name: str, traits: Traits) -> Decision | None:
+        """Decide whether the policy's guard and those of the view let the tool be called."""
+        decision = None
+        for each in (guard, *self.guards):
+            found = decide_guard(each, name, traits)
+            decision = found or decision
+            if found is not None and not found.allowed:
+                return found
         return decision
 
-    def decide_access(self, name: str, traits: Traits) -> Decision:
+    def decide_access(self, name: str, traits: Traits) -> Decision | None:
         """Decide whether a sub-agent has the tool at all."""
         what = "tool.subagent"
         if self.subagent and traits.subagent_access is SubagentAccess.DENIED:
             rule = "sub-agents do not have this tool, and no part of it only reads"
             return Decision(False, Reason.SUBAGENT_DENIED, rule, None, what, name)
-        return Decision(True, Reason.ALLOWED, "the view has it", None, what, name)
+        return None
 
 
 def actions_within(traits: Traits, held: frozenset[Effect]) -> frozenset[str] | None:
@@ -63,7 +65,7 @@ def actions_within(traits: Traits, held: frozenset[Effect]) -> frozenset[str] | 
     return frozenset(action.name for action in traits.actions if action.effects <= held)
 
 
-def decide_effects(name: str, traits: Traits, held: frozenset[Effect], params: object) -> Decision:
+def decide_effects(name: str, traits: Traits, held: frozenset[Effect], params: object) -> Decision | None:
     """Decide whether a call keeps within the effects that its view holds it to.
 
     SECURITY: an action that is missing or is no text is refused before the tool is asked, since the tool may have a
@@ -85,7 +87,7 @@ def decide_effects(name: str, traits: Traits, held: frozenset[Effect], params: o
         over = ", ".join(sorted(traits.effects - held))
         rule = f"the tool can {over}, which the view does not allow"
         return Decision(False, Reason.EFFECT_NOT_ALLOWED, rule, "call it outside of this view", what, name)
-    return Decision(True, Reason.ALLOWED, "its effects are within the view", None, what, name)
+    return None
 
 
 def is_visible(name: str, traits: Traits, held: frozenset[Effect]) -> bool:

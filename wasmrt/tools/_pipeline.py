@@ -165,7 +165,8 @@ def _may_invoke(state: CallState, name: str) -> Decision | None:
     inner = replace(state, name=name, entry=entry, decisions=[], needs=None, token=None)
     inner.traits = entry.tool.traits.tightened(system.policy.tightening_for(entry.name))
     checks = (_steps.check_filter, _steps.check_preset, _steps.check_rules, _steps.check_exfiltration)
-    return next((decision for check in checks if not (decision := check(inner)).allowed), None)
+    decisions = (check(inner) for check in checks)
+    return next((each for each in decisions if isinstance(each, Decision) and not each.allowed), None)
 
 
 def _taken(state: CallState, decision: Decision) -> Decision:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,9 +13,9 @@ from wasmrt.audit import Receipt
 from wasmrt.errors import ConfigurationError, ToolError
 from wasmrt.leaks import LeakDetector
 from wasmrt.limits import MAX_USER_BYTES
-from wasmrt.model import ToolOutput
+from wasmrt.model import Decision, ToolOutput
 from wasmrt.names import check_prepared_name
-from wasmrt.policy import ExfiltrationGuard, Permission, Preset, ToolPolicy
+from wasmrt.policy import ExfiltrationGuard, Preset, ToolPolicy
 from wasmrt.prepared import PreparedTool
 from wasmrt.rates import RateLimiter
 from wasmrt.runtime import WasmToolRuntime
@@ -230,9 +231,7 @@ class ToolView:
 
     def _shows(self, entry: Entry) -> bool:
         """Tell whether a call of some action of the tool would get past the steps that look at the tool alone."""
-        policy, name = self._system.policy, entry.name
-        if policy.permission_for(name) is Permission.DENY:
-            return False
+        name = entry.name
         probe = self._state(name, None, "local", "", None, None)
         probe.entry, probe.traits = entry, self._traits(entry)
         held = self._lens.held(name, probe.traits)
@@ -298,7 +297,7 @@ class ToolRegistry(ToolView):
             InvalidNameError: a name is protected and the tool is not the agent's own, or it is taken.
             ConfigurationError: it is no tool.
         """
-        if callable(tool) and not isinstance(tool, Tool):
+        if inspect.isfunction(tool):
             raise ConfigurationError(f"{tool!r:.80} is no tool", hint="put @tool above the function")
         if not isinstance(tool, Tool):
             raise ConfigurationError(
@@ -372,7 +371,7 @@ def read_call(call: Call) -> ToolCall:
     if isinstance(function, Mapping):  # OpenAI's tool_calls entry
         found = ToolCall(call.get("id") or "", function.get("name") or "", function.get("arguments", "{}"))
     else:  # Anthropic's tool_use block, or a plain mapping
-        arguments = next((call[key] for key in ("input", "arguments", "params") if key in call), {})
+        arguments: Any = next((call[key] for key in ("input", "arguments", "params") if key in call), {})
         found = ToolCall(call.get("id") or "", call.get("name") or "", arguments)
     if not isinstance(found.id, str) or not isinstance(found.name, str):
         raise InvalidParametersError("a tool call has a name and an id, which are texts", hint="pass it as it came")
@@ -390,9 +389,9 @@ async def _answered(state: CallState, call: ToolCall, waits: BlockingWaits | Awa
 def _passes(probe: CallState) -> bool:
     from wasmrt.tools import _steps
 
-    checks = (_steps.check_filter, _steps.check_preset, _steps.check_exfiltration)
-    access = probe.lens.decide_access(probe.known.name, probe.traits)
-    return access.allowed and all(check(probe).allowed for check in checks)
+    checks = (_steps.check_filter, _steps.check_preset, _steps.check_rules, _steps.check_exfiltration)
+    found = (probe.lens.decide_access(probe.known.name, probe.traits), *(check(probe) for check in checks))
+    return all(each.allowed for each in found if isinstance(each, Decision))
 
 
 def _names(allow: Iterable[str]) -> tuple[str, ...]:

@@ -70,18 +70,19 @@ class CallState:
         presets = self.lens.presets
         return presets[-1].digest if presets else self.system.policy.digest
 
-    def take(self, decision: Decision) -> Decision:
-        """Put a decision on record, under the policy that it was made.
+    def take(self, decision: Decision | str) -> None:
+        """Put a decision on record, under the policy that it was made; words alone are none.
 
         Raises:
             NotAuthorizedError: it is a denial.
         """
+        if isinstance(decision, str):
+            return
         if not decision.policy:
             decision = decision._replace(policy=self.policy_digest)
         self.decisions.append(decision)
         if not decision.allowed:
             raise denied(decision)
-        return decision
 
 
 def denied(decision: Decision) -> NotAuthorizedError:

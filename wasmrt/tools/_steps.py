@@ -1,18 +1,23 @@
-"""The steps that a call goes through before it runs. Each one decides, and may refuse; `explain` walks them too."""
+"""The steps that a call goes through before it runs. `explain` walks them too.
+
+Each returns its decision, or in words that there was nothing to decide; it raises where the call is wrong.
+"""
 
 from __future__ import annotations
 
 from wasmrt.capabilities import RateLimitConfig
-from wasmrt.effects import Effect
+from wasmrt.effects import Effect, in_words
 from wasmrt.errors import NotAuthorizedError, RateLimitedError, ToolError
 from wasmrt.model import Decision, Reason
 from wasmrt.names import did_you_mean
-from wasmrt.policy import Permission, decide_filter, decide_guard, decide_permission, decide_preset
+from wasmrt.policy import Permission, decide_filter, decide_permission
 from wasmrt.tools._calls import parse_arguments
 from wasmrt.tools._lens import decide_effects
 from wasmrt.tools._state import CallState
 from wasmrt.tools._tool import ToolSource
 
+Step = Decision | str
+"""A decision, or why there was none to make."""
 BUILTIN_RATE = RateLimitConfig(60, 1000)
 """Calls of one user and one built-in tool that changes something, where no rule says otherwise."""
 
@@ -23,17 +28,17 @@ class UnknownToolError(ToolError):
     code = "unknown-tool"
 
 
-def parse(state: CallState) -> Decision:
+def parse(state: CallState) -> Step:
     """Read the arguments.
 
     Raises:
         InvalidParametersError: they are no JSON object.
     """
     state.params = parse_arguments(state.arguments)
-    return _passed("arguments", "they are a JSON object")
+    return "they are a JSON object"
 
 
-def look_up(state: CallState) -> Decision:
+def look_up(state: CallState) -> Step:
     """Find the tool, its traits under the policy, and the effects that this view holds it to.
 
     Raises:
@@ -46,10 +51,10 @@ def look_up(state: CallState) -> Decision:
     traits = entry.tool.traits
     state.traits = traits.tightened(state.system.policy.tightening_for(entry.name))
     state.held = state.lens.held(entry.name, state.traits)
-    return _passed("lookup", f"it is a {entry.source} tool", entry.name)
+    return f"source: {entry.source}"
 
 
-def check_schema(state: CallState) -> Decision:
+def check_schema(state: CallState) -> Step:
     """Hold the arguments against the tool's schema, and read what is unambiguously another type as that type.
 
     Raises:
@@ -57,51 +62,43 @@ def check_schema(state: CallState) -> Decision:
     """
     validator = state.known.validator
     if validator is None:
-        return _passed("schema", "it is checked where the tool lives", state.known.name)
+        return "checked where the tool lives"
     state.params = validator.accept(state.params)
-    state.effects = state.traits.effects_of(state.params) & state.held
-    return _passed("schema", "the arguments fit", state.known.name)
+    return "the arguments fit"
 
 
-def check_view(state: CallState) -> Decision:
+def check_view(state: CallState) -> Step:
     """Decide whether the view that was asked has this tool, and this action of it."""
-    name = state.known.name
-    decision = state.lens.decide_access(name, state.traits)
-    if decision.allowed:
-        decision = decide_effects(name, state.traits, state.held, state.params)
-    state.effects = state.traits.effects_of(state.params) & state.held
-    return decision
+    name, traits = state.known.name, state.traits
+    state.effects = traits.effects_of(state.params) & state.held
+    refused = state.lens.decide_access(name, traits) or decide_effects(name, traits, state.held, state.params)
+    return refused or "within the view"
 
 
-def check_filter(state: CallState) -> Decision:
+def check_filter(state: CallState) -> Step:
     """Decide by the filter of external tools."""
     entry = state.known
-    return decide_filter(state.system.policy.filter, entry.name, external=entry.source.external)
+    return decide_filter(state.system.policy.filter, entry.name, external=entry.source.external) or "not external"
 
 
-def check_preset(state: CallState) -> Decision:
+def check_preset(state: CallState) -> Step:
     """Decide by the active preset, and by those of the view."""
-    name, active = state.known.name, state.system.policy.active
-    decision = decide_preset(active, name, state.traits)
-    if active is not None:
-        decision = decision._replace(policy=active.digest)
-    return state.lens.decide_presets(name, state.traits) if decision.allowed and state.lens.presets else decision
+    return state.lens.decide_presets(state.system.policy.active, state.known.name, state.traits) or "no preset"
 
 
-def check_rules(state: CallState) -> Decision:
+def check_rules(state: CallState) -> Step:
     """Decide by the operator's rules for this tool."""
     name = state.known.name
-    return decide_permission(state.system.policy.permission_for(name), name)
+    return decide_permission(state.system.policy.permission_for(name), name) or "no rule"
 
 
-def check_exfiltration(state: CallState) -> Decision:
+def check_exfiltration(state: CallState) -> Step:
     """Decide by the guards against exfiltration."""
-    name = state.known.name
-    decision = decide_guard(state.system.policy.guard, name, state.traits)
-    return state.lens.decide_guards(name, state.traits) if decision.allowed else decision
+    guard = state.system.policy.guard
+    return state.lens.decide_guards(guard, state.known.name, state.traits) or "nothing is guarded"
 
 
-def check_confirmation(state: CallState) -> Decision:
+def check_confirmation(state: CallState) -> Step:
     """Find whether a person has to approve the call, and take a confirmation token in place of that.
 
     Raises:
@@ -113,25 +110,25 @@ def check_confirmation(state: CallState) -> Decision:
     wanted = asked or permission is Permission.ASK or traits.needs_confirmation(effects)
     risk = traits.risk(effects)
     if not wanted:
-        return _passed("confirmation", f"the risk is {risk}, and nobody has to confirm it", name)
+        return f"the risk is {risk}, and nobody has to confirm it"
     said = _why(asked, permission, effects)
     if state.token is not None:
         return _redeemed(state)
     if permission is Permission.ALLOW:
         state.approved_by = ("rule", "operator", "always")
-        return _passed("confirmation", f"the operator's rule approves it ({said})", name)
+        return _passed("confirmation", f"the operator's rule approves it: {said}", name)
     state.needs = Decision(False, Reason.APPROVAL_REQUIRED, said, "a person has to approve it", "tool.approval", name)
-    return _passed("confirmation", f"a person is asked: {said}", name)
+    return f"a person is asked: {said}"
 
 
-def check_tool_policy(state: CallState) -> Decision:
+def check_tool_policy(state: CallState) -> Step:
     """Let the tool itself decide on the params: its workspace and its commands."""
     check = getattr(state.tool, "check", None)
     found = None if check is None else check(state.params)
-    return found if isinstance(found, Decision) else _passed("workspace", "nothing is against it", state.known.name)
+    return found if isinstance(found, Decision) else "nothing is against it"
 
 
-def check_rate(state: CallState, *, record: bool = True) -> Decision:
+def check_rate(state: CallState, *, record: bool = True) -> Step:
     """Count the call, or with `record` false only look whether it would be counted.
 
     Raises:
@@ -142,7 +139,7 @@ def check_rate(state: CallState, *, record: bool = True) -> Decision:
     if rate is None and entry.source is ToolSource.BUILTIN and not state.traits.read_only:
         rate = BUILTIN_RATE
     if rate is None:
-        return _passed("rate", "no rate is set", entry.name)
+        return "no rate is set"
     rates = state.system.rates
     if record:
         rates.check_and_record(state.user, entry.name, rate, what="tool")
@@ -164,8 +161,7 @@ def _why(asked: bool, permission: Permission | None, effects: frozenset[Effect])
         return "a rule of the policy asks for it"
     if asked:
         return "the tool asks for it"
-    changing = ", ".join(sorted(effects)) or "nothing"
-    return f"the call can {changing}"
+    return f"the call can {in_words(effects)}"
 
 
 def _redeemed(state: CallState) -> Decision:
