@@ -132,8 +132,6 @@ class Call:
         self.may_invoke: MayInvoke | None = None if terms is None else terms.may_invoke
         if parent is not None:
             self.may_invoke = parent.may_invoke
-            parent.may_invoke if parent is not None else None if terms is None else terms.may_invoke
-        )
         self.tool_chain: tuple[str, ...] = (*(parent.tool_chain if parent else ()), action or tool)
         """Callers before it, and last itself, by the names that aliases stand for."""
         outer = parent.lifetime if parent is not None else None if terms is None else terms.lifetime
