@@ -25,14 +25,18 @@ class Lens(NamedTuple):
             effects &= READING
         if self.subagent and traits.subagent_access is not SubagentAccess.FULL:
             effects &= READING
-        if any(not preset.allow_network for preset in self.presets):
-            effects -= NETWORKING
         return effects
 
-    def decide_presets(self, active: Preset | None, name: str, traits: Traits) -> Decision | None:
-        """Decide whether the active preset and every preset of the view let the tool be called."""
+    @property
+    def in_sandbox(self) -> frozenset[Effect]:
+        """The effects that a sandbox may give at all here: no network where a preset has none, whoever is invoked."""
+        shut = any(not preset.allow_network for preset in self.presets)
+        return EVERY_EFFECT - NETWORKING if shut else EVERY_EFFECT
+
+    def decide_presets(self, name: str, traits: Traits) -> Decision | None:
+        """Decide whether every preset of the view lets the tool be called; the active one is among them."""
         decision = None
-        for preset in self.presets if active is None else (active, *self.presets):
+        for preset in self.presets:
             found = decide_preset(preset, name, traits)
             decision = None if found is None else found._replace(policy=preset.digest)
             if decision is not None and not decision.allowed:
@@ -44,9 +48,10 @@ class Lens(NamedTuple):
         decision = None
         for each in (guard, *self.guards):
             found = decide_guard(each, name, traits)
-            decision = found or decision
-            if found is not None and not found.allowed:
-                return found
+            if found is not None:
+                decision = found
+                if not found.allowed:
+                    return found
         return decision
 
     def decide_access(self, name: str, traits: Traits) -> Decision | None:

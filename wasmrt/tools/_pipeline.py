@@ -111,7 +111,7 @@ def tool_context(state: CallState, seconds: float) -> ToolContext:
     """Return the circumstances of the call, as the tool gets them."""
     entry = state.known
     # SECURITY: the sandbox holds a component to what it declares, and to the view; else a declaration were a claim.
-    held = state.traits.effects & state.held
+    held = state.traits.effects & state.held & state.lens.in_sandbox
     return ToolContext(
         user=state.user,
         trace_id=state.trace,

@@ -276,7 +276,7 @@ class ToolRegistry(ToolView):
             system.detector = detector or runtime.detector
             system.receipts = receipts or runtime.pipeline.audit
             system.hashed = runtime.pipeline.hashed
-        super().__init__(system, Lens())
+        super().__init__(system, Lens(presets=() if policy.active is None else (policy.active,)))
         self.runtime = runtime
 
     def register(
@@ -297,7 +297,7 @@ class ToolRegistry(ToolView):
             InvalidNameError: a name is protected and the tool is not the agent's own, or it is taken.
             ConfigurationError: it is no tool.
         """
-        if inspect.isfunction(tool):
+        if inspect.isfunction(tool):  # type: ignore[unreachable]  # against the hints
             raise ConfigurationError(f"{tool!r:.80} is no tool", hint="put @tool above the function")
         if not isinstance(tool, Tool):
             raise ConfigurationError(

@@ -73,7 +73,6 @@ def read_signature(function: Callable[..., Any]) -> Signature:
         ConfigurationError: a parameter has no type, one that JSON cannot carry, or no name of its own.
     """
     from docstring_parser import parse
-    from pydantic import TypeAdapter
 
     hints = _hints(function)
     said = parse(inspect.getdoc(function) or "")
@@ -89,8 +88,7 @@ def read_signature(function: Callable[..., Any]) -> Signature:
             raise _refused(function, name, "is not one with a name of its own", "give each parameter its own name")
         if name not in hints:
             raise _refused(function, name, "has no type", f"write it like {name}: str")
-        adapter = TypeAdapter[Any](hints[name])
-        schema = _schema_of(function, name, adapter, definitions)
+        adapter, schema = _described(function, name, hints[name], definitions)
         if param.default is param.empty:
             required.append(name)
         elif (default := _json(param.default)) is not _NO_JSON:
@@ -117,13 +115,14 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
         ) from None
 
 
-def _schema_of(
-    function: Callable[..., Any], name: str, adapter: TypeAdapter[Any], definitions: dict[str, Any]
-) -> dict[str, Any]:
-    from pydantic import PydanticUserError
+def _described(
+    function: Callable[..., Any], name: str, hint: Any, definitions: dict[str, Any]
+) -> tuple[TypeAdapter[Any], dict[str, Any]]:
+    from pydantic import PydanticUserError, TypeAdapter
     from pydantic.errors import PydanticInvalidForJsonSchema
 
     try:
+        adapter = TypeAdapter[Any](hint)
         schema = adapter.json_schema(ref_template=f"#/$defs/{name}.{{model}}")
     except (PydanticUserError, PydanticInvalidForJsonSchema) as error:
         reason = printable_line(str(error).splitlines()[0], 120)
@@ -131,7 +130,7 @@ def _schema_of(
     for inner, described in schema.pop("$defs", {}).items():
         definitions[f"{name}.{inner}"] = described
     schema.pop("title", None)
-    return schema
+    return adapter, schema
 
 
 _NO_JSON = object()

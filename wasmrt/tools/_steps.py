@@ -71,31 +71,35 @@ def check_view(state: CallState) -> Step:
     """Decide whether the view that was asked has this tool, and this action of it."""
     name, traits = state.known.name, state.traits
     state.effects = traits.effects_of(state.params) & state.held
-    refused = state.lens.decide_access(name, traits) or decide_effects(name, traits, state.held, state.params)
-    return refused or "within the view"
+    refused = state.lens.decide_access(name, traits)
+    if refused is None:
+        refused = decide_effects(name, traits, state.held, state.params)
+    return _step(refused, "within the view")
 
 
 def check_filter(state: CallState) -> Step:
     """Decide by the filter of external tools."""
     entry = state.known
-    return decide_filter(state.system.policy.filter, entry.name, external=entry.source.external) or "not external"
+    found = decide_filter(state.system.policy.filter, entry.name, external=entry.source.external)
+    return _step(found, "not external")
 
 
 def check_preset(state: CallState) -> Step:
-    """Decide by the active preset, and by those of the view."""
-    return state.lens.decide_presets(state.system.policy.active, state.known.name, state.traits) or "no preset"
+    """Decide by the presets: the active one, and those of the view."""
+    found = state.lens.decide_presets(state.known.name, state.traits)
+    return _step(found, "no preset")
 
 
 def check_rules(state: CallState) -> Step:
     """Decide by the operator's rules for this tool."""
     name = state.known.name
-    return decide_permission(state.system.policy.permission_for(name), name) or "no rule"
+    return _step(decide_permission(state.system.policy.permission_for(name), name), "no rule")
 
 
 def check_exfiltration(state: CallState) -> Step:
     """Decide by the guards against exfiltration."""
     guard = state.system.policy.guard
-    return state.lens.decide_guards(guard, state.known.name, state.traits) or "nothing is guarded"
+    return _step(state.lens.decide_guards(guard, state.known.name, state.traits), "nothing is guarded")
 
 
 def check_confirmation(state: CallState) -> Step:
@@ -154,6 +158,11 @@ def unknown(state: CallState) -> UnknownToolError:
     near = did_you_mean(state.name, names)
     hint = f"did you mean {near}?" if near else "call one of the tools that are offered"
     return UnknownToolError(f"there is no tool {state.name!r:.80}", hint=hint)
+
+
+def _step(decision: Decision | None, otherwise: str) -> Step:
+    """Return the decision, or the words where there was none to make. A denial is false, so `or` would lose it."""
+    return otherwise if decision is None else decision
 
 
 def _why(asked: bool, permission: Permission | None, effects: frozenset[Effect]) -> str:
