@@ -84,19 +84,41 @@ def registry(notebook: Notebook) -> ToolRegistry:
     return made
 
 
+Counted = Callable[[], tuple[Site, list[str]]]
+
+
 @pytest.fixture
-def requester(site: Callable[..., Site]) -> Iterator[Callable[..., Any]]:  # noqa: F811
-    """Makes a registry with a component `ask` that sends what its params say, and the place that it may ask."""
+def counted(site: Callable[..., Site]) -> Counted:  # noqa: F811
+    """Makes a server that answers with the method, and the list of the methods that came."""
+
+    def make() -> tuple[Site, list[str]]:
+        methods: list[str] = []
+
+        def answer(request: Any, _: Any) -> bytes:
+            methods.append(request.method)
+            return http_response(request.method.encode())
+
+        return site(answer), methods
+
+    return make
+
+
+@pytest.fixture
+def requester(counted: Counted) -> Iterator[Callable[..., Any]]:
+    """Makes a registry with a component `tool` that sends what its params say.
+
+    Beside it the place that it may ask, and the methods that came there.
+    """
     runtimes: list[WasmToolRuntime] = []
 
-    def make(isolation: str = "in-process", **settings: Any) -> tuple[ToolRegistry, Site, Any]:
-        here = site(lambda request, _: http_response(request.method.encode()))
+    def make(isolation: str = "in-process", **settings: Any) -> tuple[ToolRegistry, Site, list[str]]:
+        here, methods = counted()
         runtime = WasmToolRuntime(WasmRuntimeConfig(network=here.network, isolation=isolation, cache_compiled=False))  # type: ignore[arg-type]
         runtimes.append(runtime)
         prepared = only_tool(runtime, agent_http("").component(), here.grant())
         registry = ToolRegistry(runtime, **settings)
         registry.register(prepared)
-        return registry, here, prepared
+        return registry, here, methods
 
     yield make
     for runtime in runtimes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any
 
@@ -17,7 +18,7 @@ ARGUMENTS = st.dictionaries(st.text(max_size=5), st.text(max_size=20) | st.integ
 
 def cut(text: str, places: list[int]) -> list[str]:
     edges = sorted({0, len(text), *(place % (len(text) + 1) for place in places)})
-    return [text[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    return [text[a:b] for a, b in itertools.pairwise(edges)]
 
 
 @given(st.lists(ARGUMENTS, min_size=1, max_size=3), st.lists(st.integers(0, 200), max_size=10), st.randoms())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -178,7 +178,7 @@ class Fussy(ToolDefaults):
     """A tool with a policy of its own over its params."""
 
     name, description = "fussy", "Runs commands."
-    schema = {"type": "object", "properties": {"command": {"type": "string"}}}
+    schema: ClassVar[dict[str, Any]] = {"type": "object", "properties": {"command": {"type": "string"}}}
     traits = Traits.of([])
 
     def check(self, params: Any) -> Decision | None:
