@@ -34,5 +34,5 @@ class ToolContext:
     effects: frozenset[Effect] | None = None
     """The effects that the call is held to; None for all that the tool has."""
     receipt: Receipt = EMPTY_RECEIPT
-    """What is known of the call's receipt so far."""
+    """The part of the call's receipt that is known so far."""
     may_invoke: MayInvoke | None = None

@@ -196,7 +196,7 @@ _PRESETS = {
 }
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None)
 @given(
     tools=st.lists(st.tuples(st.none() | _effects, st.booleans(), st.sampled_from(ToolSource)), min_size=1, max_size=4),
     steps=_steps,
@@ -240,7 +240,7 @@ def _registry(tools: list[Any], filter_: ExternalFilter) -> ToolRegistry:
     return registry
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None)
 @given(
     tools=st.lists(st.tuples(st.none() | _effects, st.booleans(), st.sampled_from(ToolSource)), min_size=1, max_size=3),
     steps=st.lists(st.sampled_from(["read_only", "for_subagent", "without_network", "shut", "few"]), max_size=2),

@@ -6,10 +6,11 @@ from wasmrt.tools._answer import ToolAnswer, for_model
 from wasmrt.tools._calls import ToolCall, ToolCallAccumulator
 from wasmrt.tools._explain import Explanation, Outcome
 from wasmrt.tools._function import FunctionTool, tool
-from wasmrt.tools._registry import ToolRegistry, ToolView
+from wasmrt.tools._registry import ToolRegistry
 from wasmrt.tools._steps import UnknownToolError
 from wasmrt.tools._store import PROTECTED_TOOL_NAMES
 from wasmrt.tools._tool import Tool, ToolSource
+from wasmrt.tools._view import ToolView
 
 __all__ = [
     "PROTECTED_TOOL_NAMES",

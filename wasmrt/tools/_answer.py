@@ -30,7 +30,7 @@ class ToolAnswer:
     error: ToolError | None = None
     decisions: tuple[Decision, ...] = ()
     flags: tuple[Flag, ...] = ()
-    """What the sanitizer found in the output."""
+    """Threats that the sanitizer found in the output."""
     truncated: bool = False
     needs_review: bool = False
     """True where the policy of outputs wants a person to look before a model does."""

@@ -143,3 +143,22 @@ def parse_arguments(arguments: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InvalidParametersError("the arguments are no JSON object", code=MALFORMED, hint=_HINT)
     return value
+
+
+def read_call(call: ToolCall | Mapping[str, Any]) -> ToolCall:
+    """Return a model's tool call from OpenAI's or Anthropic's form, or as it is.
+
+    Raises:
+        InvalidParametersError: it is none of them.
+    """
+    if isinstance(call, ToolCall):
+        return call
+    function = call.get("function")
+    if isinstance(function, Mapping):  # OpenAI's tool_calls entry
+        found = ToolCall(call.get("id") or "", function.get("name") or "", function.get("arguments", "{}"))
+    else:  # Anthropic's tool_use block, or a plain mapping
+        arguments: Any = next((call[key] for key in ("input", "arguments", "params") if key in call), {})
+        found = ToolCall(call.get("id") or "", call.get("name") or "", arguments)
+    if not isinstance(found.id, str) or not isinstance(found.name, str):
+        raise InvalidParametersError("a tool call has a name and an id, which are texts", hint="pass it as it came")
+    return found

@@ -30,7 +30,7 @@ STEPS: tuple[tuple[str, Callable[[CallState], _steps.Step]], ...] = (
 
 
 class Outcome(StrEnum):
-    """What would become of a call."""
+    """The end that a call would come to."""
 
     RUNS = "runs"
     ASKS = "asks"

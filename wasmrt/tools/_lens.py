@@ -11,7 +11,7 @@ from wasmrt.traits import SubagentAccess, Traits
 
 
 class Lens(NamedTuple):
-    """What a view lets through: of each tool the effects that its calls may have, and whether it is there at all."""
+    """The part of each tool that a view lets through: the effects that its calls may have, if it is there at all."""
 
     read_only: bool = False
     subagent: bool = False

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class CallState:
-    """What is known of a call so far. Each step reads some of it, and adds."""
+    """The knowledge of a call so far. Each step reads some of it, and adds."""
 
     system: System
     lens: Lens
@@ -44,10 +44,10 @@ class CallState:
     """The effects that this call may have."""
     decisions: list[Decision] = field(default_factory=list)
     needs: Decision | None = None
-    """Why a person has to approve the call; None where nobody has to."""
+    """The reason that a person has to approve the call; None where nobody has to."""
     answer: ApprovalAnswer | None = None
     approved_by: tuple[str, str, str] | None = None
-    """How, by whom and in which scope it was approved, where no person was asked in this call."""
+    """The way, the giver and the scope of its approval, where no person was asked in this call."""
     output: ToolOutput | None = None
     in_sandbox: bool = False
     """True from the moment when a component runs: its call writes the receipt."""

@@ -5,6 +5,7 @@ Each returns its decision, or in words that there was nothing to decide; it rais
 
 from __future__ import annotations
 
+from wasmrt.approvals import params_digest
 from wasmrt.capabilities import RateLimitConfig
 from wasmrt.effects import Effect, in_words
 from wasmrt.errors import NotAuthorizedError, RateLimitedError, ToolError
@@ -174,8 +175,6 @@ def _why(asked: bool, permission: Permission | None, effects: frozenset[Effect])
 
 
 def _redeemed(state: CallState) -> Decision:
-    from wasmrt.approvals import params_digest
-
     tokens = state.system.tokens
     name = state.known.name
     if tokens is None:

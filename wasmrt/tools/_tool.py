@@ -54,7 +54,7 @@ class Tool(Protocol):
 
 
 class ToolSource(StrEnum):
-    """Where a tool comes from."""
+    """The place that a tool comes from."""
 
     BUILTIN = "builtin"
     FUNCTION = "function"
