@@ -34,7 +34,7 @@ LATE_IMPORTS = {
     "backends.py": "a runtime without secrets renews none",
     "capabilities/_capabilities.py": "a stored grant or a file alone needs the file's format",
     "guest/worlds/_detect.py": "a component of a tool world needs no JSON for every WIT type",
-    "tool.py": "an agent needs the dialects of providers, a command does not",
+    "prepared.py": "an agent needs the dialects of providers, a command does not",
 }
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
