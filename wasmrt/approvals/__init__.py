@@ -13,18 +13,25 @@ from wasmrt.approvals._model import (
     params_digest,
 )
 from wasmrt.approvals._pattern import ParamsPattern, Wide, Widening
+from wasmrt.approvals._queue import QueueApprover
 from wasmrt.approvals._remembered import Remembered
+from wasmrt.approvals._rows import QueuedRequest, State
+from wasmrt.approvals._store import ApprovalStore
 
 __all__ = [
     "ApprovalAnswer",
     "ApprovalRequest",
     "ApprovalScope",
+    "ApprovalStore",
     "Approvals",
     "Approver",
     "CallbackApprover",
     "DenyApprover",
     "ParamsPattern",
+    "QueueApprover",
+    "QueuedRequest",
     "Remembered",
+    "State",
     "Wide",
     "Widening",
     "new_request_id",

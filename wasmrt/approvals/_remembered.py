@@ -88,7 +88,9 @@ class Remembered:
     def answer(self) -> ApprovalAnswer:
         """The answer that a matching request gets."""
         note = f"remembered as {self.id}" + (f": {self.note}" if self.note else "")
-        return ApprovalAnswer(approved=self.approved, scope=self.scope, by=self.by, note=note, pattern=self.pattern)
+        return ApprovalAnswer(
+            approved=self.approved, scope=self.scope, by=self.by, note=note, pattern=self.pattern, remembered=True
+        )
 
 
 class Answers:
