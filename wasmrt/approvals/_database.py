@@ -9,7 +9,6 @@ import contextlib
 import os
 import sqlite3
 import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -95,6 +94,8 @@ class Database:
 
     def _create(self) -> None:
         """Make the file beside its place and link it there: the first process wins, none sees half a schema."""
+        import tempfile  # with what it loads, more than all of this package; most processes make no file
+
         folder = self.path.parent
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         with tempfile.TemporaryDirectory(dir=folder, prefix=".new-", ignore_cleanup_errors=True) as made:

@@ -114,6 +114,15 @@ class ParamsPattern:
             )
         return ParamsPattern(self.params, {**self.widened, pointer: widening})
 
+    def widen_by(self, text: str) -> ParamsPattern:
+        """Return the pattern widened as a person writes it: `NAME` for anything, `NAME=TEXT*` or `NAME=FOLDER/`.
+
+        Raises:
+            ConfigurationError: it cannot be.
+        """
+        name, given, values = text.partition("=")
+        return self.widen(name, Widening.parse(values) if given else Widening(Wide.ANY))
+
     def matches(self, params: Mapping[str, Any]) -> bool:
         """Return whether parameters fit, as JSON data within the depth of a call."""
         return self._fits("", self.params, params)
