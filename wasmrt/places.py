@@ -26,6 +26,11 @@ class Places(NamedTuple):
         return self.data / "catalog.sqlite3"
 
     @property
+    def approvals(self) -> Path:
+        """The requests that wait for a person, and the answers that are remembered; there is none before the first."""
+        return self.data / "approvals.sqlite3"
+
+    @property
     def config(self) -> Path:
         """The operator's configuration file, which need not exist: `wasmrt.config_file` reads it."""
         return self.data / "config.toml"

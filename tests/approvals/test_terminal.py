@@ -35,19 +35,19 @@ class Screen:
         self.ours, self.theirs = pty.openpty()
         os.set_blocking(self.ours, False)
         self.seen = ""
-        self._at = 0
+        self.at = 0
 
     def type(self, text: str) -> None:
         os.write(self.ours, text.encode())
 
     async def shows(self, text: str) -> None:
         """Wait until a text is on the screen, after the one that was waited for before."""
-        while (found := self.seen.find(text, self._at)) < 0:
+        while (found := self.seen.find(text, self.at)) < 0:
             try:
                 self.seen += os.read(self.ours, 65536).decode("utf-8", "replace").replace("\r\n", "\n")
             except BlockingIOError:
                 await asyncio.sleep(0.001)
-        self._at = found + len(text)
+        self.at = found + len(text)
 
     def approver(self) -> TerminalApprover:
         return TerminalApprover(stdin=self.theirs, stderr=self.theirs)
@@ -126,6 +126,7 @@ def test_what_is_long_is_cut_and_shown_on_request(screen: Screen) -> None:
     assert answer.approved
     assert "x" * 5000 in screen.seen
     assert "    +99\n" in screen.seen
+    screen.seen, screen.at = "", 0
     dialogue(screen, asked, ("[m]ore", "n\n"))
     assert "... 4,810 more characters" in screen.seen
     assert "... 60 more lines" in screen.seen

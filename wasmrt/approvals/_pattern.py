@@ -17,6 +17,7 @@ from wasmrt.limits import MAX_PATH_BYTES
 
 _PLAIN = re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029;&|`$<>(){}\[\]!*?'\"#~^\\]*")
 """Text that neither ends a line nor means anything to a shell."""
+_NAMES_IN_HINT = 8
 _HIDDEN_STEPS = ("%2e", "%2f", "%5c", "\\", "\0")
 """Other spellings of the parts of a path: some reader may take them for `.` and `/`."""
 
@@ -190,5 +191,9 @@ def _value_at(params: Mapping[str, Any], pointer: str) -> Any:
         elif isinstance(value, list) and re.fullmatch("0|[1-9][0-9]{0,8}", step) and int(step) < len(value):
             value = value[int(step)]
         else:
-            raise ConfigurationError(f"the call has no parameter {pointer[1:]!r:.80}")
+            names = ", ".join(list(params)[:_NAMES_IN_HINT])
+            raise ConfigurationError(
+                f"the call has no parameter {pointer[1:]!r:.80}",
+                hint=f"it has {names:.200}" if names else "it has none",
+            )
     return value
