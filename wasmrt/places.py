@@ -35,6 +35,10 @@ class Places(NamedTuple):
         """The key of every chain of receipts of this user."""
         return self.data / "receipts.key"
 
+    def approvals(self) -> Path:
+        """The requests that wait for a person, and the answers that are remembered; there is none before the first."""
+        return self.data / "approvals.sqlite3"
+
     @property
     def config(self) -> Path:
         """The operator's configuration file, which need not exist: `wasmrt.config_file` reads it."""

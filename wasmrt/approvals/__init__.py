@@ -13,20 +13,33 @@ from wasmrt.approvals._model import (
     params_digest,
 )
 from wasmrt.approvals._pattern import ParamsPattern, Wide, Widening
+from wasmrt.approvals._queue import QueueApprover
 from wasmrt.approvals._remembered import Remembered
+from wasmrt.approvals._rows import QueuedRequest, State
+from wasmrt.approvals._show import request_lines
+from wasmrt.approvals._store import ApprovalStore
+from wasmrt.approvals._terminal import TerminalApprover, default_approver, person
 
 __all__ = [
     "ApprovalAnswer",
     "ApprovalRequest",
     "ApprovalScope",
+    "ApprovalStore",
     "Approvals",
     "Approver",
     "CallbackApprover",
     "DenyApprover",
     "ParamsPattern",
+    "QueueApprover",
+    "QueuedRequest",
     "Remembered",
+    "State",
+    "TerminalApprover",
     "Wide",
     "Widening",
+    "default_approver",
     "new_request_id",
     "params_digest",
+    "person",
+    "request_lines",
 ]
