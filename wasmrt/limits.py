@@ -81,6 +81,12 @@ MAX_JSON_DEPTH = 64
 MAX_JSON_PARTS = 100_000
 MAX_ERROR_TEXT_BYTES = 4 * KIB
 
+# Programs of `wasi:cli/command`; all of their arguments and input are within MAX_PARAMS_BYTES.
+MAX_PROGRAM_ARGUMENTS = 1024
+MAX_PROGRAM_ARGUMENT_CHARS = 32 * KIB
+PROGRAM_TAIL_CHARS = 2 * KIB
+"""The end of what a program printed, in the message of its failure."""
+
 # What a component says of itself, read once at prepare.
 MAX_DESCRIPTION_BYTES = 4 * KIB
 MAX_SCHEMA_BYTES = 64 * KIB
