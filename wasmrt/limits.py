@@ -174,6 +174,8 @@ WASM_TOOLS_SECONDS = 60.0
 WASM_TOOLS_MEMORY_BYTES = 4096 * MIB
 MAX_WASM_TOOLS_OUTPUT_BYTES = 256 * MIB
 WATCH_SECONDS = 0.5
+MAX_ADAPTER_BYTES = 1 * MIB
+"""The adapter for WASI preview 1 takes 52 KiB."""
 
 # Packages and their archives.
 ARCHIVE_SUFFIXES = (".zip", ".tar.gz", ".tgz")
