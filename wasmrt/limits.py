@@ -177,6 +177,12 @@ WATCH_SECONDS = 0.5
 MAX_ADAPTER_BYTES = 1 * MIB
 """The adapter for WASI preview 1 takes 52 KiB."""
 
+# Plugins.
+MAX_PLUGIN_RUNTIME_MS = 600_000
+MAX_PLUGIN_OUTPUT_BYTES = 16 * MIB
+MAX_PLUGINS = 256
+"""Manifests of one folder."""
+
 # Packages and their archives.
 ARCHIVE_SUFFIXES = (".zip", ".tar.gz", ".tgz")
 MAX_ARCHIVE_BYTES = 80 * MIB

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from wasmrt.component import Ok, ToolSpec
+from wasmrt.component import Ok, ToolSpec, last_lines
 from wasmrt.errors import GuestExitError, InvalidComponentError, InvalidParametersError
 from wasmrt.guest.call import GuestCall
 from wasmrt.guest.engine import EngineFault, Export, Linker, Sandbox
@@ -122,12 +122,6 @@ def _log(call: GuestCall, stdout: Printed, stderr: Printed) -> None:
 
 def _sentence(code: int, stdout: Printed, stderr: Printed) -> str:
     """Say how it ended, with the last lines of its errors, or of its output where it told no error."""
-    lines = (stderr.text.strip() or stdout.text.strip()).splitlines()
-    told = lines[-1:]
-    # SECURITY: whole lines: of a secret that is cut in front no rule would find the rest.
-    for line in reversed(lines[:-1]):
-        if sum(map(len, told)) + len(line) > PROGRAM_TAIL_CHARS:
-            break
-        told.insert(0, line)
+    told = last_lines(stderr.text, PROGRAM_TAIL_CHARS) or last_lines(stdout.text, PROGRAM_TAIL_CHARS)
     ended = f"the program ended with exit code {code}"
-    return f"{ended}: {chr(10).join(told)}" if told else ended
+    return f"{ended}: {told}" if told else ended
