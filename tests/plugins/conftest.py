@@ -91,7 +91,8 @@ def write(folder: Path) -> Callable[..., None]:
             place.write_text(script)
         elif program is not None:
             shutil.copyfile(program, place)
-        place.chmod(0o755)
+        if place.exists():
+            place.chmod(0o755)
 
     return put
 

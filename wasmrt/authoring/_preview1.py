@@ -79,9 +79,9 @@ def find_adapter(*, confirm: Confirm, progress: Progress = no_progress) -> bytes
         BuildError: it could not be fetched, or is another file than the one that is known.
     """
     folder = toolchains_dir() / "adapters"
-    for carrier in _CARRIERS:
-        kept = folder / f"{carrier.sha256[:16]}.wasm"
-        if kept.is_file() and _is(data := _read(kept), carrier):
+    for known in _CARRIERS:
+        kept = folder / f"{known.sha256[:16]}.wasm"
+        if kept.is_file() and _is(data := _read(kept), known):
             return data
     carrier = next((carrier for carrier in _CARRIERS if shutil.which(carrier.client)), None)
     if carrier is None:

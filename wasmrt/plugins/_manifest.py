@@ -47,7 +47,7 @@ class _Bound:
     """A whole or broken number, of either sign."""
 
     def read(self, value: Any, path: str, problems: Problems) -> Any:
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or abs(value) > 2**53:
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= 2**53:
             problems.add(path, "must be a number of at most 2^53")
             return INVALID
         return value
