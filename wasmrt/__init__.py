@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from wasmrt.errors import CapabilityFileError as CapabilityFileError
     from wasmrt.errors import ComponentError as ComponentError
     from wasmrt.errors import ConfigurationError as ConfigurationError
+    from wasmrt.errors import GuestExitError as GuestExitError
     from wasmrt.errors import InstallError as InstallError
     from wasmrt.errors import InternalError as InternalError
     from wasmrt.errors import LeakError as LeakError
@@ -70,6 +71,9 @@ if TYPE_CHECKING:
     from wasmrt.model import Step as Step
     from wasmrt.model import ToolOutput as ToolOutput
     from wasmrt.model import Usage as Usage
+    from wasmrt.plugins import Plugins as Plugins
+    from wasmrt.plugins import PluginTool as PluginTool
+    from wasmrt.plugins import load_plugins as load_plugins
     from wasmrt.policy import Preset as Preset
     from wasmrt.policy import ToolPolicy as ToolPolicy
     from wasmrt.prepared import PreparedTool as PreparedTool
@@ -132,6 +136,7 @@ _NAMES = {
         "CapabilityFileError",
         "ComponentError",
         "ConfigurationError",
+        "GuestExitError",
         "InstallError",
         "InternalError",
         "LeakError",
@@ -145,6 +150,7 @@ _NAMES = {
     "leaks": ("LeakDetector", "LeakMatch", "LeakReport"),
     "limits": ("FuelConfig", "ResourceLimits"),
     "model": ("Addition", "Decision", "LogEntry", "LogLevel", "Reason", "Step", "ToolOutput", "Usage"),
+    "plugins": ("PluginTool", "Plugins", "load_plugins"),
     "policy": ("Preset", "ToolPolicy"),
     "prepared": ("PreparedTool",),
     "rates": ("RateLimiter",),
