@@ -59,7 +59,7 @@ class CallRequest(NamedTuple):
     parent: Call | None = None
     on_open: Callable[[Call], None] | None = None
     receipt: Receipt = EMPTY_RECEIPT
-    """The part that the caller knows: trace, source, effects, policy, approval, decisions. The call fills in the rest."""
+    """The caller's part: trace, source, effects, policy, approval, decisions. The call fills in the rest."""
 
 
 class _End(NamedTuple):

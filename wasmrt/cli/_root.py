@@ -16,6 +16,7 @@ from wasmrt.names import did_you_mean
 
 # The help page shows these without loading a command; a test compares them with the commands' own help.
 COMMANDS = {
+    "audit": "Show and check receipts: what was called, for whom, what was decided.",
     "auth": "Log in for a tool whose capability file has an `auth.oauth` section, and keep what it needs.",
     "build": "Build the tool in DIR with its language's own toolchain.",
     "caps": "Write, check and explain capability files: what a tool asks for.",
