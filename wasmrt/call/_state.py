@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from wasmrt.audit import Tape
 from wasmrt.capabilities import Capabilities
 from wasmrt.component import printable
 from wasmrt.errors import DeadlineExceededError
@@ -82,6 +83,7 @@ class Call:
         "params_bytes",
         "parent",
         "scanner",
+        "tape",
         "tool",
         "tool_chain",
         "tool_invocations",
@@ -124,6 +126,8 @@ class Call:
         """Monotonic seconds when it ends."""
         self.guest: GuestCall | None = None
         """Its guest's side; None for a call of the host's own."""
+        self.tape: Tape | None = None
+        """Stands between the guest and its services while the call is recorded or replayed."""
         self.abandoned = False
         """Its guest is still in the engine's hands, and whoever waited for it no longer does."""
         self.decisions: list[Decision] = []

@@ -31,6 +31,7 @@ COMMANDS = {
     "new": "Start a tool of your own in the new folder NAME.",
     "pack": "Make an archive of the package in DIR: its wasmrt.toml and all that this names.",
     "remove": "Remove a tool with all its versions and grants.",
+    "replay": "Run a recorded call again and say whether the result is the same, and where it first differs.",
     "rollback": "Run an older version of a tool again.",
     "run": "Run a tool once.",
     "secret": "Keep the credentials that tools use and never see.",
