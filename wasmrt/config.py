@@ -55,6 +55,8 @@ class WasmRuntimeConfig:
     """The folder of the chain of receipts, or a function that gets each as a dict, on the call's thread."""
     audit_segment_bytes: int = DEFAULT_SEGMENT_BYTES
     """Size at which the chain goes on in another file."""
+    audit_record: bool = False
+    """Keep beside the receipts what each call was answered by the host, so that it can be replayed."""
     leak_rules: Path | tuple[Rule, ...] = ()
     """Leak rules beside those that ship: a rule file, or rules. Checked when the runtime is made."""
     leak_overrides: Overrides = field(default_factory=dict, hash=False)
@@ -70,6 +72,8 @@ class WasmRuntimeConfig:
                 raise ConfigurationError(f"{name} must be a positive whole number, not {value!r}")
         if not isinstance(self.audit_segment_bytes, int) or self.audit_segment_bytes < MIN_SEGMENT_BYTES:
             raise ConfigurationError(f"audit_segment_bytes must be a whole number, at least {MIN_SEGMENT_BYTES:,}")
+        if self.audit_record and not isinstance(self.audit, Path):
+            raise ConfigurationError("audit_record needs a folder", hint="set audit to the folder of the receipts")
 
     @classmethod
     def for_testing(cls) -> WasmRuntimeConfig:
