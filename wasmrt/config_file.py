@@ -119,7 +119,7 @@ def read_config_file(path: Path) -> OperatorConfig:
     network, guests, leaks, audit = (
         _values(name, section, path.parent, mistakes) for name, section in _sections(tree, mistakes)
     )
-    policy = read_policy(tree, mistakes)
+    policy = read_policy(tree, path.parent, mistakes)
     _refuse(path, mistakes, lines_of(text.decode()))
     own = {key: network.pop(key) for key in _OWN if key in network}
     audited = AuditSettings(**audit)

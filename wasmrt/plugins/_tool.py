@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from wasmrt.component import printable_line
 from wasmrt.component_bytes import digest_of
+from wasmrt.context import ToolContext
 from wasmrt.effects import Effect
 from wasmrt.errors import GuestError, InvalidParametersError, NotAuthorizedError, ToolError
 from wasmrt.guest.call import cut_log
@@ -19,6 +20,7 @@ from wasmrt.plugins._printed import Printed
 from wasmrt.plugins._protocol import Mount, Response, decode_response, encode_request
 from wasmrt.schema import Validator
 from wasmrt.strict_json import JsonError, read_json, write_json
+from wasmrt.traits import ToolDefaults, Traits
 
 
 class PluginProgram(Protocol):
@@ -48,8 +50,11 @@ class PluginProgram(Protocol):
         """
 
 
-class PluginTool:
+class PluginTool(ToolDefaults):
     """A plugin. Any thread may call it, several at once."""
+
+    ends_by_itself = True
+    """Its program is ended at its deadline, and nobody has to wait for it on another thread."""
 
     def __init__(self, manifest: PluginManifest, source: bytes, program: PluginProgram, *, network: bool) -> None:
         self.manifest = manifest
@@ -80,9 +85,14 @@ class PluginTool:
         return self._program.kind
 
     @property
-    def timeout_seconds(self) -> float:
+    def timeout_seconds(self) -> float:  # type: ignore[override]  # the manifest's, and not to be set
         """Seconds that one call may take."""
         return self.manifest.timeout_seconds
+
+    @property
+    def traits(self) -> Traits:
+        """Its effects, and what follows from them."""
+        return Traits(effects=self.effects, declared=True)
 
     @property
     def effects(self) -> frozenset[Effect]:
@@ -103,11 +113,13 @@ class PluginTool:
     def execute(self, params: Any, context: Any = None, user: str = "local") -> ToolOutput:
         """Run the plugin once and return its data: parsed where it is JSON, else as text.
 
-        `context` is not passed on: the protocol has no place for it.
+        Of a `ToolContext` the user counts; nothing else is passed on: the protocol has no place for it.
 
         Raises:
             ToolError: the params are refused, a grant is missing, or the plugin failed or broke its bounds.
         """
+        if isinstance(context, ToolContext):
+            user = context.user
         started = time.monotonic()
         request_id = uuid.uuid4().hex
         printed = Printed("")
