@@ -6,7 +6,9 @@ import os
 import random
 import select
 import signal
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 Step = Callable[[], None]
 Work = Callable[[Step], None]
@@ -15,6 +17,14 @@ Work = Callable[[Step], None]
 def kills(default: int) -> int:
     """How many processes a test kills: WASMRT_KILLS, or a few."""
     return int(os.environ.get("WASMRT_KILLS", default))
+
+
+@contextmanager
+def forking() -> Iterator[None]:
+    """Forks although threads may run, which Python warns of; the children here take no locks of others."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        yield
 
 
 class Killed:
@@ -50,7 +60,8 @@ class Killed:
     @staticmethod
     def _start(work: Work) -> tuple[int, int]:
         ours, theirs = os.pipe()
-        child = os.fork()
+        with forking():
+            child = os.fork()
         if child == 0:
             code = 1
             try:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.approvals.processes import Killed, Step, kills
+from tests.approvals.processes import Killed, Step, forking, kills
 from wasmrt.approvals import ConfirmationTokens, Redeemed, params_digest
 from wasmrt.approvals import _tokens as module
 from wasmrt.effects import Effect
@@ -270,8 +270,9 @@ def test_of_two_processes_at_once_one_uses_the_token(tmp_path: Path) -> None:
     fork = multiprocessing.get_context("fork")
     together, results = fork.Barrier(2), fork.SimpleQueue()
     both = [fork.Process(target=_redeems, args=(tmp_path, issued, together, results)) for _ in range(2)]
-    for process in both:
-        process.start()
+    with forking():
+        for process in both:
+            process.start()
     won = [*results.get(), *results.get()]
     for process in both:
         process.join(60)
