@@ -144,12 +144,14 @@ def test_a_timeout_denies_and_withdraws(path: Path) -> None:
 def test_an_update_in_another_process_denies(path: Path) -> None:
     async def scene() -> None:
         store, other = ApprovalStore(path), ApprovalStore(path)
-        waiting = asyncio.ensure_future(Approvals(QueueApprover(store)).decide(request()))
+        asked = request()
+        waiting = asyncio.ensure_future(Approvals(QueueApprover(store)).decide(asked))
         await until(waits(store))
         other.tool_changed("write_file", digest="d2", grant="g1")
         answer = await waiting
         assert not answer.approved
         assert "updated" in answer.note
+        assert asked.id not in answer.note  # it may reach a model
 
     asyncio.run(scene())
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.approvals.processes import forking
 from tests.approvals.requests import request
 from wasmrt import limits
 from wasmrt.approvals import (
@@ -334,6 +335,26 @@ def test_a_file_that_is_not_the_store_is_refused(
     assert code(store.add, timed(clock)) == "approval-store"
 
 
+@pytest.mark.parametrize(("table", "column"), [("request", "effects"), ("request", "why"), ("answer", "pattern")])
+def test_a_row_of_another_version_is_an_error_of_ours(
+    store: ApprovalStore, clock: Clock, path: Path, table: str, column: str
+) -> None:
+    first, asked = timed(clock, {"n": 1}), timed(clock)
+    store.add(first)
+    store.answer(first.id, ALWAYS, user="alice")
+    store.add(asked)
+    for value in ('["teleport"]', "7", "no json"):
+        with closing(sqlite3.connect(path)) as db:
+            db.execute(f"UPDATE {table} SET {column} = ?", (value,))
+            db.execute("UPDATE counter SET value = value + 1")
+            db.commit()
+        if table == "answer":
+            assert code(store.answers) == code(store.remembered, asked) == "approval-store"
+        else:
+            assert code(store.pending) == code(store.get, asked.id) == "approval-store"
+            assert code(store.answer, asked.id, YES, user="alice") == "approval-store"
+
+
 def test_a_store_that_is_removed_or_exchanged_remembers_nothing(store: ApprovalStore, clock: Clock, path: Path) -> None:
     asked = timed(clock)
     store.add(asked)
@@ -351,7 +372,8 @@ def test_a_forked_process_reads_for_itself(store: ApprovalStore, clock: Clock) -
     store.add(asked)
     store.answer(asked.id, ALWAYS, user="alice")
     assert store.remembered(asked) is not None
-    child = os.fork()
+    with forking():
+        child = os.fork()
     if child == 0:
         code = 1
         try:

@@ -19,6 +19,7 @@ from wasmrt.approvals._rows import QueuedRequest, State
 from wasmrt.approvals._show import request_lines
 from wasmrt.approvals._store import ApprovalStore
 from wasmrt.approvals._terminal import TerminalApprover, default_approver, person
+from wasmrt.approvals._tokens import ConfirmationTokens, Redeemed
 
 __all__ = [
     "ApprovalAnswer",
@@ -28,10 +29,12 @@ __all__ = [
     "Approvals",
     "Approver",
     "CallbackApprover",
+    "ConfirmationTokens",
     "DenyApprover",
     "ParamsPattern",
     "QueueApprover",
     "QueuedRequest",
+    "Redeemed",
     "Remembered",
     "State",
     "TerminalApprover",

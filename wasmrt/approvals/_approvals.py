@@ -6,7 +6,6 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Awaitable
 from dataclasses import dataclass, replace
 
 from wasmrt.approvals._model import ApprovalAnswer, ApprovalRequest, ApprovalScope, Approver
@@ -126,7 +125,7 @@ class Approvals:
         seconds = min(self._timeout_seconds, request.expires_ms / 1000 - time.time())
         if seconds <= 0:
             return ApprovalAnswer(approved=False, note="the request had expired before anybody was asked")
-        asking = asyncio.ensure_future(_caught(self._approver.ask(request)))
+        asking = asyncio.ensure_future(_caught(request, self._approver))
         try:
             await asyncio.wait({asking, waiting.settled}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             settled = waiting.settled.result() if waiting.settled.done() else None
@@ -175,15 +174,16 @@ class Approvals:
         return None
 
 
-async def _caught(asking: Awaitable[object]) -> ApprovalAnswer:
+async def _caught(request: ApprovalRequest, approver: Approver) -> ApprovalAnswer:
     """Return an approver's answer. SECURITY: an approver that fails, or answers with something else, has not approved.
 
-    The text of a foreign error may hold anything, and the note of an answer may reach a log: its type is enough.
+    The text of a foreign error may hold anything, and the note of an answer may reach a log: its type is enough. It may
+    reach a model too, which never sees the id of a request.
     """
     try:
-        answer = await asking
+        answer: object = await approver.ask(request)
     except ApprovalError as error:
-        return ApprovalAnswer(approved=False, note=error.message)
+        return ApprovalAnswer(approved=False, note=error.message.replace(request.id, "the request"))
     except Exception as error:
         _log.warning("an approver failed with %s; the call is denied", type(error).__name__)
         return ApprovalAnswer(approved=False, note=f"the approver failed ({type(error).__name__})")

@@ -110,11 +110,15 @@ class Database:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Turn every error of SQLite and of the file system into an `ApprovalError`."""
+    """Turn every error of SQLite, of the file system and of rows that are not ours into an `ApprovalError`."""
     try:
         yield
-    except (sqlite3.Error, OSError) as error:
-        raise _unusable(str(error.strerror) if isinstance(error, OSError) else str(error)) from error
+    except sqlite3.Error as error:
+        raise _unusable(str(error)) from error
+    except OSError as error:
+        raise _unusable(str(error.strerror)) from error
+    except (ValueError, KeyError, TypeError) as error:  # an effect or a reason of another version, say
+        raise _unusable("a row was written by another wasmrt") from error
 
 
 def _unfit(found: os.stat_result) -> Unfit | None:

@@ -93,9 +93,8 @@ class Remembered:
     @property
     def answer(self) -> ApprovalAnswer:
         """The answer that a matching request gets."""
-        note = f"remembered as {self.id}" + (f": {self.note}" if self.note else "")
         return ApprovalAnswer(
-            approved=self.approved, scope=self.scope, by=self.by, note=note, pattern=self.pattern, remembered=True
+            approved=self.approved, scope=self.scope, by=self.by, note=self.note, pattern=self.pattern, remembered=True
         )
 
 

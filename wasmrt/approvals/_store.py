@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from wasmrt.approvals._database import Database
 from wasmrt.approvals._mirror import Mirror
@@ -36,6 +36,7 @@ from wasmrt.limits import (
     MAX_REMEMBERED_ANSWERS,
 )
 
+T = TypeVar("T")
 _LIST = "wasmrt approvals list shows the requests that wait"
 _CLOSED = {
     State.ANSWERED: "was answered already",
@@ -84,7 +85,7 @@ class ApprovalStore:
         Raises:
             ApprovalError: the store cannot be read.
         """
-        return [remembered_of(row) for row in self._rows("SELECT * FROM answer ORDER BY made_ms, id")]
+        return self._read(remembered_of, "SELECT * FROM answer ORDER BY made_ms, id")
 
     def forget(self, answer_id: str) -> bool:
         """Forget a remembered answer, in every process at once; return whether there was one.
@@ -150,8 +151,8 @@ class ApprovalStore:
         Raises:
             ApprovalError: the store cannot be read.
         """
-        found = self._rows("SELECT state FROM request WHERE id = ?", request_id)
-        return State(found[0]["state"]) if found else None
+        found = self._read(lambda row: State(row["state"]), "SELECT state FROM request WHERE id = ?", request_id)
+        return found[0] if found else None
 
     def version(self) -> tuple[int, ...]:
         """Return numbers that are others after every change of the store, by whichever process.
@@ -223,8 +224,8 @@ class ApprovalStore:
         Raises:
             ApprovalError: the store cannot be read.
         """
-        found = self._rows("SELECT * FROM request WHERE id = ?", request_id)
-        return self._as_of_now(queued(found[0])) if found else None
+        found = self._read(self._queued, "SELECT * FROM request WHERE id = ?", request_id)
+        return found[0] if found else None
 
     def pending(self, user: str | None = None) -> list[QueuedRequest]:
         """Return the requests that wait, of one user or of all, the oldest first.
@@ -232,8 +233,7 @@ class ApprovalStore:
         Raises:
             ApprovalError: the store cannot be read.
         """
-        rows = self._rows("SELECT * FROM request WHERE state = 'pending' ORDER BY created_ms, id")
-        found = [self._as_of_now(queued(row)) for row in rows]
+        found = self._read(self._queued, "SELECT * FROM request WHERE state = 'pending' ORDER BY created_ms, id")
         return [q for q in found if q.state is State.PENDING and user in (None, q.user)]
 
     def decided(self, limit: int = 100) -> list[QueuedRequest]:
@@ -243,7 +243,7 @@ class ApprovalStore:
             ApprovalError: the store cannot be read.
         """
         sql = "SELECT * FROM request WHERE state != 'pending' ORDER BY created_ms DESC, id LIMIT ?"
-        return [self._as_of_now(queued(row)) for row in self._rows(sql, limit)]
+        return self._read(self._queued, sql, limit)
 
     def close(self) -> None:
         """Close the connection that reading keeps open; the store can be used on."""
@@ -267,14 +267,15 @@ class ApprovalStore:
             _count(db)
             return forgotten
 
-    def _rows(self, sql: str, *values: object) -> list[sqlite3.Row]:
+    def _read(self, convert: Callable[[sqlite3.Row], T], sql: str, *values: object) -> list[T]:
         if self._database.status() is None:
             return []
         with self._database.reading() as db:
             db.row_factory = sqlite3.Row
-            return db.execute(sql, values).fetchall()
+            return [convert(row) for row in db.execute(sql, values)]
 
-    def _as_of_now(self, found: QueuedRequest) -> QueuedRequest:
+    def _queued(self, row: sqlite3.Row) -> QueuedRequest:
+        found = queued(row)
         overdue = found.expires_ms <= self._now_ms() and found.state in (State.PENDING, State.ANSWERED)
         return replace(found, state=State.EXPIRED, params=None, preview=None) if overdue else found
 
