@@ -29,6 +29,7 @@ COMMANDS = {
     "list": "Show the installed tools, one line each.",
     "new": "Start a tool of your own in the new folder NAME.",
     "pack": "Make an archive of the package in DIR: its wasmrt.toml and all that this names.",
+    "plugins": "Check folders of plugins: programs with a manifest each.",
     "remove": "Remove a tool with all its versions and grants.",
     "rollback": "Run an older version of a tool again.",
     "run": "Run a tool once.",
