@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wasmrt.component import worlds
-from wasmrt.errors import OutputLimitError, UnknownWorldError
+from wasmrt.errors import DeadlineExceededError, OutputLimitError, UnknownWorldError
 from wasmrt.plugins._manifest import PluginManifest
 from wasmrt.plugins._printed import Printed, exit_failure
 from wasmrt.plugins._protocol import Mount
@@ -40,9 +40,14 @@ class WasiProgram:
         Raises:
             ToolError: it trapped, or is over a bound.
         """
-        output = self._tool.execute(
-            {"stdin": request.decode(), "check": False}, context={"workspace": WORKSPACE}, user=user
-        )
+        params, context = {"stdin": request.decode(), "check": False}, {"workspace": WORKSPACE}
+        try:
+            output = self._tool.execute(params, context=context, user=user)
+        except (DeadlineExceededError, OutputLimitError) as error:
+            # The bounds of this call are the manifest's, so that is where they are raised.
+            error.setting = "max_runtime_ms" if isinstance(error, DeadlineExceededError) else "max_stdout_bytes"
+            error.hint = f"raise {error.setting} in its manifest if it really needs more"
+            raise
         stdout, stderr = output.result["stdout"], output.result["stderr"]
         for name, text in (("max_stdout_bytes", stdout), ("max_stderr_bytes", stderr)):
             cap: int = getattr(self._manifest, name)
