@@ -15,6 +15,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from wasmrt.approvals import ApprovalAnswer as ApprovalAnswer
+    from wasmrt.approvals import ApprovalRequest as ApprovalRequest
+    from wasmrt.approvals import Approvals as Approvals
+    from wasmrt.approvals import ApprovalScope as ApprovalScope
+    from wasmrt.approvals import Approver as Approver
+    from wasmrt.approvals import CallbackApprover as CallbackApprover
+    from wasmrt.approvals import DenyApprover as DenyApprover
+    from wasmrt.audit import Approval as Approval
+    from wasmrt.audit import Receipt as Receipt
     from wasmrt.capabilities import AllowlistValidator as AllowlistValidator
     from wasmrt.capabilities import Capabilities as Capabilities
     from wasmrt.capabilities import CredentialLocation as CredentialLocation
@@ -28,6 +37,8 @@ if TYPE_CHECKING:
     from wasmrt.capabilities import WorkspaceCapability as WorkspaceCapability
     from wasmrt.component import ToolSpec as ToolSpec
     from wasmrt.config import WasmRuntimeConfig as WasmRuntimeConfig
+    from wasmrt.context import ToolContext as ToolContext
+    from wasmrt.effects import Effect as Effect
     from wasmrt.egress import CredentialInjector as CredentialInjector
     from wasmrt.egress import NetworkConfig as NetworkConfig
     from wasmrt.egress.transports import AsyncGuardedTransport as AsyncGuardedTransport
@@ -63,12 +74,44 @@ if TYPE_CHECKING:
     from wasmrt.plugins import Plugins as Plugins
     from wasmrt.plugins import PluginTool as PluginTool
     from wasmrt.plugins import load_plugins as load_plugins
+    from wasmrt.policy import Preset as Preset
+    from wasmrt.policy import ToolPolicy as ToolPolicy
+    from wasmrt.prepared import PreparedTool as PreparedTool
     from wasmrt.rates import RateLimiter as RateLimiter
-    from wasmrt.registry import ToolRegistry as ToolRegistry
     from wasmrt.runtime import WasmToolRuntime as WasmToolRuntime
-    from wasmrt.tool import PreparedTool as PreparedTool
+    from wasmrt.tools import Explanation as Explanation
+    from wasmrt.tools import FunctionTool as FunctionTool
+    from wasmrt.tools import Tool as Tool
+    from wasmrt.tools import ToolAnswer as ToolAnswer
+    from wasmrt.tools import ToolCall as ToolCall
+    from wasmrt.tools import ToolCallAccumulator as ToolCallAccumulator
+    from wasmrt.tools import ToolRegistry as ToolRegistry
+    from wasmrt.tools import ToolSource as ToolSource
+    from wasmrt.tools import ToolView as ToolView
+    from wasmrt.tools import UnknownToolError as UnknownToolError
+    from wasmrt.tools import for_model as for_model
+    from wasmrt.tools import tool as tool
+    from wasmrt.traits import ActionDescriptor as ActionDescriptor
+    from wasmrt.traits import Confirmation as Confirmation
+    from wasmrt.traits import Risk as Risk
+    from wasmrt.traits import SafetyTier as SafetyTier
+    from wasmrt.traits import SubagentAccess as SubagentAccess
+    from wasmrt.traits import ToolCapabilities as ToolCapabilities
+    from wasmrt.traits import ToolDefaults as ToolDefaults
+    from wasmrt.traits import ToolDomain as ToolDomain
+    from wasmrt.traits import Traits as Traits
 
 _NAMES = {
+    "approvals": (
+        "ApprovalAnswer",
+        "ApprovalRequest",
+        "ApprovalScope",
+        "Approvals",
+        "Approver",
+        "CallbackApprover",
+        "DenyApprover",
+    ),
+    "audit": ("Approval", "Receipt"),
     "capabilities": (
         "AllowlistValidator",
         "Capabilities",
@@ -84,6 +127,8 @@ _NAMES = {
     ),
     "component": ("ToolSpec",),
     "config": ("WasmRuntimeConfig",),
+    "context": ("ToolContext",),
+    "effects": ("Effect",),
     "egress": ("CredentialInjector", "NetworkConfig"),
     "egress.transports": ("AsyncGuardedTransport", "GuardedTransport"),
     "errors": (
@@ -106,10 +151,35 @@ _NAMES = {
     "limits": ("FuelConfig", "ResourceLimits"),
     "model": ("Addition", "Decision", "LogEntry", "LogLevel", "Reason", "Step", "ToolOutput", "Usage"),
     "plugins": ("PluginTool", "Plugins", "load_plugins"),
+    "policy": ("Preset", "ToolPolicy"),
+    "prepared": ("PreparedTool",),
     "rates": ("RateLimiter",),
-    "registry": ("ToolRegistry",),
     "runtime": ("WasmToolRuntime",),
-    "tool": ("PreparedTool",),
+    "tools": (
+        "Explanation",
+        "FunctionTool",
+        "Tool",
+        "ToolAnswer",
+        "ToolCall",
+        "ToolCallAccumulator",
+        "ToolRegistry",
+        "ToolSource",
+        "ToolView",
+        "UnknownToolError",
+        "for_model",
+        "tool",
+    ),
+    "traits": (
+        "ActionDescriptor",
+        "Confirmation",
+        "Risk",
+        "SafetyTier",
+        "SubagentAccess",
+        "ToolCapabilities",
+        "ToolDefaults",
+        "ToolDomain",
+        "Traits",
+    ),
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 

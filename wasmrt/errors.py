@@ -10,6 +10,7 @@ WasmrtError                     code, hint, retryable
 │  └─ MissingToolchainError     a command or package that is not on the machine
 ├─ SecretError                  a credential that is missing, expired or unreadable
 ├─ LeakError                    a secret seen where it must not be
+├─ ApprovalError                an answer to a request that nobody waits for, or that cannot be kept
 ├─ ConfineError                 the machine's: a process that could not be confined
 ├─ ToolError                    .kind .usage .logs .decisions: what one call ended with
 │  ├─ InvalidParametersError
@@ -272,6 +273,12 @@ class LeakError(WasmrtError):
     """A secret was found where it must not be, and the value was withheld."""
 
     code = "leak"
+
+
+class ApprovalError(WasmrtError):
+    """A person's answer changed nothing, or approvals cannot be kept; `code` says why."""
+
+    code = "approval"
 
 
 class ConfineError(WasmrtError):

@@ -26,6 +26,16 @@ class Places(NamedTuple):
         return self.data / "catalog.sqlite3"
 
     @property
+    def receipts(self) -> Path:
+        """The chain of receipts of the command line."""
+        return self.data / "receipts"
+
+    @property
+    def receipts_key(self) -> Path:
+        """The key of every chain of receipts of this user."""
+        return self.data / "receipts.key"
+
+    @property
     def config(self) -> Path:
         """The operator's configuration file, which need not exist: `wasmrt.config_file` reads it."""
         return self.data / "config.toml"

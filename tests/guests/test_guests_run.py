@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
+from wasmrt.prepared import PreparedTool
 
 from tests.guests.build import GUESTS
 from wasmrt.capabilities import Capabilities
@@ -13,7 +14,6 @@ from wasmrt.errors import GuestError, LimitError, ToolError, TrapError
 from wasmrt.guest.settings import OptLevel
 from wasmrt.limits import MIB
 from wasmrt.runtime import WasmToolRuntime
-from wasmrt.tool import PreparedTool
 
 OTHERS = {"echo-wat", "counter-wat", "host-wat", "rust-tool", "rust-wasip2"}
 OTHERS |= {"rust-http", "python-http", "starlingmonkey-fetch"}  # test_wasi_http.py runs them

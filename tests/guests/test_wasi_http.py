@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import trustme
+from wasmrt.prepared import PreparedTool
 
 from wasmrt.capabilities import Capabilities, CredentialLocation, CredentialMapping, EndpointPattern, HttpCapability
 from wasmrt.config import WasmRuntimeConfig
@@ -22,7 +23,6 @@ from wasmrt.model import Reason, ToolOutput
 from wasmrt.runtime import WasmToolRuntime
 from wasmrt.secrets import Secret
 from wasmrt.testing import FakeResolver, MemorySecrets, ReceivedRequest, ScriptedServer, ServerConnection, http_response
-from wasmrt.tool import PreparedTool
 
 HOST = "api.example.com"
 TOKEN = "-".join(("tk", "7f3a9c", "loopback", "e81d04", "only"))

@@ -35,7 +35,7 @@ LATE_IMPORTS = {
     "backends.py": "a runtime without secrets renews none",
     "capabilities/_capabilities.py": "a stored grant or a file alone needs the file's format",
     "guest/worlds/_detect.py": "a component of a tool world needs neither JSON for every WIT type nor WASI",
-    "tool.py": "an agent needs the dialects of providers, a command does not",
+    "prepared.py": "an agent needs the dialects of providers, a command does not",
 }
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

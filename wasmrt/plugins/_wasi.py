@@ -7,7 +7,7 @@ from wasmrt.errors import DeadlineExceededError, OutputLimitError, UnknownWorldE
 from wasmrt.plugins._manifest import PluginManifest
 from wasmrt.plugins._printed import Printed, exit_failure
 from wasmrt.plugins._protocol import Mount
-from wasmrt.tool import PreparedTool
+from wasmrt.prepared import PreparedTool
 
 WORKSPACE = "/workspace"
 
