@@ -11,7 +11,7 @@ import pytest
 
 from tests.programs.build import echo_plugin
 from wasmrt.effects import Effect
-from wasmrt.errors import InvalidParametersError, ToolError
+from wasmrt.errors import InvalidParametersError, LimitError, ToolError
 from wasmrt.plugins import Plugins, PluginTool
 
 
@@ -63,6 +63,15 @@ def test_the_workspace_is_read_and_never_written(echo: PluginTool, workspace: Pa
         assert "failed" in echo.execute({"text": f"@write {path}"}).result
     assert (workspace / "notes/one.txt").read_text() == "a note\n"
     assert sorted(path.name for path in workspace.iterdir()) == ["notes"]
+
+
+@pytest.mark.parametrize(("text", "setting"), [("@spin", "max_runtime_ms"), ("@flood", "max_stdout_bytes")])
+def test_time_and_output_are_bounded_by_the_manifest(echo: PluginTool, text: str, setting: str) -> None:
+    with pytest.raises(LimitError) as caught:
+        echo.execute({"text": text})
+    assert caught.value.setting == setting
+    assert caught.value.hint == f"raise {setting} in its manifest if it really needs more"
+    assert echo.execute({"text": "again"}).result == {"text": "again"}
 
 
 def test_two_requests_have_two_ids(echo: PluginTool) -> None:

@@ -310,3 +310,15 @@ def test_many_at_once_do_not_hear_of_each_other(native: Native) -> None:
     for thread in threads:
         thread.join()
     assert told == {number: str(number) for number in range(6)}
+
+
+def test_without_a_handle_of_the_process_its_end_is_seen_all_the_same(
+    native: Native, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError("as some containers do")
+
+    monkeypatch.setattr(os, "pidfd_open", refuse)
+    assert native(ANSWER + "answer(1)\n").execute(TEXT).result == 1
+    late = native("#!/bin/sh\nexec sleep 100\n", manifest="max_runtime_ms = 300")
+    assert isinstance(fails(late), DeadlineExceededError)

@@ -31,6 +31,7 @@ COMMANDS = {
     "list": "Show the installed tools, one line each.",
     "new": "Start a tool of your own in the new folder NAME.",
     "pack": "Make an archive of the package in DIR: its wasmrt.toml and all that this names.",
+    "plugins": "Check folders of plugins: programs with a manifest each.",
     "remove": "Remove a tool with all its versions and grants.",
     "replay": "Run a recorded call again and say whether the result is the same, and where it first differs.",
     "rollback": "Run an older version of a tool again.",

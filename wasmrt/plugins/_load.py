@@ -25,6 +25,7 @@ from wasmrt.runtime import WasmToolRuntime
 
 _SUFFIX = ".toml"
 _WRITE = "/write"
+_NO_BOUND = 2**61
 Adapt = Callable[[bytes], bytes]
 """Makes the component of a program for WASI preview 1."""
 
@@ -202,6 +203,7 @@ class _Loader:
         grant = Capabilities.none() if self._workspace is None else Capabilities.none().with_workspace_read([""])
         limits = ResourceLimits(
             timeout_seconds=manifest.timeout_seconds,
+            fuel=_NO_BOUND,  # a manifest bounds time, and not instructions
             # As JSON in JSON a response is up to twice as long; each stream is held against its own bound after that.
             output_bytes=2 * (manifest.max_stdout_bytes + manifest.max_stderr_bytes) + 1024,
         )

@@ -14,6 +14,7 @@ from pathlib import Path
 from blake3 import blake3
 
 from wasmrt.component import last_lines, printable_line
+from wasmrt.context import ToolContext
 from wasmrt.errors import ConfineError, GuestOutputError, ToolError, ToolErrorKind, WorkerCrashedError
 from wasmrt.files import opened_file
 from wasmrt.isolation.confine import NATIVE_PLUGIN, NOT_CONFINED, NOT_EXECUTED, confined_command
@@ -48,8 +49,8 @@ class NativeProgram:
         self.cwd = next((mount.host_path for mount in mounts if mount.read_only), "/")
         self.digest = _digest(path)
 
-    def run(self, request: bytes, user: str) -> Printed:
-        """Run it once, with a request on its standard input.
+    def run(self, request: bytes, context: ToolContext) -> Printed:
+        """Run it once, with a request on its standard input, within the time of the context.
 
         Raises:
             ToolError: it could not be confined or started, is not what was loaded, failed, or is over a bound.
@@ -72,7 +73,7 @@ class NativeProgram:
             )
         except ConfineError as error:
             raise ToolError(error.message, code=error.code, hint=error.hint, kind=ToolErrorKind.SANDBOX) from error
-        ended = run_program(command, request, self.cwd, self._bounds)
+        ended = run_program(command, request, self.cwd, self._bounds, context.lifetime)
         stderr = _DETECTOR.redact(ended.stderr.decode("utf-8", "replace"))
         return Printed(_text(ended.stdout), stderr, _failure(ended.code, stderr))
 

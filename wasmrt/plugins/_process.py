@@ -13,8 +13,11 @@ from typing import IO, NamedTuple
 
 from wasmrt.errors import DeadlineExceededError, OutputLimitError, ToolError, ToolErrorKind
 from wasmrt.isolation.confine import Command
+from wasmrt.lifetime import Lifetime
 
 _CHUNK = 64 * 1024
+_LOOK_SECONDS = 0.05
+"""Between two looks at whether the call was cancelled."""
 _POLL_SECONDS = 0.02
 """Between two looks at a process, on a system that has no handle of it to wait for."""
 _DRAIN_SECONDS = 1.0
@@ -38,15 +41,17 @@ class Ended(NamedTuple):
     stderr: bytes
 
 
-def run_program(command: Command, stdin: bytes, cwd: str, bounds: Bounds) -> Ended:
+def run_program(command: Command, stdin: bytes, cwd: str, bounds: Bounds, within: Lifetime | None = None) -> Ended:
     """Run a program to its end; every process that it started ends with it, however it ends.
 
+    `within` is the call that it runs for, which can be cancelled.
+
     Raises:
-        DeadlineExceededError: it took longer than it may.
+        DeadlineExceededError, CancelledError: it took longer than it may, or its call was cancelled.
         OutputLimitError: it printed more than it may.
         ToolError: it could not be started.
     """
-    deadline = time.monotonic() + bounds.seconds
+    lifetime = Lifetime(bounds.seconds, within=within)
     try:
         process = subprocess.Popen(  # noqa: S603 - a stub that confines itself, then the plugin; no shell
             command.argv,
@@ -64,18 +69,22 @@ def run_program(command: Command, stdin: bytes, cwd: str, bounds: Bounds) -> End
         ) from error
     run = _Run(process, stdin, bounds)
     try:
-        while not run.has_ended(deadline - time.monotonic()):
-            if time.monotonic() >= deadline:
-                raise DeadlineExceededError(
-                    f"the plugin took longer than {bounds.seconds:g} s, and was ended",
-                    limit=bounds.seconds, used=None, setting="max_runtime_ms",
-                    hint="raise max_runtime_ms in its manifest if it really needs more",
-                )  # fmt: skip
+        while not run.has_ended(min(lifetime.remaining(), _LOOK_SECONDS)):
+            if (ended := lifetime.interruption()) is not None:
+                raise _late(bounds) if isinstance(ended, DeadlineExceededError) else ended
         run.end()
         run.drain(time.monotonic() + _DRAIN_SECONDS)
         return Ended(process.returncode, bytes(run.stdout), bytes(run.stderr))
     finally:
         run.close()
+
+
+def _late(bounds: Bounds) -> DeadlineExceededError:
+    return DeadlineExceededError(
+        f"the plugin took longer than {bounds.seconds:g} s, and was ended",
+        limit=bounds.seconds, used=None, setting="max_runtime_ms",
+        hint="raise max_runtime_ms in its manifest if it really needs more",
+    )  # fmt: skip
 
 
 class _Run:

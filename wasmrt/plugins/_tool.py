@@ -42,8 +42,8 @@ class PluginProgram(Protocol):
     def digest(self) -> str:
         """BLAKE3 of the program, in hex."""
 
-    def run(self, request: bytes, user: str) -> Printed:
-        """Run it once, with a request on its standard input.
+    def run(self, request: bytes, context: ToolContext) -> Printed:
+        """Run it once, with a request on its standard input, within the time of the context.
 
         Raises:
             ToolError: it could not be run to its end.
@@ -54,13 +54,14 @@ class PluginTool(ToolDefaults):
     """A plugin. Any thread may call it, several at once."""
 
     ends_by_itself = True
-    """Its program is ended at its deadline, and nobody has to wait for it on another thread."""
+    """Its program is ended at its deadline, or when its call is cancelled: nobody has to leave it behind."""
 
     def __init__(self, manifest: PluginManifest, source: bytes, program: PluginProgram, *, network: bool) -> None:
         self.manifest = manifest
         self._program = program
         self._network = network
         self._validator = Validator(manifest.schema)
+        self.timeout_seconds = manifest.timeout_seconds
         self.digest = digest_of(source + b"\0" + program.digest.encode())
         """BLAKE3 of manifest and program together, in hex: either one changed makes it another tool."""
 
@@ -85,16 +86,6 @@ class PluginTool(ToolDefaults):
         return self._program.kind
 
     @property
-    def timeout_seconds(self) -> float:  # type: ignore[override]  # the manifest's, and not to be set
-        """Seconds that one call may take."""
-        return self.manifest.timeout_seconds
-
-    @property
-    def traits(self) -> Traits:
-        """Its effects, and what follows from them."""
-        return Traits(effects=self.effects, declared=True)
-
-    @property
     def effects(self) -> frozenset[Effect]:
         """Everything that a call can do to the world, from what it was given and not from what it says."""
         found = {Effect.READ_FILESYSTEM} if self._program.mounts else set()
@@ -107,19 +98,22 @@ class PluginTool(ToolDefaults):
             found |= {Effect.NETWORK, Effect.EXTERNAL_WRITE}
         return frozenset(found)
 
+    @property
+    def traits(self) -> Traits:
+        """Its effects, and what follows from them. The sandbox of a WASI plugin holds it to fewer where it is told."""
+        return Traits(effects=self.effects, declared=True, enforced=self.kind == "wasi")
+
     def __repr__(self) -> str:
         return f"<PluginTool {self.name!r}, {self.kind}, {self.digest[:12]}>"
 
-    def execute(self, params: Any, context: Any = None, user: str = "local") -> ToolOutput:
+    def execute(self, params: Any, context: ToolContext | None = None, user: str = "local") -> ToolOutput:
         """Run the plugin once and return its data: parsed where it is JSON, else as text.
 
-        Of a `ToolContext` the user counts; nothing else is passed on: the protocol has no place for it.
+        `context` has the user and the time of the call; its data is not passed on, for which the protocol has no place.
 
         Raises:
             ToolError: the params are refused, a grant is missing, or the plugin failed or broke its bounds.
         """
-        if isinstance(context, ToolContext):
-            user = context.user
         started = time.monotonic()
         request_id = uuid.uuid4().hex
         printed = Printed("")
@@ -127,7 +121,7 @@ class PluginTool(ToolDefaults):
             self._check_network()
             args = self._accepted(params)
             request = encode_request(request_id, self.name, args, self._program.cwd, self._program.mounts)
-            printed = self._program.run(request, user)
+            printed = self._program.run(request, context or ToolContext(user=user))
             response = _response(printed, request_id)
         except ToolError as error:
             error.call_id = error.call_id or request_id

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from wasmrt.component import worlds
-from wasmrt.errors import OutputLimitError, UnknownWorldError
+from wasmrt.context import ToolContext
+from wasmrt.errors import DeadlineExceededError, OutputLimitError, UnknownWorldError
 from wasmrt.plugins._manifest import PluginManifest
 from wasmrt.plugins._printed import Printed, exit_failure
 from wasmrt.plugins._protocol import Mount
@@ -34,15 +37,20 @@ class WasiProgram:
         self.cwd = WORKSPACE
         self.digest = tool.digest
 
-    def run(self, request: bytes, user: str) -> Printed:
-        """Run it once, with a request on its standard input.
+    def run(self, request: bytes, context: ToolContext) -> Printed:
+        """Run it once, with a request on its standard input, within the time of the context.
 
         Raises:
             ToolError: it trapped, or is over a bound.
         """
-        output = self._tool.execute(
-            {"stdin": request.decode(), "check": False}, context={"workspace": WORKSPACE}, user=user
-        )
+        params = {"stdin": request.decode(), "check": False}
+        try:
+            output = self._tool.execute(params, replace(context, data={"workspace": WORKSPACE}))
+        except (DeadlineExceededError, OutputLimitError) as error:
+            # The bounds of this call are the manifest's, so that is where they are raised.
+            error.setting = "max_runtime_ms" if isinstance(error, DeadlineExceededError) else "max_stdout_bytes"
+            error.hint = f"raise {error.setting} in its manifest if it really needs more"
+            raise
         stdout, stderr = output.result["stdout"], output.result["stderr"]
         for name, text in (("max_stdout_bytes", stdout), ("max_stderr_bytes", stderr)):
             cap: int = getattr(self._manifest, name)

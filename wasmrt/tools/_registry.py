@@ -13,6 +13,7 @@ from wasmrt.install import Catalog
 from wasmrt.leaks import LeakDetector
 from wasmrt.names import check_prepared_name
 from wasmrt.places import find_places
+from wasmrt.plugins import PluginTool
 from wasmrt.policy import ToolPolicy
 from wasmrt.prepared import PreparedTool
 from wasmrt.rates import RateLimiter
@@ -163,4 +164,4 @@ class ToolRegistry(ToolView):
 def _source_of(tool: object) -> ToolSource:
     if isinstance(tool, PreparedTool):
         return ToolSource.COMPONENT
-    return ToolSource.FUNCTION
+    return ToolSource.PLUGIN if isinstance(tool, PluginTool) else ToolSource.FUNCTION

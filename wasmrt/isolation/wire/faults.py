@@ -90,7 +90,7 @@ def from_fields(head: Head) -> WasmrtError:
             message, limit=limit or 0, used=head.number_or_none("used"), setting=head.text("setting", 64), hint=hint
         )
     if name == _EXIT:
-        return GuestExitError(message, exit_code=head.whole("exit_code"), hint=hint)
+        return GuestExitError(message, exit_code=head.whole("exit_code", 255), hint=hint)
     if name in _TOOL_ERRORS:
         try:
             kind = ToolErrorKind(head.text("kind", 64))

@@ -15,6 +15,12 @@ fn main() {
         Some(("@read", path)) => told(fs::read_to_string(path)),
         Some(("@write", path)) => told(fs::write(path, "written").map(|()| "written".into())),
         _ if said == "@request" => request.clone(),
+        _ if said == "@spin" => loop {
+            std::hint::black_box(0);
+        },
+        _ if said == "@flood" => loop {
+            println!("{}", "x".repeat(1000));
+        },
         _ => json!({"text": said}),
     };
     let response = json!({
