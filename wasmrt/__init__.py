@@ -19,9 +19,13 @@ if TYPE_CHECKING:
     from wasmrt.approvals import ApprovalRequest as ApprovalRequest
     from wasmrt.approvals import Approvals as Approvals
     from wasmrt.approvals import ApprovalScope as ApprovalScope
+    from wasmrt.approvals import ApprovalStore as ApprovalStore
     from wasmrt.approvals import Approver as Approver
     from wasmrt.approvals import CallbackApprover as CallbackApprover
+    from wasmrt.approvals import ConfirmationTokens as ConfirmationTokens
     from wasmrt.approvals import DenyApprover as DenyApprover
+    from wasmrt.approvals import QueueApprover as QueueApprover
+    from wasmrt.approvals import TerminalApprover as TerminalApprover
     from wasmrt.audit import Approval as Approval
     from wasmrt.audit import Receipt as Receipt
     from wasmrt.capabilities import AllowlistValidator as AllowlistValidator
@@ -47,6 +51,7 @@ if TYPE_CHECKING:
     from wasmrt.errors import CapabilityFileError as CapabilityFileError
     from wasmrt.errors import ComponentError as ComponentError
     from wasmrt.errors import ConfigurationError as ConfigurationError
+    from wasmrt.errors import GuestExitError as GuestExitError
     from wasmrt.errors import InstallError as InstallError
     from wasmrt.errors import InternalError as InternalError
     from wasmrt.errors import LeakError as LeakError
@@ -70,6 +75,9 @@ if TYPE_CHECKING:
     from wasmrt.model import Step as Step
     from wasmrt.model import ToolOutput as ToolOutput
     from wasmrt.model import Usage as Usage
+    from wasmrt.plugins import Plugins as Plugins
+    from wasmrt.plugins import PluginTool as PluginTool
+    from wasmrt.plugins import load_plugins as load_plugins
     from wasmrt.policy import Preset as Preset
     from wasmrt.policy import ToolPolicy as ToolPolicy
     from wasmrt.prepared import PreparedTool as PreparedTool
@@ -86,6 +94,7 @@ if TYPE_CHECKING:
     from wasmrt.tools import ToolView as ToolView
     from wasmrt.tools import UnknownToolError as UnknownToolError
     from wasmrt.tools import for_model as for_model
+    from wasmrt.tools import load_registry as load_registry
     from wasmrt.tools import tool as tool
     from wasmrt.traits import ActionDescriptor as ActionDescriptor
     from wasmrt.traits import Confirmation as Confirmation
@@ -102,10 +111,14 @@ _NAMES = {
         "ApprovalAnswer",
         "ApprovalRequest",
         "ApprovalScope",
+        "ApprovalStore",
         "Approvals",
         "Approver",
         "CallbackApprover",
+        "ConfirmationTokens",
         "DenyApprover",
+        "QueueApprover",
+        "TerminalApprover",
     ),
     "audit": ("Approval", "Receipt"),
     "capabilities": (
@@ -132,6 +145,7 @@ _NAMES = {
         "CapabilityFileError",
         "ComponentError",
         "ConfigurationError",
+        "GuestExitError",
         "InstallError",
         "InternalError",
         "LeakError",
@@ -145,6 +159,7 @@ _NAMES = {
     "leaks": ("LeakDetector", "LeakMatch", "LeakReport"),
     "limits": ("FuelConfig", "ResourceLimits"),
     "model": ("Addition", "Decision", "LogEntry", "LogLevel", "Reason", "Step", "ToolOutput", "Usage"),
+    "plugins": ("PluginTool", "Plugins", "load_plugins"),
     "policy": ("Preset", "ToolPolicy"),
     "prepared": ("PreparedTool",),
     "rates": ("RateLimiter",),
@@ -161,6 +176,7 @@ _NAMES = {
         "ToolView",
         "UnknownToolError",
         "for_model",
+        "load_registry",
         "tool",
     ),
     "traits": (

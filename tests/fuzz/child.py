@@ -15,12 +15,11 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from wasmrt.prepared import PreparedTool
-
 from wasmrt import WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.component import Surface, read_surface
 from wasmrt.errors import WasmrtError
 from wasmrt.install.validator import WasmValidator
+from wasmrt.prepared import PreparedTool
 
 LENGTH = struct.Struct("<I")
 ACCEPTED = "accepted"

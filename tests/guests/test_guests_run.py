@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from wasmrt.prepared import PreparedTool
 
 from tests.guests.build import GUESTS
 from wasmrt.capabilities import Capabilities
@@ -13,6 +12,7 @@ from wasmrt.config import WasmRuntimeConfig
 from wasmrt.errors import GuestError, LimitError, ToolError, TrapError
 from wasmrt.guest.settings import OptLevel
 from wasmrt.limits import MIB
+from wasmrt.prepared import PreparedTool
 from wasmrt.runtime import WasmToolRuntime
 
 OTHERS = {"echo-wat", "counter-wat", "host-wat", "rust-tool", "rust-wasip2"}

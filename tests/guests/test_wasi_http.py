@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 import trustme
-from wasmrt.prepared import PreparedTool
 
 from wasmrt.capabilities import Capabilities, CredentialLocation, CredentialMapping, EndpointPattern, HttpCapability
 from wasmrt.config import WasmRuntimeConfig
@@ -20,6 +19,7 @@ from wasmrt.errors import GuestError, ToolError
 from wasmrt.guest.settings import OptLevel
 from wasmrt.limits import KIB, MAX_STREAM_CHUNK_BYTES, MIB, ResourceLimits
 from wasmrt.model import Reason, ToolOutput
+from wasmrt.prepared import PreparedTool
 from wasmrt.runtime import WasmToolRuntime
 from wasmrt.secrets import Secret
 from wasmrt.testing import FakeResolver, MemorySecrets, ReceivedRequest, ScriptedServer, ServerConnection, http_response

@@ -8,11 +8,12 @@ from typing import Any
 
 from wasmrt.approvals import Approvals, Approver
 from wasmrt.audit import Receipt
-from wasmrt.errors import ConfigurationError
+from wasmrt.errors import ConfigurationError, WasmrtError
 from wasmrt.install import Catalog
 from wasmrt.leaks import LeakDetector
 from wasmrt.names import check_prepared_name
 from wasmrt.places import find_places
+from wasmrt.plugins import PluginTool
 from wasmrt.policy import ToolPolicy
 from wasmrt.prepared import PreparedTool
 from wasmrt.rates import RateLimiter
@@ -66,6 +67,9 @@ class ToolRegistry(ToolView):
             system.hashed = runtime.pipeline.hashed
         super().__init__(system, Lens(presets=() if policy.active is None else (policy.active,)))
         self.runtime = runtime
+        self.problems: dict[str, WasmrtError] = {}
+        """Tools that could not be had, by name, with the reason of each."""
+        self._on_close: list[Callable[[], None]] = []
 
     def register(
         self,
@@ -124,6 +128,21 @@ class ToolRegistry(ToolView):
         """
         self._system.store.remove(name)
 
+    def on_close(self, release: Callable[[], None]) -> None:
+        """Have `release` called by `close`."""
+        self._on_close.append(release)
+
+    def close(self) -> None:
+        """Let go of what was made for the registry's own tools; the runtime is its maker's to close."""
+        while self._on_close:
+            self._on_close.pop()()
+
+    def __enter__(self) -> ToolRegistry:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def group(self, name: str) -> list[str]:
         """Return the names of the tools of a group, sorted."""
         return sorted(entry.name for entry in self._system.store if entry.group == name)
@@ -145,4 +164,4 @@ class ToolRegistry(ToolView):
 def _source_of(tool: object) -> ToolSource:
     if isinstance(tool, PreparedTool):
         return ToolSource.COMPONENT
-    return ToolSource.FUNCTION
+    return ToolSource.PLUGIN if isinstance(tool, PluginTool) else ToolSource.FUNCTION
