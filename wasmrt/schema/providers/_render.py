@@ -42,9 +42,9 @@ def render(
     strict: bool = False,
     prompt: str = "",
 ) -> dict[str, Any]:
-    """Return a tool for one provider: OpenAI's `tools` entry (chat completions), Anthropic's,
-    Gemini's `FunctionDeclaration`, or MCP's `Tool`.
+    """Return a tool as one provider has it declared.
 
+    That is OpenAI's `tools` entry (chat completions), Anthropic's, Gemini's `FunctionDeclaration`, or MCP's `Tool`.
     `strict` is OpenAI's structured mode: every property required (an optional one may be null), no other allowed,
     and only the keywords it knows. Nulls that come back for absent fields are what `coerce` drops. `prompt` is a
     document for models: it follows the description where the whole of it has room.
