@@ -8,6 +8,7 @@ from wasmrt.errors import (
     BudgetExceededError,
     CancelledError,
     ComponentError,
+    ComponentTooLargeError,
     ConfineError,
     DeadlineExceededError,
     FuelExhaustedError,
@@ -39,7 +40,10 @@ _LIMITS: dict[str, type[LimitError]] = {
 }
 _COMPONENT_ERRORS: dict[str, type[ComponentError]] = {
     kind.__name__: kind
-    for kind in (ComponentError, InvalidComponentError, InstantiationError, UnknownImportError, UnknownWorldError)
+    for kind in (
+        *(ComponentError, ComponentTooLargeError, InvalidComponentError, InstantiationError),
+        *(UnknownImportError, UnknownWorldError),
+    )
 }
 _KNOWN = {*_TOOL_ERRORS, *_LIMITS, *_COMPONENT_ERRORS, "CancelledError", "ConfineError", "InternalError", "WasmrtError"}
 _TEXT = 6 * MAX_ERROR_TEXT_BYTES
