@@ -57,7 +57,7 @@ def test_a_model_is_corrected_waits_for_a_person_and_goes_on(tmp_path: Path) -> 
 
     def ask(request: ApprovalRequest) -> bool:
         asked.append(request)
-        return request.params["name"] == "plan"
+        return request.params.get("name", "plan") == "plan"
 
     model = Model()
     told = [message["content"] for message in answer(model, tmp_path, ask)]
@@ -71,7 +71,7 @@ def test_a_model_is_corrected_waits_for_a_person_and_goes_on(tmp_path: Path) -> 
     assert "wrote 3 characters" in told[8]
     assert "fly" in told[9]
     assert "there is no tool 'delete_all'" in told[10]
-    assert sorted(request.params["name"] for request in asked) == ["plan", "secret"]
+    assert sorted(request.tool for request in asked) == ["shout", "write_note", "write_note"]
     receipts = _receipts(tmp_path / "receipts")
     assert [(each["tool"], each["outcome"]) for each in receipts if each["tool"] == "write_note"] == [
         ("write_note", "approval-denied"),
