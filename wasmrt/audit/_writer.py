@@ -62,7 +62,7 @@ class ReceiptWriter:
         except OSError as error:
             raise ConfigurationError(
                 f"the folder of the receipts cannot be used ({error.strerror})",
-                hint="choose another one, or mend its permissions",
+                hint="mend its permissions, choose another one, or keep no receipts",
             ) from error
         self.hashed = self._keys.hashed
         """Return the keyed hash of a text, in hex."""
