@@ -16,7 +16,9 @@ from wasmrt.leaks import DECODE_LIMIT_RULE, Action, Direction, LeakDetector, Ove
 from wasmrt.limits import DEFAULT_SEGMENT_BYTES, MAX_CONFIG_FILE_BYTES, MIN_SEGMENT_BYTES
 from wasmrt.names import did_you_mean
 from wasmrt.places import find_places
+from wasmrt.policy import POLICY_SECTIONS, ToolPolicy, read_policy
 from wasmrt.rates import RateLimiter
+from wasmrt.strict_toml import Mistake, lines_of
 from wasmrt.url import AddressClass, InvalidUrlError, classify_address, parse_url
 
 _SECTION = "network"
@@ -74,11 +76,15 @@ class OperatorConfig(NamedTuple):
     isolation: Isolation = DEFAULT_ISOLATION
     leak_rules: tuple[Rule, ...] = ()
     leak_overrides: Overrides = MappingProxyType({})
+    policy: ToolPolicy = ToolPolicy()
+    """Of tools in a registry; a runtime by itself has none."""
     audit: AuditSettings = AuditSettings()
 
     def as_runtime_settings(self) -> dict[str, Any]:
         """Return the settings by their names in `WasmRuntimeConfig`."""
-        return self._asdict() | self.audit.as_runtime_settings()
+        settings = self._asdict() | self.audit.as_runtime_settings()
+        del settings["policy"]
+        return settings
 
     def rate_limiter(self) -> RateLimiter:
         """Return a rate limiter as the file has it."""
@@ -108,33 +114,34 @@ def read_config_file(path: Path) -> OperatorConfig:
         ) from None
     except OSError as error:
         raise ConfigFileError(str(path), f"it cannot be read ({error.strerror})", hint="check who owns it") from error
-    mistakes: list[_Mistake] = []
+    mistakes: list[Mistake] = []
     tree = _parsed(path, text)
     network, guests, leaks, audit = (
         _values(name, section, path.parent, mistakes) for name, section in _sections(tree, mistakes)
     )
-    _refuse(path, mistakes)
+    policy = read_policy(tree, path.parent, mistakes)
+    _refuse(path, mistakes, lines_of(text.decode()))
     own = {key: network.pop(key) for key in _OWN if key in network}
-    return OperatorConfig(NetworkConfig(**network), **own, **guests, **leaks, audit=AuditSettings(**audit))
+    audited = AuditSettings(**audit)
+    return OperatorConfig(NetworkConfig(**network), **own, **guests, **leaks, policy=policy, audit=audited)
 
 
-class _Mistake(NamedTuple):
-    key: str
-    problem: str
-    hint: str | None
-    """The next step, apart from the problem: where there is one mistake, it has a line of its own."""
-
-
-def _refuse(path: Path, mistakes: Sequence[_Mistake]) -> None:
+def _refuse(path: Path, mistakes: Sequence[Mistake], lines: Mapping[str, int]) -> None:
     """Raise every mistake of the file, in its order; nothing where there is none."""
     if not mistakes:
         return
+    mistakes = [_with_line(mistake, lines) for mistake in mistakes]
     listed = tuple((m.key, f"{m.problem}; {m.hint}" if m.hint else m.problem) for m in mistakes)
     if len(mistakes) == 1:
         only = mistakes[0]
         raise ConfigFileError(str(path), f"{only.key} {only.problem}", problems=listed, hint=only.hint)
     every = "; ".join(f"{mistake.key} {mistake.problem}" for mistake in mistakes)
     raise ConfigFileError(str(path), f"{len(mistakes)} mistakes: {every}", problems=listed)
+
+
+def _with_line(mistake: Mistake, lines: Mapping[str, int]) -> Mistake:
+    line = lines.get(mistake.key.strip("[]"))
+    return mistake if line is None else mistake._replace(problem=f"{mistake.problem} (line {line})")
 
 
 def _parsed(path: Path, text: bytes) -> dict[str, Any]:
@@ -157,25 +164,27 @@ def _parsed(path: Path, text: bytes) -> dict[str, Any]:
         raise ConfigFileError(str(path), "a value is nested too deeply or too long", hint=hint) from error
 
 
-def _sections(tree: dict[str, Any], mistakes: list[_Mistake]) -> list[tuple[str, dict[str, Any]]]:
+def _sections(tree: dict[str, Any], mistakes: list[Mistake]) -> list[tuple[str, dict[str, Any]]]:
     """Return each table that is known, empty where it is absent; whatever else the file holds is a mistake."""
     sections = {name: tree[name] if isinstance(tree.get(name), dict) else {} for name in _SECTIONS}
-    known = " or ".join(f"[{name}]" for name in _SECTIONS)
+    known = ", ".join(f"[{name}]" for name in (*_SECTIONS, *POLICY_SECTIONS))
     for name, value in tree.items():
+        if name in POLICY_SECTIONS:
+            continue
         home = next((section for section, readers in _SECTIONS.items() if name in readers), None)
         if name in _SECTIONS and not isinstance(value, dict):
             mistakes.append(
-                _Mistake(name, "must be a section", f"write [{name}] in a line of its own, and its keys below")
+                Mistake(name, "must be a section", f"write [{name}] in a line of its own, and its keys below")
             )
         elif home is not None:
-            mistakes.append(_Mistake(name, "stands outside of its section", f"move it below a line that says [{home}]"))
+            mistakes.append(Mistake(name, "stands outside of its section", f"move it below a line that says [{home}]"))
         elif name not in _SECTIONS:
             shown = f"[{name}]" if isinstance(value, dict) else name
-            mistakes.append(_Mistake(shown, "is not known", f"all that the file may hold is a section {known}"))
+            mistakes.append(Mistake(shown, "is not known", f"all that the file may hold is a section {known}"))
     return list(sections.items())
 
 
-def _values(name: str, section: dict[str, Any], folder: Path, mistakes: list[_Mistake]) -> dict[str, Any]:
+def _values(name: str, section: dict[str, Any], folder: Path, mistakes: list[Mistake]) -> dict[str, Any]:
     """Read every value by itself, so that each mistake is found."""
     values: dict[str, Any] = {}
     readers = _SECTIONS[name]
@@ -184,12 +193,12 @@ def _values(name: str, section: dict[str, Any], folder: Path, mistakes: list[_Mi
         if key not in readers:
             near = did_you_mean(key, readers)
             hint = f"did you mean {near}?" if near else f"known are {', '.join(readers)}"
-            mistakes.append(_Mistake(place, "is not known", hint))
+            mistakes.append(Mistake(place, "is not known", hint))
             continue
         try:
             values |= readers[key](value, folder)
         except ConfigurationError as error:
-            mistakes.append(_Mistake(place, error.message.removeprefix(f"{key} "), error.hint))
+            mistakes.append(Mistake(place, error.message.removeprefix(f"{key} "), error.hint))
     return values
 
 

@@ -10,10 +10,12 @@ WasmrtError                     code, hint, retryable
 │  └─ MissingToolchainError     a command or package that is not on the machine
 ├─ SecretError                  a credential that is missing, expired or unreadable
 ├─ LeakError                    a secret seen where it must not be
+├─ ApprovalError                an answer to a request that nobody waits for, or that cannot be kept
 ├─ ConfineError                 the machine's: a process that could not be confined
 ├─ ToolError                    .kind .usage .logs .decisions: what one call ended with
 │  ├─ InvalidParametersError
 │  ├─ GuestError                the tool itself said no
+│  │  └─ GuestExitError         .exit_code: it ended itself, as a program does
 │  ├─ TrapError                 the guest broke
 │  ├─ WorkerCrashedError        .signal: its process ended in the middle of it
 │  ├─ LimitError                .limit .used .setting
@@ -273,6 +275,12 @@ class LeakError(WasmrtError):
     code = "leak"
 
 
+class ApprovalError(WasmrtError):
+    """A person's answer changed nothing, or approvals cannot be kept; `code` says why."""
+
+    code = "approval"
+
+
 class ConfineError(WasmrtError):
     """A process could not be confined as required: the machine lacks a layer, or refuses it."""
 
@@ -343,6 +351,20 @@ class GuestError(ToolError):
     """The tool ran and answered with its own failure."""
 
     code = "guest-error"
+
+
+class GuestExitError(GuestError):
+    """The guest ended itself with an exit code: a program that failed, or a tool before it answered."""
+
+    code = "guest-exit"
+
+    def __init__(self, message: str | None = None, *, exit_code: int, hint: str | None = None) -> None:
+        super().__init__(message or f"the tool exited with status {exit_code} before it answered", hint=hint)
+        self.exit_code = exit_code
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the error as JSON data."""
+        return super().as_dict() | {"program_exit_code": self.exit_code}
 
 
 class TrapError(ToolError):

@@ -36,8 +36,8 @@ from wasmrt.limits import COMPONENT_MAX_BYTES, ResourceLimits
 from wasmrt.model import ToolOutput
 from wasmrt.names import check_prepared_name
 from wasmrt.places import find_places
+from wasmrt.prepared import PreparedTool
 from wasmrt.rates import RateLimiter
-from wasmrt.tool import PreparedTool
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -59,7 +59,7 @@ class WasmToolRuntime:
 
     def __init__(self, config: WasmRuntimeConfig | None = None) -> None:
         self.config = config or WasmRuntimeConfig()
-        self._detector = _leak_detector(self.config)
+        self.detector = _leak_detector(self.config)
         self._receipts = _receipt_writer(self.config)
         self._rates = rates = RateLimiter(
             redis_url=self.config.rate_limit_storage,
@@ -192,20 +192,25 @@ class WasmToolRuntime:
 
     def _backends(self, grant: Capabilities) -> Backends:
         if grant == Capabilities.none():
-            return Backends(self._detector)
+            return Backends(self.detector)
         from wasmrt.backends import BackendFactory  # see there
 
         with self._lock:
             if self._factory is None:
                 self._factory = BackendFactory(self.config, self._rates)
-        return self._factory.make(grant, self._detector, self._invoker)
+        return self._factory.make(grant, self.detector, self._invoker)
 
-    def _run_by_name(self, name: str, params: str, caller: Call) -> ToolOutput | None:
+    def prepared(self, name: str) -> PreparedTool | None:
+        """Return the tool that another one's grant means by `name`: a prepared one, or `NAME.TOOL` of several."""
         with self._lock:
             tool, (component, _, part) = self._prepared.get(name), name.partition(".")
             several = self._prepared.get(component) if part else None
         if tool is None and several is not None and any(spec.name == part for spec in several.tools):
             tool = several.tool(part)
+        return tool
+
+    def _run_by_name(self, name: str, params: str, caller: Call) -> ToolOutput | None:
+        tool = self.prepared(name)
         return None if tool is None else tool.invoke(params, caller)
 
     def submit(self, work: Callable[[], ToolOutput]) -> Future[ToolOutput]:

@@ -6,7 +6,7 @@ from wasmrt.call._call import CallPipeline, CallRequest, run_call
 from wasmrt.call._detached import DetachedRunner
 from wasmrt.call._invoke import Invoker
 from wasmrt.call._services import CallServices
-from wasmrt.call._state import Backends, Call, Progress, ToolInvoker
+from wasmrt.call._state import Backends, Call, ToolInvoker
 from wasmrt.call._target import CallTarget
 
 __all__ = [
@@ -22,7 +22,6 @@ __all__ = [
     "DetachedRunner",
     "Invoker",
     "OpenedCall",
-    "Progress",
     "ToolInvoker",
     "run_call",
 ]

@@ -17,10 +17,11 @@ from wasmrt.call._detached import DetachedRunner
 from wasmrt.call._outcome import tool_error
 from wasmrt.call._params import encoded, parsed
 from wasmrt.call._services import CallServices
-from wasmrt.call._state import Call, Progress
+from wasmrt.call._state import Call, held_to
 from wasmrt.call._target import CallTarget
 from wasmrt.capabilities import RateLimitConfig
 from wasmrt.component.worlds import FailureKind
+from wasmrt.context import Progress, ToolContext
 from wasmrt.errors import GUEST_CODE_PREFIX, GuestError, InvalidParametersError, ToolError, WasmrtError
 from wasmrt.guest.call import GuestCall
 from wasmrt.guest.clock import Clock
@@ -59,6 +60,8 @@ class CallRequest(NamedTuple):
     on_progress: Progress | None = None
     parent: Call | None = None
     on_open: Callable[[Call], None] | None = None
+    terms: ToolContext | None = None
+    """Set by whoever lets the call through: the effects that it is held to, and the tools it may invoke."""
     receipt: Receipt = EMPTY_RECEIPT
     """The caller's part: trace, source, effects, policy, approval, decisions. The call fills in the rest."""
     tape: Tape | None = None
@@ -136,7 +139,8 @@ def _is_user(user: object) -> bool:
 def _open(
     pipeline: CallPipeline, target: CallTarget, request: CallRequest, params: str, context: str | None
 ) -> tuple[Call, CallServices]:
-    grant, backends = target.power(request.tool)
+    effects = held_to(request.terms, request.parent)
+    grant, backends = target.power(request.tool, effects)
     call = Call(
         call_id=_new_id(),
         tool=target.name,
@@ -144,6 +148,8 @@ def _open(
         limits=target.limits,
         grant=grant,
         backends=backends,
+        full_grant=target.power(request.tool).grant if effects is not None else grant,
+        terms=request.terms,
         action=target.action(request.tool),
         parent=request.parent,
         on_progress=request.on_progress,

@@ -13,8 +13,8 @@ from wasmrt.component_bytes import ComponentBytes
 from wasmrt.config import WasmRuntimeConfig
 from wasmrt.limits import MIB
 from wasmrt.places import find_places
+from wasmrt.prepared import PreparedTool
 from wasmrt.runtime import WasmToolRuntime
-from wasmrt.tool import PreparedTool
 
 _SLOW_BYTES = 1 * MIB
 """Above this a first compile takes long enough to be watched."""

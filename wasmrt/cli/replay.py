@@ -12,10 +12,11 @@ from wasmrt.audit.reading import find_receipt
 from wasmrt.capabilities import Capabilities
 from wasmrt.cli._errors import FAILED
 from wasmrt.cli._options import json_option
-from wasmrt.cli._output import in_one_line, print_message, show, show_json
+from wasmrt.cli._output import print_message, show, show_json
 from wasmrt.cli._receipts import folder_option, installation_keys, receipts_folder
 from wasmrt.cli._runtime import open_runtime, prepare
 from wasmrt.cli._tools import find_named
+from wasmrt.terminal import in_one_line
 
 
 @click.command("replay")
