@@ -266,9 +266,34 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="audit records that a guest makes grow",
+        threat="receipts that a guest makes grow",
         source=OURS,
         tests=(_REACH + "test_a_thousand_refused_lookups_leave_a_bounded_record",),
+    ),
+    Threat(
+        threat="receipts that somebody changes, removes or cuts off afterwards",
+        source=OURS,
+        tests=(
+            "audit/test_verify.py::test_no_byte_of_a_chain_can_be_changed_added_or_taken_away_unnoticed",
+            "audit/test_verify.py::test_a_newest_line_that_is_missing_is_named",
+            "audit/test_verify.py::test_a_missing_segment_is_named_wherever_it_was",
+            "audit/test_verify.py::test_a_folder_that_was_put_back_to_an_older_state_is_found_by_a_head_that_was_noted",
+            "audit/test_killed.py::test_processes_that_are_killed_lose_no_receipt_of_a_call_that_they_answered",
+        ),
+    ),
+    Threat(
+        threat="params that are guessed from a receipt's hash of them",
+        source=OURS,
+        tests=("audit/test_writer.py::test_the_hash_of_a_text_needs_the_key_of_the_installation",),
+    ),
+    Threat(
+        threat="a recording or a replay that reaches what the call was not given",
+        source=OURS,
+        tests=(
+            "audit/test_replay.py::test_twenty_recorded_calls_are_the_same_without_a_network",
+            "audit/test_replay.py::test_a_recording_is_its_users_alone_and_holds_no_secret",
+            "audit/test_replay.py::test_what_is_no_id_of_a_call_names_no_file",
+        ),
     ),
     Threat(
         threat="errors that tell a guest or an agent about the host",
