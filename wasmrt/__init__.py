@@ -19,9 +19,13 @@ if TYPE_CHECKING:
     from wasmrt.approvals import ApprovalRequest as ApprovalRequest
     from wasmrt.approvals import Approvals as Approvals
     from wasmrt.approvals import ApprovalScope as ApprovalScope
+    from wasmrt.approvals import ApprovalStore as ApprovalStore
     from wasmrt.approvals import Approver as Approver
     from wasmrt.approvals import CallbackApprover as CallbackApprover
+    from wasmrt.approvals import ConfirmationTokens as ConfirmationTokens
     from wasmrt.approvals import DenyApprover as DenyApprover
+    from wasmrt.approvals import QueueApprover as QueueApprover
+    from wasmrt.approvals import TerminalApprover as TerminalApprover
     from wasmrt.capabilities import AllowlistValidator as AllowlistValidator
     from wasmrt.capabilities import Capabilities as Capabilities
     from wasmrt.capabilities import CredentialLocation as CredentialLocation
@@ -39,6 +43,7 @@ if TYPE_CHECKING:
     from wasmrt.egress import NetworkConfig as NetworkConfig
     from wasmrt.egress.transports import AsyncGuardedTransport as AsyncGuardedTransport
     from wasmrt.egress.transports import GuardedTransport as GuardedTransport
+    from wasmrt.errors import ApprovalError as ApprovalError
     from wasmrt.errors import CapabilityDeniedError as CapabilityDeniedError
     from wasmrt.errors import CapabilityFileError as CapabilityFileError
     from wasmrt.errors import ComponentError as ComponentError
@@ -76,10 +81,14 @@ _NAMES = {
         "ApprovalAnswer",
         "ApprovalRequest",
         "ApprovalScope",
+        "ApprovalStore",
         "Approvals",
         "Approver",
         "CallbackApprover",
+        "ConfirmationTokens",
         "DenyApprover",
+        "QueueApprover",
+        "TerminalApprover",
     ),
     "capabilities": (
         "AllowlistValidator",
@@ -99,6 +108,7 @@ _NAMES = {
     "egress": ("CredentialInjector", "NetworkConfig"),
     "egress.transports": ("AsyncGuardedTransport", "GuardedTransport"),
     "errors": (
+        "ApprovalError",
         "CapabilityDeniedError",
         "CapabilityFileError",
         "ComponentError",
