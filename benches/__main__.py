@@ -74,7 +74,7 @@ def _drawn(report: Report) -> str:
     return chart(
         "One call of a Rust tool: fresh store, from start to drop",
         "Median microseconds of one run, taken in turn; less is better. C does the least that such a call can be.",
-        "wasmrt whole: schema check, rate limit, grant, leak scan, audit to a file. Ratios carry over, times do not.",
+        "wasmrt whole: schema check, rate limit, grant, leak scan, a receipt a call. Ratios carry over, times do not.",
         report.bars,
         cut=300.0,
     )

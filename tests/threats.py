@@ -332,6 +332,35 @@ THREATS = (
             "approvals/test_approvals.py::test_what_is_changed_after_the_request_was_made_changes_nothing",
         ),
     ),
+    Threat(
+        threat="a native plugin that reads, writes, connects or lives beyond what it was given",
+        source=OURS,
+        tests=tuple(
+            f"plugins/test_hostile_plugins.py::test_{name}"
+            for name in (
+                "what_it_was_not_given_is_refused_by_the_kernel",
+                "the_workspace_is_read_only",
+                "a_granted_path_is_written_and_no_other",
+                "there_is_no_network_unless_it_is_required_and_allowed",
+                "children_that_outlive_a_plugin_end_with_it_and_hold_nothing_up",
+                "a_plugin_that_ignores_signals_is_killed_with_all_that_it_started",
+                "a_program_that_was_changed_since_it_was_loaded_does_not_run",
+                "the_environment_holds_nothing_of_ours",
+            )
+        ),
+    ),
+    Threat(
+        threat="a plugin or program whose answer floods, lies about its request, or is another's",
+        source=OURS,
+        tests=(
+            "plugins/test_hostile_plugins.py::test_output_without_end_is_ended_at_its_cap",
+            "plugins/test_hostile_plugins.py::test_an_answer_to_another_request_is_refused",
+            "plugins/test_hostile_plugins.py::test_two_answers_are_none",
+            "plugins/test_hostile_plugins.py::test_secrets_in_what_it_reads_do_not_leave",
+            "programs/test_programs.py::test_output_without_end_is_ended_by_the_cap_of_an_answer",
+            "programs/test_programs.py::test_a_secret_that_a_program_prints_is_cut_out_of_result_and_failure",
+        ),
+    ),
 )
 
 COVERED_ATTACKS = frozenset(name for threat in THREATS for name in threat.attacks)

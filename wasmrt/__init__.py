@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from wasmrt.approvals import DenyApprover as DenyApprover
     from wasmrt.approvals import QueueApprover as QueueApprover
     from wasmrt.approvals import TerminalApprover as TerminalApprover
+    from wasmrt.audit import Approval as Approval
+    from wasmrt.audit import Receipt as Receipt
     from wasmrt.capabilities import AllowlistValidator as AllowlistValidator
     from wasmrt.capabilities import Capabilities as Capabilities
     from wasmrt.capabilities import CredentialLocation as CredentialLocation
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
     from wasmrt.capabilities import WorkspaceCapability as WorkspaceCapability
     from wasmrt.component import ToolSpec as ToolSpec
     from wasmrt.config import WasmRuntimeConfig as WasmRuntimeConfig
+    from wasmrt.context import ToolContext as ToolContext
+    from wasmrt.effects import Effect as Effect
     from wasmrt.egress import CredentialInjector as CredentialInjector
     from wasmrt.egress import NetworkConfig as NetworkConfig
     from wasmrt.egress.transports import AsyncGuardedTransport as AsyncGuardedTransport
@@ -48,6 +52,7 @@ if TYPE_CHECKING:
     from wasmrt.errors import CapabilityFileError as CapabilityFileError
     from wasmrt.errors import ComponentError as ComponentError
     from wasmrt.errors import ConfigurationError as ConfigurationError
+    from wasmrt.errors import GuestExitError as GuestExitError
     from wasmrt.errors import InstallError as InstallError
     from wasmrt.errors import InternalError as InternalError
     from wasmrt.errors import LeakError as LeakError
@@ -71,10 +76,36 @@ if TYPE_CHECKING:
     from wasmrt.model import Step as Step
     from wasmrt.model import ToolOutput as ToolOutput
     from wasmrt.model import Usage as Usage
+    from wasmrt.plugins import Plugins as Plugins
+    from wasmrt.plugins import PluginTool as PluginTool
+    from wasmrt.plugins import load_plugins as load_plugins
+    from wasmrt.policy import Preset as Preset
+    from wasmrt.policy import ToolPolicy as ToolPolicy
+    from wasmrt.prepared import PreparedTool as PreparedTool
     from wasmrt.rates import RateLimiter as RateLimiter
-    from wasmrt.registry import ToolRegistry as ToolRegistry
     from wasmrt.runtime import WasmToolRuntime as WasmToolRuntime
-    from wasmrt.tool import PreparedTool as PreparedTool
+    from wasmrt.tools import Explanation as Explanation
+    from wasmrt.tools import FunctionTool as FunctionTool
+    from wasmrt.tools import Tool as Tool
+    from wasmrt.tools import ToolAnswer as ToolAnswer
+    from wasmrt.tools import ToolCall as ToolCall
+    from wasmrt.tools import ToolCallAccumulator as ToolCallAccumulator
+    from wasmrt.tools import ToolRegistry as ToolRegistry
+    from wasmrt.tools import ToolSource as ToolSource
+    from wasmrt.tools import ToolView as ToolView
+    from wasmrt.tools import UnknownToolError as UnknownToolError
+    from wasmrt.tools import for_model as for_model
+    from wasmrt.tools import load_registry as load_registry
+    from wasmrt.tools import tool as tool
+    from wasmrt.traits import ActionDescriptor as ActionDescriptor
+    from wasmrt.traits import Confirmation as Confirmation
+    from wasmrt.traits import Risk as Risk
+    from wasmrt.traits import SafetyTier as SafetyTier
+    from wasmrt.traits import SubagentAccess as SubagentAccess
+    from wasmrt.traits import ToolCapabilities as ToolCapabilities
+    from wasmrt.traits import ToolDefaults as ToolDefaults
+    from wasmrt.traits import ToolDomain as ToolDomain
+    from wasmrt.traits import Traits as Traits
 
 _NAMES = {
     "approvals": (
@@ -90,6 +121,7 @@ _NAMES = {
         "QueueApprover",
         "TerminalApprover",
     ),
+    "audit": ("Approval", "Receipt"),
     "capabilities": (
         "AllowlistValidator",
         "Capabilities",
@@ -105,6 +137,8 @@ _NAMES = {
     ),
     "component": ("ToolSpec",),
     "config": ("WasmRuntimeConfig",),
+    "context": ("ToolContext",),
+    "effects": ("Effect",),
     "egress": ("CredentialInjector", "NetworkConfig"),
     "egress.transports": ("AsyncGuardedTransport", "GuardedTransport"),
     "errors": (
@@ -113,6 +147,7 @@ _NAMES = {
         "CapabilityFileError",
         "ComponentError",
         "ConfigurationError",
+        "GuestExitError",
         "InstallError",
         "InternalError",
         "LeakError",
@@ -126,10 +161,37 @@ _NAMES = {
     "leaks": ("LeakDetector", "LeakMatch", "LeakReport"),
     "limits": ("FuelConfig", "ResourceLimits"),
     "model": ("Addition", "Decision", "LogEntry", "LogLevel", "Reason", "Step", "ToolOutput", "Usage"),
+    "plugins": ("PluginTool", "Plugins", "load_plugins"),
+    "policy": ("Preset", "ToolPolicy"),
+    "prepared": ("PreparedTool",),
     "rates": ("RateLimiter",),
-    "registry": ("ToolRegistry",),
     "runtime": ("WasmToolRuntime",),
-    "tool": ("PreparedTool",),
+    "tools": (
+        "Explanation",
+        "FunctionTool",
+        "Tool",
+        "ToolAnswer",
+        "ToolCall",
+        "ToolCallAccumulator",
+        "ToolRegistry",
+        "ToolSource",
+        "ToolView",
+        "UnknownToolError",
+        "for_model",
+        "load_registry",
+        "tool",
+    ),
+    "traits": (
+        "ActionDescriptor",
+        "Confirmation",
+        "Risk",
+        "SafetyTier",
+        "SubagentAccess",
+        "ToolCapabilities",
+        "ToolDefaults",
+        "ToolDomain",
+        "Traits",
+    ),
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 

@@ -15,6 +15,7 @@ WasmrtError                     code, hint, retryable
 ├─ ToolError                    .kind .usage .logs .decisions: what one call ended with
 │  ├─ InvalidParametersError
 │  ├─ GuestError                the tool itself said no
+│  │  └─ GuestExitError         .exit_code: it ended itself, as a program does
 │  ├─ TrapError                 the guest broke
 │  ├─ WorkerCrashedError        .signal: its process ended in the middle of it
 │  ├─ LimitError                .limit .used .setting
@@ -350,6 +351,20 @@ class GuestError(ToolError):
     """The tool ran and answered with its own failure."""
 
     code = "guest-error"
+
+
+class GuestExitError(GuestError):
+    """The guest ended itself with an exit code: a program that failed, or a tool before it answered."""
+
+    code = "guest-exit"
+
+    def __init__(self, message: str | None = None, *, exit_code: int, hint: str | None = None) -> None:
+        super().__init__(message or f"the tool exited with status {exit_code} before it answered", hint=hint)
+        self.exit_code = exit_code
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the error as JSON data."""
+        return super().as_dict() | {"program_exit_code": self.exit_code}
 
 
 class TrapError(ToolError):

@@ -79,7 +79,15 @@ MAX_REFUSALS = 64
 MAX_PARAMS_BYTES = 4 * MIB
 MAX_JSON_DEPTH = 64
 MAX_JSON_PARTS = 100_000
+MAX_TOOL_OUTPUT_BYTES = 16 * MIB
+"""Of a tool outside of the sandbox; a component has a cap in its limits."""
 MAX_ERROR_TEXT_BYTES = 4 * KIB
+
+# Programs of `wasi:cli/command`; all of their arguments and input are within MAX_PARAMS_BYTES.
+MAX_PROGRAM_ARGUMENTS = 1024
+MAX_PROGRAM_ARGUMENT_CHARS = 32 * KIB
+PROGRAM_TAIL_CHARS = 2 * KIB
+"""The end of what a program printed, in the message of its failure."""
 
 # What a component says of itself, read once at prepare.
 MAX_DESCRIPTION_BYTES = 4 * KIB
@@ -118,6 +126,20 @@ MAX_PATH_BYTES = 4 * KIB
 MAX_CAPABILITY_FILE_BYTES = 256 * KIB
 MAX_CAPABILITY_FILE_DEPTH = 16
 MAX_CAPABILITY_ENTRIES = 256
+
+# Receipts.
+MAX_RECEIPT_BYTES = 1 * MIB
+"""Of one line; decisions that make it longer are counted and left out."""
+DEFAULT_SEGMENT_BYTES = 16 * MIB
+MIN_SEGMENT_BYTES = 64 * KIB
+RECEIPT_LOCK_SECONDS = 10.0
+"""Time that a call waits for another process that writes a receipt."""
+MAX_TORN_BYTES = 4 * KIB
+"""Kept of a line that a crash cut off."""
+MAX_RECORDING_BYTES = 8 * MIB
+"""Of one call; one that is longer is dropped."""
+MAX_RECORDINGS_BYTES = 256 * MIB
+"""Of a folder; the oldest recordings make room for new ones."""
 
 # Secrets.
 MIN_SECRET_CHARS = 6
@@ -186,6 +208,14 @@ WASM_TOOLS_SECONDS = 60.0
 WASM_TOOLS_MEMORY_BYTES = 4096 * MIB
 MAX_WASM_TOOLS_OUTPUT_BYTES = 256 * MIB
 WATCH_SECONDS = 0.5
+MAX_ADAPTER_BYTES = 1 * MIB
+"""The adapter for WASI preview 1 takes 52 KiB."""
+
+# Plugins.
+MAX_PLUGIN_RUNTIME_MS = 600_000
+MAX_PLUGIN_OUTPUT_BYTES = 16 * MIB
+MAX_PLUGINS = 256
+"""Manifests of one folder."""
 
 # Packages and their archives.
 ARCHIVE_SUFFIXES = (".zip", ".tar.gz", ".tgz")

@@ -157,7 +157,7 @@ def test_a_single_mistake_is_told_in_a_line_and_a_hint(
 ) -> None:
     path = configure("[network]\nca_fil = 'x'")
     said = wasmrt("run", getter, "--capabilities", grant, code=2).stderr.splitlines()
-    assert said == [f"error: {path}: network.ca_fil is not known", "hint: did you mean ca_file?"]
+    assert said == [f"error: {path}: network.ca_fil is not known (line 2)", "hint: did you mean ca_file?"]
 
 
 def test_a_url_of_redis_that_is_none_stays_out_of_its_error(tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_doctor_names_the_file_whether_it_exists_or_not(wasmrt: Run, home: Path,
 def test_doctor_fails_where_the_file_cannot_be_used(wasmrt: Run, configure: Configure) -> None:
     path = configure("[network]\nca_fil = 'x'")
     checks = checks_of(wasmrt, code=1)
-    assert checks["configuration"] == ("failed", f"{path}: network.ca_fil is not known; did you mean ca_file?")
+    assert checks["configuration"] == ("failed", f"{path}: network.ca_fil is not known (line 2); did you mean ca_file?")
     assert checks["network"][0] == "warning"
 
 

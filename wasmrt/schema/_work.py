@@ -6,6 +6,7 @@ errors is dearer: each branch of a choice keeps its own.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from wasmrt.schema._document import subschemas
@@ -18,6 +19,8 @@ MAX_ERRORS = 50_000
 LIGHT_SCHEMA = 100
 """A schema up to this weight needs no counting: the cap on params' bytes bounds the check."""
 _MAX_VALUES = 4_000_000
+_LIGHT_BYTES = 16_384
+_HEAVY = ("$ref", "attern", "$dynamic", 'Of"')
 
 
 def weight(schema: Any) -> int:
@@ -26,6 +29,12 @@ def weight(schema: Any) -> int:
         return 1
     own = 1 + sum(len(schema[key]) for key in ("enum", "required") if isinstance(schema.get(key), list))
     return own + sum(weight(inner) for _, inner in subschemas(schema))
+
+
+def is_light(schema: Any) -> bool:
+    """Tell whether a schema costs next to nothing to compile and check by: small, without patterns or references."""
+    text = json.dumps(schema, default=str)
+    return len(text) <= _LIGHT_BYTES and not any(word in text for word in _HEAVY) and weight(schema) <= LIGHT_SCHEMA
 
 
 def has_choice(schema: Any) -> bool:
