@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from wasmrt.egress import NetworkConfig as NetworkConfig
     from wasmrt.egress.transports import AsyncGuardedTransport as AsyncGuardedTransport
     from wasmrt.egress.transports import GuardedTransport as GuardedTransport
+    from wasmrt.errors import ApprovalError as ApprovalError
     from wasmrt.errors import CapabilityDeniedError as CapabilityDeniedError
     from wasmrt.errors import CapabilityFileError as CapabilityFileError
     from wasmrt.errors import ComponentError as ComponentError
@@ -142,6 +143,7 @@ _NAMES = {
     "egress": ("CredentialInjector", "NetworkConfig"),
     "egress.transports": ("AsyncGuardedTransport", "GuardedTransport"),
     "errors": (
+        "ApprovalError",
         "CapabilityDeniedError",
         "CapabilityFileError",
         "ComponentError",

@@ -37,7 +37,7 @@ def rows() -> Iterator[list[str]]:
 
 
 @cache
-def tests_of(path: str) -> frozenset[str]:
+def names_in(path: str) -> frozenset[str]:
     tree = ast.parse((ROOT / path).read_text())
     return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef) and node.name[:5] == "test_")
 
@@ -51,7 +51,7 @@ def test_a_term_stands_for_something_and_is_held_by_a_test(row: list[str]) -> No
     for name in names:
         assert found(name) is not None or name.endswith((".estimated_cost", ".check")), name
     path, _, name = held_by.partition("::")
-    assert tests_of(path) if name == "*" else name in tests_of(path), held_by
+    assert names_in(path) if name == "*" else name in names_in(path), held_by
 
 
 def found(name: str) -> Any:
