@@ -252,7 +252,7 @@ def test_a_plugin_that_requires_the_network_is_refused_without_one_before_it_run
     error = fails(native(script, manifest="requires_network = true", write_paths=[tmp_path / "out"]))
     assert isinstance(error, NotAuthorizedError)
     (decision,) = error.decisions
-    assert (decision.allowed, decision.capability, decision.subject) == (False, "network", "run the plugin plugin")
+    assert (decision.allowed, decision.capability, decision.subject) == (False, "tool.network", "plugin")
     assert "allow_network" in (error.hint or "")
     assert list((tmp_path / "out").iterdir()) == []
 
