@@ -19,9 +19,13 @@ if TYPE_CHECKING:
     from wasmrt.approvals import ApprovalRequest as ApprovalRequest
     from wasmrt.approvals import Approvals as Approvals
     from wasmrt.approvals import ApprovalScope as ApprovalScope
+    from wasmrt.approvals import ApprovalStore as ApprovalStore
     from wasmrt.approvals import Approver as Approver
     from wasmrt.approvals import CallbackApprover as CallbackApprover
+    from wasmrt.approvals import ConfirmationTokens as ConfirmationTokens
     from wasmrt.approvals import DenyApprover as DenyApprover
+    from wasmrt.approvals import QueueApprover as QueueApprover
+    from wasmrt.approvals import TerminalApprover as TerminalApprover
     from wasmrt.audit import Approval as Approval
     from wasmrt.audit import Receipt as Receipt
     from wasmrt.capabilities import AllowlistValidator as AllowlistValidator
@@ -90,6 +94,7 @@ if TYPE_CHECKING:
     from wasmrt.tools import ToolView as ToolView
     from wasmrt.tools import UnknownToolError as UnknownToolError
     from wasmrt.tools import for_model as for_model
+    from wasmrt.tools import load_registry as load_registry
     from wasmrt.tools import tool as tool
     from wasmrt.traits import ActionDescriptor as ActionDescriptor
     from wasmrt.traits import Confirmation as Confirmation
@@ -106,10 +111,14 @@ _NAMES = {
         "ApprovalAnswer",
         "ApprovalRequest",
         "ApprovalScope",
+        "ApprovalStore",
         "Approvals",
         "Approver",
         "CallbackApprover",
+        "ConfirmationTokens",
         "DenyApprover",
+        "QueueApprover",
+        "TerminalApprover",
     ),
     "audit": ("Approval", "Receipt"),
     "capabilities": (
@@ -167,6 +176,7 @@ _NAMES = {
         "ToolView",
         "UnknownToolError",
         "for_model",
+        "load_registry",
         "tool",
     ),
     "traits": (

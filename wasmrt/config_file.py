@@ -13,8 +13,9 @@ from wasmrt.errors import ConfigFileError, ConfigurationError
 from wasmrt.files import Unfit, UnfitFileError, read_file
 from wasmrt.guest.settings import DEFAULT_ISOLATION, Isolation
 from wasmrt.leaks import DECODE_LIMIT_RULE, Action, Direction, LeakDetector, Overrides, Rule, read_rule_file
-from wasmrt.limits import MAX_CONFIG_FILE_BYTES
+from wasmrt.limits import DEFAULT_SEGMENT_BYTES, MAX_CONFIG_FILE_BYTES, MIN_SEGMENT_BYTES
 from wasmrt.names import did_you_mean
+from wasmrt.places import find_places
 from wasmrt.policy import POLICY_SECTIONS, ToolPolicy, read_policy
 from wasmrt.rates import RateLimiter
 from wasmrt.strict_toml import Mistake, lines_of
@@ -46,6 +47,25 @@ class HostsResolver:
         return known if known is not None else self._rest.resolve(host, port, timeout_seconds=timeout_seconds)
 
 
+class AuditSettings(NamedTuple):
+    """The section [audit]."""
+
+    enabled: bool = True
+    path: Path | None = None
+    """The folder of the receipts; None for that of the data folder."""
+    record: bool = False
+    """Keep what each call was answered by the host, so that it can be replayed."""
+    max_segment_bytes: int = DEFAULT_SEGMENT_BYTES
+
+    def as_runtime_settings(self) -> dict[str, Any]:
+        """Return the settings by their names in `WasmRuntimeConfig`."""
+        return {
+            "audit": (self.path or find_places().receipts) if self.enabled else None,
+            "audit_record": self.enabled and self.record,
+            "audit_segment_bytes": self.max_segment_bytes,
+        }
+
+
 class OperatorConfig(NamedTuple):
     """The settings of the configuration file; the defaults are those without a file."""
 
@@ -58,10 +78,11 @@ class OperatorConfig(NamedTuple):
     leak_overrides: Overrides = MappingProxyType({})
     policy: ToolPolicy = ToolPolicy()
     """Of tools in a registry; a runtime by itself has none."""
+    audit: AuditSettings = AuditSettings()
 
     def as_runtime_settings(self) -> dict[str, Any]:
         """Return the settings by their names in `WasmRuntimeConfig`."""
-        settings = self._asdict()
+        settings = self._asdict() | self.audit.as_runtime_settings()
         del settings["policy"]
         return settings
 
@@ -95,13 +116,14 @@ def read_config_file(path: Path) -> OperatorConfig:
         raise ConfigFileError(str(path), f"it cannot be read ({error.strerror})", hint="check who owns it") from error
     mistakes: list[Mistake] = []
     tree = _parsed(path, text)
-    network, guests, leaks = (
+    network, guests, leaks, audit = (
         _values(name, section, path.parent, mistakes) for name, section in _sections(tree, mistakes)
     )
-    policy = read_policy(tree, mistakes)
+    policy = read_policy(tree, path.parent, mistakes)
     _refuse(path, mistakes, lines_of(text.decode()))
     own = {key: network.pop(key) for key in _OWN if key in network}
-    return OperatorConfig(NetworkConfig(**network), **own, **guests, **leaks, policy=policy)
+    audited = AuditSettings(**audit)
+    return OperatorConfig(NetworkConfig(**network), **own, **guests, **leaks, policy=policy, audit=audited)
 
 
 def _refuse(path: Path, mistakes: Sequence[Mistake], lines: Mapping[str, int]) -> None:
@@ -274,6 +296,27 @@ def _leak_actions(value: Any, _: Path) -> dict[str, Any]:
     return {"leak_overrides": overrides}
 
 
+def _audit_switch(key: str) -> Callable[[Any, Path], dict[str, Any]]:
+    def read(value: Any, _: Path) -> dict[str, Any]:
+        if not isinstance(value, bool):
+            raise ConfigurationError(f"{key} must be true or false")
+        return {key: value}
+
+    return read
+
+
+def _audit_path(value: Any, folder: Path) -> dict[str, Any]:
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise ConfigurationError("path must be a folder", hint='write it like path = "/var/lib/wasmrt/receipts"')
+    return {"path": folder / value}
+
+
+def _audit_segment_bytes(value: Any, _: Path) -> dict[str, Any]:
+    if not isinstance(value, int) or isinstance(value, bool) or value < MIN_SEGMENT_BYTES:
+        raise ConfigurationError(f"max_segment_bytes must be a whole number, at least {MIN_SEGMENT_BYTES:,}")
+    return {"max_segment_bytes": value}
+
+
 _READERS: dict[str, Callable[[Any, Path], dict[str, Any]]] = {
     "unsafe_allowed_networks": _network_setting("unsafe_allowed_networks"),
     "ca_file": _ca_file,
@@ -290,4 +333,10 @@ _SECTIONS: dict[str, dict[str, Callable[[Any, Path], dict[str, Any]]]] = {
     _SECTION: _READERS,
     "guests": {"isolation": _isolation},
     "leaks": {"rules": _leak_rules, "actions": _leak_actions},
+    "audit": {
+        "enabled": _audit_switch("enabled"),
+        "path": _audit_path,
+        "record": _audit_switch("record"),
+        "max_segment_bytes": _audit_segment_bytes,
+    },
 }

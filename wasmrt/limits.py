@@ -136,6 +136,10 @@ RECEIPT_LOCK_SECONDS = 10.0
 """Time that a call waits for another process that writes a receipt."""
 MAX_TORN_BYTES = 4 * KIB
 """Kept of a line that a crash cut off."""
+MAX_RECORDING_BYTES = 8 * MIB
+"""Of one call; one that is longer is dropped."""
+MAX_RECORDINGS_BYTES = 256 * MIB
+"""Of a folder; the oldest recordings make room for new ones."""
 
 # Secrets.
 MIN_SECRET_CHARS = 6

@@ -36,6 +36,21 @@ class Places(NamedTuple):
         return self.data / "receipts.key"
 
     @property
+    def approvals(self) -> Path:
+        """The requests that wait for a person, and the answers that are remembered; there is none before the first."""
+        return self.data / "approvals.sqlite3"
+
+    @property
+    def tokens(self) -> Path:
+        """The confirmation tokens that were used."""
+        return self.data / "tokens.sqlite3"
+
+    @property
+    def tokens_key(self) -> Path:
+        """The key that confirmation tokens are signed with."""
+        return self.data / "tokens.key"
+
+    @property
     def config(self) -> Path:
         """The operator's configuration file, which need not exist: `wasmrt.config_file` reads it."""
         return self.data / "config.toml"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from blake3 import blake3
 
-from wasmrt.audit import EMPTY_RECEIPT, Receipt
+from wasmrt.audit import EMPTY_RECEIPT, Receipt, Recording, Replay, Replayed
 from wasmrt.call import (
     Batch,
     BatchResult,
@@ -24,7 +24,7 @@ from wasmrt.capabilities import Capabilities, effects_of
 from wasmrt.component import ComponentType, ToolSpec
 from wasmrt.context import Progress, ToolContext
 from wasmrt.effects import READING, Effect
-from wasmrt.errors import NotInstalledError
+from wasmrt.errors import InvalidParametersError, NotInstalledError, ToolError
 from wasmrt.limits import ResourceLimits
 from wasmrt.model import ToolOutput
 from wasmrt.names import offered_name
@@ -250,6 +250,26 @@ class PreparedTool(ToolDefaults):
         except asyncio.CancelledError:
             opened.cancel()
             raise
+
+    def replay(self, recording: Recording) -> Replayed:
+        """Run a recorded call again, from its recording alone, and compare: the grant of this tool is not used.
+
+        Raises:
+            NotInstalledError: the component has no tool of the recorded name any more.
+        """
+        if recording.call.tool not in self._target.specs:
+            raise NotInstalledError(
+                f"{self._target.name} has no tool {recording.call.tool!r} any more",
+                hint="replay with the component of then",
+            )
+        known, tape = recording.call, Replay(recording)
+        try:
+            self._run(CallRequest(known.tool, known.params, known.context, known.user, tape=tape))
+        except InvalidParametersError as error:
+            tape.end(error.code, None)  # again, where it was refused before it began
+        except ToolError:
+            pass
+        return tape.outcome(self.digest)
 
     def execute_many(
         self,

@@ -74,6 +74,7 @@ class WasmToolRuntime:
             audit=self._audit(),
             rate=self.config.call_rate_limit,
             hashed=None if self._receipts is None else self._receipts.hashed,
+            recorder=self._receipts.recorder() if self._receipts is not None and self.config.audit_record else None,
         )
         self._invoker = Invoker(self._run_by_name, rates)
         self._guests = _guest_home(self.config)  # last: it starts a process

@@ -6,12 +6,12 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Awaitable
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from wasmrt.approvals._model import ApprovalAnswer, ApprovalRequest, ApprovalScope, Approver
+from wasmrt.approvals._queue import QueueApprover
 from wasmrt.approvals._remembered import Answers, Remembered
+from wasmrt.approvals._store import ApprovalStore
 from wasmrt.approvals._thread import to_its_end
 from wasmrt.errors import ApprovalError, ConfigurationError
 from wasmrt.limits import APPROVAL_TIMEOUT_SECONDS
@@ -20,22 +20,6 @@ _log = logging.getLogger("wasmrt.approvals")
 _WITHDRAWAL_SECONDS = 5.0
 """For an approver to notice that nobody waits for it any more."""
 _UPDATED = "the tool was updated meanwhile"
-
-
-class AnswerStore(Protocol):
-    """Keeps answers of scope `always` between processes."""
-
-    def remembered(self, request: ApprovalRequest) -> Remembered | None:
-        """Return the answer that holds for a request."""
-        ...
-
-    def remember(self, answer: Remembered) -> None:
-        """Keep an answer."""
-        ...
-
-    def tool_changed(self, tool: str, *, digest: str, grant: str) -> None:
-        """Withdraw the requests that wait for another version of a tool."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,7 +46,8 @@ class Approvals:
 
     Args:
         approver: Answers what is asked.
-        store: Keeps answers of scope `always`, for other processes too; without one they last as long as this object.
+        store: Keeps answers of scope `always`, for other processes too; unless given, that of a `QueueApprover`, and
+            with any other approver they last as long as this object.
         timeout_seconds: After it nobody's answer is a denial.
 
     Raises:
@@ -73,13 +58,13 @@ class Approvals:
         self,
         approver: Approver,
         *,
-        store: AnswerStore | None = None,
+        store: ApprovalStore | None = None,
         timeout_seconds: float = APPROVAL_TIMEOUT_SECONDS,
     ) -> None:
         if not timeout_seconds > 0:
             raise ConfigurationError(f"an approval's timeout is a positive number, not {timeout_seconds!r}")
         self._approver = approver
-        self._store = store
+        self._store = approver.store if store is None and isinstance(approver, QueueApprover) else store
         self._timeout_seconds = timeout_seconds
         self._lock = threading.Lock()
         self._own = Answers()
@@ -140,7 +125,7 @@ class Approvals:
         seconds = min(self._timeout_seconds, request.expires_ms / 1000 - time.time())
         if seconds <= 0:
             return ApprovalAnswer(approved=False, note="the request had expired before anybody was asked")
-        asking = asyncio.ensure_future(_caught(self._approver.ask(request)))
+        asking = asyncio.ensure_future(_caught(request, self._approver))
         try:
             await asyncio.wait({asking, waiting.settled}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             settled = waiting.settled.result() if waiting.settled.done() else None
@@ -159,26 +144,28 @@ class Approvals:
         """Remember what is to be remembered, and let it answer the requests that wait and fit."""
         if answer.scope is ApprovalScope.ONCE:
             return answer
-        kept = Remembered.of(request, answer, now_ms=time.time_ns() // 1_000_000)
-        try:
-            problem = await self._remember(request, kept)
-        except ApprovalError as error:
-            problem = error.message
-        if problem is not None:
-            _log.warning("an approval holds for one call only: %s", problem)
-            return replace(answer, scope=ApprovalScope.ONCE, note=f"not remembered: {problem}")
+        if not answer.remembered:
+            try:
+                problem = await self._remember(request, answer)
+            except ApprovalError as error:
+                problem = error.message
+            if problem is not None:
+                _log.warning("an approval holds for one call only: %s", problem)
+                return replace(answer, scope=ApprovalScope.ONCE, note=f"not remembered: {problem}")
         with self._lock:
-            others = [w for w in self._waiting if w.request is not request and kept.matches(w.request)]
+            others = [w for w in self._waiting if w.request is not request]
         for waiting in others:
-            waiting.settle(kept.answer)
+            if (found := self.remembered(waiting.request)) is not None:
+                waiting.settle(found)
         return answer
 
-    async def _remember(self, request: ApprovalRequest, kept: Remembered) -> str | None:
+    async def _remember(self, request: ApprovalRequest, answer: ApprovalAnswer) -> str | None:
         """Remember an answer; return why that cannot be."""
         if not request.may_be_remembered:
             return "the tool has no digest that it could be bound to"
-        if kept.scope is ApprovalScope.SESSION and not request.trace:
+        if answer.scope is ApprovalScope.SESSION and not request.trace:
             return "the call belongs to no session"
+        kept = Remembered.of(request, answer, now_ms=time.time_ns() // 1_000_000)
         if kept.scope is ApprovalScope.ALWAYS and self._store is not None:
             await to_its_end(self._store.remember, kept)
             return None
@@ -187,15 +174,16 @@ class Approvals:
         return None
 
 
-async def _caught(asking: Awaitable[object]) -> ApprovalAnswer:
+async def _caught(request: ApprovalRequest, approver: Approver) -> ApprovalAnswer:
     """Return an approver's answer. SECURITY: an approver that fails, or answers with something else, has not approved.
 
-    The text of a foreign error may hold anything, and the note of an answer may reach a log: its type is enough.
+    The text of a foreign error may hold anything, and the note of an answer may reach a log: its type is enough. It may
+    reach a model too, which never sees the id of a request.
     """
     try:
-        answer = await asking
+        answer: object = await approver.ask(request)
     except ApprovalError as error:
-        return ApprovalAnswer(approved=False, note=error.message)
+        return ApprovalAnswer(approved=False, note=error.message.replace(request.id, "the request"))
     except Exception as error:
         _log.warning("an approver failed with %s; the call is denied", type(error).__name__)
         return ApprovalAnswer(approved=False, note=f"the approver failed ({type(error).__name__})")

@@ -17,6 +17,7 @@ from wasmrt.limits import MAX_PATH_BYTES
 
 _PLAIN = re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029;&|`$<>(){}\[\]!*?'\"#~^\\]*")
 """Text that neither ends a line nor means anything to a shell."""
+_NAMES_IN_HINT = 8
 _HIDDEN_STEPS = ("%2e", "%2f", "%5c", "\\", "\0")
 """Other spellings of the parts of a path: some reader may take them for `.` and `/`."""
 
@@ -114,6 +115,15 @@ class ParamsPattern:
             )
         return ParamsPattern(self.params, {**self.widened, pointer: widening})
 
+    def widen_by(self, text: str) -> ParamsPattern:
+        """Return the pattern widened as a person writes it: `NAME` for anything, `NAME=TEXT*` or `NAME=FOLDER/`.
+
+        Raises:
+            ConfigurationError: it cannot be.
+        """
+        name, given, values = text.partition("=")
+        return self.widen(name, Widening.parse(values) if given else Widening(Wide.ANY))
+
     def matches(self, params: Mapping[str, Any]) -> bool:
         """Return whether parameters fit, as JSON data within the depth of a call."""
         return self._fits("", self.params, params)
@@ -181,5 +191,9 @@ def _value_at(params: Mapping[str, Any], pointer: str) -> Any:
         elif isinstance(value, list) and re.fullmatch("0|[1-9][0-9]{0,8}", step) and int(step) < len(value):
             value = value[int(step)]
         else:
-            raise ConfigurationError(f"the call has no parameter {pointer[1:]!r:.80}")
+            names = ", ".join(list(params)[:_NAMES_IN_HINT])
+            raise ConfigurationError(
+                f"the call has no parameter {pointer[1:]!r:.80}",
+                hint=f"it has {names:.200}" if names else "it has none",
+            )
     return value

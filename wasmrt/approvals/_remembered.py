@@ -84,11 +84,18 @@ class Remembered:
             and (self.pattern is None or self.pattern.matches(request.params))
         )
 
+    def as_dict(self) -> dict[str, Any]:
+        """Return the answer, and what it is bound to, as JSON data."""
+        data = {name: getattr(self, name) for name in self.__slots__}
+        effects = sorted(str(effect) for effect in self.effects)
+        return data | {"effects": effects, "pattern": None if self.pattern is None else self.pattern.as_dict()}
+
     @property
     def answer(self) -> ApprovalAnswer:
         """The answer that a matching request gets."""
-        note = f"remembered as {self.id}" + (f": {self.note}" if self.note else "")
-        return ApprovalAnswer(approved=self.approved, scope=self.scope, by=self.by, note=note, pattern=self.pattern)
+        return ApprovalAnswer(
+            approved=self.approved, scope=self.scope, by=self.by, note=self.note, pattern=self.pattern, remembered=True
+        )
 
 
 class Answers:

@@ -2,6 +2,9 @@
 
 from wasmrt.audit._chain import Keys, keys_of, read_keys
 from wasmrt.audit._receipt import EMPTY_RECEIPT, OK, Approval, AuditSink, Receipt
+from wasmrt.audit._recording import RecordedCall, Recorder, Recording, read_recording
+from wasmrt.audit._replay import Replay, Replayed
+from wasmrt.audit._tape import Tape
 from wasmrt.audit._writer import ReceiptWriter
 
 __all__ = [
@@ -12,6 +15,13 @@ __all__ = [
     "Keys",
     "Receipt",
     "ReceiptWriter",
+    "RecordedCall",
+    "Recorder",
+    "Recording",
+    "Replay",
+    "Replayed",
+    "Tape",
     "keys_of",
     "read_keys",
+    "read_recording",
 ]

@@ -28,6 +28,7 @@ from wasmrt.audit._chain import (
     segments,
 )
 from wasmrt.audit._receipt import Receipt
+from wasmrt.audit._recording import Recorder
 from wasmrt.audit._tail import find_tail
 from wasmrt.errors import ConfigurationError
 from wasmrt.limits import DEFAULT_SEGMENT_BYTES, MAX_TORN_BYTES, MIN_SEGMENT_BYTES, RECEIPT_LOCK_SECONDS
@@ -89,6 +90,10 @@ class ReceiptWriter:
                 raise ConfigurationError(
                     f"the receipt cannot be written ({error.strerror})", hint="make room for the receipts"
                 ) from error
+
+    def recorder(self) -> Recorder:
+        """Return what records calls into the same folder."""
+        return Recorder(self._folder, self._keys)
 
     def close(self) -> None:
         """Let go of the files; a second time does nothing, and so does a child that was forked meanwhile."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from wasmrt.audit import EMPTY_RECEIPT, OK, Receipt
+from wasmrt.audit import EMPTY_RECEIPT, OK, Receipt, RecordedCall, Recorder, Tape
 from wasmrt.call._admission import Admission
 from wasmrt.call._answer import Answer, clean_line, clean_logs, read_answer, scan_answer
 from wasmrt.call._detached import DetachedRunner
@@ -47,6 +47,7 @@ class CallPipeline(NamedTuple):
     rate: RateLimitConfig | None = None
     hashed: Callable[[str], str] | None = None
     """Makes the keyed hash of params and results for receipts; None where nobody keeps a key."""
+    recorder: Recorder | None = None
 
 
 class CallRequest(NamedTuple):
@@ -62,7 +63,9 @@ class CallRequest(NamedTuple):
     terms: ToolContext | None = None
     """Set by whoever lets the call through: the effects that it is held to, and the tools it may invoke."""
     receipt: Receipt = EMPTY_RECEIPT
-    """The part that the caller knows: trace, source, effects, policy, approval, decisions. The call adds the rest."""
+    """The caller's part: trace, source, effects, policy, approval, decisions. The call fills in the rest."""
+    tape: Tape | None = None
+    """Plays a recorded call in place of the host."""
 
 
 class _End(NamedTuple):
@@ -84,7 +87,7 @@ def run_call(pipeline: CallPipeline, target: CallTarget, request: CallRequest) -
     except ToolError as error:
         _record_refusal(pipeline, target, request, error)
         raise
-    call, services = _open(pipeline, target, request)
+    call, services = _open(pipeline, target, request, params, context)
     call.params_bytes = len(params)
     if request.on_open is not None:
         request.on_open(call)
@@ -133,7 +136,9 @@ def _is_user(user: object) -> bool:
     return isinstance(user, str) and 0 < len(user) <= MAX_USER_BYTES and user.isprintable()
 
 
-def _open(pipeline: CallPipeline, target: CallTarget, request: CallRequest) -> tuple[Call, CallServices]:
+def _open(
+    pipeline: CallPipeline, target: CallTarget, request: CallRequest, params: str, context: str | None
+) -> tuple[Call, CallServices]:
     effects = held_to(request.terms, request.parent)
     grant, backends = target.power(request.tool, effects)
     call = Call(
@@ -151,7 +156,14 @@ def _open(pipeline: CallPipeline, target: CallTarget, request: CallRequest) -> t
         trace_id=request.receipt.trace_id,
     )
     services = CallServices(call)
-    call.guest = GuestCall(call.lifetime, call.limits, services, pipeline.clock())
+    call.tape = request.tape
+    if call.tape is None and pipeline.recorder is not None:
+        recorded = (call.call_id, target.name, target.digest, request.tool, call.user, params, context)
+        call.tape = pipeline.recorder.start(RecordedCall(*recorded), pipeline.clock())
+    if call.tape is None:
+        call.guest = GuestCall(call.lifetime, call.limits, services, pipeline.clock())
+    else:
+        call.guest = GuestCall(call.lifetime, call.limits, call.tape.services(services), call.tape.clock())
     return call, services
 
 
@@ -248,12 +260,13 @@ def _record_refusal(pipeline: CallPipeline, target: CallTarget, request: CallReq
 def _record(
     pipeline: CallPipeline, target: CallTarget, request: CallRequest, call: Call, params: str, end: _End
 ) -> None:
-    if pipeline.audit is None:
-        return
     failure, known = end.failure, request.receipt
     outcome = OK
     if failure is not None:
         outcome = failure.code if isinstance(failure, WasmrtError) else type(failure).__name__
+    recording = "" if call.tape is None else call.tape.end(outcome, end.text)
+    if pipeline.audit is None:
+        return
     now = time.time_ns() // 1_000_000
     hashed = pipeline.hashed
     pipeline.audit(
@@ -274,5 +287,6 @@ def _record(
             usage=end.usage,
             decisions=(*known.decisions, *call.decisions),
             decisions_dropped=known.decisions_dropped + call.decisions_dropped,
+            recording=recording,
         )
     )

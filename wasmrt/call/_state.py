@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from wasmrt.audit import Tape
 from wasmrt.capabilities import CAPABILITY_SECTIONS, Capabilities
 from wasmrt.component import printable
 from wasmrt.context import MayInvoke, Progress, ToolContext
@@ -89,6 +90,7 @@ class Call:
         "params_bytes",
         "parent",
         "scanner",
+        "tape",
         "tool",
         "tool_chain",
         "tool_invocations",
@@ -140,6 +142,8 @@ class Call:
         """Monotonic seconds when it ends."""
         self.guest: GuestCall | None = None
         """Its guest's side; None for a call of the host's own."""
+        self.tape: Tape | None = None
+        """Stands between the guest and its services while the call is recorded or replayed."""
         self.abandoned = False
         """Its guest is still in the engine's hands, and whoever waited for it no longer does."""
         self.decisions: list[Decision] = []

@@ -16,6 +16,8 @@ from wasmrt.names import did_you_mean
 
 # The help page shows these without loading a command; a test compares them with the commands' own help.
 COMMANDS = {
+    "approvals": "Answer the calls that wait for a person, and see and forget what was answered for good.",
+    "audit": "Show and check receipts: what was called, for whom, what was decided.",
     "auth": "Log in for a tool whose capability file has an `auth.oauth` section, and keep what it needs.",
     "build": "Build the tool in DIR with its language's own toolchain.",
     "caps": "Write, check and explain capability files: what a tool asks for.",
@@ -31,6 +33,7 @@ COMMANDS = {
     "pack": "Make an archive of the package in DIR: its wasmrt.toml and all that this names.",
     "plugins": "Check folders of plugins: programs with a manifest each.",
     "remove": "Remove a tool with all its versions and grants.",
+    "replay": "Run a recorded call again and say whether the result is the same, and where it first differs.",
     "rollback": "Run an older version of a tool again.",
     "run": "Run a tool once.",
     "secret": "Keep the credentials that tools use and never see.",

@@ -53,7 +53,8 @@ def run(
 
     It may be installed, come with wasmrt, or be a component file. The result is JSON on stdout; with --json it
     comes with usage, logs and decisions. Rate limits count anew in each command, unless rate_limit_storage in the
-    configuration file names a Redis for all of them; `wasmrt doctor` shows that file.
+    configuration file names a Redis for all of them; `wasmrt doctor` shows that file. The call leaves a receipt:
+    `wasmrt audit tail`.
 
     \b
     Examples:
@@ -65,7 +66,7 @@ def run(
     _check_context(context)
     found = find_named(tool, capabilities=capabilities)
     tools = with_invoked(found)
-    with open_runtime(*(each.grant for each in tools), workspace=workspace) as runtime:
+    with open_runtime(*(each.grant for each in tools), workspace=workspace, receipts=True) as runtime:
         prepared, *_ = [prepare(runtime, each.name, each.component, each.grant, tools=each.tools) for each in tools]
         if part is not None:
             prepared = prepared.tool(part)

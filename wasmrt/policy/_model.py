@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import cached_property
+from pathlib import Path
 from types import MappingProxyType
 
 from blake3 import blake3
@@ -128,6 +129,10 @@ class ToolPolicy:
     max_output_bytes: int = DEFAULT_OUTPUT_BYTES
     approver: ApproverKind = ApproverKind.AUTO
     approval_seconds: float = DEFAULT_APPROVAL_SECONDS
+    plugin_dir: Path | None = None
+    """The folder of plugins."""
+    unsafe_native_plugins: bool = False
+    """Let plugins run that are programs of the machine, which the kernel alone confines."""
     notes: tuple[str, ...] = ()
     """Warnings about what was read, in sentences."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from wasmrt.capabilities import RateLimitConfig
@@ -53,8 +54,11 @@ _BLOCKED_TOOLS = (
 )
 
 
-def read_policy(tree: Mapping[str, Any], mistakes: list[Mistake]) -> ToolPolicy:
-    """Return the policy of a parsed configuration file; what is wrong is added to `mistakes`."""
+def read_policy(tree: Mapping[str, Any], folder: Path, mistakes: list[Mistake]) -> ToolPolicy:
+    """Return the policy of a parsed configuration file; what is wrong is added to `mistakes`.
+
+    A relative path counts from `folder`, where the file is.
+    """
     before = len(mistakes)
     tools = dict(tree["tools"]) if isinstance(tree.get("tools"), dict) else {}
     if "tools" in tree and not isinstance(tree["tools"], dict):
@@ -81,6 +85,8 @@ def read_policy(tree: Mapping[str, Any], mistakes: list[Mistake]) -> ToolPolicy:
             max_output_bytes=own.get("max_output_bytes", DEFAULT_OUTPUT_BYTES),
             approver=approvals.get("approver", ApproverKind.AUTO),
             approval_seconds=approvals.get("timeout_seconds", DEFAULT_APPROVAL_SECONDS),
+            plugin_dir=folder / own["plugin_dir"] if "plugin_dir" in own else None,
+            unsafe_native_plugins=own.get("unsafe_native_plugins", False),
             notes=notes,
         )
     except ConfigurationError as error:  # of all that is left: the active preset is none of them
@@ -94,7 +100,12 @@ def _text(value: Any) -> str:
     return value
 
 
-_TOOLS: dict[str, Reader] = {"preset": _text, "max_output_bytes": whole_number(256, 16 * MIB)}
+_TOOLS: dict[str, Reader] = {
+    "preset": _text,
+    "max_output_bytes": whole_number(256, 16 * MIB),
+    "plugin_dir": _text,
+    "unsafe_native_plugins": boolean,
+}
 
 
 def _part(

@@ -6,6 +6,7 @@ from wasmrt.tools._answer import ToolAnswer, for_model
 from wasmrt.tools._calls import ToolCall, ToolCallAccumulator
 from wasmrt.tools._explain import Explanation, Outcome
 from wasmrt.tools._function import FunctionTool, tool
+from wasmrt.tools._load import load_registry
 from wasmrt.tools._registry import ToolRegistry
 from wasmrt.tools._steps import UnknownToolError
 from wasmrt.tools._store import PROTECTED_TOOL_NAMES
@@ -26,5 +27,6 @@ __all__ = [
     "ToolView",
     "UnknownToolError",
     "for_model",
+    "load_registry",
     "tool",
 ]

@@ -8,7 +8,7 @@ from typing import Any
 
 from wasmrt.approvals import Approvals, Approver
 from wasmrt.audit import Receipt
-from wasmrt.errors import ConfigurationError
+from wasmrt.errors import ConfigurationError, WasmrtError
 from wasmrt.install import Catalog
 from wasmrt.leaks import LeakDetector
 from wasmrt.names import check_prepared_name
@@ -67,6 +67,9 @@ class ToolRegistry(ToolView):
             system.hashed = runtime.pipeline.hashed
         super().__init__(system, Lens(presets=() if policy.active is None else (policy.active,)))
         self.runtime = runtime
+        self.problems: dict[str, WasmrtError] = {}
+        """Tools that could not be had, by name, with the reason of each."""
+        self._on_close: list[Callable[[], None]] = []
 
     def register(
         self,
@@ -124,6 +127,21 @@ class ToolRegistry(ToolView):
             NotInstalledError: no tool has this name.
         """
         self._system.store.remove(name)
+
+    def on_close(self, release: Callable[[], None]) -> None:
+        """Have `release` called by `close`."""
+        self._on_close.append(release)
+
+    def close(self) -> None:
+        """Let go of what was made for the registry's own tools; the runtime is its maker's to close."""
+        while self._on_close:
+            self._on_close.pop()()
+
+    def __enter__(self) -> ToolRegistry:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def group(self, name: str) -> list[str]:
         """Return the names of the tools of a group, sorted."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -20,7 +20,7 @@ class Tokens(Protocol):
     """Takes confirmation tokens; `wasmrt.ConfirmationTokens` does."""
 
     def redeem(
-        self, token: str, *, trace: str, tool: str, effects: Iterable[Effect], params_digest: str | None
+        self, token: str, *, trace: str, tool: str, effects: Collection[Effect], params_digest: str | None
     ) -> object:
         """Use up a token for one call.
 
