@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -275,6 +276,18 @@ def test_a_program_that_was_changed_since_it_was_loaded_does_not_run(native: Nat
     program.unlink()
     os.mkfifo(program)
     assert fails(tool).code == "changed"
+
+
+def test_what_cannot_be_confined_or_started_is_a_failed_call(
+    native: Native, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = native(ANSWER + "answer(1)\n", workspace=workspace)
+    with monkeypatch.context() as without:
+        without.setattr(sys, "executable", "")
+        assert fails(tool).code == "confine"
+    workspace.rename(workspace.with_name("gone"))
+    error = fails(tool)
+    assert (error.code, error.kind) == ("not-started", "sandbox")
 
 
 def test_a_program_that_cannot_be_executed_is_told_as_that(native: Native) -> None:
