@@ -27,7 +27,7 @@ _MAX_VALUES = 4_000_000
 _LIGHT_BYTES = 16_384
 _HEAVY = ("$ref", "attern", "$dynamic", 'Of"')
 _MAX_ERROR_CHARACTERS = 16_000_000
-"""What the errors of a check may hold of texts, together."""
+"""Characters of texts that the errors of a check may hold, together."""
 _COERCED_CHARACTERS = 100
 """Characters of a text that are read as JSON in the time of a step in Python."""
 _UNIQUE_STEPS = 30
