@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from wasmrt.effects import Effect
 from wasmrt.names import offered_name
+from wasmrt.policy import ToolPolicy
 from wasmrt.prepared import PreparedTool
 from wasmrt.schema import Validator, is_light
 from wasmrt.schema.providers import render
@@ -33,8 +34,17 @@ class Entry:
         self.is_component = isinstance(tool, PreparedTool)
         self._lock = threading.Lock()
         self._definitions: dict[tuple[str, frozenset[str] | None], str] = {}
+        self._tightened: tuple[Traits, ToolPolicy, Traits] | None = None
         self._validator: Validator | None = None
         self._validator_known = False
+
+    def traits(self, policy: ToolPolicy) -> Traits:
+        """Return the tool's traits under an operator's rules, as both are now."""
+        own: Traits = self.tool.traits
+        kept = self._tightened
+        if kept is None or kept[0] is not own or kept[1] is not policy:
+            kept = self._tightened = (own, policy, own.tightened(policy.tightening_for(self.name)))
+        return kept[2]
 
     @property
     def digest(self) -> str:

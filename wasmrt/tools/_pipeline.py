@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import partial
 
 from wasmrt.approvals import ApprovalRequest, new_request_id
 from wasmrt.context import ToolContext
@@ -120,7 +121,7 @@ def tool_context(state: CallState, seconds: float) -> ToolContext:
         lifetime=Lifetime(seconds),
         receipt=known_receipt(state),
         effects=None if entry.granted_effects <= held else held,
-        may_invoke=lambda name: _may_invoke(state, name),
+        may_invoke=partial(_may_invoke, state),
     )
 
 
@@ -163,7 +164,7 @@ def _may_invoke(state: CallState, name: str) -> Decision | None:
     if entry is None:
         return None  # its own grant, and the alias in the caller's, decide
     inner = replace(state, name=name, entry=entry, decisions=[], needs=None, token=None)
-    inner.traits = entry.tool.traits.tightened(system.policy.tightening_for(entry.name))
+    inner.traits = entry.traits(system.policy)
     checks = (_steps.check_filter, _steps.check_preset, _steps.check_rules, _steps.check_exfiltration)
     decisions = (check(inner) for check in checks)
     return next((each for each in decisions if isinstance(each, Decision) and not each.allowed), None)

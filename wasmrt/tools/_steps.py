@@ -49,8 +49,7 @@ def look_up(state: CallState) -> Step:
     if entry is None:
         raise unknown(state)
     state.entry = entry
-    traits = entry.tool.traits
-    state.traits = traits.tightened(state.system.policy.tightening_for(entry.name))
+    state.traits = entry.traits(state.system.policy)
     state.held = state.lens.held(entry.name, state.traits)
     return f"source: {entry.source}"
 
