@@ -113,7 +113,8 @@ class PreparedTool(ToolDefaults):
         """
         from wasmrt.schema.providers import render  # for agents; a command that runs a tool does without
 
-        return render(offered_name(self.name), self.description, self.schema, provider, prompt=self.prompt)
+        rendered = render(offered_name(self.name), self.description, self.schema, provider, prompt=self.prompt)
+        return rendered | ({"annotations": self.traits.annotations()} if provider == "mcp" else {})
 
     @property
     def problems(self) -> tuple[str, ...]:
