@@ -102,17 +102,19 @@ class Approvals:
         """Withdraw the requests that wait for another version or grant of a tool: they are denied, and may ask again.
 
         For whoever exchanges tools. Remembered answers need no such call; they are bound to the digest.
+
+        Raises:
+            ApprovalError: the store cannot be written; those who wait in this process are told all the same.
         """
-        if self._store is not None:
-            self._store.tool_changed(tool, digest=digest, grant=grant)
-        with self._lock:
-            outdated = [
-                w
-                for w in self._waiting
-                if w.request.tool == tool and (w.request.digest, w.request.grant) != (digest, grant)
-            ]
-        for waiting in outdated:
-            waiting.settle(ApprovalAnswer(approved=False, note=_UPDATED))
+        try:
+            if self._store is not None:
+                self._store.tool_changed(tool, digest=digest, grant=grant)
+        finally:
+            with self._lock:
+                waiting = [w for w in self._waiting if w.request.tool == tool]
+            for each in waiting:
+                if (each.request.digest, each.request.grant) != (digest, grant):
+                    each.settle(ApprovalAnswer(approved=False, note=_UPDATED))
 
     def end_session(self, trace: str) -> None:
         """Forget what was answered for one session."""
