@@ -18,14 +18,18 @@ def request_lines(request: ApprovalRequest, *, whole: bool = False) -> tuple[lis
     SECURITY: tool, parameters and diff are chosen by others. Each of their lines is indented, and none of their
     characters reaches a terminal that could obey it.
     """
-    lines = [
-        f"{in_one_line(request.tool)} waits for an approval ({in_one_line(request.id)})",
-        f"  for: {in_one_line(request.user)}",
-        f"  it may: {', '.join(request.effects) or 'nothing that is known'} (risk: {in_one_line(request.risk)})",
-        f"  asked because: {in_one_line(request.why.sentence)}",
+    effects = ", ".join(request.effects) or "nothing that is known"
+    head = [
+        f"{request.tool} waits for an approval ({request.id})",
+        f"  for: {request.user}",
+        f"  it may: {effects} (risk: {request.risk})",
+        f"  asked because: {request.why.sentence}",
     ]
+    escaped = [in_one_line(line) for line in head]
+    lines = list(escaped) if whole else [_cut(line, 2 * _MAX_LINE) for line in escaped]
     parameters = json.dumps(request.params, ensure_ascii=False, indent=2).split("\n")
     shown, cut = _bounded(parameters, whole=whole)
+    cut = cut or lines != escaped  # the head, so far
     lines += ["  parameters:", *shown]
     if request.preview:
         changes, cut_changes = _bounded(request.preview.split("\n"), whole=whole)
@@ -38,11 +42,15 @@ def _bounded(lines: Iterable[str], *, whole: bool) -> tuple[list[str], bool]:
     escaped = [in_one_line(line) for line in lines]
     if whole:
         return [f"    {line}" for line in escaped], False
-    shown = [f"    {line[:_MAX_LINE]}{_more(len(line) - _MAX_LINE, 'characters')}" for line in escaped[:_MAX_LINES]]
+    shown = [f"    {_cut(line, _MAX_LINE)}" for line in escaped[:_MAX_LINES]]
     cut = len(escaped) > _MAX_LINES or any(len(line) > _MAX_LINE for line in escaped)
     if len(escaped) > _MAX_LINES:
         shown.append(f"   {_more(len(escaped) - _MAX_LINES, 'lines')}")
     return shown, cut
+
+
+def _cut(line: str, limit: int) -> str:
+    return line[:limit] + _more(len(line) - limit, "characters")
 
 
 def _more(count: int, what: str) -> str:
