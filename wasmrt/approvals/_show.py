@@ -10,6 +10,7 @@ from wasmrt.terminal import in_one_line
 
 _MAX_LINES = 40
 _MAX_LINE = 200
+_MAX_HEAD_LINE = 400
 
 
 def request_lines(request: ApprovalRequest, *, whole: bool = False) -> tuple[list[str], bool]:
@@ -20,37 +21,30 @@ def request_lines(request: ApprovalRequest, *, whole: bool = False) -> tuple[lis
     """
     effects = ", ".join(request.effects) or "nothing that is known"
     head = [
-        f"{request.tool} waits for an approval ({request.id})",
+        f"approval {request.id}: {request.tool}",
         f"  for: {request.user}",
         f"  it may: {effects} (risk: {request.risk})",
         f"  asked because: {request.why.sentence}",
     ]
-    escaped = [in_one_line(line) for line in head]
-    lines = list(escaped) if whole else [_cut(line, 2 * _MAX_LINE) for line in escaped]
     parameters = json.dumps(request.params, ensure_ascii=False, indent=2).split("\n")
-    shown, cut = _bounded(parameters, whole=whole)
-    cut = cut or lines != escaped  # the head, so far
-    lines += ["  parameters:", *shown]
-    if request.preview:
-        changes, cut_changes = _bounded(request.preview.split("\n"), whole=whole)
-        lines += ["  changes:", *changes]
-        cut = cut or cut_changes
+    changes = request.preview.split("\n") if request.preview else []
+    lines, cut = _bounded(head, _MAX_HEAD_LINE, whole=whole)
+    for title, text in (("parameters", parameters), ("changes", changes)):
+        shown, was_cut = _bounded(text, _MAX_LINE, whole=whole)
+        lines += [f"  {title}:", *(f"    {line}" for line in shown)] if text else []
+        cut = cut or was_cut
     return lines, cut
 
 
-def _bounded(lines: Iterable[str], *, whole: bool) -> tuple[list[str], bool]:
+def _bounded(lines: Iterable[str], limit: int, *, whole: bool) -> tuple[list[str], bool]:
+    """Return lines without what could drive a terminal, and whether some were cut or left out."""
     escaped = [in_one_line(line) for line in lines]
     if whole:
-        return [f"    {line}" for line in escaped], False
-    shown = [f"    {_cut(line, _MAX_LINE)}" for line in escaped[:_MAX_LINES]]
-    cut = len(escaped) > _MAX_LINES or any(len(line) > _MAX_LINE for line in escaped)
+        return escaped, False
+    shown = [line[:limit] + _more(len(line) - limit, "characters") for line in escaped[:_MAX_LINES]]
     if len(escaped) > _MAX_LINES:
-        shown.append(f"   {_more(len(escaped) - _MAX_LINES, 'lines')}")
-    return shown, cut
-
-
-def _cut(line: str, limit: int) -> str:
-    return line[:limit] + _more(len(line) - limit, "characters")
+        shown.append(_more(len(escaped) - _MAX_LINES, "lines").strip())
+    return shown, shown != escaped
 
 
 def _more(count: int, what: str) -> str:
