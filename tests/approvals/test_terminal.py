@@ -190,6 +190,15 @@ def test_an_edit_that_changes_nothing_is_none(screen: Screen) -> None:
     assert answer.params is None
 
 
+def test_an_edit_that_python_takes_for_the_same_is_one(screen: Screen) -> None:
+    asked = request({"all": True})
+    answer = dialogue(
+        screen, asked, ("approve", "e\n"), ("as NAME=JSON", "all=1\n"), ("or Enter", "\n"), ("approve", "y\n")
+    )
+    assert answer.params is not None
+    assert answer.params["all"] is not True
+
+
 def test_only_what_can_be_remembered_is_offered(screen: Screen) -> None:
     async def scene() -> None:
         for changed, absent in (({"digest": ""}, ["[s]ession", "[a]lways"]), ({"trace": ""}, ["[s]ession"])):
