@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from wasmrt.testing.attacks import ANSWERS, COMPONENTS, CPU, HOST, MEMORY, REACH, Attack
+from wasmrt.testing.attacks import ANSWERS, COMPONENTS, CPU, HOST, MEMORY, REACH, VALUES, Attack
 
 SEED = "seed 001, section 6"
 HOSTILE = "security facts, section 4"
@@ -198,7 +198,14 @@ THREATS = (
     Threat(
         threat="denial of service while compiling",
         source=HOSTILE,
-        tests=(_LIMITS + "test_a_compile_of_a_hundred_thousand_functions_starves_no_call",),
+        tests=(
+            _LIMITS + "test_a_compile_of_a_hundred_thousand_functions_starves_no_call",
+            "component/test_counts.py::test_a_count_at_its_bound_passes_and_one_more_is_refused",
+            "component/test_counts.py::test_the_count_of_instances_is_what_expanding_them_gives",
+            "component/test_counts.py::test_a_product_of_two_counts_over_its_bound_is_refused",
+            "call/test_prepare_beside_compiles.py::"
+            "test_what_is_compiled_already_is_ready_while_every_permit_to_compile_is_taken",
+        ),
         attacks=_names(*(attack for attack in COMPONENTS if attack.name != "trap-in-start")),
     ),
     Threat(
@@ -234,6 +241,22 @@ THREATS = (
         attacks=_names(*(attack for attack in ANSWERS if "escapes" not in attack.name)),
     ),
     Threat(
+        threat="values by the million, each of which becomes an object and text on the host's side",
+        source=OURS,
+        tests=("border/test_prepare.py::test_a_call_passes_so_many_values_and_no_more",),
+        attacks=_names(*VALUES),
+    ),
+    Threat(
+        threat="a schema that is small and takes hours, or gigabytes, for one text",
+        source=OURS,
+        tests=(
+            "schema/test_validation_work.py::"
+            "test_a_long_text_that_fails_ten_thousand_parts_is_answered_in_little_memory",
+            "schema/test_validation_work.py::test_characters_times_patterns_are_refused_before_the_work",
+            "schema/test_validation_work.py::test_what_passes_as_a_schema_takes_params_ever_after",
+        ),
+    ),
+    Threat(
         threat="params that break the host before they reach the guest",
         source=OURS,
         tests=(
@@ -243,9 +266,34 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="audit records that a guest makes grow",
+        threat="receipts that a guest makes grow",
         source=OURS,
         tests=(_REACH + "test_a_thousand_refused_lookups_leave_a_bounded_record",),
+    ),
+    Threat(
+        threat="receipts that somebody changes, removes or cuts off afterwards",
+        source=OURS,
+        tests=(
+            "audit/test_verify.py::test_no_byte_of_a_chain_can_be_changed_added_or_taken_away_unnoticed",
+            "audit/test_verify.py::test_a_newest_line_that_is_missing_is_named",
+            "audit/test_verify.py::test_a_missing_segment_is_named_wherever_it_was",
+            "audit/test_verify.py::test_a_folder_that_was_put_back_to_an_older_state_is_found_by_a_head_that_was_noted",
+            "audit/test_killed.py::test_processes_that_are_killed_lose_no_receipt_of_a_call_that_they_answered",
+        ),
+    ),
+    Threat(
+        threat="params that are guessed from a receipt's hash of them",
+        source=OURS,
+        tests=("audit/test_writer.py::test_the_hash_of_a_text_needs_the_key_of_the_installation",),
+    ),
+    Threat(
+        threat="a recording or a replay that reaches what the call was not given",
+        source=OURS,
+        tests=(
+            "audit/test_replay.py::test_twenty_recorded_calls_are_the_same_without_a_network",
+            "audit/test_replay.py::test_a_recording_is_its_users_alone_and_holds_no_secret",
+            "audit/test_replay.py::test_what_is_no_id_of_a_call_names_no_file",
+        ),
     ),
     Threat(
         threat="errors that tell a guest or an agent about the host",
@@ -364,4 +412,4 @@ THREATS = (
 )
 
 COVERED_ATTACKS = frozenset(name for threat in THREATS for name in threat.attacks)
-KNOWN_ATTACKS = frozenset(_names(*CPU, *MEMORY, *HOST, *REACH, *ANSWERS, *COMPONENTS))
+KNOWN_ATTACKS = frozenset(_names(*CPU, *MEMORY, *HOST, *REACH, *ANSWERS, *VALUES, *COMPONENTS))

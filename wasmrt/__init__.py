@@ -86,6 +86,7 @@ if TYPE_CHECKING:
     from wasmrt.runtime import WasmToolRuntime as WasmToolRuntime
     from wasmrt.tools import Explanation as Explanation
     from wasmrt.tools import FunctionTool as FunctionTool
+    from wasmrt.tools import ReadOnlyToolWrapper as ReadOnlyToolWrapper
     from wasmrt.tools import Tool as Tool
     from wasmrt.tools import ToolAnswer as ToolAnswer
     from wasmrt.tools import ToolCall as ToolCall
@@ -169,6 +170,7 @@ _NAMES = {
     "tools": (
         "Explanation",
         "FunctionTool",
+        "ReadOnlyToolWrapper",
         "Tool",
         "ToolAnswer",
         "ToolCall",

@@ -299,7 +299,7 @@ def _leak_actions(value: Any, _: Path) -> dict[str, Any]:
 def _audit_switch(key: str) -> Callable[[Any, Path], dict[str, Any]]:
     def read(value: Any, _: Path) -> dict[str, Any]:
         if not isinstance(value, bool):
-            raise ConfigurationError(f"{key} must be true or false")
+            raise ConfigurationError(f"{key} must be true or false", hint=f"write it like {key} = true")
         return {key: value}
 
     return read
@@ -313,7 +313,10 @@ def _audit_path(value: Any, folder: Path) -> dict[str, Any]:
 
 def _audit_segment_bytes(value: Any, _: Path) -> dict[str, Any]:
     if not isinstance(value, int) or isinstance(value, bool) or value < MIN_SEGMENT_BYTES:
-        raise ConfigurationError(f"max_segment_bytes must be a whole number, at least {MIN_SEGMENT_BYTES:,}")
+        raise ConfigurationError(
+            f"max_segment_bytes must be a whole number, at least {MIN_SEGMENT_BYTES:,}",
+            hint="write it like max_segment_bytes = 16_777_216",
+        )
     return {"max_segment_bytes": value}
 
 

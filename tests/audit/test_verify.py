@@ -194,7 +194,7 @@ def test_the_head_of_another_moment_of_the_same_folder_is_named(chain: Chain) ->
     other = Chain(chain.folder.parent / "other")
     other.folder.parent.mkdir()
     shutil.copy(chain.key, other.key)
-    other.write(3)
+    other.write(3, first=4)
     shutil.copy(other.folder / "head", chain.folder / "head")
     assert broken(chain) == (BreakKind.HEAD, "head", 0)
 

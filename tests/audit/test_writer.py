@@ -308,7 +308,10 @@ def announce(chain: Chain) -> None:
     (chain.folder / "head").write_bytes(head.pack(read_keys(chain.key)))
 
 
-def test_a_folder_that_is_taken_away_under_a_writer_is_said_in_the_chain(chain: Chain, open_writer: Open) -> None:
+def test_a_folder_that_is_taken_away_under_a_writer_is_said_in_the_chain(
+    chain: Chain, open_writer: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "LOOK_SECONDS", 0.0)
     writer = open_writer()
     writer(receipt(1))
     chain.file().unlink()

@@ -80,6 +80,11 @@ def getter(tool_file: Write, encode: Callable[[str], bytes]) -> Path:
         ("a = " + "1" * 50_000, "a value is nested too deeply or too long"),
         ("#" * 300_000, "more than 262144 bytes"),
         ("network = 1", "network must be a section"),
+        ("[audit]\nenabled = 1", "audit.enabled must be true or false"),
+        ("[audit]\nrecord = 'yes'", "audit.record must be true or false"),
+        ("[audit]\npath = 1", "audit.path must be a folder"),
+        ("[audit]\nmax_segment_bytes = 10", "audit.max_segment_bytes must be a whole number, at least 65,536"),
+        ("[audit]\nfolder = 'x'", "audit.folder is not known"),
         ("[nets]\nx = 1", "[nets] is not known"),
         ("[network]\nproxy = 'x'", "network.proxy is not known"),
         ("[network]\nca_files = 'x'", "network.ca_files is not known"),
@@ -332,6 +337,22 @@ def test_leak_rules_of_ones_own_and_their_actions_are_read(configure: Configure)
     assert config.leak_overrides == {"acme-key": Action.BLOCK, "jwt": {Direction.INWARD: Action.WARN}}
     settings = WasmRuntimeConfig(**config.as_runtime_settings())
     assert (settings.leak_rules, settings.leak_overrides) == (config.leak_rules, config.leak_overrides)
+
+
+def test_receipts_are_kept_where_the_file_says_and_by_default_in_the_data_folder(
+    configure: Configure, home: Path
+) -> None:
+    path = configure("[audit]\nrecord = true\nmax_segment_bytes = 100_000\n")
+    settings = WasmRuntimeConfig(**read_config_file(path).as_runtime_settings())
+    assert (settings.audit, settings.audit_record, settings.audit_segment_bytes) == (
+        home / "data/receipts",
+        True,
+        100_000,
+    )
+    settings = WasmRuntimeConfig(**read_config_file(configure('[audit]\npath = "x"\n')).as_runtime_settings())
+    assert (settings.audit, settings.audit_record) == (path.parent / "x", False)
+    off = read_config_file(configure("[audit]\nenabled = false\nrecord = true\n")).as_runtime_settings()
+    assert WasmRuntimeConfig(**off).audit is None
 
 
 @pytest.mark.parametrize(

@@ -31,17 +31,25 @@ _TAIL_BYTES = len(_MARK) + 2 * HASH_BYTES + len(_END)
 
 
 class Keys(NamedTuple):
-    """The keys of one installation's receipts, each for one use."""
+    """The keys of one installation's receipts, each for one use, and each a hash that was begun with it."""
 
-    chain: bytes
-    head: bytes
-    content: bytes
+    chain: blake3
+    head: blake3
+    content: blake3
     id: str
     """A name of the key that gives nothing of it away."""
 
     def hashed(self, text: str) -> str:
         """Return the keyed hash of a call's params or result, in hex."""
-        return blake3(text.encode("utf-8", "surrogatepass"), key=self.content).hexdigest()
+        return keyed(self.content, text.encode("utf-8", "surrogatepass")).hex()
+
+
+def keyed(key: blake3, *parts: bytes) -> bytes:
+    """Return the hash of `parts` by a key of `Keys`."""
+    hasher = key.copy()  # half of what beginning one anew takes
+    for part in parts:
+        hasher.update(part)
+    return hasher.digest()
 
 
 def read_keys(path: Path) -> Keys:
@@ -56,7 +64,8 @@ def read_keys(path: Path) -> Keys:
 def keys_of(secret: bytes) -> Keys:
     """Derive the keys from the installation's secret."""
     chain, head, content = (
-        blake3(f"wasmrt receipts {use}".encode(), key=secret).digest() for use in ("chain", "head", "content")
+        blake3(key=blake3(f"wasmrt receipts {use}".encode(), key=secret).digest())
+        for use in ("chain", "head", "content")
     )
     return Keys(chain, head, content, blake3(b"wasmrt receipts id", key=secret).hexdigest()[:16])
 
@@ -64,8 +73,8 @@ def keys_of(secret: bytes) -> Keys:
 def sealed(keys: Keys, previous: bytes, number: int, content: bytes) -> tuple[bytes, bytes]:
     """Return the line of a record, and its hash; `content` is the members of a JSON object."""
     body = b'{"n":%d,%b' % (number, content)
-    digest = blake3(previous + body, key=keys.chain).digest()
-    return b"%b%b%b%b" % (body, _MARK, digest.hex().encode(), _END), digest
+    digest = keyed(keys.chain, previous, body)
+    return b'%b,"hash":"%b"}\n' % (body, digest.hex().encode()), digest
 
 
 class Line(NamedTuple):
@@ -76,7 +85,7 @@ class Line(NamedTuple):
 
     def follows(self, keys: Keys, previous: bytes) -> bool:
         """Tell whether the line was written behind the one of hash `previous`, with these keys, as it is."""
-        return compare_digest(self.hash, blake3(previous + self.body, key=keys.chain).digest())
+        return compare_digest(self.hash, keyed(keys.chain, previous, self.body))
 
     def record(self) -> dict[str, object]:
         """Return the record; empty where the line holds none."""
@@ -118,14 +127,14 @@ class Head(NamedTuple):
         body = b'{"n":%d,"segment":%d,"bytes":%d,"hash":"%b","why":"%b","key":"%b"' % (
             self.number, self.segment, self.size, self.hash.hex().encode(), self.why.encode(), keys.id.encode(),
         )  # fmt: skip
-        mac = blake3(body, key=keys.head).hexdigest().encode()
+        mac = keyed(keys.head, body).hex().encode()
         return (b'%b,"mac":"%b"}' % (body, mac)).ljust(HEAD_BYTES - 1) + b"\n"
 
 
 def read_head(keys: Keys, raw: bytes) -> Head | None:
     """Read a head; None where it was not written with these keys, or not like this."""
     body, mark, rest = raw.rstrip().rpartition(b',"mac":"')
-    if not mark or not compare_digest(rest, blake3(body, key=keys.head).hexdigest().encode() + b'"}'):
+    if not mark or not compare_digest(rest, keyed(keys.head, body).hex().encode() + b'"}'):
         return None
     held = json.loads(body + b"}")
     return Head(held["n"], held["segment"], held["bytes"], bytes.fromhex(held["hash"]), held["why"])

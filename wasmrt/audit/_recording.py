@@ -14,9 +14,7 @@ from hmac import compare_digest
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from blake3 import blake3
-
-from wasmrt.audit._chain import Keys
+from wasmrt.audit._chain import Keys, keyed
 from wasmrt.audit._tape import Event, RecordingServices, new_clock
 from wasmrt.errors import SourceError
 from wasmrt.files import read_file, replace_file
@@ -87,7 +85,7 @@ class Recorder:
             replace_file(self._folder / f"{call_id}.jsonl", data, durable=False)
         except OSError:
             return DROPPED
-        return blake3(data, key=self._keys.content).hexdigest()
+        return keyed(self._keys.content, data).hex()
 
 
 class RecordingTape:
@@ -154,7 +152,7 @@ def read_recording(folder: Path, keys: Keys, call_id: str) -> Recording:
         raise SourceError(f"there is no recording of the call {call_id}", hint=hint) from None
     except OSError as error:
         raise SourceError(f"the recording cannot be read ({error.strerror})") from error
-    return _parsed(data, blake3(data, key=keys.content).hexdigest())
+    return _parsed(data, keyed(keys.content, data).hex())
 
 
 def _parsed(data: bytes, digest: str) -> Recording:

@@ -7,7 +7,7 @@ no secret is in it that the guest could not see. Time and randomness come from a
 from __future__ import annotations
 
 import base64
-import secrets
+import os
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -145,7 +145,7 @@ class RecordedResponse:
 
 def new_clock() -> LogicalClock:
     """Return a clock that begins now, with a seed that nobody knows; a sleep takes its time."""
-    seed = int.from_bytes(secrets.token_bytes(SEED_BYTES), "little")
+    seed = int.from_bytes(os.urandom(SEED_BYTES), "little")
     return LogicalClock(seed=seed, start_ns=time.time_ns() // 1_000_000 * 1_000_000, waits=True)
 
 

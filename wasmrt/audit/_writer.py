@@ -35,6 +35,8 @@ from wasmrt.limits import DEFAULT_SEGMENT_BYTES, MAX_TORN_BYTES, MIN_SEGMENT_BYT
 
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _RETRY_SECONDS = 0.000_2
+LOOK_SECONDS = 0.05
+"""Interval at which a writer looks whether its files are still in their place."""
 _CLOSED = -1
 
 
@@ -52,6 +54,7 @@ class ReceiptWriter:
         self._process = os.getpid()
         self._folder = folder
         self._max_bytes = max(max_segment_bytes, MIN_SEGMENT_BYTES)
+        self._look_at = 0.0
         self._at = Head(0, 0, 0, b"")
         self._raw: bytes | None = None
         """The head that this writer has written last; None where it has to look."""
@@ -62,7 +65,7 @@ class ReceiptWriter:
         except OSError as error:
             raise ConfigurationError(
                 f"the folder of the receipts cannot be used ({error.strerror})",
-                hint="choose another one, or mend its permissions",
+                hint="mend its permissions, choose another one, or keep no receipts",
             ) from error
         self.hashed = self._keys.hashed
         """Return the keyed hash of a text, in hex."""
@@ -114,7 +117,12 @@ class ReceiptWriter:
         """Take the advisory lock on the head that is in place now."""
         while True:
             _locked(self._head)
+            if (now := time.monotonic()) < self._look_at:
+                return
             if os.fstat(self._head).st_nlink:
+                self._look_at = now + LOOK_SECONDS
+                if self._segment != _CLOSED and not os.fstat(self._segment).st_nlink:
+                    self._raw = None  # somebody removed it: `find_tail` says so
                 return
             os.close(self._head)  # somebody removed it; others lock the one that is there now
             self._head, self._raw = _CLOSED, None
@@ -129,10 +137,8 @@ class ReceiptWriter:
     def _end(self) -> Head:
         """Return where the chain ends, mended where that was needed."""
         raw = os.pread(self._head, HEAD_BYTES, 0)
-        if raw == self._raw:
-            status = os.fstat(self._segment)
-            if status.st_size == self._at.size and status.st_nlink:
-                return self._at
+        if raw == self._raw and os.lseek(self._segment, 0, os.SEEK_END) == self._at.size:
+            return self._at
         at, why, torn = find_tail(self._folder, self._keys, raw)
         if why:
             return self._begin_segment(at, why)
