@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from wasmrt.egress import NetworkConfig as NetworkConfig
     from wasmrt.egress.transports import AsyncGuardedTransport as AsyncGuardedTransport
     from wasmrt.egress.transports import GuardedTransport as GuardedTransport
+    from wasmrt.errors import ApprovalError as ApprovalError
     from wasmrt.errors import CapabilityDeniedError as CapabilityDeniedError
     from wasmrt.errors import CapabilityFileError as CapabilityFileError
     from wasmrt.errors import ComponentError as ComponentError
@@ -85,6 +86,7 @@ if TYPE_CHECKING:
     from wasmrt.runtime import WasmToolRuntime as WasmToolRuntime
     from wasmrt.tools import Explanation as Explanation
     from wasmrt.tools import FunctionTool as FunctionTool
+    from wasmrt.tools import ReadOnlyToolWrapper as ReadOnlyToolWrapper
     from wasmrt.tools import Tool as Tool
     from wasmrt.tools import ToolAnswer as ToolAnswer
     from wasmrt.tools import ToolCall as ToolCall
@@ -141,6 +143,7 @@ _NAMES = {
     "egress": ("CredentialInjector", "NetworkConfig"),
     "egress.transports": ("AsyncGuardedTransport", "GuardedTransport"),
     "errors": (
+        "ApprovalError",
         "CapabilityDeniedError",
         "CapabilityFileError",
         "ComponentError",
@@ -167,6 +170,7 @@ _NAMES = {
     "tools": (
         "Explanation",
         "FunctionTool",
+        "ReadOnlyToolWrapper",
         "Tool",
         "ToolAnswer",
         "ToolCall",

@@ -126,7 +126,7 @@ class CoreModuleError(ComponentError):
 
 
 class ComponentTooLargeError(ComponentError):
-    """The component is over the size cap."""
+    """The component is over the size cap, or makes the compiler work beyond a bound on what is counted in it."""
 
     code = "component-too-large"
 

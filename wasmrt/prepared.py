@@ -105,7 +105,7 @@ class PreparedTool(ToolDefaults):
         return self._spec.schema if self._spec else {"type": "object"}
 
     def definition(self, provider: Provider) -> dict[str, Any]:
-        """The tool as OpenAI, Anthropic or MCP want it declared: `"openai"`, `"anthropic"` or `"mcp"`.
+        """The tool as a provider wants it declared: `"openai"`, `"anthropic"`, `"gemini"` or `"mcp"`.
 
         Raises:
             ConfigurationError: the provider is not known.

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,13 +18,16 @@ from wasmrt.approvals import (
     ApprovalRequest,
     Approvals,
     ApprovalScope,
+    ApprovalStore,
     CallbackApprover,
     DenyApprover,
     ParamsPattern,
+    Remembered,
     Widening,
     new_request_id,
     params_digest,
 )
+from wasmrt.approvals._remembered import Answers
 from wasmrt.effects import Effect
 from wasmrt.errors import ConfigurationError, InvalidParametersError
 
@@ -99,6 +103,22 @@ def test_what_was_approved_for_one_is_asked_again_for(change: dict[str, Any], sc
     decide(approvals, request())
     assert approvals.remembered(request()) is not None
     assert approvals.remembered(request(**change)) is None
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_an_answer_by_itself_says_what_it_holds_for(change: dict[str, Any]) -> None:
+    kept = Remembered.of(request(), ALWAYS, now_ms=1)
+    assert kept.matches(request())
+    assert not kept.matches(request(**change))
+    assert not Remembered.of(request(digest=""), ALWAYS, now_ms=1).matches(request(digest=""))
+
+
+def test_remembered_answers_are_bounded_and_the_oldest_goes() -> None:
+    answers = Answers(limit=2)
+    for n in (1, 2, 2, 3):
+        answers.add(Remembered.of(request({"n": n}), ALWAYS, now_ms=n))
+    assert [answers.find(request({"n": n})) is not None for n in (1, 2, 3)] == [False, True, True]
+    assert len(list(answers)) == 2
 
 
 @pytest.mark.parametrize("scope", [ApprovalScope.SESSION, ApprovalScope.ALWAYS])
@@ -314,6 +334,26 @@ def test_an_answer_for_the_session_answers_what_else_waits_in_it() -> None:
         assert not waiting[2].done()
         waiting[2].cancel()
 
+    asyncio.run(scene())
+
+
+def test_a_denial_holds_against_an_approval_of_the_same_moment(tmp_path: Path) -> None:
+    class Store(ApprovalStore):
+        """Has the second request denied in the moment in which the first one's answer would approve it."""
+
+        def remembered(self, request: ApprovalRequest) -> Remembered | None:
+            if request is second and request.id in person.open:
+                person.open[request.id].set_result(ApprovalAnswer(approved=False, by="carol"))
+            return super().remembered(request)
+
+    async def scene() -> None:
+        approvals = Approvals(person, store=Store(tmp_path / "approvals.sqlite3"))
+        waiting = [asyncio.ensure_future(approvals.decide(r)) for r in (first, second)]
+        await until(lambda: len(person.open) == 2)
+        person.open[first.id].set_result(SESSION)
+        assert [a.approved for a in await asyncio.gather(*waiting)] == [True, False]
+
+    person, first, second = Person(), request(), request({"path": "b"})
     asyncio.run(scene())
 
 

@@ -234,6 +234,7 @@ def test_params_are_kept_while_a_request_waits_and_nowhere_after(
         lambda r: (setattr(clock, "seconds", clock.seconds + 61), store.withdraw("another")),
     ]
     for end in ends:
+        store.version()  # whoever waits keeps the file open, and with it the write-ahead log
         asked = timed(clock, params, preview=word.decode())
         store.add(asked)
         assert any(b"otters" in file.read_bytes() for file in path.parent.iterdir())

@@ -24,8 +24,7 @@ from wasmrt.approvals import (
     default_approver,
     person,
 )
-
-Answering = "asyncio.Task[ApprovalAnswer]"
+from wasmrt.approvals import _terminal as module
 
 
 class Screen:
@@ -241,6 +240,27 @@ def test_an_answer_after_cancellation_changes_nothing_and_is_told(screen: Screen
         screen.type("y\n")
         assert (await queued).approved
         assert approvals.remembered(first) is None
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("when", ["while it is read", "once it was told"])
+def test_an_answer_in_the_moment_of_a_cancellation_is_told_too(
+    screen: Screen, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    async def scene() -> None:
+        turn = module._Turn(screen.theirs, screen.theirs)
+        if when == "while it is read":
+            monkeypatch.setattr(module, "person", lambda: turn.withdraw() or "alice")
+        asked = asyncio.ensure_future(asyncio.to_thread(turn.ask, request()))
+        await screen.shows("[e]dit: ")
+        screen.type("y\n")
+        answer = await asked
+        if when == "once it was told":
+            turn.withdraw()
+        else:
+            assert not answer.approved
+        await screen.shows("withdrawn: nobody waits for the answer any more, and nothing was changed")
 
     asyncio.run(scene())
 

@@ -150,6 +150,13 @@ def test_an_expired_token_is_not_revived_by_a_clock_that_is_set_back_over_a_star
     assert refusal(tokens, token) == "token-expired"
 
 
+def test_a_token_outlives_a_start_of_the_machine(tokens: ConfirmationTokens, machine: Machine) -> None:
+    token = tokens.issue(**TOKEN)
+    machine.boot, machine.since_boot = "second", 9_000.0
+    machine.wall += 30
+    tokens.redeem(token, **CALL)
+
+
 def test_a_used_token_is_not_revived_by_a_clock_that_is_set_back(tokens: ConfirmationTokens, machine: Machine) -> None:
     token = tokens.issue(**TOKEN)
     tokens.redeem(token, **CALL)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -252,7 +253,7 @@ def test_a_plugin_that_requires_the_network_is_refused_without_one_before_it_run
     error = fails(native(script, manifest="requires_network = true", write_paths=[tmp_path / "out"]))
     assert isinstance(error, NotAuthorizedError)
     (decision,) = error.decisions
-    assert (decision.allowed, decision.capability, decision.subject) == (False, "network", "run the plugin plugin")
+    assert (decision.allowed, decision.capability, decision.subject) == (False, "tool.network", "plugin")
     assert "allow_network" in (error.hint or "")
     assert list((tmp_path / "out").iterdir()) == []
 
@@ -275,6 +276,18 @@ def test_a_program_that_was_changed_since_it_was_loaded_does_not_run(native: Nat
     program.unlink()
     os.mkfifo(program)
     assert fails(tool).code == "changed"
+
+
+def test_what_cannot_be_confined_or_started_is_a_failed_call(
+    native: Native, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = native(ANSWER + "answer(1)\n", workspace=workspace)
+    with monkeypatch.context() as without:
+        without.setattr(sys, "executable", "")
+        assert fails(tool).code == "confine"
+    workspace.rename(workspace.with_name("gone"))
+    error = fails(tool)
+    assert (error.code, error.kind) == ("not-started", "sandbox")
 
 
 def test_a_program_that_cannot_be_executed_is_told_as_that(native: Native) -> None:

@@ -22,6 +22,7 @@ from wasmrt.errors import (
     WasmrtError,
 )
 from wasmrt.plugins import Plugins, load_plugins, read_manifest
+from wasmrt.runtime import WasmToolRuntime
 from wasmrt.schema import Validator
 
 HEAD = 'tool_name = "it"\nversion = "1"\ndescription = "d"\n'
@@ -197,6 +198,27 @@ def test_a_module_for_preview_1_is_adapted_by_what_the_caller_gives(
 
     assert load(adapt=adapt)["echo"].kind == "wasi"
     assert seen == [preview1_module().read_bytes()]
+
+
+def test_an_interrupt_while_they_are_loaded_leaves_no_runtime_behind(
+    write: Callable[..., None], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("echo", program=echo_plugin("wasm32-wasip2"))
+    write("later", program=preview1_module())
+    closed: list[WasmToolRuntime] = []
+    close = WasmToolRuntime.close
+
+    def noted(runtime: WasmToolRuntime) -> None:
+        closed.append(runtime)
+        close(runtime)
+
+    def interrupt(_: bytes) -> bytes:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(WasmToolRuntime, "close", noted)
+    with pytest.raises(KeyboardInterrupt):
+        load_plugins(folder, adapt=interrupt)
+    assert [runtime.closed for runtime in closed] == [True]
 
 
 def test_a_wasi_plugin_that_would_write_or_need_the_network_is_refused(

@@ -12,6 +12,7 @@ from tests.plugins.conftest import ANSWER
 from tests.programs.build import echo_plugin
 from wasmrt import ToolPolicy, ToolRegistry
 from wasmrt.context import ToolContext
+from wasmrt.effects import Effect
 from wasmrt.errors import CancelledError, DeadlineExceededError, ToolError
 from wasmrt.lifetime import Lifetime
 from wasmrt.plugins import Plugins, PluginTool
@@ -53,6 +54,18 @@ def test_a_wasi_plugin_only_reads_and_a_native_one_is_privileged(repeat: PluginT
     other = native(ANSWER + "answer(1)\n")
     assert other.traits.tier() is SafetyTier.PRIVILEGED
     assert not other.traits.enforced
+
+
+def test_what_a_native_plugin_is_given_is_among_its_effects(native: Native, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    network = "requires_network = true"
+    without = native(ANSWER, manifest=network).effects
+    assert not without & {Effect.NETWORK, Effect.WRITE_FILESYSTEM}
+    with_both = native(ANSWER, manifest=network, write_paths=[tmp_path / "out"], allow_network=True)
+    assert with_both.effects - without == {
+        Effect.NETWORK, Effect.EXTERNAL_WRITE, Effect.WRITE_FILESYSTEM, Effect.DELETE_FILESYSTEM,
+    }  # fmt: skip
+    assert repr(with_both) == f"<PluginTool 'plugin', native, {with_both.digest[:12]}>"
 
 
 def test_cancelling_a_call_ends_the_program(native: Native) -> None:

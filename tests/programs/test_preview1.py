@@ -168,6 +168,21 @@ def test_an_adapter_that_is_not_the_known_one_is_never_used_or_kept(home: Path, 
     assert list((home / "toolchains").rglob("*.wasm")) == []
 
 
+def test_cargo_fetches_it_where_npm_is_not(home: Path, nowhere: Path) -> None:
+    place = "vendor/wasi-preview1-component-adapter-provider/artefacts"
+    pretended(nowhere, "cargo", f"/bin/mkdir -p {place}\necho other >{place}/wasi_snapshot_preview1.command.wasm")
+    asked: list[str] = []
+
+    def agree(question: str) -> bool:
+        asked.append(question)
+        return True
+
+    with pytest.raises(BuildError, match="is not the one that is known here"):
+        find_adapter(confirm=agree)
+    (question,) = asked
+    assert question.startswith("Fetch wasi-preview1-component-adapter-provider 50.0.1 from crates.io, which has")
+
+
 def test_an_adapter_that_was_changed_since_is_fetched_again(home: Path, nowhere: Path, adapter: Path) -> None:
     folder = home / "toolchains/adapters"
     folder.mkdir(parents=True)

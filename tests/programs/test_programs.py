@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import wasmtime
 
 from tests.programs.build import program
 from wasmrt import Capabilities, Isolation, PreparedTool, ResourceLimits, WasmRuntimeConfig, WasmToolRuntime
@@ -13,12 +14,14 @@ from wasmrt.component import worlds
 from wasmrt.errors import (
     FuelExhaustedError,
     GuestExitError,
+    InvalidComponentError,
     InvalidParametersError,
     OutputLimitError,
     ToolError,
     TrapError,
 )
 from wasmrt.install.validator import WasmValidator
+from wasmrt.limits import MAX_CAPTURED_OUTPUT_BYTES
 
 
 @pytest.fixture(scope="module", params=[Isolation.PROCESS, Isolation.IN_PROCESS])
@@ -117,6 +120,15 @@ def test_output_without_end_is_ended_by_the_cap_of_an_answer(runtime: WasmToolRu
     assert 0 < sum(len(entry.message) for entry in caught.value.logs) <= 100_000
 
 
+def test_what_a_flood_leaves_in_the_log_is_capped_and_the_rest_counted(tool: PreparedTool) -> None:
+    with pytest.raises(OutputLimitError) as caught:
+        run(tool, "flood")
+    error = caught.value
+    assert error.usage is not None
+    assert sum(len(entry.message) for entry in error.logs) <= MAX_CAPTURED_OUTPUT_BYTES
+    assert error.usage.log_entries_dropped > 900
+
+
 def test_a_program_that_never_ends_is_ended_by_its_fuel(runtime: WasmToolRuntime) -> None:
     small = runtime.prepare("program", program(), limits=ResourceLimits(fuel=5_000_000))
     with pytest.raises(FuelExhaustedError):
@@ -200,6 +212,18 @@ def test_a_secret_that_a_program_prints_is_cut_out_of_result_and_failure(tool: P
 )
 def test_a_program_exports_its_start_and_nothing_else(exports: list[str], is_program: bool) -> None:
     assert (worlds.exported_program(exports) is not None) is is_program
+
+
+def test_a_start_of_another_type_is_refused_with_the_type_it_should_have(runtime: WasmToolRuntime) -> None:
+    text = """(component
+      (core module $m (func (export "run")))
+      (core instance $i (instantiate $m))
+      (func $f (canon lift (core func $i "run")))
+      (instance $r (export "run" (func $f)))
+      (export "wasi:cli/run@0.2.0" (instance $r)))"""
+    with pytest.raises(InvalidComponentError) as caught:
+        runtime.prepare("odd", bytes(wasmtime.wat2wasm(text)))
+    assert caught.value.hint == "export run: func() -> result"
 
 
 def test_the_file_of_a_program_is_checked_before_it_is_compiled(tool: PreparedTool) -> None:

@@ -35,6 +35,7 @@ LATE_IMPORTS = {
     "backends.py": "a runtime without secrets renews none",
     "capabilities/_capabilities.py": "a stored grant or a file alone needs the file's format",
     "guest/worlds/_detect.py": "a component of a tool world needs neither JSON for every WIT type nor WASI",
+    "config.py": "a program that sets everything itself reads no file, and opens no store of secrets",
     "prepared.py": "an agent needs the dialects of providers, a command does not",
 }
 

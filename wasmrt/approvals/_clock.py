@@ -42,6 +42,8 @@ class Clock:
 
 
 def _since_boot() -> tuple[str, float]:
+    if not hasattr(time, "CLOCK_BOOTTIME"):  # Linux's own
+        return "", 0.0
     return _boot_id(), time.clock_gettime(time.CLOCK_BOOTTIME)
 
 

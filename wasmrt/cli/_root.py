@@ -32,12 +32,15 @@ COMMANDS = {
     "new": "Start a tool of your own in the new folder NAME.",
     "pack": "Make an archive of the package in DIR: its wasmrt.toml and all that this names.",
     "plugins": "Check folders of plugins: programs with a manifest each.",
+    "policy": "Check and show the policy over tools, and say what would become of a call.",
     "remove": "Remove a tool with all its versions and grants.",
     "replay": "Run a recorded call again and say whether the result is the same, and where it first differs.",
     "rollback": "Run an older version of a tool again.",
     "run": "Run a tool once.",
     "secret": "Keep the credentials that tools use and never see.",
     "test": "Run the test cases of the tool in DIR, as last built, in the real sandbox.",
+    "tools": "Show and call the tools of the registry: built-in, installed and plugins, under the policy of the "
+    "configuration.",
     "verify": "Check stored components against their digests.",
 }
 

@@ -52,8 +52,23 @@ def run_program(command: Command, stdin: bytes, cwd: str, bounds: Bounds, within
         ToolError: it could not be started.
     """
     lifetime = Lifetime(bounds.seconds, within=within)
+    with selectors.DefaultSelector() as selector:
+        run = _Run(_started(command, cwd), selector)
+        try:
+            run.connect(stdin, bounds)
+            while not run.has_ended(min(lifetime.remaining(), _LOOK_SECONDS)):
+                if (ended := lifetime.interruption()) is not None:
+                    raise _late(bounds) if isinstance(ended, DeadlineExceededError) else ended
+            code = run.end()
+            run.drain(time.monotonic() + _DRAIN_SECONDS)
+            return Ended(code, bytes(run.stdout), bytes(run.stderr))
+        finally:
+            run.close()
+
+
+def _started(command: Command, cwd: str) -> subprocess.Popen[bytes]:
     try:
-        process = subprocess.Popen(  # noqa: S603 - a stub that confines itself, then the plugin; no shell
+        return subprocess.Popen(  # noqa: S603 - a stub that confines itself, then the plugin; no shell
             command.argv,
             env=command.env,
             cwd=cwd,
@@ -67,16 +82,6 @@ def run_program(command: Command, stdin: bytes, cwd: str, bounds: Bounds, within
         raise ToolError(
             f"the plugin cannot be started ({error.strerror})", code="not-started", kind=ToolErrorKind.SANDBOX
         ) from error
-    run = _Run(process, stdin, bounds)
-    try:
-        while not run.has_ended(min(lifetime.remaining(), _LOOK_SECONDS)):
-            if (ended := lifetime.interruption()) is not None:
-                raise _late(bounds) if isinstance(ended, DeadlineExceededError) else ended
-        run.end()
-        run.drain(time.monotonic() + _DRAIN_SECONDS)
-        return Ended(process.returncode, bytes(run.stdout), bytes(run.stderr))
-    finally:
-        run.close()
 
 
 def _late(bounds: Bounds) -> DeadlineExceededError:
@@ -90,14 +95,20 @@ def _late(bounds: Bounds) -> DeadlineExceededError:
 class _Run:
     """A started program with its three pipes."""
 
-    def __init__(self, process: subprocess.Popen[bytes], stdin: bytes, bounds: Bounds) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], selector: selectors.BaseSelector) -> None:
+        self._process = process
+        self._selector = selector
+        self._left = memoryview(b"")
+        self.stdout, self.stderr = bytearray(), bytearray()
+        self._handle = -1
+
+    def connect(self, stdin: bytes, bounds: Bounds) -> None:
+        """Watch the pipes, and the process itself where the system has a handle of it."""
+        process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
-        self._process = process
         self._left = memoryview(stdin)
-        self.stdout, self.stderr = bytearray(), bytearray()
-        self._selector = selectors.DefaultSelector()
         self._handle = _handle_of(process)
         if self._handle >= 0:
             self._selector.register(self._handle, selectors.EVENT_READ, None)
@@ -127,21 +138,20 @@ class _Run:
             for key, _ in self._selector.select(left):
                 self._move(key)
 
-    def end(self) -> None:
-        """End every process of the program's group, and wait for the first. Safe to call twice."""
-        if self._process.returncode is not None:
-            return
-        # SECURITY: the group is killed before its first process is waited for: until then its number is nobody else's.
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+    def end(self) -> int:
+        """End every process of the program's group, and return the exit code of the first. Safe to call twice."""
+        if self._process.returncode is None:
+            # SECURITY: the group is killed before its first process is waited for: until then nobody else has its
+            # number.
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        return self._process.wait()
 
     def close(self) -> None:
         """End it, and let go of the pipes."""
         try:
             self.end()
         finally:
-            self._selector.close()
             if self._handle >= 0:
                 os.close(self._handle)
             for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):

@@ -149,11 +149,11 @@ class PluginTool(ToolDefaults):
             return
         decision = Decision(
             allowed=False,
-            reason=Reason.SOCKETS_DENIED,
+            reason=Reason.NETWORK_NOT_ALLOWED,
             rule="it requires the network, and the plugins were loaded without one",
             hint="load them with allow_network, or do without it",
-            capability="network",
-            subject=f"run the plugin {self.name}",
+            capability="tool.network",
+            subject=self.name,
         )
         error = NotAuthorizedError(decision.sentence, code=str(decision.reason), hint=decision.hint)
         error.decisions = (decision,)

@@ -12,12 +12,14 @@ from wasmrt.tools._steps import UnknownToolError
 from wasmrt.tools._store import PROTECTED_TOOL_NAMES
 from wasmrt.tools._tool import Tool, ToolSource
 from wasmrt.tools._view import ToolView
+from wasmrt.tools._wrapper import ReadOnlyToolWrapper
 
 __all__ = [
     "PROTECTED_TOOL_NAMES",
     "Explanation",
     "FunctionTool",
     "Outcome",
+    "ReadOnlyToolWrapper",
     "Tool",
     "ToolAnswer",
     "ToolCall",

@@ -143,6 +143,10 @@ class ToolRegistry(ToolView):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def all_names(self) -> list[str]:
+        """Return the names of all tools, also of those that the policy keeps back, sorted."""
+        return sorted(entry.name for entry in self._system.store)
+
     def group(self, name: str) -> list[str]:
         """Return the names of the tools of a group, sorted."""
         return sorted(entry.name for entry in self._system.store if entry.group == name)

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from wasmrt.errors import InternalError, InvalidComponentError, RuntimeClosedError
+from wasmrt.errors import ComponentTooLargeError, InternalError, InvalidComponentError, RuntimeClosedError
 from wasmrt.guest.artifacts import DiskCache, cache_key
 from wasmrt.guest.settings import Allocator, EngineConfig, best_allocator, fits_the_pool
 from wasmrt.isolation.confine import COMPILE_WORKER
@@ -122,7 +122,7 @@ def _compiler(zygote: launcher.Zygote, key: ProgramKey, data: bytes) -> Iterator
             yield Channel(ours)
         except ClosedError as error:
             ended = zygote.end(pid)
-            raise InvalidComponentError(
+            raise ComponentTooLargeError(
                 f"compiling the component took more memory or time than it may ({_bounds()}), or broke the compiler",
                 hint="build it smaller, with fewer nested instances, fewer locals or smaller functions",
             ) from error

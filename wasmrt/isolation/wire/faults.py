@@ -8,6 +8,7 @@ from wasmrt.errors import (
     BudgetExceededError,
     CancelledError,
     ComponentError,
+    ComponentTooLargeError,
     ConfineError,
     DeadlineExceededError,
     FuelExhaustedError,
@@ -40,7 +41,10 @@ _LIMITS: dict[str, type[LimitError]] = {
 }
 _COMPONENT_ERRORS: dict[str, type[ComponentError]] = {
     kind.__name__: kind
-    for kind in (ComponentError, InvalidComponentError, InstantiationError, UnknownImportError, UnknownWorldError)
+    for kind in (
+        *(ComponentError, ComponentTooLargeError, InvalidComponentError, InstantiationError),
+        *(UnknownImportError, UnknownWorldError),
+    )
 }
 _EXIT = GuestExitError.__name__
 _KNOWN = {
