@@ -10,6 +10,7 @@ from wasmrt.effects import Effect
 from wasmrt.names import offered_name
 from wasmrt.policy import ToolPolicy
 from wasmrt.prepared import PreparedTool
+from wasmrt.safety import Sanitizer
 from wasmrt.schema import Validator, is_light
 from wasmrt.schema.providers import render
 from wasmrt.tools._function import action_names
@@ -18,6 +19,9 @@ from wasmrt.traits import Traits
 
 if TYPE_CHECKING:
     from wasmrt.schema.providers import Provider
+
+
+_SANITIZER = Sanitizer()
 
 
 class Entry:
@@ -91,11 +95,12 @@ class Entry:
 
     def _rendered(self, provider: Provider, actions: frozenset[str] | None) -> dict[str, Any]:
         tool = self.tool
-        schema, description = tool.schema, tool.description
+        # SECURITY: a description is read by the model like an answer, and a stranger wrote it.
+        schema, description = _cleaned(tool.schema), _cleaned(tool.description)
         if actions is not None:
             schema = with_actions(schema, tool.traits.action_param, actions)
             description = f"{description.rstrip()} Actions here: {', '.join(sorted(actions))}.".lstrip()
-        prompt = getattr(tool, "prompt", "")
+        prompt = _cleaned(getattr(tool, "prompt", ""))
         rendered = render(self.offered, description, schema, provider, prompt=prompt)
         if provider == "mcp":
             rendered["annotations"] = self._annotations(actions)
@@ -107,6 +112,16 @@ class Entry:
             effects = frozenset[Effect]().union(*(a.effects for a in traits.actions if a.name in actions))
             traits = traits.within(effects)
         return traits.annotations()
+
+
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, str):
+        return _SANITIZER.sanitize(value).text
+    if isinstance(value, list):
+        return [_cleaned(item) for item in value]
+    if isinstance(value, dict):
+        return {_cleaned(key): _cleaned(item) for key, item in value.items()}
+    return value
 
 
 def with_actions(schema: dict[str, Any], param: str, actions: frozenset[str]) -> dict[str, Any]:

@@ -61,6 +61,7 @@ class ToolRegistry(ToolView):
         if safety is not None:
             system.safety = safety
         system.receipts = receipts
+        system.runtime = runtime
         if runtime is not None:
             system.detector = detector or runtime.detector
             system.receipts = receipts or runtime.pipeline.audit

@@ -205,6 +205,10 @@ class ToolView:
     def _state(self, name: str, params: Any, user: str, trace: str, data: Any, token: str | None) -> CallState:
         if not isinstance(user, str) or not 0 < len(user) <= MAX_USER_BYTES or not user.isprintable():
             raise ConfigurationError(f"a user is 1 to {MAX_USER_BYTES} printable characters", hint="alice is one")
+        if not isinstance(trace, str) or len(trace) > MAX_USER_BYTES or not trace.isprintable():
+            raise ConfigurationError(f"a trace is up to {MAX_USER_BYTES} printable characters", hint="job-7 is one")
+        if not isinstance(name, str):
+            raise ConfigurationError("a tool's name is a text", hint="call it by one of tool_names()")
         return CallState(
             system=self._system, lens=self._lens, name=name, arguments={} if params is None else params, user=user,
             trace=trace, data=data, token=token, call_id=f"{_PROCESS}-t{next(_numbers):x}",
