@@ -283,6 +283,22 @@ def test_the_oldest_recordings_make_room(desk: Desk, monkeypatch: pytest.MonkeyP
     assert len(kept) < 50
 
 
+def test_each_recorded_call_has_a_randomness_of_its_own(desk: Desk) -> None:
+    execute = f"(call $get-random-bytes (i64.const 32) (i32.const 520)){_HASH}"
+    data = wat2wasm(tool(Body(imports=("get-random-bytes",), execute=execute, locals="(local $h i64)")))
+    dice = desk.runtime.prepare("dice", data)
+    rolled = [dice.execute({}) for _ in range(3)]
+    assert len({str(output.result) for output in rolled}) == 3
+    assert all(desk.dry.prepare("dice", data).replay(desk.recording(output.call_id)).same for output in rolled)
+
+
+def test_a_recording_that_others_can_read_or_exchange_is_refused(desk: Desk) -> None:
+    call = desk.call(desk.prepare(asker()), "/a")
+    (desk.chain.folder / f"recordings/{call}.jsonl").chmod(0o644)
+    with pytest.raises(SourceError, match="other users"):
+        desk.recording(call)
+
+
 def test_a_recording_is_its_users_alone_and_holds_no_secret(desk: Desk) -> None:
     call = desk.call(desk.prepare(asker()), "/a")
     path = desk.chain.folder / "recordings" / f"{call}.jsonl"

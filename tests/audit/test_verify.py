@@ -105,9 +105,15 @@ def test_a_newest_line_that_is_cut_in_the_middle_is_named_and_not_taken_for_a_cr
     chain.write(9)
     chain.file().write_bytes(chain.file().read_bytes()[:-40])
     assert broken(chain) == (BreakKind.TRUNCATED, FIRST, 10)
+    assert "the file ends in the middle of record 10" in str(chain.verified().broken)
+    assert chain.verified().notes == ()
+
+
+def test_a_segment_that_is_cut_in_the_middle_of_a_line_is_named(chain: Chain) -> None:
     long(chain)
     chain.file(2).write_bytes(chain.file(2).read_bytes()[:-40])
-    assert broken(chain)[0] is BreakKind.TRUNCATED
+    assert broken(chain) == (BreakKind.TRUNCATED, chain.file(2).name, len(chain.lines(2)))
+    assert "the file ends in the middle" in str(chain.verified().broken)
 
 
 def test_a_cut_stays_named_when_the_chain_goes_on(chain: Chain) -> None:

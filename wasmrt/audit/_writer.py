@@ -144,7 +144,6 @@ class ReceiptWriter:
             return self._begin_segment(at, why)
         self._open_segment(at)
         if at.size == 0:  # a process was killed before it had begun this segment
-            os.ftruncate(self._segment, 0)
             return self._put(at, self._opening(at, at.why))
         if torn:
             return self._keep_torn(at, torn)
