@@ -78,6 +78,73 @@ def test_what_is_behind_a_bound_of_the_scanner_is_withheld_or_found_whole_and_st
         assert stream.unscanned == "decode-limit-exceeded"
 
 
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("behind", BOUNDS)
+def test_a_credential_behind_a_bound_of_the_scanner_reaches_no_guest_and_is_on_record(
+    world: MakeWorld, behind: Callable[[bytes, int], bytes], streamed: bool
+) -> None:
+    w = world(lambda r, c: http_response(behind((r.header("Authorization") or "").encode(), 7)))
+    call = credentialed(w)
+    shown, failure = b"", None
+    try:
+        with w.gateway.open(call, HttpRequest("GET", w.url())) as response:
+            shown = response.read_all() if not streamed else b""
+            while streamed and (piece := response.read()):
+                shown += piece
+    except HttpFailure as error:
+        failure = error
+    assert SECRET.encode() not in shown
+    if failure is None:
+        assert b"[REDACTED:secret:token]" in shown
+        assert behind is candidates
+        return
+    assert failure.code in ("response-not-scanned", "response-leak")
+    assert call.decisions[-1].allowed is False
+    assert call.decisions[-1].reason in (Reason.NOT_SCANNED, Reason.LEAK)
+
+
+class TimeIsUpError(Exception):
+    pass
+
+
+class Clock:
+    """A check that ends whatever asks it, the given time."""
+
+    def __init__(self, last: int | None = None) -> None:
+        self.calls, self._last = 0, last
+
+    def __call__(self) -> None:
+        self.calls += 1
+        if self.calls == self._last:
+            raise TimeIsUpError
+
+
+@settings(max_examples=40, deadline=None)
+@given(part=st.floats(0, 1), cut=st.integers(2_000, 90_000), streamed=st.booleans())
+def test_what_is_not_looked_at_in_time_is_not_shown(part: float, cut: int, streamed: bool) -> None:
+    text = b"".join(b"line %d %%41&lt;\\n\n" % n for n in range(4_000)) + layers(SECRET.encode(), 2) + b"\n"
+
+    def shown(clock: Clock) -> bytes:
+        scanner = DETECTOR.scanner({"token": SECRET}, check=clock).partial
+        if not streamed:
+            assert scanner.scan_bytes(text).matches
+            return b""
+        stream, seen = StreamingRedactor(scanner), b""
+        try:
+            for at in range(0, len(text), cut):
+                seen += stream.feed(text[at : at + cut])
+            seen += stream.finish()
+            return seen
+        finally:
+            assert layers(SECRET.encode(), 2) not in seen
+
+    counted = Clock()
+    shown(counted)
+    assert counted.calls > 1
+    with pytest.raises(TimeIsUpError):
+        shown(Clock(1 + int(part * (counted.calls - 1))))
+
+
 def credentialed(w: World) -> FakeCall:
     mapping = CredentialMapping(secret_name="token", location=CredentialLocation.bearer(), host_patterns=(HOST,))
     return w.call(mapping, secrets={"token": SECRET})

@@ -5,14 +5,22 @@ Nothing here compiles or runs anything, and no bytes make it raise another error
 
 from __future__ import annotations
 
-from wasmrt.component._binary import COMPONENT, Reader, encode_custom_section, encode_section, encode_u32, read_sections
+from wasmrt.component._binary import (
+    COMPONENT,
+    CORE_MODULE,
+    Reader,
+    encode_custom_section,
+    encode_section,
+    encode_u32,
+    read_sections,
+)
 from wasmrt.component._docs import DOCS_SECTION, OWN_DOCS_SECTION, Docs, doc_comments, doc_of
 from wasmrt.component._functions import functions_by_interface, qualified_names
 from wasmrt.component._header import CORE_MODULE_HINT, HEADER, TEXT_HINT, check_header
 from wasmrt.component._producers import producers
 from wasmrt.component._spec import ANY_OBJECT, ToolSpec
 from wasmrt.component._surface import Surface, SurfaceItem, read_surface
-from wasmrt.component._text import cut_line, printable, printable_line
+from wasmrt.component._text import cut_line, last_lines, printable, printable_line
 from wasmrt.component._types import (
     PRIMITIVES,
     ComponentType,
@@ -37,6 +45,7 @@ from wasmrt.component._values import Case, Err, Ok, Some, is_nested_option
 __all__ = [
     "ANY_OBJECT",
     "COMPONENT",
+    "CORE_MODULE",
     "CORE_MODULE_HINT",
     "DOCS_SECTION",
     "HEADER",
@@ -76,6 +85,7 @@ __all__ = [
     "functions_by_interface",
     "has_unbounded_lift",
     "is_nested_option",
+    "last_lines",
     "printable",
     "printable_line",
     "producers",

@@ -3,7 +3,7 @@
 Only the two kinds of section that hold names are looked into; the others are stepped over by their size. Every count
 and length is held against what is left of the section, so that hostile bytes cost no more than their own length.
 
-Source: component-model, design/mvp/Binary.md: sections, `import`, `export`, `externdesc`, `sortidx`.
+Source: component-model, design/mvp/Binary.md: sections, `import`, `export`.
 """
 
 from __future__ import annotations
@@ -12,17 +12,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from wasmrt.component._binary import EXPORT, IMPORT, Reader, read_sections
+from wasmrt.component._externs import read_extern_type, read_flag, read_name, read_sort
 from wasmrt.component._text import printable_line
 from wasmrt.errors import InvalidComponentError
 from wasmrt.limits import MAX_COMPONENT_NAMES, MAX_COMPONENT_NAMES_BYTES
 
 _LAST_SECTION = 12
 _NAME_BYTES = 256
-_CORE_MODULE = 0x11
-_KINDS = ("module", "func", "value", "type", "component", "instance")
-"""By their byte; the first is the one core sort that stands at a component's top level."""
-_PRIMITIVES = range(0x64, 0x80)
-"""Bytes that are a whole value type; any other begins the index of one."""
 
 
 class SurfaceItem(NamedTuple):
@@ -72,51 +68,16 @@ def _items(kind: int, content: Reader) -> Iterator[SurfaceItem]:
 
 
 def _import(content: Reader) -> SurfaceItem:
-    return SurfaceItem(_name(content), _type(content))
+    return SurfaceItem(_name(content), read_extern_type(content))
 
 
 def _export(content: Reader) -> SurfaceItem:
-    name, kind = _name(content), _sort(content)
+    name, kind = _name(content), read_sort(content)
     content.u32()  # the index of what is exported
-    if _flag(content):  # a type ascribed to it
-        _type(content)
+    if read_flag(content):  # a type ascribed to it
+        read_extern_type(content)
     return SurfaceItem(name, kind)
 
 
 def _name(content: Reader) -> str:
-    """Read an `importname'` or `exportname'`; the form with options is behind a feature that the engine has off."""
-    if content.byte() > 1:
-        raise content.malformed("a name of an unknown form")
-    return printable_line(content.name(), _NAME_BYTES)
-
-
-def _sort(content: Reader) -> str:
-    kind = content.byte()
-    if kind >= len(_KINDS) or (kind == 0 and content.byte() != _CORE_MODULE):
-        raise content.malformed("an import or export of unknown kind")
-    return _KINDS[kind]
-
-
-def _type(content: Reader) -> str:
-    """Step over an `externdesc`, and return its kind."""
-    kind = _sort(content)
-    if kind == "type" and _flag(content):
-        return kind  # a new resource: the bound that has no index
-    if kind == "value" and _flag(content):
-        _value_type(content)
-        return kind
-    content.u32()
-    return kind
-
-
-def _value_type(content: Reader) -> None:
-    if content.byte() not in _PRIMITIVES:
-        content.at -= 1
-        content.u32()
-
-
-def _flag(content: Reader) -> bool:
-    flag = content.byte()
-    if flag > 1:
-        raise content.malformed("an import or export of unknown type")
-    return flag == 1
+    return printable_line(read_name(content), _NAME_BYTES)

@@ -11,17 +11,21 @@ from wasmrt.guest.engine import VERSION, Component, Engine, shared_engine
 from wasmrt.guest.settings import Allocator, EngineConfig
 
 MEMORY_ENTRIES = 256
+MAX_COMPILES = 2
 
 
 class Compiler:
     """Turns bytes into compiled components, through the caches.
 
     A component that the pool cannot hold, or whose memory limit is over the pool's, is compiled for a second
-    engine that allocates on demand.
+    engine that allocates on demand. At most `max_compiles` are under way; what a cache has waits for none of them.
     """
 
-    def __init__(self, config: EngineConfig, *, keep: bool, disk: DiskCache | None) -> None:
+    def __init__(
+        self, config: EngineConfig, *, keep: bool, disk: DiskCache | None, max_compiles: int = MAX_COMPILES
+    ) -> None:
         self._config = config
+        self._compiling = threading.BoundedSemaphore(max_compiles)
         self._keep = keep
         self._disk = disk
         self._lock = threading.Lock()
@@ -39,6 +43,7 @@ class Compiler:
         """The component for `data`, whose BLAKE3 is `digest`.
 
         Raises:
+            ComponentTooLargeError: a count is over its bound.
             InvalidComponentError: the engine refuses the bytes.
         """
         if not pooled or self._config.allocator == Allocator.ON_DEMAND:
@@ -89,7 +94,7 @@ class Compiler:
     def _compile(self, data: bytes, digest: str, allocator: Allocator) -> Component:
         engine = self._engine(allocator)
         if self._disk is None:
-            return engine.compile(data)
+            return self._compiled(engine, data)
         key = cache_key(digest, VERSION, engine.config)
         artifact = self._disk.load(key)
         if artifact is not None:
@@ -97,9 +102,13 @@ class Compiler:
                 return engine.deserialize(artifact)
             except InvalidComponentError:
                 pass  # ours, whole, but of another build of the engine: compile over it
-        component = engine.compile(data)
+        component = self._compiled(engine, data)
         self._disk.store(key, component.serialize())
         return component
+
+    def _compiled(self, engine: Engine, data: bytes) -> Component:
+        with self._compiling:
+            return engine.compile(data)
 
     def _engine(self, allocator: Allocator) -> Engine:
         with self._lock:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 from wasmrt.guest.artifacts import DiskCache
 from wasmrt.guest.compiler import Compiler
 from wasmrt.guest.component import LinkedComponent
@@ -17,8 +15,7 @@ class InProcessHome:
     def __init__(self, engine: EngineConfig, *, keep: bool, disk: DiskCache | None, max_compiles: int) -> None:
         engine = engine._replace(allocator=best_allocator())
         self._metered = engine.consume_fuel
-        self._compiler = Compiler(engine, keep=keep, disk=disk)
-        self._compiling = threading.BoundedSemaphore(max_compiles)
+        self._compiler = Compiler(engine, keep=keep, disk=disk, max_compiles=max_compiles)
 
     def load(self, name: str, data: bytes, digest: str, limits: ResourceLimits) -> LinkedComponent:
         """Compile a component, or find it compiled, link it and ask it what it is; `digest` is of `data`.
@@ -26,8 +23,7 @@ class InProcessHome:
         Raises:
             ComponentError, MemoryLimitError: as `GuestHome.load`.
         """
-        with self._compiling:
-            compiled = self._compiler.compile(data, digest, pooled=fits_the_pool(limits))
+        compiled = self._compiler.compile(data, digest, pooled=fits_the_pool(limits))
         linked = LinkedComponent(compiled, data, limits, metered=self._metered)
         linked.describe(name)
         return linked

@@ -19,7 +19,19 @@ from wasmrt.schema._document import SchemaError, read_schema, subschemas
 from wasmrt.schema._problems import oversized_problem, params_problem
 from wasmrt.schema._references import inlined
 from wasmrt.schema._wording import field_path
-from wasmrt.schema._work import LIGHT_SCHEMA, MAX_CHECK, MAX_COERCE, MAX_ERRORS, has_choice, values_in, weight
+from wasmrt.schema._work import (
+    LIGHT_SCHEMA,
+    LIGHT_TEXT,
+    MAX_CHECK,
+    MAX_COERCE,
+    MAX_WEIGHT,
+    can_collect_errors,
+    check_steps,
+    coerce_steps,
+    has_choice,
+    size_of,
+    weight,
+)
 
 _PATTERN_BYTES = 128 * KIB
 """A compiled pattern: room for `[a-z]{1000}`, none for one that repeats its repeats."""
@@ -32,7 +44,11 @@ _HINT = "send the params that the tool's schema asks for; wasmrt inspect shows t
 def schema_problem(schema: str | Mapping[str, Any]) -> str | None:
     """Return in a sentence why a guest's schema (text or data) is broken or over a limit; None where it is neither."""
     try:
-        _compile(inlined(read_schema(schema)))
+        # Read twice: a call reads the data again, which may take more as text than the guest took.
+        whole = inlined(read_schema(read_schema(schema)))
+        _compile(whole)
+        if weight(whole).value > MAX_WEIGHT:
+            raise SchemaError(f"takes over {MAX_WEIGHT:,} steps for each value")
     except SchemaError as error:
         return f"the schema {error}"
     return None
@@ -80,20 +96,22 @@ class Validator:
         try:
             if (self._is_valid or self._compiled())(params):
                 return params
-        except ValueError:
-            pass  # not JSON data: `check` says so
-        changed = self.coerce(params)
+            changed = self._reread(params)
+        except (ValueError, RecursionError):
+            changed = params  # not JSON data: `check` says so
         self.check(changed)
         return changed
 
     def coerce(self, params: Any) -> Any:
         """Return the params with what is unambiguously text for another type read as that type; see `coerce`."""
         try:
-            if (self._is_valid or self._compiled())(params) or self._weight * values_in(params) > MAX_COERCE:
-                return params
-            return coerced(self._schema, params)
+            return params if (self._is_valid or self._compiled())(params) else self._reread(params)
         except (ValueError, RecursionError):
             return params  # not JSON data: `check` says so
+
+    def _reread(self, params: Any) -> Any:
+        is_much = coerce_steps(self._weight, size_of(params)) > MAX_COERCE
+        return params if is_much else coerced(self._schema, params)
 
     def _compiled(self) -> Callable[[Any], bool]:
         try:
@@ -103,18 +121,19 @@ class Validator:
             raise InvalidComponentError(f"the tool's schema {error}", hint="the tool's author has to mend it") from None
         self._weight = weight(self._schema)
         self._has_choice = has_choice(self._schema)
-        self._is_valid = self._validator.is_valid if self._weight <= LIGHT_SCHEMA else self._is_valid_within_bounds
+        is_light = self._weight.value <= LIGHT_SCHEMA and self._weight.character <= LIGHT_TEXT
+        self._is_valid = self._validator.is_valid if is_light else self._is_valid_within_bounds
         return self._is_valid
 
     def _is_valid_within_bounds(self, params: Any) -> bool:
-        if self._weight * values_in(params) > MAX_CHECK:
+        if check_steps(self._weight, size_of(params)) > MAX_CHECK:
             raise InvalidParametersError("the params are too large for a schema of this size", hint="send less at once")
         return self._validator.is_valid(params)
 
     def _problem(self, params: Any) -> str:
-        # SECURITY: errors are collected all at once by the library, those of every branch included.
-        work = self._weight * values_in(params)
-        if work <= MAX_ERRORS:
+        # SECURITY: errors are collected all at once by the library, those of every branch included, and each holds
+        # a copy of the value that failed.
+        if can_collect_errors(self._weight, size_of(params)):
             return params_problem(self._validator.iter_errors(params), self._schema)
         if self._has_choice:
             return oversized_problem(params, self._schema, lambda schema, value: _compile(schema).is_valid(value))

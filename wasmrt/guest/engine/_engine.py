@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Mapping
 
 from wasmrt.component import ComponentType, printable_line
+from wasmrt.component.counts import check_counts
 from wasmrt.errors import ConfigurationError, InternalError, InvalidComponentError
 from wasmrt.guest.engine import _ffi
 from wasmrt.guest.engine._config import native_config
@@ -62,8 +63,10 @@ class Engine:
         """Compile a component.
 
         Raises:
+            ComponentTooLargeError: a count is over its bound.
             InvalidComponentError: the engine refuses the bytes.
         """
+        check_counts(data)
         return self._component(_ffi.component_new, data)
 
     def deserialize(self, artifact: bytes) -> Component:

@@ -32,6 +32,9 @@ from wasmrt.guest.engine import _ffi
 
 MAX_TYPE_DEPTH = 32
 MAX_TYPE_NODES = 20_000
+"""Parts of all its types together, and the names in its interfaces."""
+MAX_RESOURCES = 256
+"""Each use of one is compared with all of them: a guest of WASI has 30."""
 _ITEM_INSTANCE, _ITEM_FUNC, _ITEM_RESOURCE, _ITEM_TYPE = 1, 3, 4, 6
 _LIST, _RECORD, _TUPLE, _VARIANT, _ENUM, _OPTION, _RESULT, _FLAGS, _OWN, _BORROW = range(13, 23)
 
@@ -81,6 +84,7 @@ class _Reflection:
 
     def _items(self, pointer: int, count: Any, nth: Any) -> Iterator[tuple[str, _ffi.Item]]:
         for index in range(count(pointer, self._engine)):
+            self._count()
             text, size, extern = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_void_p()
             nth(pointer, self._engine, index, *_refs(text, size, extern))
             item = _ffi.Item()
@@ -97,6 +101,8 @@ class _Reflection:
             if item.kind == _ITEM_FUNC:
                 functions.append((member, self._func(item.of)))
             elif item.kind == _ITEM_RESOURCE and not self._known_resource(item.of):
+                if len(self._resources) == MAX_RESOURCES:
+                    raise InvalidComponentError(f"the component has over {MAX_RESOURCES} resources")
                 resources.append(member)
                 self._resources.append((_ffi.resource_type_clone(item.of), resource_key(name, member)))
         return InterfaceType(name, tuple(functions), tuple(resources))
@@ -122,11 +128,9 @@ class _Reflection:
             return self._type(ref, depth)
 
     def _type(self, ref: _ffi.TypeRef, depth: int) -> WitType:
-        self._nodes += 1
-        if depth > MAX_TYPE_DEPTH or self._nodes > MAX_TYPE_NODES:
-            raise InvalidComponentError(
-                f"the component's types are nested over {MAX_TYPE_DEPTH} deep or have over {MAX_TYPE_NODES} parts"
-            )
+        self._count()
+        if depth > MAX_TYPE_DEPTH:
+            raise InvalidComponentError(f"the component's types are nested over {MAX_TYPE_DEPTH} deep")
         kind, of = ref.kind, ref.of
         if kind < len(PRIMITIVES):
             return Primitive(PRIMITIVES[kind])
@@ -148,6 +152,11 @@ class _Reflection:
                 hint="build the tool without component-model async",
             )
         return build(of, depth + 1)
+
+    def _count(self) -> None:
+        self._nodes += 1
+        if self._nodes > MAX_TYPE_NODES:
+            raise InvalidComponentError(f"the component's types have over {MAX_TYPE_NODES} parts")
 
     def _list(self, pointer: int, depth: int) -> WitType:
         element = _ffi.TypeRef()

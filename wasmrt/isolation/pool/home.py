@@ -8,7 +8,13 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from wasmrt.errors import DeadlineExceededError, InternalError, InvalidComponentError, RuntimeClosedError
+from wasmrt.errors import (
+    ComponentTooLargeError,
+    DeadlineExceededError,
+    InternalError,
+    InvalidComponentError,
+    RuntimeClosedError,
+)
 from wasmrt.guest.artifacts import DiskCache, cache_key
 from wasmrt.guest.settings import Allocator, EngineConfig, best_allocator, fits_the_pool
 from wasmrt.isolation.confine import COMPILE_WORKER
@@ -125,7 +131,7 @@ def _compiler(zygote: launcher.Zygote, key: ProgramKey, data: bytes) -> Iterator
         try:
             yield channel
         except (ClosedError, DeadlineExceededError) as error:
-            raise InvalidComponentError(
+            raise ComponentTooLargeError(
                 f"compiling the component took more memory or time than it may ({_bounds()}), or broke the compiler",
                 hint="build it smaller, with fewer nested instances, fewer locals or smaller functions",
             ) from error

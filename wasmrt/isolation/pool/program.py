@@ -23,7 +23,7 @@ from wasmrt.limits import ResourceLimits
 DESCRIBE_SECONDS = 15.0
 MAX_CALLS = 10_000
 """Calls of one worker, after which another takes its place."""
-_ENDED_WELL = frozenset({"GuestError", "InvalidParametersError"})
+_ENDED_WELL = frozenset({"GuestError", "GuestExitError", "InvalidParametersError"})
 
 
 class Program:

@@ -11,6 +11,7 @@ from wasmrt.testing.attacks._cpu import CPU
 from wasmrt.testing.attacks._host import HOST
 from wasmrt.testing.attacks._memory import MEMORY
 from wasmrt.testing.attacks._reach import REACH
+from wasmrt.testing.attacks._values import VALUES
 
 __all__ = [
     "ANSWERS",
@@ -22,6 +23,7 @@ __all__ = [
     "ONLY_THE_CLOCK",
     "OVERRUN_SECONDS",
     "REACH",
+    "VALUES",
     "Attack",
     "Body",
     "Outcome",
@@ -29,4 +31,4 @@ __all__ = [
     "tool",
 ]
 
-ATTACKS: tuple[Attack, ...] = (*CPU, *MEMORY, *HOST, *REACH, *ANSWERS, *COMPONENTS)
+ATTACKS: tuple[Attack, ...] = (*CPU, *MEMORY, *HOST, *REACH, *ANSWERS, *VALUES, *COMPONENTS)

@@ -17,6 +17,7 @@ from wasmrt.errors import (
 )
 from wasmrt.guest.engine import wat2wasm
 from wasmrt.limits import COMPONENT_MAX_BYTES
+from wasmrt.testing.attacks import _expanding
 from wasmrt.testing.attacks._attack import Attack
 from wasmrt.testing.attacks._build import Body, tool
 
@@ -56,6 +57,11 @@ def _wide_type(count: int) -> str:
 
 def _imports(count: int) -> str:
     return "(component " + "".join(f'(import "test:n/i{n}" (instance))' for n in range(count)) + ")"
+
+
+def _resources(count: int) -> str:
+    members = "".join(f'(export "r{n}" (type (sub resource)))' for n in range(count))
+    return f'(component (import "test:many/resources" (instance {members})))'
 
 
 def _wrong_host(function: str) -> str:
@@ -126,8 +132,24 @@ COMPONENTS = (
           (export "near:agent/tool@0.3.0" (instance $t)))"""),
         InvalidComponentError, UnknownWorldError,
     ),
-    _component("nested-components", "nests components ten thousand deep", lambda: _nested(10_000), UnknownWorldError,
-               InvalidComponentError),
+    _component("nested-components", "nests components ten thousand deep", lambda: _nested(10_000),
+               ComponentTooLargeError),
+    _component("doubling-instances", "has two instances of what has two instances, forty times over",
+               lambda: _expanding.doubling(40), ComponentTooLargeError),
+    _component("locals-in-loops", "keeps four thousand locals through four thousand loops",
+               lambda: _expanding.locals_in_loops(4_000), ComponentTooLargeError),
+    _component("locals-in-branches", "sets each of four thousand locals in a branch of its own",
+               lambda: _expanding.locals_in_branches(4_000), ComponentTooLargeError),
+    _component("nested-loops", "nests a hundred thousand loops",
+               lambda: _expanding.nested_loops(100_000), ComponentTooLargeError),
+    _component("wide-calls", "passes a thousand values through a thousand calls",
+               lambda: _expanding.wide_calls(1_000, 1_000), ComponentTooLargeError),
+    _component("many-calls", "keeps the answers of half a million calls in one function",
+               _expanding.many_calls, ComponentTooLargeError),
+    _component("empty-sections", "is twenty million empty sections",
+               lambda: _expanding.empty_sections(20_000_000), ComponentTooLargeError),
+    _component("many-resources", "exports ten thousand resources", _text(_resources(10_000)),
+               InvalidComponentError, UnknownImportError, UnknownWorldError),
     _component(
         "composed",
         "joins two components, whose strings the engine copies between two memories",

@@ -1,0 +1,167 @@
+"""One user's guest beside every attack: how late its deadline comes, and what memory the host takes meanwhile.
+
+    python benches/bench_victim.py [--times N] [--isolation process|in-process] [--only NAME ...]
+
+A guest that spins, with a deadline of a second, is called over and over while each attack is prepared and called N
+times beside it by another user of the same runtime. Printed for each: what stopped the attack, how many milliseconds
+after its deadline the victim was answered at worst, and by how much the host's memory grew at most. Both isolations
+run, each in a process of its own, unless one is named. A busy machine adds lateness of its own: it is the first row.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from wasmrt import Isolation, PreparedTool, WasmRuntimeConfig, WasmToolRuntime
+from wasmrt.errors import DeadlineExceededError
+from wasmrt.limits import MIB, ResourceLimits
+from wasmrt.testing import attacks
+from wasmrt.testing.attacks import ATTACKS, Attack, Body
+
+DEADLINE_SECONDS = 1.0
+LATE_SECONDS = 0.1
+GROWTH_BYTES = 256 * MIB
+_ALONE = 5
+_SPIN = Attack(name="victim", about="", body=Body(execute="(loop $for-ever (br $for-ever)) (unreachable)"))
+
+
+@dataclass(slots=True)
+class Row:
+    """One attack, and what the victim and the host had of it."""
+
+    attack: str
+    stopped_by: str
+    times: int
+    growth_bytes: int
+    late: list[float] = field(default_factory=list)
+
+
+class Victim:
+    """Calls of a guest that spins, one after the other, on a thread of its own."""
+
+    def __init__(self, tool: PreparedTool) -> None:
+        self._tool = tool
+        self._late: list[float] = []
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._call_over_and_over)
+
+    def __enter__(self) -> list[float]:
+        """Start, and return the list that the lateness of each call is put into."""
+        self._thread.start()
+        return self._late
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _call_over_and_over(self) -> None:
+        while not self._over.is_set():
+            started = time.monotonic()
+            try:
+                self._tool.execute({}, user="victim")
+            except DeadlineExceededError:
+                self._late.append(time.monotonic() - started - DEADLINE_SECONDS)
+
+
+def measure(isolation: Isolation, times: int, only: list[str]) -> list[Row]:
+    """Run every attack beside the victim."""
+    rows = []
+    with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False, isolation=isolation)) as runtime:
+        limits = ResourceLimits(timeout_seconds=DEADLINE_SECONDS, fuel=2**60)
+        tool = runtime.prepare("victim", _SPIN.component(), limits=limits)
+        rows.append(_row("(none)", tool, _nothing, _ALONE))
+        for attack in ATTACKS:
+            if not only or attack.name in only:
+                rows.append(_row(attack.name, tool, partial(_let_loose, _made(attack), runtime), times))
+                print(".", end="", file=sys.stderr, flush=True)
+    return rows
+
+
+def _row(name: str, tool: PreparedTool, act: Callable[[], str], times: int) -> Row:
+    gc.collect()
+    rest, stopped_by, done = _restart_peak(), "", 0
+    until = time.monotonic() + DEADLINE_SECONDS * 1.2
+    with Victim(tool) as late:
+        while done < times or time.monotonic() < until:  # what is refused at once is beside all of a call, too
+            stopped_by, done = act(), done + 1
+    return Row(name, stopped_by, done, _peak() - rest, late)
+
+
+def _made(attack: Attack) -> Attack:
+    """Return the attack with its component made beforehand: that is no work of the host's."""
+    return replace(attack, body=partial(bytes, attack.component()))
+
+
+def _let_loose(attack: Attack, runtime: WasmToolRuntime) -> str:
+    return attacks.run(attack, runtime).stopped_by
+
+
+def _nothing() -> str:
+    time.sleep(DEADLINE_SECONDS)
+    return ""
+
+
+def _restart_peak() -> int:
+    """Begin to look for the highest memory of this process anew, and return that of now."""
+    Path("/proc/self/clear_refs").write_text("5")
+    return _peak()
+
+
+def _peak() -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
+
+
+def _resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def report(isolation: Isolation, times: int, only: list[str]) -> bool:
+    """Print the table of one isolation; return whether every bound was kept."""
+    before = _resident()
+    rows = measure(isolation, times, only)
+    gc.collect()
+    left = _resident() - before
+    load = f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+    print(f"\nisolation {isolation}, each attack at least {times} times; {load}")
+    print(f"{'attack':34}{'stopped by':24}{'times':>7}{'late, ms':>10}{'median':>8}{'calls':>7}{'host, MiB':>11}")
+    for row in rows:
+        late = [seconds * 1000 for seconds in sorted(row.late)] or [0.0]
+        numbers = f"{late[-1]:10.1f}{late[len(late) // 2]:8.1f}{len(late):7}{row.growth_bytes / MIB:11.0f}"
+        print(f"{row.attack:34}{row.stopped_by:24}{row.times:7}{numbers}{'  LATE' * (late[-1] > LATE_SECONDS * 1000)}")
+    worst = max(max(row.late, default=0.0) for row in rows[1:])
+    growth = max(row.growth_bytes for row in rows)
+    memory = f"host at most {growth / MIB:.0f} MiB more, {left / MIB:.0f} MiB at the end"
+    print(f"worst {worst * 1000:.1f} ms late; {memory}")
+    return worst <= LATE_SECONDS and growth <= GROWTH_BYTES
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--times", type=int, default=100)
+    parser.add_argument("--isolation", choices=[str(Isolation.PROCESS), str(Isolation.IN_PROCESS)])
+    parser.add_argument("--only", nargs="*", default=[])
+    given = parser.parse_args()
+    if given.isolation:
+        return 0 if report(Isolation(given.isolation), given.times, given.only) else 1
+    codes = [
+        subprocess.run([sys.executable, __file__, *sys.argv[1:], "--isolation", str(kind)], check=False).returncode
+        for kind in (Isolation.PROCESS, Isolation.IN_PROCESS)
+    ]
+    return codes[0]  # without workers nothing is promised
+
+
+if __name__ == "__main__":
+    sys.exit(main())
