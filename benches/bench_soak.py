@@ -218,7 +218,7 @@ def _median_level(work: Soak) -> Level:
         max(look.descriptors for look in looks),
         max(look.threads for look in looks),
         sorted(look.behind_bytes for look in looks)[len(looks) // 2],
-        max(look.workers for look in looks),
+        min(look.workers for look in looks),  # one that was killed takes a moment to be gone
         max(look.files for look in looks),
     )
 
