@@ -53,6 +53,7 @@ class Level:
     used_bytes: int
     """Handed out by the C library's allocator; all that is resident where it does not tell."""
     descriptors: int
+    """Open ones, without the two of each worker that waits: how many wait goes up and down."""
     threads: int
     behind_bytes: int
     """Memory of the zygotes and templates that they share with nobody."""
@@ -71,12 +72,20 @@ def level() -> Level:
     return Level(
         resident,
         _used_bytes() or resident,
-        sum(1 for _ in Path("/proc/self/fd").iterdir()),
+        _descriptors(),
         threading.active_count(),
         sum(map(_private_bytes, (*zygotes, *templates))),
         sum(_runs(worker) for template in templates for worker in children(template)),
         sum(1 for folder in {Path(tempfile.gettempdir()), Path("/dev/shm")} for _ in folder.iterdir()),
     )
+
+
+def _descriptors() -> int:
+    targets = []
+    for path in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            targets.append(str(path.readlink()))
+    return len(targets) - 2 * targets.count("anon_inode:[pidfd]")
 
 
 class _HeapFigures(ctypes.Structure):

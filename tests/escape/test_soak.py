@@ -23,7 +23,7 @@ def _bench() -> ModuleType:
 
 
 def test_kills_in_between_leave_no_process_descriptor_permit_or_temporary_file() -> None:
-    result = _bench().soak(3000, 1500, kill_every=25, seed=20)
+    result = _bench().soak(4500, 1500, kill_every=25, seed=20)
     assert result["wrong"] == []
     assert result["kills"] > 100
     assert result["crashed"] > 0
