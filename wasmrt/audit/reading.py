@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wasmrt.audit._chain import segment_path, segments
+from wasmrt.audit._chain import reading, segment_path, segments
 from wasmrt.audit._tail import MAX_LINE_BYTES
 from wasmrt.files import opened_file
 
@@ -55,10 +55,12 @@ def read_receipts(folder: Path, wanted: Filter = EVERY) -> Iterator[Record]:
     """Yield receipts, oldest first. A line that holds none is left out: `verify` names it.
 
     Raises:
-        OSError: a segment cannot be read.
+        ConfigurationError: a segment cannot be read.
     """
-    for segment in segments(folder):
-        with opened_file(segment_path(folder, segment), follow_link=False) as (file, _):
+    with reading():
+        known = segments(folder)
+    for segment in known:
+        with reading(), opened_file(segment_path(folder, segment), follow_link=False) as (file, _):
             while line := file.readline(MAX_LINE_BYTES):
                 record = _record(line)
                 if record is not None and wanted.takes(record):
@@ -69,7 +71,7 @@ def last_receipts(folder: Path, count: int, wanted: Filter = EVERY) -> list[Reco
     """Return the newest receipts, oldest of them first.
 
     Raises:
-        OSError: a segment cannot be read.
+        ConfigurationError: a segment cannot be read.
     """
     return list(deque(read_receipts(folder, wanted), maxlen=count))
 
@@ -78,7 +80,7 @@ def find_receipt(folder: Path, call_id: str) -> Record | None:
     """Return the receipt of a call, or None.
 
     Raises:
-        OSError: a segment cannot be read.
+        ConfigurationError: a segment cannot be read.
     """
     return next((record for record in read_receipts(folder) if record.get("call_id") == call_id), None)
 
