@@ -274,7 +274,8 @@ class _Check:
         """Find out what happened to a line that does not follow the one before."""
         wanted, number = self._number + 1, 0 if line is None else line.number
         if number > wanted:
-            if any((later := split_line(text)) and later.number == wanted for text in file):
+            rest = iter(lambda: file.readline(MAX_LINE_BYTES), b"")
+            if any((later := split_line(text)) and later.number == wanted for text in rest):
                 return Break(BreakKind.SWAPPED, *place, f"record {number} stands where record {wanted} should")
             count = number - wanted
             what = f"record {wanted} is" if count == 1 else f"{count} records from number {wanted} on are"
