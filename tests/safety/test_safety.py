@@ -120,10 +120,10 @@ def test_a_selector_behind_a_character_that_has_one_stays(text: str) -> None:
             "<unused94>",
             "<|START_OF_TURN_TOKEN|>",
         ),
-        *('<invoke name="run">', "<function=run>", "<tool_call>", "<<SYS>>", "<invoke>", "</function>", "<tools>"),
+        *('<invoke name="run">', "<function=run>", "<tool_call>", "<<SYS>>", "<invoke>", "</function>"),
         *("<|turn>", "<turn|>", "<|channel>", "<channel|>", "<|tool_call>", '<|"|>', "<escape>", "<arg_key>"),
         *("]~b]", "[e~[", "]<]minimax[>[", "<\uff5cDSML\uff5cfunction_calls>", "</\uff5cDSML\uff5cinvoke>"),
-        *("[MODEL_SETTINGS]", "[/MODEL_SETTINGS]", "[BOS]", "</arg_value>", "<tool_calls>"),
+        *("[MODEL_SETTINGS]", "[/MODEL_SETTINGS]", "</arg_value>", "<tool_calls>"),
     ],
 )
 def test_a_marker_of_a_chat_format_is_defused(marker: str) -> None:

@@ -41,14 +41,14 @@ _TEMPLATE = re.compile(
     r"<\|[^\s|<>][^|<>\n]{0,60}\|>"
     r"|<\|[a-z\"][a-z_\"]{0,40}>|<[a-z][a-z_]{0,40}\|>"
     r"|</?\uff5c[^\uff5c>\n]{1,60}\uff5c[^<>\n]{0,80}>"
-    r"|\[/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|CALL_ID|ARGS|THINK|gMASK|sMASK|BOS"
-    r"|EOS|MODEL_SETTINGS|PREFIX|SUFFIX|MIDDLE)\]"
+    r"|\[/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|CALL_ID|ARGS|THINK|gMASK|sMASK"
+    r"|MODEL_SETTINGS)\]"
     r"|\]~b\]|\[e~\[|\]<\]minimax\[>\["
     r"|<(?:sop|eop|unused\d{1,4}|extra_id_\d{1,3}|SPECIAL_\d{1,4}|reserved_\d{1,4})>"
     r"|</?(?:seed|minimax):[a-z_]{1,40}>|<(?:beginning|end)_of_sentence>|</?think(?:ing)?>"
     r"|</?(?:start|end)_(?:of_image|function_(?:call|response|declaration))>"
-    r"|<(?:invoke|parameter|function)(?:[ =][^<>]{0,200})?>|</(?:invoke|parameter|function)>"
-    r"|</?(?:arg_key|arg_value|tool_calls|tool_list|tools|escape)>"
+    r"|<(?:invoke|parameter|function)[ =][^<>]{0,200}>|</?(?:invoke|parameter)>|</function>"
+    r"|</?(?:arg_key|arg_value|tool_calls|escape)>"
     r"|<</?SYS>>|</?(?:start|end)_of_turn>|<\|?(?:im_start|im_end|endoftext|eot_id|bos|eos)\|?>"
     r"|</?(?:function_calls|function_results|antml:[a-z_]+|tool_call|tool_response|system-reminder)\b[^<>]{0,200}>",
     re.IGNORECASE,
@@ -112,6 +112,7 @@ def protect_wrapper(text: str) -> str:
 
 def _defused(match: re.Match[str]) -> str:
     """Keep a control token readable, but in characters that no tokenizer maps to the control token."""
-    return (
-        match.group().replace("<", "&lt;").replace("[", "&#91;").replace("]~", "&#93;~").replace("]&lt;]", "&#93;&lt;]")
-    )
+    marker = match.group()
+    if marker.startswith("]"):
+        marker = "&#93;" + marker[1:]
+    return marker.replace("<", "&lt;").replace("[", "&#91;")
