@@ -22,7 +22,7 @@ from benches._measure import Line, Report
 from benches._results import markdown
 
 HERE = Path(__file__).parent
-OURS = ("bench_call", "bench_isolation", "bench_sizes", "bench_prepare")
+OURS = ("bench_call", "bench_registry", "bench_isolation", "bench_sizes", "bench_prepare")
 _RATIO = re.compile(r"^(?P<what>.*?)\s*ratio (?P<seen>[\d.]+) \(target: (?:at most|under) (?P<target>[\d.]+)\)")
 _TIMES = re.compile(r"^(?P<what>.*): .*, (?P<seen>[\d.]+)x$")
 _TOLD = re.compile(r"MB/s|times clean|us \(wanted|wanted \d")
@@ -74,7 +74,7 @@ def _drawn(report: Report) -> str:
     return chart(
         "One call of a Rust tool: fresh store, from start to drop",
         "Median microseconds of one run, taken in turn; less is better. C does the least that such a call can be.",
-        "wasmrt whole: schema check, rate limit, grant, leak scan, audit to a file. Ratios carry over, times do not.",
+        "wasmrt whole: schema check, rate limit, grant, leak scan, a receipt a call. Ratios carry over, times do not.",
         report.bars,
         cut=300.0,
     )

@@ -212,7 +212,7 @@ def grant() -> Capabilities:
 
 @contextlib.contextmanager
 def runtime(**more: Any) -> Iterator[WasmToolRuntime]:
-    """A runtime with everything on: secrets, a workspace, a rate limit of calls, audit to a file."""
+    """A runtime with everything on: secrets, a workspace, a rate limit of calls, receipts in a folder."""
     secrets = MemorySecrets()
     secrets.set(DEFAULT_USER, "bench_token", Secret("bench-" + "value-" * 4))
     with tempfile.TemporaryDirectory() as folder:
@@ -220,7 +220,7 @@ def runtime(**more: Any) -> Iterator[WasmToolRuntime]:
             "secrets": secrets,
             "workspace": Path(folder),
             "call_rate_limit": NO_LIMIT_IN_PRACTICE,
-            "audit": Path(folder, "audit.jsonl"),
+            "audit": Path(folder, "receipts"),
             "cache_dir": Path(folder, "cache"),
         }
         with WasmToolRuntime(WasmRuntimeConfig(**options | more)) as made:
@@ -228,7 +228,7 @@ def runtime(**more: Any) -> Iterator[WasmToolRuntime]:
 
 
 def whole(tool: PreparedTool, guest: Guest, *, name: str = "wasmrt whole") -> Here:
-    """`execute`: schema check, rate limit, grant, budgets, leak scan, audit."""
+    """`execute`: schema check, rate limit, grant, budgets, leak scan, receipt."""
     if len(tool.tools) > 1:
         tool = tool.tool(guest.tool)
     params = guest.params

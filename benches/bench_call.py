@@ -39,6 +39,7 @@ from benches._measure import (
 )
 from wasmrt import WasmToolRuntime
 
+NO_RECEIPTS = "no receipts"
 LONG_RUN = 20_000
 _BLOCK = 1_000
 _PROFILE_ROWS = 20
@@ -134,9 +135,10 @@ def _guards(report: Report, guest: Guest, rounds: int) -> None:
     """What each guard costs: the whole path without it, beside the whole path."""
     without: dict[str, dict[str, Any]] = {
         "everything on": {},
+        "everything on, recorded": {"audit_record": True},
         "no rate limit of calls": {"call_rate_limit": None},
-        "no audit": {"audit": None},
-        "no rate limit, no audit": {"call_rate_limit": None, "audit": None},
+        NO_RECEIPTS: {"audit": None},
+        "no rate limit, no receipts": {"call_rate_limit": None, "audit": None},
     }
     with contextlib.ExitStack() as stack:
         every = []
@@ -145,12 +147,14 @@ def _guards(report: Report, guest: Guest, rounds: int) -> None:
             tool = runtime.prepare(guest.key, guest.path.read_bytes(), ways.grant())
             every.append(ways.whole(tool, guest, name=title))
         unguarded = runtime.prepare(guest.key, guest.path.read_bytes())
-        every.append(ways.whole(unguarded, guest, name="no rate limit, no audit, no grant"))
+        every.append(ways.whole(unguarded, guest, name="no rate limit, no receipts, no grant"))
         every.append(ways.bare(guest))
         times = in_turn(every, rounds)
     full = times["everything on"]
     rows = [[name, shown(percentile(taken, 10)), shown(median(taken)), f"{ratio(taken, full)[0]:.2f}"]
             for name, taken in times.items()]  # fmt: skip
+    seen, low = ratio(full, times[NO_RECEIPTS])
+    report.lines.append(Line(f"{guest.title}, a call with its receipt over one without", seen, None, low=low))
     title = f"{guest.title}: what the guards of the whole path cost"
     report.tables.append(Table(title, ["whole path", "p10", "p50", "over everything on"], rows))
 

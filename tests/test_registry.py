@@ -10,7 +10,7 @@ import wasmtime
 
 from wasmrt import PreparedTool, ToolRegistry, WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.errors import InvalidNameError, NotInstalledError
-from wasmrt.registry import PROTECTED_TOOL_NAMES
+from wasmrt.tools import PROTECTED_TOOL_NAMES
 
 ONE = bytes(
     wasmtime.wat2wasm("""(component

@@ -270,9 +270,34 @@ THREATS = (
         ),
     ),
     Threat(
-        threat="audit records that a guest makes grow",
+        threat="receipts that a guest makes grow",
         source=OURS,
         tests=(_REACH + "test_a_thousand_refused_lookups_leave_a_bounded_record",),
+    ),
+    Threat(
+        threat="receipts that somebody changes, removes or cuts off afterwards",
+        source=OURS,
+        tests=(
+            "audit/test_verify.py::test_no_byte_of_a_chain_can_be_changed_added_or_taken_away_unnoticed",
+            "audit/test_verify.py::test_a_newest_line_that_is_missing_is_named",
+            "audit/test_verify.py::test_a_missing_segment_is_named_wherever_it_was",
+            "audit/test_verify.py::test_a_folder_that_was_put_back_to_an_older_state_is_found_by_a_head_that_was_noted",
+            "audit/test_killed.py::test_processes_that_are_killed_lose_no_receipt_of_a_call_that_they_answered",
+        ),
+    ),
+    Threat(
+        threat="params that are guessed from a receipt's hash of them",
+        source=OURS,
+        tests=("audit/test_writer.py::test_the_hash_of_a_text_needs_the_key_of_the_installation",),
+    ),
+    Threat(
+        threat="a recording or a replay that reaches what the call was not given",
+        source=OURS,
+        tests=(
+            "audit/test_replay.py::test_twenty_recorded_calls_are_the_same_without_a_network",
+            "audit/test_replay.py::test_a_recording_is_its_users_alone_and_holds_no_secret",
+            "audit/test_replay.py::test_what_is_no_id_of_a_call_names_no_file",
+        ),
     ),
     Threat(
         threat="errors that tell a guest or an agent about the host",
@@ -314,6 +339,78 @@ THREATS = (
             "oauth/test_renewal.py::test_a_silent_endpoint_holds_no_call_beyond_its_deadline_and_is_asked_once",
             "egress/test_shares.py::test_names_that_nobody_answers_for_hold_up_no_other_user",
             "rates/test_rates.py::test_a_silent_redis_is_waited_for_once_and_then_left_alone",
+        ),
+    ),
+    Threat(
+        threat="a call that nobody approved: by an answer for another, an old, a cancelled or a forged one",
+        source=OURS,
+        tests=(
+            "approvals/test_approvals.py::test_what_was_approved_for_one_is_asked_again_for",
+            "approvals/test_approvals.py::test_a_function_that_fails_or_answers_with_anything_else_denies",
+            "approvals/test_approvals.py::test_cancelling_withdraws_and_an_answer_afterwards_changes_nothing",
+            "approvals/test_patterns.py::test_a_parameter_that_was_not_widened_never_matches_another_value",
+            "approvals/test_patterns.py::test_a_path_that_matches_stays_below_its_folder",
+            "approvals/test_store.py::test_the_second_answer_changes_nothing",
+            "approvals/test_store.py::test_an_answer_by_another_user_changes_nothing",
+            "approvals/test_store.py::test_an_answer_for_a_tool_that_was_updated_changes_nothing",
+            "approvals/test_store.py::test_the_file_is_private_and_one_that_is_not_is_refused",
+        ),
+    ),
+    Threat(
+        threat="an approval or a token that is used twice",
+        source=OURS,
+        tests=(
+            "approvals/test_kills.py::test_killed_callers_and_killed_answerers_apply_nothing_twice_and_lose_nothing",
+            "approvals/test_tokens.py::test_of_two_processes_at_once_one_uses_the_token",
+            "approvals/test_tokens.py::test_a_token_whose_user_was_killed_is_not_used_again",
+        ),
+    ),
+    Threat(
+        threat="a confirmation token for something else, changed, or revived by a clock that was set back",
+        source=OURS,
+        tests=(
+            "approvals/test_tokens.py::test_a_token_for_something_else_is_refused_and_stays_unused",
+            "approvals/test_tokens.py::test_a_token_that_was_changed_or_made_elsewhere_is_refused",
+            "approvals/test_tokens.py::test_a_clock_that_is_set_back_gives_no_time_back",
+            "approvals/test_tokens.py::test_a_store_that_was_lost_takes_its_tokens_with_it",
+        ),
+    ),
+    Threat(
+        threat="a request whose words answer for the person, or show another call than is made",
+        source=OURS,
+        tests=(
+            "approvals/test_terminal.py::test_nothing_that_others_chose_drives_the_terminal_or_looks_like_ours",
+            "approvals/test_terminal.py::test_one_is_asked_at_a_time_and_keys_pressed_before_answer_nothing",
+            "approvals/test_approvals.py::test_what_is_changed_after_the_request_was_made_changes_nothing",
+        ),
+    ),
+    Threat(
+        threat="a native plugin that reads, writes, connects or lives beyond what it was given",
+        source=OURS,
+        tests=tuple(
+            f"plugins/test_hostile_plugins.py::test_{name}"
+            for name in (
+                "what_it_was_not_given_is_refused_by_the_kernel",
+                "the_workspace_is_read_only",
+                "a_granted_path_is_written_and_no_other",
+                "there_is_no_network_unless_it_is_required_and_allowed",
+                "children_that_outlive_a_plugin_end_with_it_and_hold_nothing_up",
+                "a_plugin_that_ignores_signals_is_killed_with_all_that_it_started",
+                "a_program_that_was_changed_since_it_was_loaded_does_not_run",
+                "the_environment_holds_nothing_of_ours",
+            )
+        ),
+    ),
+    Threat(
+        threat="a plugin or program whose answer floods, lies about its request, or is another's",
+        source=OURS,
+        tests=(
+            "plugins/test_hostile_plugins.py::test_output_without_end_is_ended_at_its_cap",
+            "plugins/test_hostile_plugins.py::test_an_answer_to_another_request_is_refused",
+            "plugins/test_hostile_plugins.py::test_two_answers_are_none",
+            "plugins/test_hostile_plugins.py::test_secrets_in_what_it_reads_do_not_leave",
+            "programs/test_programs.py::test_output_without_end_is_ended_by_the_cap_of_an_answer",
+            "programs/test_programs.py::test_a_secret_that_a_program_prints_is_cut_out_of_result_and_failure",
         ),
     ),
 )

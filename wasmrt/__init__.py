@@ -15,6 +15,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from wasmrt.approvals import ApprovalAnswer as ApprovalAnswer
+    from wasmrt.approvals import ApprovalRequest as ApprovalRequest
+    from wasmrt.approvals import Approvals as Approvals
+    from wasmrt.approvals import ApprovalScope as ApprovalScope
+    from wasmrt.approvals import ApprovalStore as ApprovalStore
+    from wasmrt.approvals import Approver as Approver
+    from wasmrt.approvals import CallbackApprover as CallbackApprover
+    from wasmrt.approvals import ConfirmationTokens as ConfirmationTokens
+    from wasmrt.approvals import DenyApprover as DenyApprover
+    from wasmrt.approvals import QueueApprover as QueueApprover
+    from wasmrt.approvals import TerminalApprover as TerminalApprover
+    from wasmrt.audit import Approval as Approval
+    from wasmrt.audit import Receipt as Receipt
     from wasmrt.capabilities import AllowlistValidator as AllowlistValidator
     from wasmrt.capabilities import Capabilities as Capabilities
     from wasmrt.capabilities import CredentialLocation as CredentialLocation
@@ -28,14 +41,18 @@ if TYPE_CHECKING:
     from wasmrt.capabilities import WorkspaceCapability as WorkspaceCapability
     from wasmrt.component import ToolSpec as ToolSpec
     from wasmrt.config import WasmRuntimeConfig as WasmRuntimeConfig
+    from wasmrt.context import ToolContext as ToolContext
+    from wasmrt.effects import Effect as Effect
     from wasmrt.egress import CredentialInjector as CredentialInjector
     from wasmrt.egress import NetworkConfig as NetworkConfig
     from wasmrt.egress.transports import AsyncGuardedTransport as AsyncGuardedTransport
     from wasmrt.egress.transports import GuardedTransport as GuardedTransport
+    from wasmrt.errors import ApprovalError as ApprovalError
     from wasmrt.errors import CapabilityDeniedError as CapabilityDeniedError
     from wasmrt.errors import CapabilityFileError as CapabilityFileError
     from wasmrt.errors import ComponentError as ComponentError
     from wasmrt.errors import ConfigurationError as ConfigurationError
+    from wasmrt.errors import GuestExitError as GuestExitError
     from wasmrt.errors import InstallError as InstallError
     from wasmrt.errors import InternalError as InternalError
     from wasmrt.errors import LeakError as LeakError
@@ -43,6 +60,7 @@ if TYPE_CHECKING:
     from wasmrt.errors import SecretError as SecretError
     from wasmrt.errors import ToolError as ToolError
     from wasmrt.errors import ToolErrorKind as ToolErrorKind
+    from wasmrt.errors import UnknownToolError as UnknownToolError
     from wasmrt.errors import WasmrtError as WasmrtError
     from wasmrt.guest.settings import Isolation as Isolation
     from wasmrt.guest.settings import OptLevel as OptLevel
@@ -59,12 +77,51 @@ if TYPE_CHECKING:
     from wasmrt.model import Step as Step
     from wasmrt.model import ToolOutput as ToolOutput
     from wasmrt.model import Usage as Usage
+    from wasmrt.plugins import Plugins as Plugins
+    from wasmrt.plugins import PluginTool as PluginTool
+    from wasmrt.plugins import load_plugins as load_plugins
+    from wasmrt.policy import Preset as Preset
+    from wasmrt.policy import ToolPolicy as ToolPolicy
+    from wasmrt.prepared import PreparedTool as PreparedTool
     from wasmrt.rates import RateLimiter as RateLimiter
-    from wasmrt.registry import ToolRegistry as ToolRegistry
     from wasmrt.runtime import WasmToolRuntime as WasmToolRuntime
-    from wasmrt.tool import PreparedTool as PreparedTool
+    from wasmrt.tools import Explanation as Explanation
+    from wasmrt.tools import FunctionTool as FunctionTool
+    from wasmrt.tools import ReadOnlyToolWrapper as ReadOnlyToolWrapper
+    from wasmrt.tools import Tool as Tool
+    from wasmrt.tools import ToolAnswer as ToolAnswer
+    from wasmrt.tools import ToolCall as ToolCall
+    from wasmrt.tools import ToolCallAccumulator as ToolCallAccumulator
+    from wasmrt.tools import ToolRegistry as ToolRegistry
+    from wasmrt.tools import ToolSource as ToolSource
+    from wasmrt.tools import ToolView as ToolView
+    from wasmrt.tools import load_registry as load_registry
+    from wasmrt.tools import tool as tool
+    from wasmrt.traits import ActionDescriptor as ActionDescriptor
+    from wasmrt.traits import Confirmation as Confirmation
+    from wasmrt.traits import Risk as Risk
+    from wasmrt.traits import SafetyTier as SafetyTier
+    from wasmrt.traits import SubagentAccess as SubagentAccess
+    from wasmrt.traits import ToolCapabilities as ToolCapabilities
+    from wasmrt.traits import ToolDefaults as ToolDefaults
+    from wasmrt.traits import ToolDomain as ToolDomain
+    from wasmrt.traits import Traits as Traits
 
 _NAMES = {
+    "approvals": (
+        "ApprovalAnswer",
+        "ApprovalRequest",
+        "ApprovalScope",
+        "ApprovalStore",
+        "Approvals",
+        "Approver",
+        "CallbackApprover",
+        "ConfirmationTokens",
+        "DenyApprover",
+        "QueueApprover",
+        "TerminalApprover",
+    ),
+    "audit": ("Approval", "Receipt"),
     "capabilities": (
         "AllowlistValidator",
         "Capabilities",
@@ -80,13 +137,17 @@ _NAMES = {
     ),
     "component": ("ToolSpec",),
     "config": ("WasmRuntimeConfig",),
+    "context": ("ToolContext",),
+    "effects": ("Effect",),
     "egress": ("CredentialInjector", "NetworkConfig"),
     "egress.transports": ("AsyncGuardedTransport", "GuardedTransport"),
     "errors": (
+        "ApprovalError",
         "CapabilityDeniedError",
         "CapabilityFileError",
         "ComponentError",
         "ConfigurationError",
+        "GuestExitError",
         "InstallError",
         "InternalError",
         "LeakError",
@@ -94,16 +155,43 @@ _NAMES = {
         "SecretError",
         "ToolError",
         "ToolErrorKind",
+        "UnknownToolError",
         "WasmrtError",
     ),
     "guest.settings": ("Isolation", "OptLevel"),
     "leaks": ("LeakDetector", "LeakMatch", "LeakReport"),
     "limits": ("FuelConfig", "ResourceLimits"),
     "model": ("Addition", "Decision", "LogEntry", "LogLevel", "Reason", "Step", "ToolOutput", "Usage"),
+    "plugins": ("PluginTool", "Plugins", "load_plugins"),
+    "policy": ("Preset", "ToolPolicy"),
+    "prepared": ("PreparedTool",),
     "rates": ("RateLimiter",),
-    "registry": ("ToolRegistry",),
     "runtime": ("WasmToolRuntime",),
-    "tool": ("PreparedTool",),
+    "tools": (
+        "Explanation",
+        "FunctionTool",
+        "ReadOnlyToolWrapper",
+        "Tool",
+        "ToolAnswer",
+        "ToolCall",
+        "ToolCallAccumulator",
+        "ToolRegistry",
+        "ToolSource",
+        "ToolView",
+        "load_registry",
+        "tool",
+    ),
+    "traits": (
+        "ActionDescriptor",
+        "Confirmation",
+        "Risk",
+        "SafetyTier",
+        "SubagentAccess",
+        "ToolCapabilities",
+        "ToolDefaults",
+        "ToolDomain",
+        "Traits",
+    ),
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 

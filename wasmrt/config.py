@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from wasmrt.call import AuditSink
+from wasmrt.audit import AuditSink
 from wasmrt.errors import ConfigurationError
 from wasmrt.guest.settings import DEFAULT_ISOLATION, Isolation, OptLevel
 from wasmrt.leaks import Overrides, Rule
-from wasmrt.limits import FuelConfig, ResourceLimits
+from wasmrt.limits import DEFAULT_SEGMENT_BYTES, MIN_SEGMENT_BYTES, FuelConfig, ResourceLimits
+from wasmrt.places import find_places
 
 if TYPE_CHECKING:
     from wasmrt.capabilities import RateLimitConfig
@@ -52,7 +53,11 @@ class WasmRuntimeConfig:
     unsafe_rate_limits_without_redis: bool = False
     """Go on while that Redis does not answer, with a count in this process; else requests are refused meanwhile."""
     audit: Path | AuditSink | None = None
-    """A file of JSON lines, or a function of one record. It runs on the call's thread."""
+    """The folder of the chain of receipts, or a function that gets each as a dict, on the call's thread."""
+    audit_segment_bytes: int = DEFAULT_SEGMENT_BYTES
+    """Size at which the chain goes on in another file."""
+    audit_record: bool = False
+    """Keep beside the receipts what each call was answered by the host, so that it can be replayed."""
     leak_rules: Path | tuple[Rule, ...] = ()
     """Leak rules beside those that ship: a rule file, or rules. Checked when the runtime is made."""
     leak_overrides: Overrides = field(default_factory=dict, hash=False)
@@ -66,6 +71,27 @@ class WasmRuntimeConfig:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise ConfigurationError(f"{name} must be a positive whole number, not {value!r}")
+        if not isinstance(self.audit_segment_bytes, int) or self.audit_segment_bytes < MIN_SEGMENT_BYTES:
+            raise ConfigurationError(f"audit_segment_bytes must be a whole number, at least {MIN_SEGMENT_BYTES:,}")
+        if self.audit_record and not isinstance(self.audit, Path):
+            raise ConfigurationError("audit_record needs a folder", hint="set audit to the folder of the receipts")
+
+    @classmethod
+    def load(cls, path: Path | None = None, **settings: Any) -> WasmRuntimeConfig:
+        """Return the settings of the operator's configuration file, the one that the command reads.
+
+        `path` is another file; `settings` are those that the program sets itself. Credentials are in the store of this
+        user, where the program gives no other.
+
+        Raises:
+            ConfigFileError: the file cannot be used, with every mistake of it.
+        """
+        from wasmrt.config_file import read_config_file  # with the network behind it
+        from wasmrt.secrets import open_store  # with keyrings and ciphers
+
+        places = find_places()
+        found = read_config_file(path or places.config).as_runtime_settings()
+        return cls(**{"secrets": open_store(places.data), **found, **settings})
 
     @classmethod
     def for_testing(cls) -> WasmRuntimeConfig:

@@ -13,9 +13,12 @@ from wasmrt.errors import ConfigFileError, ConfigurationError
 from wasmrt.files import Unfit, UnfitFileError, read_file
 from wasmrt.guest.settings import DEFAULT_ISOLATION, Isolation
 from wasmrt.leaks import DECODE_LIMIT_RULE, Action, Direction, LeakDetector, Overrides, Rule, read_rule_file
-from wasmrt.limits import MAX_CONFIG_FILE_BYTES
+from wasmrt.limits import DEFAULT_SEGMENT_BYTES, MAX_CONFIG_FILE_BYTES, MIN_SEGMENT_BYTES
 from wasmrt.names import did_you_mean
+from wasmrt.places import find_places
+from wasmrt.policy import POLICY_SECTIONS, ToolPolicy, read_policy
 from wasmrt.rates import RateLimiter
+from wasmrt.strict_toml import Mistake, lines_of
 from wasmrt.url import AddressClass, InvalidUrlError, classify_address, parse_url
 
 _SECTION = "network"
@@ -44,6 +47,25 @@ class HostsResolver:
         return known if known is not None else self._rest.resolve(host, port, timeout_seconds=timeout_seconds)
 
 
+class AuditSettings(NamedTuple):
+    """The section [audit]."""
+
+    enabled: bool = True
+    path: Path | None = None
+    """The folder of the receipts; None for that of the data folder."""
+    record: bool = False
+    """Keep what each call was answered by the host, so that it can be replayed."""
+    max_segment_bytes: int = DEFAULT_SEGMENT_BYTES
+
+    def as_runtime_settings(self) -> dict[str, Any]:
+        """Return the settings by their names in `WasmRuntimeConfig`."""
+        return {
+            "audit": (self.path or find_places().receipts) if self.enabled else None,
+            "audit_record": self.enabled and self.record,
+            "audit_segment_bytes": self.max_segment_bytes,
+        }
+
+
 class OperatorConfig(NamedTuple):
     """The settings of the configuration file; the defaults are those without a file."""
 
@@ -54,10 +76,15 @@ class OperatorConfig(NamedTuple):
     isolation: Isolation = DEFAULT_ISOLATION
     leak_rules: tuple[Rule, ...] = ()
     leak_overrides: Overrides = MappingProxyType({})
+    policy: ToolPolicy = ToolPolicy()
+    """Of tools in a registry; a runtime by itself has none."""
+    audit: AuditSettings = AuditSettings()
 
     def as_runtime_settings(self) -> dict[str, Any]:
         """Return the settings by their names in `WasmRuntimeConfig`."""
-        return self._asdict()
+        settings = self._asdict() | self.audit.as_runtime_settings()
+        del settings["policy"]
+        return settings
 
     def rate_limiter(self) -> RateLimiter:
         """Return a rate limiter as the file has it."""
@@ -87,33 +114,34 @@ def read_config_file(path: Path) -> OperatorConfig:
         ) from None
     except OSError as error:
         raise ConfigFileError(str(path), f"it cannot be read ({error.strerror})", hint="check who owns it") from error
-    mistakes: list[_Mistake] = []
+    mistakes: list[Mistake] = []
     tree = _parsed(path, text)
-    network, guests, leaks = (
+    network, guests, leaks, audit = (
         _values(name, section, path.parent, mistakes) for name, section in _sections(tree, mistakes)
     )
-    _refuse(path, mistakes)
+    policy = read_policy(tree, path.parent, mistakes)
+    _refuse(path, mistakes, lines_of(text.decode()))
     own = {key: network.pop(key) for key in _OWN if key in network}
-    return OperatorConfig(NetworkConfig(**network), **own, **guests, **leaks)
+    audited = AuditSettings(**audit)
+    return OperatorConfig(NetworkConfig(**network), **own, **guests, **leaks, policy=policy, audit=audited)
 
 
-class _Mistake(NamedTuple):
-    key: str
-    problem: str
-    hint: str | None
-    """The next step, apart from the problem: where there is one mistake, it has a line of its own."""
-
-
-def _refuse(path: Path, mistakes: Sequence[_Mistake]) -> None:
+def _refuse(path: Path, mistakes: Sequence[Mistake], lines: Mapping[str, int]) -> None:
     """Raise every mistake of the file, in its order; nothing where there is none."""
     if not mistakes:
         return
+    mistakes = [_with_line(mistake, lines) for mistake in mistakes]
     listed = tuple((m.key, f"{m.problem}; {m.hint}" if m.hint else m.problem) for m in mistakes)
     if len(mistakes) == 1:
         only = mistakes[0]
         raise ConfigFileError(str(path), f"{only.key} {only.problem}", problems=listed, hint=only.hint)
     every = "; ".join(f"{mistake.key} {mistake.problem}" for mistake in mistakes)
     raise ConfigFileError(str(path), f"{len(mistakes)} mistakes: {every}", problems=listed)
+
+
+def _with_line(mistake: Mistake, lines: Mapping[str, int]) -> Mistake:
+    line = lines.get(mistake.key.strip("[]"))
+    return mistake if line is None else mistake._replace(problem=f"{mistake.problem} (line {line})")
 
 
 def _parsed(path: Path, text: bytes) -> dict[str, Any]:
@@ -136,25 +164,27 @@ def _parsed(path: Path, text: bytes) -> dict[str, Any]:
         raise ConfigFileError(str(path), "a value is nested too deeply or too long", hint=hint) from error
 
 
-def _sections(tree: dict[str, Any], mistakes: list[_Mistake]) -> list[tuple[str, dict[str, Any]]]:
+def _sections(tree: dict[str, Any], mistakes: list[Mistake]) -> list[tuple[str, dict[str, Any]]]:
     """Return each table that is known, empty where it is absent; whatever else the file holds is a mistake."""
     sections = {name: tree[name] if isinstance(tree.get(name), dict) else {} for name in _SECTIONS}
-    known = " or ".join(f"[{name}]" for name in _SECTIONS)
+    known = ", ".join(f"[{name}]" for name in (*_SECTIONS, *POLICY_SECTIONS))
     for name, value in tree.items():
+        if name in POLICY_SECTIONS:
+            continue
         home = next((section for section, readers in _SECTIONS.items() if name in readers), None)
         if name in _SECTIONS and not isinstance(value, dict):
             mistakes.append(
-                _Mistake(name, "must be a section", f"write [{name}] in a line of its own, and its keys below")
+                Mistake(name, "must be a section", f"write [{name}] in a line of its own, and its keys below")
             )
         elif home is not None:
-            mistakes.append(_Mistake(name, "stands outside of its section", f"move it below a line that says [{home}]"))
+            mistakes.append(Mistake(name, "stands outside of its section", f"move it below a line that says [{home}]"))
         elif name not in _SECTIONS:
             shown = f"[{name}]" if isinstance(value, dict) else name
-            mistakes.append(_Mistake(shown, "is not known", f"all that the file may hold is a section {known}"))
+            mistakes.append(Mistake(shown, "is not known", f"all that the file may hold is a section {known}"))
     return list(sections.items())
 
 
-def _values(name: str, section: dict[str, Any], folder: Path, mistakes: list[_Mistake]) -> dict[str, Any]:
+def _values(name: str, section: dict[str, Any], folder: Path, mistakes: list[Mistake]) -> dict[str, Any]:
     """Read every value by itself, so that each mistake is found."""
     values: dict[str, Any] = {}
     readers = _SECTIONS[name]
@@ -163,12 +193,12 @@ def _values(name: str, section: dict[str, Any], folder: Path, mistakes: list[_Mi
         if key not in readers:
             near = did_you_mean(key, readers)
             hint = f"did you mean {near}?" if near else f"known are {', '.join(readers)}"
-            mistakes.append(_Mistake(place, "is not known", hint))
+            mistakes.append(Mistake(place, "is not known", hint))
             continue
         try:
             values |= readers[key](value, folder)
         except ConfigurationError as error:
-            mistakes.append(_Mistake(place, error.message.removeprefix(f"{key} "), error.hint))
+            mistakes.append(Mistake(place, error.message.removeprefix(f"{key} "), error.hint))
     return values
 
 
@@ -266,6 +296,30 @@ def _leak_actions(value: Any, _: Path) -> dict[str, Any]:
     return {"leak_overrides": overrides}
 
 
+def _audit_switch(key: str) -> Callable[[Any, Path], dict[str, Any]]:
+    def read(value: Any, _: Path) -> dict[str, Any]:
+        if not isinstance(value, bool):
+            raise ConfigurationError(f"{key} must be true or false", hint=f"write it like {key} = true")
+        return {key: value}
+
+    return read
+
+
+def _audit_path(value: Any, folder: Path) -> dict[str, Any]:
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise ConfigurationError("path must be a folder", hint='write it like path = "/var/lib/wasmrt/receipts"')
+    return {"path": folder / value}
+
+
+def _audit_segment_bytes(value: Any, _: Path) -> dict[str, Any]:
+    if not isinstance(value, int) or isinstance(value, bool) or value < MIN_SEGMENT_BYTES:
+        raise ConfigurationError(
+            f"max_segment_bytes must be a whole number, at least {MIN_SEGMENT_BYTES:,}",
+            hint="write it like max_segment_bytes = 16_777_216",
+        )
+    return {"max_segment_bytes": value}
+
+
 _READERS: dict[str, Callable[[Any, Path], dict[str, Any]]] = {
     "unsafe_allowed_networks": _network_setting("unsafe_allowed_networks"),
     "ca_file": _ca_file,
@@ -282,4 +336,10 @@ _SECTIONS: dict[str, dict[str, Callable[[Any, Path], dict[str, Any]]]] = {
     _SECTION: _READERS,
     "guests": {"isolation": _isolation},
     "leaks": {"rules": _leak_rules, "actions": _leak_actions},
+    "audit": {
+        "enabled": _audit_switch("enabled"),
+        "path": _audit_path,
+        "record": _audit_switch("record"),
+        "max_segment_bytes": _audit_segment_bytes,
+    },
 }

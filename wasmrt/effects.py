@@ -21,5 +21,32 @@ class Effect(StrEnum):
     FINANCIAL = "financial"
 
 
+_WORDS = {
+    Effect.READ_FILESYSTEM: "read files",
+    Effect.WRITE_FILESYSTEM: "write files",
+    Effect.DELETE_FILESYSTEM: "delete files",
+    Effect.NETWORK: "use the network",
+    Effect.EXTERNAL_WRITE: "change something outside",
+    Effect.USE_SECRET: "use a credential",
+    Effect.EXECUTE_CODE: "execute code",
+    Effect.SPAWN_PROCESS: "start processes",
+    Effect.INVOKE_TOOL: "call other tools",
+    Effect.MODIFY_TOOLS: "change tools",
+    Effect.FINANCIAL: "spend money",
+}
+
+
+def in_words(effects: frozenset[Effect]) -> str:
+    """Return effects in words for people, in their order."""
+    if effects == EVERY_EFFECT:
+        return "do anything"
+    return ", ".join(_WORDS[effect] for effect in Effect if effect in effects) or "do nothing outside of itself"
+
+
+EVERY_EFFECT = frozenset(Effect)
 READING = frozenset({Effect.READ_FILESYSTEM, Effect.NETWORK, Effect.USE_SECRET, Effect.INVOKE_TOOL})
 """Effects that change nothing by themselves. A tool with another one writes."""
+NETWORKING = frozenset({Effect.NETWORK, Effect.EXTERNAL_WRITE})
+"""Effects that reach somebody outside of this machine."""
+PRIVILEGED = frozenset({Effect.EXECUTE_CODE, Effect.SPAWN_PROCESS, Effect.MODIFY_TOOLS, Effect.FINANCIAL})
+"""Effects that a person is asked about each time."""

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 PRIVATE_MODE = 0o600
+KEY_BYTES = 32
 
 
 class Unfit(StrEnum):
@@ -137,6 +138,29 @@ def read_file(path: Path, *, max_bytes: int, follow_link: bool, private: bool = 
         if status.st_size > max_bytes:
             raise UnfitFileError(path.name, Unfit.TOO_LARGE)
         return file.read(status.st_size)
+
+
+def private_key(path: Path) -> bytes:
+    """Return the secret key that `path` holds; it is made on first use. Processes that race end with the same one.
+
+    Raises:
+        UnfitFileError: another user owns, or could have read or written it.
+        OSError: it cannot be made or read, or is no key.
+    """
+    try:
+        return _read_key(path)
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        create_file(path, os.urandom(KEY_BYTES))
+        return _read_key(path)  # ours, or that of whoever was first
+
+
+def _read_key(path: Path) -> bytes:
+    """SECURITY: whoever can choose the key, or read it, can make what it authenticates."""
+    key = read_file(path, max_bytes=KEY_BYTES, follow_link=False, private=True)
+    if len(key) != KEY_BYTES:
+        raise OSError(0, f"{path.name} is not a key; remove it to have a new one made")
+    return key
 
 
 def _check_private(name: str, status: os.stat_result) -> None:

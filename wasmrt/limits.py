@@ -79,7 +79,15 @@ MAX_REFUSALS = 64
 MAX_PARAMS_BYTES = 4 * MIB
 MAX_JSON_DEPTH = 64
 MAX_JSON_PARTS = 100_000
+MAX_TOOL_OUTPUT_BYTES = 16 * MIB
+"""Of a tool outside of the sandbox; a component has a cap in its limits."""
 MAX_ERROR_TEXT_BYTES = 4 * KIB
+
+# Programs of `wasi:cli/command`; all of their arguments and input are within MAX_PARAMS_BYTES.
+MAX_PROGRAM_ARGUMENTS = 1024
+MAX_PROGRAM_ARGUMENT_CHARS = 32 * KIB
+PROGRAM_TAIL_CHARS = 2 * KIB
+"""The end of what a program printed, in the message of its failure."""
 
 # What a component says of itself, read once at prepare.
 MAX_DESCRIPTION_BYTES = 4 * KIB
@@ -135,6 +143,20 @@ MAX_CAPABILITY_FILE_BYTES = 256 * KIB
 MAX_CAPABILITY_FILE_DEPTH = 16
 MAX_CAPABILITY_ENTRIES = 256
 
+# Receipts.
+MAX_RECEIPT_BYTES = 1 * MIB
+"""Of one line; decisions that make it longer are counted and left out."""
+DEFAULT_SEGMENT_BYTES = 16 * MIB
+MIN_SEGMENT_BYTES = 64 * KIB
+RECEIPT_LOCK_SECONDS = 10.0
+"""Time that a call waits for another process that writes a receipt."""
+MAX_TORN_BYTES = 4 * KIB
+"""Kept of a line that a crash cut off."""
+MAX_RECORDING_BYTES = 8 * MIB
+"""Of one call; one that is longer is dropped."""
+MAX_RECORDINGS_BYTES = 256 * MIB
+"""Of a folder; the oldest recordings make room for new ones."""
+
 # Secrets.
 MIN_SECRET_CHARS = 6
 """Below this a secret is not looked for, because it would redact ordinary words, and so not sent either."""
@@ -142,6 +164,24 @@ MAX_SECRET_BYTES = 64 * KIB
 MAX_USER_BYTES = 256
 MAX_SECRETS_FILE_BYTES = 8 * MIB
 MAX_ENV_FILE_BYTES = 1 * MIB
+
+# Approvals and confirmation tokens.
+APPROVAL_TIMEOUT_SECONDS = 300.0
+MAX_PENDING_APPROVALS = 256
+MAX_APPROVAL_BYTES = 1 * MIB
+"""Params and preview of one request that waits in the queue."""
+MAX_PENDING_APPROVAL_BYTES = 16 * MIB
+MAX_DECIDED_APPROVALS = 10_000
+MAX_REMEMBERED_ANSWERS = 10_000
+MAX_ANSWER_NOTE_BYTES = 1 * KIB
+APPROVAL_POLL_SECONDS = 0.25
+"""At most, between two looks of a caller that waits for an answer by another process."""
+MAX_TOKEN_BYTES = 8 * KIB
+MAX_TOKEN_TOOLS = 64
+MAX_TOKEN_TTL_SECONDS = 24 * 3600.0
+MAX_TOKEN_USES = 1000
+MAX_LIVE_TOKENS = 100_000
+"""Tokens that were redeemed and have not expired yet."""
 
 # Outgoing connections.
 MAX_DNS_ANSWERS = 64
@@ -184,6 +224,14 @@ WASM_TOOLS_SECONDS = 60.0
 WASM_TOOLS_MEMORY_BYTES = 4096 * MIB
 MAX_WASM_TOOLS_OUTPUT_BYTES = 256 * MIB
 WATCH_SECONDS = 0.5
+MAX_ADAPTER_BYTES = 1 * MIB
+"""The adapter for WASI preview 1 takes 52 KiB."""
+
+# Plugins.
+MAX_PLUGIN_RUNTIME_MS = 600_000
+MAX_PLUGIN_OUTPUT_BYTES = 16 * MIB
+MAX_PLUGINS = 256
+"""Manifests of one folder."""
 
 # Packages and their archives.
 ARCHIVE_SUFFIXES = (".zip", ".tar.gz", ".tgz")

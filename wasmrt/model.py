@@ -51,6 +51,22 @@ class Reason(StrEnum):
     INVOKE_BUDGET = "invoke-budget"
     INVOKE_DEPTH = "invoke-depth"
     INVOKE_CYCLE = "invoke-cycle"
+    # policy, confirmation and approval
+    EXTERNAL_TOOL = "external-tool"
+    NOT_IN_PRESET = "not-in-preset"
+    NETWORK_NOT_ALLOWED = "network-not-allowed"
+    DENIED_BY_RULE = "denied-by-rule"
+    EFFECT_NOT_ALLOWED = "effect-not-allowed"
+    ACTION_NOT_ALLOWED = "action-not-allowed"
+    ACTION_MISSING = "action-missing"
+    SUBAGENT_DENIED = "subagent-denied"
+    COMMAND_NOT_ALLOWED = "command-not-allowed"
+    CONFIRMATION_REQUIRED = "confirmation-required"
+    APPROVAL_REQUIRED = "approval-required"
+    APPROVAL_DENIED = "approval-denied"
+    INVALID_ARGUMENTS = "invalid-arguments"
+    UNKNOWN_TOOL = "unknown-tool"
+    OUTPUT_BLOCKED = "output-blocked"
     # WASI
     FILESYSTEM_DENIED = "filesystem-denied"
     SOCKETS_DENIED = "sockets-denied"
@@ -123,6 +139,8 @@ class _Decided(NamedTuple):
     """`http`, `workspace`, `secrets`, `tool_invoke`, ..."""
     subject: str
     """The use that was decided, cut and free of secrets: `GET https://api.example.com/v1/`."""
+    policy: str = ""
+    """BLAKE3 of the policy or preset under which it was made, in hex; empty outside of one."""
 
 
 class Decision(_Decided):
@@ -141,9 +159,10 @@ class Decision(_Decided):
         hint: str | Suggestion | None = None,
         capability: str = "",
         subject: str = "",
+        policy: str = "",
     ) -> Decision:
         suggestion = Step(hint) if isinstance(hint, str) else hint
-        return super().__new__(cls, allowed, reason, rule, suggestion, capability, subject)
+        return super().__new__(cls, allowed, reason, rule, suggestion, capability, subject, policy)
 
     def __bool__(self) -> bool:
         return self.allowed
@@ -154,10 +173,14 @@ class Decision(_Decided):
         return None if self.suggestion is None else self.suggestion.hint
 
     @property
+    def refusal(self) -> str:
+        """Subject and rule, without what would lift it."""
+        return f"{self.subject}: {self.rule}" if self.subject else self.rule
+
+    @property
     def sentence(self) -> str:
         """Subject, rule and suggestion in one sentence, as a guest is told of a refusal."""
-        told = f"{self.subject}: {self.rule}" if self.subject else self.rule
-        return f"{told}; {self.hint}" if self.hint else told
+        return f"{self.refusal}; {self.hint}" if self.hint else self.refusal
 
     def redacted(self, redact: Callable[[str], str]) -> Decision:
         """Return the decision with `redact` applied to every text of it, and then the subject cut.
@@ -183,7 +206,7 @@ class Decision(_Decided):
             "suggestion": None if self.suggestion is None else self.suggestion.as_dict(),
             "capability": self.capability,
             "subject": self.subject,
-        }
+        } | ({"policy": self.policy} if self.policy else {})
 
 
 class LogLevel(StrEnum):

@@ -16,7 +16,7 @@ class Places(NamedTuple):
     """The data and the cache folder; neither has to exist yet."""
 
     data: Path
-    """The catalog, the secrets file, the keys and the operator's configuration file."""
+    """The catalog, the approvals, the secrets file, the keys and the operator's configuration file."""
     cache: Path
     """Compiled code: may be deleted at any time."""
 
@@ -24,6 +24,31 @@ class Places(NamedTuple):
     def catalog(self) -> Path:
         """The catalog's index: where it does not exist, nothing is installed."""
         return self.data / "catalog.sqlite3"
+
+    @property
+    def receipts(self) -> Path:
+        """The chain of receipts of the command line."""
+        return self.data / "receipts"
+
+    @property
+    def receipts_key(self) -> Path:
+        """The key of every chain of receipts of this user."""
+        return self.data / "receipts.key"
+
+    @property
+    def approvals(self) -> Path:
+        """The requests that wait for a person, and the answers that are remembered; there is none before the first."""
+        return self.data / "approvals.sqlite3"
+
+    @property
+    def tokens(self) -> Path:
+        """The confirmation tokens that were used."""
+        return self.data / "tokens.sqlite3"
+
+    @property
+    def tokens_key(self) -> Path:
+        """The key that confirmation tokens are signed with."""
+        return self.data / "tokens.key"
 
     @property
     def config(self) -> Path:

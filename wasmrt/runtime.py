@@ -10,10 +10,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from wasmrt.audit import Receipt, ReceiptWriter
 from wasmrt.call import (
     Admission,
-    AuditFile,
-    AuditRecord,
     Backends,
     Call,
     CallPipeline,
@@ -37,8 +36,8 @@ from wasmrt.limits import COMPONENT_MAX_BYTES, ResourceLimits
 from wasmrt.model import ToolOutput
 from wasmrt.names import check_prepared_name
 from wasmrt.places import find_places
+from wasmrt.prepared import PreparedTool
 from wasmrt.rates import RateLimiter
-from wasmrt.tool import PreparedTool
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -60,8 +59,8 @@ class WasmToolRuntime:
 
     def __init__(self, config: WasmRuntimeConfig | None = None) -> None:
         self.config = config or WasmRuntimeConfig()
-        self._detector = _leak_detector(self.config)
-        self._audit_file = AuditFile(self.config.audit) if isinstance(self.config.audit, Path) else None
+        self.detector = _leak_detector(self.config)
+        self._receipts = _receipt_writer(self.config)
         self._rates = rates = RateLimiter(
             redis_url=self.config.rate_limit_storage,
             unsafe_without_redis=self.config.unsafe_rate_limits_without_redis,
@@ -74,6 +73,8 @@ class WasmToolRuntime:
             clock=LogicalClock if self.config.deterministic else SystemClock,
             audit=self._audit(),
             rate=self.config.call_rate_limit,
+            hashed=None if self._receipts is None else self._receipts.hashed,
+            recorder=self._receipts.recorder() if self._receipts is not None and self.config.audit_record else None,
         )
         self._invoker = Invoker(self._run_by_name, rates)
         self._guests = _guest_home(self.config)  # last: it starts a process
@@ -166,8 +167,8 @@ class WasmToolRuntime:
         if self._factory is not None:
             self._factory.close()
         try:
-            if self._audit_file is not None:
-                self._audit_file.close()
+            if self._receipts is not None:
+                self._receipts.close()
         finally:
             self._guests.close()
 
@@ -179,11 +180,11 @@ class WasmToolRuntime:
     ) -> None:
         self.close()
 
-    def _audit(self) -> Callable[[AuditRecord], None] | None:
+    def _audit(self) -> Callable[[Receipt], None] | None:
         sink = self.config.audit
         if sink is None or isinstance(sink, Path):
-            return self._audit_file
-        return lambda record: sink(record.as_dict())
+            return self._receipts
+        return lambda receipt: sink(receipt.as_dict())
 
     def _default_limits(self) -> ResourceLimits:
         fuel = self.config.fuel_config.limit
@@ -191,20 +192,25 @@ class WasmToolRuntime:
 
     def _backends(self, grant: Capabilities) -> Backends:
         if grant == Capabilities.none():
-            return Backends(self._detector)
+            return Backends(self.detector)
         from wasmrt.backends import BackendFactory  # see there
 
         with self._lock:
             if self._factory is None:
                 self._factory = BackendFactory(self.config, self._rates)
-        return self._factory.make(grant, self._detector, self._invoker)
+        return self._factory.make(grant, self.detector, self._invoker)
 
-    def _run_by_name(self, name: str, params: str, caller: Call) -> ToolOutput | None:
+    def prepared(self, name: str) -> PreparedTool | None:
+        """Return the tool that another one's grant means by `name`: a prepared one, or `NAME.TOOL` of several."""
         with self._lock:
             tool, (component, _, part) = self._prepared.get(name), name.partition(".")
             several = self._prepared.get(component) if part else None
         if tool is None and several is not None and any(spec.name == part for spec in several.tools):
             tool = several.tool(part)
+        return tool
+
+    def _run_by_name(self, name: str, params: str, caller: Call) -> ToolOutput | None:
+        tool = self.prepared(name)
         return None if tool is None else tool.invoke(params, caller)
 
     def submit(self, work: Callable[[], ToolOutput]) -> Future[ToolOutput]:
@@ -218,6 +224,12 @@ class WasmToolRuntime:
                     self.config.max_concurrent_calls * 4, thread_name_prefix="wasmrt-call"
                 )
             return self._executor.submit(work)
+
+
+def _receipt_writer(config: WasmRuntimeConfig) -> ReceiptWriter | None:
+    if not isinstance(config.audit, Path):
+        return None
+    return ReceiptWriter(config.audit, find_places().receipts_key, max_segment_bytes=config.audit_segment_bytes)
 
 
 def _guest_home(config: WasmRuntimeConfig) -> GuestHome:

@@ -16,9 +16,9 @@ from tests.border.conftest import Site, Start, a_call, only_tool
 from tests.border.relays import FETCH, reporter
 from tests.call.conftest import until
 from wasmrt import Capabilities, ResourceLimits, ToolError
+from wasmrt.audit import Receipt
 from wasmrt.call import (
     Admission,
-    AuditRecord,
     Backends,
     Call,
     CallPipeline,
@@ -92,7 +92,7 @@ class Leaver:
 @pytest.mark.parametrize("error", [None, LookupError("the guest's")])
 def test_the_end_of_a_call_is_the_end_of_its_connections(site: Callable[..., Site], error: Exception | None) -> None:
     here = site(endless)
-    records: list[AuditRecord] = []
+    records: list[Receipt] = []
     rates = RateLimiter()
     with EgressGateway(here.network, rates=rates) as gateway:
         pipeline = CallPipeline(Admission(1), DetachedRunner(), rates, SystemClock, records.append)
@@ -117,9 +117,9 @@ def test_a_record_says_who_called_what_and_when(start: Start) -> None:
     prepared.execute({}, user="ann")
     after = time.time_ns() // 1_000_000
     (record,) = records
-    assert before <= record["time_ms"] <= after
+    assert before <= record["started_ms"] <= record["ended_ms"] <= after
     told = (record["tool"], record["user"], record["chain"], record["digest"], record["outcome"])
-    assert told == ("tool", "ann", ("tool",), prepared.digest, "ok")
+    assert told == ("tool", "ann", ["tool"], prepared.digest, "ok")
     assert (record["decisions"], record["decisions_dropped"]) == ([], 0)
 
 

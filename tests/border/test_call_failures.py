@@ -11,9 +11,9 @@ import wasmrt.call._state as call_state
 from tests.border.conftest import a_call
 from tests.call.conftest import until
 from wasmrt import Capabilities, ResourceLimits, ToolError, ToolInvokeCapability, ToolOutput
+from wasmrt.audit import Receipt
 from wasmrt.call import (
     Admission,
-    AuditRecord,
     Backends,
     Call,
     CallPipeline,
@@ -59,7 +59,7 @@ def run(
     act: Callable[[GuestCall, str, str | None], str],
     *,
     admission: Admission | None = None,
-    audit: Callable[[AuditRecord], None] | None = None,
+    audit: Callable[[Receipt], None] | None = None,
     grant: Capabilities | None = None,
     seconds: float = 60.0,
     backends: Any = None,

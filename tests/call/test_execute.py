@@ -9,7 +9,6 @@ from tests.call.conftest import ECHO, Prepare, fails, says
 from wasmrt import ResourceLimits, ToolErrorKind, WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.errors import (
     ComponentTooLargeError,
-    ConfigurationError,
     CoreModuleError,
     DeadlineExceededError,
     FuelExhaustedError,
@@ -281,16 +280,6 @@ def test_an_answer_that_takes_long_to_clean_ends_at_the_deadline(prepare: Prepar
     tool_ = prepare(limits=ResourceLimits(timeout_seconds=0.5))
     with pytest.raises(DeadlineExceededError):
         tool_.execute({"first": token, "rest": ["a"] * 900_000})
-
-
-def test_a_full_audit_disk_is_a_typed_error(tmp_path: Path) -> None:
-    full = Path("/dev/full")
-    if not full.exists():
-        pytest.skip("no /dev/full on this system: a full disk cannot be tried")
-    with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False, audit=full)) as runtime:
-        echo = runtime.prepare("echo", wat2wasm(tool(ECHO)))
-        with pytest.raises(ConfigurationError, match="audit"):
-            echo.execute({})
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic", "mcp"])

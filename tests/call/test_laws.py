@@ -1,4 +1,4 @@
-"""What holds of every params text and of every audit record, whatever is in them."""
+"""What holds of every params text, whatever is in it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from hypothesis import strategies as st
 
 from tests.call.conftest import ECHO, tool
 from wasmrt import PreparedTool, WasmRuntimeConfig, WasmToolRuntime
-from wasmrt.call import AuditRecord
 from wasmrt.errors import InvalidParametersError
 from wasmrt.guest.engine import wat2wasm
 from wasmrt.limits import MAX_JSON_DEPTH
-from wasmrt.model import Decision, Reason, Usage
 
 _words = st.text(st.sampled_from('[]{}"\\ab\n\u00e9\u2028')) | st.text(max_size=6)
 _data = st.recursive(
@@ -52,37 +50,3 @@ def _depth(value: Any) -> int:
     if isinstance(value, dict):
         value = list(value.values())
     return 1 + max(map(_depth, value), default=0) if isinstance(value, list) else 0
-
-
-_decisions = st.builds(
-    Decision, st.booleans(), st.sampled_from(list(Reason)), _words, st.none() | _words, _words, _words
-)
-_counts = st.integers(0, 2**63)
-_usages = st.builds(
-    Usage,
-    _counts,
-    st.integers(0, 10**12).map(lambda microseconds: microseconds / 1e6),
-    *[_counts] * (len(Usage._fields) - 2),
-)
-
-
-@given(
-    st.builds(
-        AuditRecord,
-        _counts,
-        st.from_regex(r"[0-9a-f]{12}-[0-9a-f]{1,8}", fullmatch=True),
-        _words,
-        st.from_regex(r"[0-9a-f]{64}", fullmatch=True),
-        _words,
-        st.lists(_words, max_size=3).map(tuple),
-        st.just("ok") | _words,
-        _usages,
-        st.lists(_decisions, max_size=3).map(tuple),
-        _counts,
-    )
-)
-def test_the_line_of_an_audit_record_says_what_the_record_says(record: AuditRecord) -> None:
-    line = record.line()
-    assert line.endswith("}\n")
-    assert "\n" not in line[:-1]
-    assert json.loads(line) == json.loads(json.dumps(record.as_dict()))

@@ -80,6 +80,11 @@ def getter(tool_file: Write, encode: Callable[[str], bytes]) -> Path:
         ("a = " + "1" * 50_000, "a value is nested too deeply or too long"),
         ("#" * 300_000, "more than 262144 bytes"),
         ("network = 1", "network must be a section"),
+        ("[audit]\nenabled = 1", "audit.enabled must be true or false"),
+        ("[audit]\nrecord = 'yes'", "audit.record must be true or false"),
+        ("[audit]\npath = 1", "audit.path must be a folder"),
+        ("[audit]\nmax_segment_bytes = 10", "audit.max_segment_bytes must be a whole number, at least 65,536"),
+        ("[audit]\nfolder = 'x'", "audit.folder is not known"),
         ("[nets]\nx = 1", "[nets] is not known"),
         ("[network]\nproxy = 'x'", "network.proxy is not known"),
         ("[network]\nca_files = 'x'", "network.ca_files is not known"),
@@ -157,7 +162,7 @@ def test_a_single_mistake_is_told_in_a_line_and_a_hint(
 ) -> None:
     path = configure("[network]\nca_fil = 'x'")
     said = wasmrt("run", getter, "--capabilities", grant, code=2).stderr.splitlines()
-    assert said == [f"error: {path}: network.ca_fil is not known", "hint: did you mean ca_file?"]
+    assert said == [f"error: {path}: network.ca_fil is not known (line 2)", "hint: did you mean ca_file?"]
 
 
 def test_a_url_of_redis_that_is_none_stays_out_of_its_error(tmp_path: Path) -> None:
@@ -208,7 +213,7 @@ def test_doctor_names_the_file_whether_it_exists_or_not(wasmrt: Run, home: Path,
 def test_doctor_fails_where_the_file_cannot_be_used(wasmrt: Run, configure: Configure) -> None:
     path = configure("[network]\nca_fil = 'x'")
     checks = checks_of(wasmrt, code=1)
-    assert checks["configuration"] == ("failed", f"{path}: network.ca_fil is not known; did you mean ca_file?")
+    assert checks["configuration"] == ("failed", f"{path}: network.ca_fil is not known (line 2); did you mean ca_file?")
     assert checks["network"][0] == "warning"
 
 
@@ -332,6 +337,22 @@ def test_leak_rules_of_ones_own_and_their_actions_are_read(configure: Configure)
     assert config.leak_overrides == {"acme-key": Action.BLOCK, "jwt": {Direction.INWARD: Action.WARN}}
     settings = WasmRuntimeConfig(**config.as_runtime_settings())
     assert (settings.leak_rules, settings.leak_overrides) == (config.leak_rules, config.leak_overrides)
+
+
+def test_receipts_are_kept_where_the_file_says_and_by_default_in_the_data_folder(
+    configure: Configure, home: Path
+) -> None:
+    path = configure("[audit]\nrecord = true\nmax_segment_bytes = 100_000\n")
+    settings = WasmRuntimeConfig(**read_config_file(path).as_runtime_settings())
+    assert (settings.audit, settings.audit_record, settings.audit_segment_bytes) == (
+        home / "data/receipts",
+        True,
+        100_000,
+    )
+    settings = WasmRuntimeConfig(**read_config_file(configure('[audit]\npath = "x"\n')).as_runtime_settings())
+    assert (settings.audit, settings.audit_record) == (path.parent / "x", False)
+    off = read_config_file(configure("[audit]\nenabled = false\nrecord = true\n")).as_runtime_settings()
+    assert WasmRuntimeConfig(**off).audit is None
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from wasmrt.authoring import Project, read_cases
 from wasmrt.capabilities.file import parse
 from wasmrt.config_file import read_config_file
 from wasmrt.leaks import load_custom_rules
+from wasmrt.plugins import read_manifest
 
 _CHECKED = {"python", "sh", "json", "toml"}
 _SHOWN = {"text", "wit", "c"}
@@ -89,6 +90,8 @@ def _write(block: Block, folder: Path) -> None:
         read_config_file(file)
     elif file.name.endswith(".rules.toml"):
         assert load_custom_rules(block.text)
+    elif file.parent.name == "plugins":
+        assert read_manifest(block.text.encode(), name=file.stem)
     elif file.parent.name == "tests":
         assert read_cases(Project(file.parent.parent, "page", "c"))
     else:

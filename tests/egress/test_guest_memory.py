@@ -84,7 +84,7 @@ def test_no_injected_secret_is_anywhere_after_a_call(
                 ca_file=ca_file,
             ),
             secrets=store,
-            audit=tmp_path / "audit.jsonl",
+            audit=tmp_path / "receipts",
             cache_dir=tmp_path / "cache",
         )
         url = f"https://{HOST}:{server.port}" + ("/bot{token}/x" if kind == "path" else "/bot")

@@ -19,7 +19,7 @@ from wasmrt import WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.component import Surface, read_surface
 from wasmrt.errors import WasmrtError
 from wasmrt.install.validator import WasmValidator
-from wasmrt.tool import PreparedTool
+from wasmrt.prepared import PreparedTool
 
 LENGTH = struct.Struct("<I")
 ACCEPTED = "accepted"

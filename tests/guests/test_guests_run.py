@@ -12,8 +12,8 @@ from wasmrt.config import WasmRuntimeConfig
 from wasmrt.errors import GuestError, LimitError, ToolError, TrapError
 from wasmrt.guest.settings import OptLevel
 from wasmrt.limits import MIB
+from wasmrt.prepared import PreparedTool
 from wasmrt.runtime import WasmToolRuntime
-from wasmrt.tool import PreparedTool
 
 OTHERS = {"echo-wat", "counter-wat", "host-wat", "rust-tool", "rust-wasip2"}
 OTHERS |= {"rust-http", "python-http", "starlingmonkey-fetch"}  # test_wasi_http.py runs them

@@ -19,10 +19,10 @@ from wasmrt.errors import GuestError, ToolError
 from wasmrt.guest.settings import OptLevel
 from wasmrt.limits import KIB, MAX_STREAM_CHUNK_BYTES, MIB, ResourceLimits
 from wasmrt.model import Reason, ToolOutput
+from wasmrt.prepared import PreparedTool
 from wasmrt.runtime import WasmToolRuntime
 from wasmrt.secrets import Secret
 from wasmrt.testing import FakeResolver, MemorySecrets, ReceivedRequest, ScriptedServer, ServerConnection, http_response
-from wasmrt.tool import PreparedTool
 
 HOST = "api.example.com"
 TOKEN = "-".join(("tk", "7f3a9c", "loopback", "e81d04", "only"))

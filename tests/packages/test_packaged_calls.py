@@ -195,7 +195,7 @@ def test_a_tool_that_the_grant_does_not_name_has_nothing(desk: Desk) -> None:
         package.tool("purge_tickets").execute({"host": desk.at(VAULT)})
 
 
-def test_the_audit_record_names_the_tool_of_the_package(desk: Desk) -> None:
+def test_the_receipt_names_the_tool_of_the_package(desk: Desk) -> None:
     records: list[dict[str, Any]] = []
     desk.runtime.pipeline = desk.runtime.pipeline._replace(audit=lambda record: records.append(record.as_dict()))
     desk.prepare().tool("list_tickets").execute({"host": desk.at(API)})

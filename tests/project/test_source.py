@@ -24,6 +24,7 @@ LATE_IMPORTS = {
     "cli/_root.py": "most commands start no worker",
     "cli/_runtime.py": "a tool without a grant needs no secrets and no network",
     "cli/_tools.py": "an installed or bundled tool without a grant needs no file",
+    "cli/install.py": "only a program for WASI needs the package that builds tools",
     "cli/caps.py": "a check of a file alone needs no engine",
     "cli/doctor.py": "each check imports what it checks, so that a part that does not load is a failed check",
     "egress/_gateway.py": "h11 and ssl come with the first request",
@@ -33,8 +34,9 @@ LATE_IMPORTS = {
     "runtime.py": "a runtime without grants needs neither secrets nor a network",
     "backends.py": "a runtime without secrets renews none",
     "capabilities/_capabilities.py": "a stored grant or a file alone needs the file's format",
-    "guest/worlds/_detect.py": "a component of a tool world needs no JSON for every WIT type",
-    "tool.py": "an agent needs the dialects of providers, a command does not",
+    "guest/worlds/_detect.py": "a component of a tool world needs neither JSON for every WIT type nor WASI",
+    "config.py": "a program that sets everything itself reads no file, and opens no store of secrets",
+    "prepared.py": "an agent needs the dialects of providers, a command does not",
 }
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -239,8 +239,8 @@ def test_a_name_that_no_provider_takes_is_refused(name):
 
 
 def test_an_unknown_provider_and_a_broken_schema_are_errors():
-    with pytest.raises(ConfigurationError, match="there is no rendering for gemini"):
-        render("t", "", {}, "gemini")
+    with pytest.raises(ConfigurationError, match="there is no rendering for cohere"):
+        render("t", "", {}, "cohere")
     with pytest.raises(ConfigurationError, match="there is no strict rendering for mcp"):
         render("t", "", {}, "mcp", strict=True)
     with pytest.raises(InvalidComponentError):

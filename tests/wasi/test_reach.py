@@ -6,8 +6,7 @@ import pytest
 
 from tests.wasi.conftest import Guest
 from wasmrt.component import Err, Ok
-from wasmrt.errors import GuestError, InternalError
-from wasmrt.guest.wasi import GuestExit
+from wasmrt.errors import GuestError, GuestExitError, InternalError
 
 
 def test_environment_arguments_and_folders_are_empty(guest: Guest) -> None:
@@ -64,14 +63,14 @@ def test_what_needs_a_handle_that_nobody_has_is_a_bug_when_called(guest: Guest, 
 
 @pytest.mark.parametrize(("status", "code"), [(Ok(), 0), (Err(), 1)])
 def test_exit_ends_the_call_with_the_guests_status(guest: Guest, status: object, code: int) -> None:
-    with pytest.raises(GuestExit) as caught:
+    with pytest.raises(GuestExitError) as caught:
         guest("cli/exit#exit", status)
-    assert (caught.value.status_ok, caught.value.status) == (code == 0, code)
+    assert caught.value.exit_code == code
     assert isinstance(caught.value, GuestError)
 
 
 def test_exit_with_a_code_tells_the_code(guest: Guest) -> None:
-    with pytest.raises(GuestExit) as caught:
+    with pytest.raises(GuestExitError) as caught:
         guest("cli/exit#exit-with-code", 77)
     assert "77" in caught.value.message
 

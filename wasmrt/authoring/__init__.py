@@ -7,6 +7,7 @@ from wasmrt.authoring._build import Built, build, read_component, sidecar_of
 from wasmrt.authoring._cases import RecordedExchange, TestCase, read_cases
 from wasmrt.authoring._docs import with_docs
 from wasmrt.authoring._measure import Measured, limits_that_start, measure
+from wasmrt.authoring._preview1 import adapt_program, find_adapter
 from wasmrt.authoring._project import Project, create_project, open_project
 from wasmrt.authoring._report import BuildReport, check_build
 from wasmrt.authoring._template import Need, Packages, Step, Template, load_template, template_names
@@ -40,11 +41,13 @@ __all__ = [
     "Toolchain",
     "Wait",
     "WasmTools",
+    "adapt_program",
     "build",
     "changes",
     "check_build",
     "create_project",
     "difference",
+    "find_adapter",
     "find_toolchain",
     "find_wasm_tools",
     "is_stale",

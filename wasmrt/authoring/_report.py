@@ -10,9 +10,9 @@ from wasmrt.capabilities.file import parse
 from wasmrt.capabilities.sentences import explain, review
 from wasmrt.component import functions_by_interface, qualified_names, worlds
 from wasmrt.install.validator import WasmValidator
+from wasmrt.prepared import PreparedTool
 from wasmrt.runtime import WasmToolRuntime
 from wasmrt.schema.wit import exported_functions, unsupported
-from wasmrt.tool import PreparedTool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

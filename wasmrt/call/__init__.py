@@ -1,21 +1,16 @@
 """One call from params to scanned result, decided on the host's side of the border."""
 
 from wasmrt.call._admission import Admission
-from wasmrt.call._audit import AuditRecord, AuditSink
-from wasmrt.call._audit_file import AuditFile
 from wasmrt.call._batch import Batch, BatchResult, OpenedCall
 from wasmrt.call._call import CallPipeline, CallRequest, run_call
 from wasmrt.call._detached import DetachedRunner
 from wasmrt.call._invoke import Invoker
 from wasmrt.call._services import CallServices
-from wasmrt.call._state import Backends, Call, Progress, ToolInvoker
+from wasmrt.call._state import Backends, Call, ToolInvoker
 from wasmrt.call._target import CallTarget
 
 __all__ = [
     "Admission",
-    "AuditFile",
-    "AuditRecord",
-    "AuditSink",
     "Backends",
     "Batch",
     "BatchResult",
@@ -27,7 +22,6 @@ __all__ = [
     "DetachedRunner",
     "Invoker",
     "OpenedCall",
-    "Progress",
     "ToolInvoker",
     "run_call",
 ]

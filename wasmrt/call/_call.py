@@ -10,17 +10,18 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
+from wasmrt.audit import EMPTY_RECEIPT, OK, Receipt, RecordedCall, Recorder, Tape
 from wasmrt.call._admission import Admission
 from wasmrt.call._answer import Answer, clean_line, clean_logs, read_answer, scan_answer
-from wasmrt.call._audit import AuditRecord
 from wasmrt.call._detached import DetachedRunner
 from wasmrt.call._outcome import tool_error
 from wasmrt.call._params import encoded, parsed
 from wasmrt.call._services import CallServices
-from wasmrt.call._state import Call, Progress
+from wasmrt.call._state import Call, held_to
 from wasmrt.call._target import CallTarget
 from wasmrt.capabilities import RateLimitConfig
 from wasmrt.component.worlds import FailureKind
+from wasmrt.context import Progress, ToolContext
 from wasmrt.errors import GUEST_CODE_PREFIX, GuestError, InvalidParametersError, ToolError, WasmrtError
 from wasmrt.guest.call import GuestCall
 from wasmrt.guest.clock import Clock
@@ -28,7 +29,6 @@ from wasmrt.limits import MAX_USER_BYTES
 from wasmrt.model import ToolOutput, Usage
 from wasmrt.rates import RateLimiter
 
-_OK = "ok"
 _GUEST_CODES = frozenset((GuestError.code, "guest-exit", *FailureKind))
 _CODE = re.compile(r"[a-z][a-z0-9_.:-]{0,63}\Z")
 _PROCESS = os.urandom(6).hex()
@@ -43,8 +43,11 @@ class CallPipeline(NamedTuple):
     rates: RateLimiter
     clock: Callable[[], Clock]
     """Makes the clock of one guest."""
-    audit: Callable[[AuditRecord], None] | None = None
+    audit: Callable[[Receipt], None] | None = None
     rate: RateLimitConfig | None = None
+    hashed: Callable[[str], str] | None = None
+    """Makes the keyed hash of params and results for receipts; None where nobody keeps a key."""
+    recorder: Recorder | None = None
 
 
 class CallRequest(NamedTuple):
@@ -57,6 +60,20 @@ class CallRequest(NamedTuple):
     on_progress: Progress | None = None
     parent: Call | None = None
     on_open: Callable[[Call], None] | None = None
+    terms: ToolContext | None = None
+    """Set by whoever lets the call through: the effects that it is held to, and the tools it may invoke."""
+    receipt: Receipt = EMPTY_RECEIPT
+    """The caller's part: trace, source, effects, policy, approval, decisions. The call fills in the rest."""
+    tape: Tape | None = None
+    """Plays a recorded call in place of the host."""
+
+
+class _End(NamedTuple):
+    """The end of a call, for its receipt."""
+
+    usage: Usage
+    failure: BaseException | None = None
+    text: str | None = None
 
 
 def run_call(pipeline: CallPipeline, target: CallTarget, request: CallRequest) -> ToolOutput:
@@ -65,8 +82,12 @@ def run_call(pipeline: CallPipeline, target: CallTarget, request: CallRequest) -
     Raises:
         ToolError: with what was used, logged and decided until then.
     """
-    params, context = _check(target, request)
-    call, services = _open(pipeline, target, request)
+    try:
+        params, context = _check(target, request)
+    except ToolError as error:
+        _record_refusal(pipeline, target, request, error)
+        raise
+    call, services = _open(pipeline, target, request, params, context)
     call.params_bytes = len(params)
     if request.on_open is not None:
         request.on_open(call)
@@ -90,17 +111,17 @@ def run_call(pipeline: CallPipeline, target: CallTarget, request: CallRequest) -
         if not call.abandoned:
             close()  # again, where a signal's handler raised in the middle of it
         failure = _failure(call, error)
-        _record(pipeline, target, call, getattr(failure, "usage", None) or call.usage(), failure)
+        end = _End(getattr(failure, "usage", None) or call.usage(), failure)
+        _record(pipeline, target, request, call, params, end)
         if failure is error:
             raise
         raise failure from error
-    _record(pipeline, target, call, output.usage, None)
+    _record(pipeline, target, request, call, params, _End(output.usage, text=answer.text))
     return output
 
 
 def _check(target: CallTarget, request: CallRequest) -> tuple[str, str | None]:
-    user = request.user
-    if not isinstance(user, str) or not 0 < len(user) <= MAX_USER_BYTES or not user.isprintable():
+    if not _is_user(request.user):
         raise InvalidParametersError(f"a user is 1 to {MAX_USER_BYTES} printable characters", hint="alice is one")
     params = parsed(request.params)
     text = encoded(params)
@@ -111,22 +132,43 @@ def _check(target: CallTarget, request: CallRequest) -> tuple[str, str | None]:
     return text, None if context is None else encoded(context)
 
 
-def _open(pipeline: CallPipeline, target: CallTarget, request: CallRequest) -> tuple[Call, CallServices]:
-    grant, backends = target.power(request.tool)
+def _is_user(user: object) -> bool:
+    return isinstance(user, str) and 0 < len(user) <= MAX_USER_BYTES and user.isprintable()
+
+
+def _open(
+    pipeline: CallPipeline, target: CallTarget, request: CallRequest, params: str, context: str | None
+) -> tuple[Call, CallServices]:
+    effects = held_to(request.terms, request.parent)
+    grant, backends = target.power(request.tool, effects)
     call = Call(
-        call_id=f"{_PROCESS}-{next(_numbers):x}",
+        call_id=_new_id(),
         tool=target.name,
         user=request.user,
         limits=target.limits,
         grant=grant,
         backends=backends,
+        full_grant=target.power(request.tool).grant if effects is not None else grant,
+        terms=request.terms,
         action=target.action(request.tool),
         parent=request.parent,
         on_progress=request.on_progress,
+        trace_id=request.receipt.trace_id,
     )
     services = CallServices(call)
-    call.guest = GuestCall(call.lifetime, call.limits, services, pipeline.clock())
+    call.tape = request.tape
+    if call.tape is None and pipeline.recorder is not None:
+        recorded = (call.call_id, target.name, target.digest, request.tool, call.user, params, context)
+        call.tape = pipeline.recorder.start(RecordedCall(*recorded), pipeline.clock())
+    if call.tape is None:
+        call.guest = GuestCall(call.lifetime, call.limits, services, pipeline.clock())
+    else:
+        call.guest = GuestCall(call.lifetime, call.limits, call.tape.services(services), call.tape.clock())
     return call, services
+
+
+def _new_id() -> str:
+    return f"{_PROCESS}-{next(_numbers):x}"
 
 
 def _admit(pipeline: CallPipeline, call: Call) -> None:
@@ -184,32 +226,67 @@ def _code_of(call: Call, failure: ToolError) -> str:
     """
     code = failure.code
     own = code.startswith(GUEST_CODE_PREFIX)
-    if code == _OK or not _CODE.match(code) or (own and clean_line(call, code) != code):
+    if code == OK or not _CODE.match(code) or (own and clean_line(call, code) != code):
         return type(failure).code
     if isinstance(failure, GuestError) and not own and code not in _GUEST_CODES:
         return type(failure).code
     return code
 
 
-def _record(
-    pipeline: CallPipeline, target: CallTarget, call: Call, usage: Usage, failure: BaseException | None
-) -> None:
+def _record_refusal(pipeline: CallPipeline, target: CallTarget, request: CallRequest, error: ToolError) -> None:
+    """Write the receipt of a call that was refused before it began."""
     if pipeline.audit is None:
         return
-    outcome = _OK
+    error.call_id = _new_id()
+    known, parent, tool = request.receipt, request.parent, target.action(request.tool)
+    now = time.time_ns() // 1_000_000
+    pipeline.audit(
+        known._replace(
+            started_ms=now,
+            ended_ms=now,
+            trace_id=known.trace_id or (error.call_id if parent is None else parent.trace_id),
+            call_id=error.call_id,
+            parent_id="" if parent is None else parent.call_id,
+            tool=tool,
+            kind=known.kind or "component",
+            digest=target.digest,
+            user=request.user if _is_user(request.user) else "",
+            chain=(*(() if parent is None else parent.tool_chain), tool),
+            outcome=error.code,
+        )
+    )
+
+
+def _record(
+    pipeline: CallPipeline, target: CallTarget, request: CallRequest, call: Call, params: str, end: _End
+) -> None:
+    failure, known = end.failure, request.receipt
+    outcome = OK
     if failure is not None:
         outcome = failure.code if isinstance(failure, WasmrtError) else type(failure).__name__
+    recording = "" if call.tape is None else call.tape.end(outcome, end.text)
+    if pipeline.audit is None:
+        return
+    now = time.time_ns() // 1_000_000
+    hashed = pipeline.hashed
     pipeline.audit(
-        AuditRecord(
-            time.time_ns() // 1_000_000,
-            call.call_id,
-            call.tool_chain[-1],
-            target.digest,
-            call.user,
-            call.tool_chain,
-            outcome,
-            usage,
-            tuple(call.decisions),
-            call.decisions_dropped,
+        known._replace(
+            started_ms=now - int(end.usage.wall_seconds * 1000),
+            ended_ms=now,
+            trace_id=call.trace_id,
+            call_id=call.call_id,
+            parent_id="" if call.parent is None else call.parent.call_id,
+            tool=call.tool_chain[-1],
+            kind=known.kind or "component",
+            digest=target.digest,
+            user=call.user,
+            chain=call.tool_chain,
+            args_hash="" if hashed is None else hashed(params),
+            output_hash="" if hashed is None or end.text is None else hashed(end.text),
+            outcome=outcome,
+            usage=end.usage,
+            decisions=(*known.decisions, *call.decisions),
+            decisions_dropped=known.decisions_dropped + call.decisions_dropped,
+            recording=recording,
         )
     )

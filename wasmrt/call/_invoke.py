@@ -34,6 +34,8 @@ class Invoker:
             raise _denied(call.grant.explain_tool(alias))
         if real in call.tool_chain:
             raise _refused(call, alias, Reason.INVOKE_CYCLE, "the tool is already in the chain of callers", None)
+        if call.may_invoke is not None and (refused := call.may_invoke(real)) is not None:
+            raise _denied(refused._replace(capability="tool_invoke", subject=alias[:MAX_PATH_BYTES]))
         if len(call.tool_chain) > MAX_INVOKE_DEPTH:
             rule = f"tools may call each other {MAX_INVOKE_DEPTH} deep"
             raise _refused(call, alias, Reason.INVOKE_DEPTH, rule, None)

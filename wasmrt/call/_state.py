@@ -7,25 +7,30 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from wasmrt.capabilities import Capabilities
+from wasmrt.audit import Tape
+from wasmrt.capabilities import CAPABILITY_SECTIONS, Capabilities
 from wasmrt.component import printable
+from wasmrt.context import MayInvoke, Progress, ToolContext
+from wasmrt.effects import Effect
 from wasmrt.errors import DeadlineExceededError
 from wasmrt.guest.call import GuestCall
 from wasmrt.guest.services import GuestRequest, GuestResponse
 from wasmrt.leaks import Direction, LeakDetector, LeakScanner, WatchedSecrets
 from wasmrt.lifetime import Lifetime
 from wasmrt.limits import MAX_DECISIONS, MAX_HTTP_REQUESTS, MAX_TOOL_INVOCATIONS, ResourceLimits
-from wasmrt.model import Decision, Usage
+from wasmrt.model import Decision, Reason, Step, Usage
 from wasmrt.url import Network
 
 if TYPE_CHECKING:
     from wasmrt.egress import SecretsView
     from wasmrt.workspace import WorkspaceReader
 
-Progress = Callable[[int, int | None, str | None], None]
 _LATE = "[withheld: it could not be scanned in time]"
 CLOSING_SECONDS = 0.05
 """Logs and errors of a call that is late are still scanned for this long; what is not done by then is withheld."""
+
+
+_NARROWED = frozenset({Reason.NOT_GRANTED, Reason.EMPTY_ALLOWLIST, Reason.METHOD_NOT_ALLOWED})
 
 
 class ToolInvoker(Protocol):
@@ -71,6 +76,8 @@ class Call:
         "deadline",
         "decisions",
         "decisions_dropped",
+        "effects",
+        "full_grant",
         "grant",
         "guest",
         "http_received_bytes",
@@ -78,13 +85,16 @@ class Call:
         "http_sent_bytes",
         "lifetime",
         "limits",
+        "may_invoke",
         "on_progress",
         "params_bytes",
         "parent",
         "scanner",
+        "tape",
         "tool",
         "tool_chain",
         "tool_invocations",
+        "trace_id",
         "user",
     )
 
@@ -97,11 +107,20 @@ class Call:
         limits: ResourceLimits,
         grant: Capabilities,
         backends: Backends,
+        full_grant: Capabilities | None = None,
+        terms: ToolContext | None = None,
         action: str | None = None,
         parent: Call | None = None,
         on_progress: Progress | None = None,
+        trace_id: str = "",
     ) -> None:
         self.call_id = call_id
+        self.trace_id = call_id
+        """The id of what it is part of: the caller's own word for it, or the id of the outermost call."""
+        if trace_id:
+            self.trace_id = trace_id
+        elif parent is not None:
+            self.trace_id = parent.trace_id
         self.tool = tool
         self.user = user
         self.limits = limits
@@ -109,13 +128,22 @@ class Call:
         self.backends = backends
         self.parent = parent
         self.on_progress = on_progress
+        self.full_grant = full_grant or grant
+        """The grant before it was narrowed to the effects that the call is held to."""
+        self.effects = held_to(terms, parent)
+        self.may_invoke: MayInvoke | None = None if terms is None else terms.may_invoke
+        if parent is not None:
+            self.may_invoke = parent.may_invoke
         self.tool_chain: tuple[str, ...] = (*(parent.tool_chain if parent else ()), action or tool)
         """Callers before it, and last itself, by the names that aliases stand for."""
-        self.lifetime: Lifetime = Lifetime(limits.timeout_seconds, within=None if parent is None else parent.lifetime)
+        outer = parent.lifetime if parent is not None else None if terms is None else terms.lifetime
+        self.lifetime: Lifetime = Lifetime(limits.timeout_seconds, within=outer)
         self.deadline = self.lifetime.deadline
         """Monotonic seconds when it ends."""
         self.guest: GuestCall | None = None
         """Its guest's side; None for a call of the host's own."""
+        self.tape: Tape | None = None
+        """Stands between the guest and its services while the call is recorded or replayed."""
         self.abandoned = False
         """Its guest is still in the engine's hands, and whoever waited for it no longer does."""
         self.decisions: list[Decision] = []
@@ -183,16 +211,30 @@ class Call:
     # -- what is remembered ----------------------------------------------------------------------------------------
 
     def decide(self, decision: Decision) -> Decision:
-        """Remember a decision for the result and the audit record, and return it as it may be shown.
+        """Remember a decision for the result and the receipt, and return it as it may be shown.
 
         SECURITY: a guest chose parts of it. They are scanned, and then cut; the decisions over the cap are counted.
         """
-        decision = self._shown(decision)
+        decision = self._shown(self._narrowed(decision))
         if len(self.decisions) < MAX_DECISIONS:
             self.decisions.append(decision)
         else:
             self.decisions_dropped += 1
         return decision
+
+    def _narrowed(self, decision: Decision) -> Decision:
+        """Say of a refusal that it comes from the effects the call is held to, where the grant itself would allow more.
+
+        An entry for the capability file would not help: it stands there already.
+        """
+        if self.effects is None or decision.allowed or decision.reason not in _NARROWED:
+            return decision
+        section = decision.capability
+        if section not in CAPABILITY_SECTIONS or self.grant.section(section) == self.full_grant.section(section):
+            return decision
+        held = ", ".join(sorted(self.effects)) or "none"
+        step = Step("call it outside of the view or preset that holds it, or declare the effect for this tool")
+        return decision._replace(rule=f"the call is held to its effects ({held})", suggestion=step)
 
     def _shown(self, decision: Decision) -> Decision:
         scanner = self.scanner.partial
@@ -222,3 +264,11 @@ class Call:
             logs,
             dropped,
         )
+
+
+def held_to(terms: ToolContext | None, parent: Call | None) -> frozenset[Effect] | None:
+    """Return the effects that a call is held to: its own terms and its caller's; None for all of its grant."""
+    own = None if terms is None else terms.effects
+    if parent is None or parent.effects is None:
+        return own
+    return parent.effects if own is None else own & parent.effects

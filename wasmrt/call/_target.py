@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wasmrt.call._state import Backends
-from wasmrt.capabilities import Capabilities, for_tool
+from wasmrt.capabilities import Capabilities, for_tool, within_effects
 from wasmrt.component import ToolSpec, worlds
+from wasmrt.effects import Effect
 from wasmrt.errors import InvalidComponentError, InvalidParametersError
 from wasmrt.guest.runner import GuestComponent
 from wasmrt.limits import ResourceLimits
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 CAPABILITY_ID = "capability_id"
 """The key of a call's context that tells a component of a package which of its tools is meant."""
+_MAX_POWERS = 1024
 
 
 class Power(NamedTuple):
@@ -57,10 +59,11 @@ class CallTarget:
             if not spec.description and known in self._own:
                 self.specs[known] = replace(spec, description=self._own[known].description)
         self._packaged = tools is not None
-        self._checked = self._packaged or worlds.schema_decides(component.world)
+        self.checked = self._packaged or worlds.schema_decides(component.world)
+        """True where params that do not fit the schema are refused; else the guest decides."""
         self._backends = backends
         self._whole = Power(grant, backends(grant))
-        self._powers: dict[str, Power] = {}
+        self._powers: dict[tuple[str, frozenset[Effect] | None], Power] = {}
         self._validators: dict[str, Validator] = {}
         self._lock = threading.Lock()
         for spec in self.specs.values():
@@ -70,15 +73,23 @@ class CallTarget:
     def limits(self) -> ResourceLimits:
         return self.component.limits
 
-    def power(self, tool: str) -> Power:
-        """Return what a call of one tool may do: that tool's part of the grant, and nothing of another's."""
-        if self.grant.tools is None:
+    def power(self, tool: str, effects: frozenset[Effect] | None = None) -> Power:
+        """Return what a call of one tool may do: that tool's part of the grant, and nothing of another's.
+
+        `effects` are those that the call is held to; None for all that the grant gives.
+        """
+        if self.grant.tools is None and effects is None:
             return self._whole
-        power = self._powers.get(tool)
+        key = (tool if self.grant.tools is not None else "", effects)
+        power = self._powers.get(key)
         if power is None:
-            grant = for_tool(self.grant, tool)
+            grant = self.grant if self.grant.tools is None else for_tool(self.grant, tool)
+            if effects is not None:
+                grant = within_effects(grant, effects)
             with self._lock:
-                power = self._powers.setdefault(tool, Power(grant, self._backends(grant)))
+                if len(self._powers) >= _MAX_POWERS:  # whoever makes views of views in a loop
+                    self._powers.clear()
+                power = self._powers.setdefault(key, Power(grant, self._backends(grant)))
         return power
 
     def action(self, tool: str) -> str:
@@ -101,7 +112,7 @@ class CallTarget:
         if self.component.checks_params and not self._packaged:
             return params  # where the guest lives they are held against its own schema, by the same rule
         validator = self._validator(tool)
-        if self._checked or not isinstance(params, dict):
+        if self.checked or not isinstance(params, dict):
             return validator.accept(params)
         try:
             return validator.accept(params)

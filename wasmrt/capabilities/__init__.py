@@ -7,6 +7,7 @@ The capability file is in `file`, the sentences for people are in `sentences`.
 from __future__ import annotations
 
 from wasmrt.capabilities._capabilities import CAPABILITY_SECTIONS, Capabilities, ToolGrant
+from wasmrt.capabilities._effects import READ_METHODS, effects_of, within_effects
 from wasmrt.capabilities._imports import capabilities_of
 from wasmrt.capabilities._propose import propose
 from wasmrt.capabilities.decide import (
@@ -38,6 +39,7 @@ from wasmrt.capabilities.model import (
 __all__ = [
     "CAPABILITY_SECTIONS",
     "METHODS",
+    "READ_METHODS",
     "AllowlistValidator",
     "Capabilities",
     "CredentialLocation",
@@ -56,6 +58,7 @@ __all__ = [
     "check_host",
     "describe_request",
     "describe_unread",
+    "effects_of",
     "folded_header",
     "for_tool",
     "is_host_header",
@@ -63,4 +66,5 @@ __all__ = [
     "path_problem",
     "propose",
     "read_secret_name",
+    "within_effects",
 ]

@@ -11,9 +11,10 @@ from contextlib import contextmanager
 import click
 
 from wasmrt.authoring import Built, Confirm, Progress, TestResult
-from wasmrt.cli._output import is_interactive, print_lines, print_message, printable, size_in_words, status
+from wasmrt.cli._output import is_interactive, print_lines, print_message, size_in_words, status
 from wasmrt.errors import BuildError
 from wasmrt.model import Addition
+from wasmrt.terminal import printable
 
 _PATIENCE_SECONDS = 1.0
 

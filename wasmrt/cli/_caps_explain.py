@@ -11,12 +11,13 @@ from wasmrt.capabilities.file import parse
 from wasmrt.capabilities.sentences import explain as sentences_for
 from wasmrt.cli._errors import DENIED
 from wasmrt.cli._options import capability_file_argument, json_option
-from wasmrt.cli._output import in_one_line, print_message, show, show_json
+from wasmrt.cli._output import print_message, show, show_json
 from wasmrt.config_file import HostsResolver, read_config_file
 from wasmrt.egress import NetworkConfig
 from wasmrt.install.sources import read_capability_file
 from wasmrt.model import Decision
 from wasmrt.places import find_places
+from wasmrt.terminal import in_one_line
 from wasmrt.url import AddressClass, InvalidUrlError, classify_address, parse_url
 
 

@@ -10,7 +10,7 @@ from wasmrt.capabilities.sentences import explain
 from wasmrt.component import functions_by_interface, qualified_names
 from wasmrt.component_bytes import digest_of
 from wasmrt.install import ComponentInfo
-from wasmrt.tool import PreparedTool
+from wasmrt.prepared import PreparedTool
 
 _LINES = {
     "http": '"http": {"allowlist": [{"host": "...", "methods": ["GET"]}]}',

@@ -16,6 +16,8 @@ from wasmrt.names import did_you_mean
 
 # The help page shows these without loading a command; a test compares them with the commands' own help.
 COMMANDS = {
+    "approvals": "Answer the calls that wait for a person, and see and forget what was answered for good.",
+    "audit": "Show and check receipts: what was called, for whom, what was decided.",
     "auth": "Log in for a tool whose capability file has an `auth.oauth` section, and keep what it needs.",
     "build": "Build the tool in DIR with its language's own toolchain.",
     "caps": "Write, check and explain capability files: what a tool asks for.",
@@ -29,11 +31,16 @@ COMMANDS = {
     "list": "Show the installed tools, one line each.",
     "new": "Start a tool of your own in the new folder NAME.",
     "pack": "Make an archive of the package in DIR: its wasmrt.toml and all that this names.",
+    "plugins": "Check folders of plugins: programs with a manifest each.",
+    "policy": "Check and show the policy over tools, and say what would become of a call.",
     "remove": "Remove a tool with all its versions and grants.",
+    "replay": "Run a recorded call again and say whether the result is the same, and where it first differs.",
     "rollback": "Run an older version of a tool again.",
     "run": "Run a tool once.",
     "secret": "Keep the credentials that tools use and never see.",
     "test": "Run the test cases of the tool in DIR, as last built, in the real sandbox.",
+    "tools": "Show and call the tools of the registry: built-in, installed and plugins, under the policy of the "
+    "configuration.",
     "verify": "Check stored components against their digests.",
 }
 

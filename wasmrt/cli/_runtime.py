@@ -13,17 +13,21 @@ from wasmrt.component_bytes import ComponentBytes
 from wasmrt.config import WasmRuntimeConfig
 from wasmrt.limits import MIB
 from wasmrt.places import find_places
+from wasmrt.prepared import PreparedTool
 from wasmrt.runtime import WasmToolRuntime
-from wasmrt.tool import PreparedTool
 
 _SLOW_BYTES = 1 * MIB
 """Above this a first compile takes long enough to be watched."""
+_RECEIPTS = ("audit", "audit_record", "audit_segment_bytes")
 
 
-def open_runtime(*grants: Capabilities, workspace: Path | None = None) -> WasmToolRuntime:
-    """Open a runtime for one command, with secrets and network only where a grant can use them."""
+def open_runtime(*grants: Capabilities, workspace: Path | None = None, receipts: bool = False) -> WasmToolRuntime:
+    """Open a runtime for one command, with secrets and network only where a grant can use them.
+
+    Calls leave receipts only with `receipts`: a command that looks at a tool or tries it has nobody to answer to.
+    """
     secrets = None
-    settings: dict[str, Any] = {}
+    settings: dict[str, Any] = {"audit": find_places().receipts}
     if any(grant.secrets is not None or (grant.http is not None and grant.http.credentials) for grant in grants):
         from wasmrt.secrets import open_store
 
@@ -32,6 +36,8 @@ def open_runtime(*grants: Capabilities, workspace: Path | None = None) -> WasmTo
         from wasmrt.config_file import read_config_file  # with the network behind it, which most runs do not use
 
         settings = read_config_file(find_places().config).as_runtime_settings()
+    if not receipts:
+        settings = {name: value for name, value in settings.items() if name not in _RECEIPTS}
     return WasmToolRuntime(WasmRuntimeConfig(secrets=secrets, workspace=workspace, **settings))
 
 

@@ -14,10 +14,11 @@ from wasmrt.cli._errors import FAILED
 from wasmrt.cli._lazy import LazyGroup
 from wasmrt.cli._missing import missing_secrets, print_missing
 from wasmrt.cli._options import capability_file_argument, json_option
-from wasmrt.cli._output import in_one_line, print_message, show, show_json, show_section
+from wasmrt.cli._output import print_message, show, show_json, show_section
 from wasmrt.errors import SourceError
 from wasmrt.files import replace_file
 from wasmrt.install.sources import read_capability_file
+from wasmrt.terminal import in_one_line
 
 
 @click.group(

@@ -26,9 +26,9 @@ from wasmrt.install import Catalog
 from wasmrt.install.find import FoundTool
 from wasmrt.names import did_you_mean
 from wasmrt.places import find_places
+from wasmrt.prepared import PreparedTool
 from wasmrt.runtime import WasmToolRuntime
 from wasmrt.schema.wit import exported_functions
-from wasmrt.tool import PreparedTool
 
 
 @click.command("inspect")

@@ -39,6 +39,13 @@ from wasmrt.places import find_places
 )
 @click.option("--grant", type=click.Path(path_type=Path), metavar="FILE", help="Grant no more than this file allows.")
 @click.option("--tool", "only", multiple=True, metavar="NAME", help="Grant only this tool of several, or only get_*.")
+@click.option("--command", "is_program", is_flag=True, help="It is a program for WASI, with arguments and output.")
+@click.option(
+    "--adapter",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="With --command: make a module for WASI preview 1 a component with this adapter.",
+)
 @click.option("--yes", is_flag=True, help="Grant what it asks for without being asked: for scripts.")
 @click.option("--max-bytes", type=click.IntRange(1), default=COMPONENT_MAX_BYTES, help="Refuse larger components.")
 @click.option("--warn-bytes", type=click.IntRange(1), default=COMPONENT_WARN_BYTES, help="Warn above this size.")
@@ -49,6 +56,8 @@ def install(
     capabilities: Path | None,
     grant: Path | None,
     only: tuple[str, ...],
+    is_program: bool,
+    adapter: Path | None,
     yes: bool,
     max_bytes: int,
     warn_bytes: int,
@@ -63,6 +72,10 @@ def install(
     replaces the old version at once. Secrets that the tool needs and that are not set are named, with the command
     that sets each.
 
+    A program for WASI is a tool too: it takes its arguments and its input, and answers with what it prints. With
+    --command the file may be a module for WASI preview 1, which is made a component with the Bytecode Alliance's
+    adapter, fetched from its registry the first time.
+
     A tool named like one that comes with wasmrt takes its place only if the name is said with --name, or with --yes.
 
     \b
@@ -70,6 +83,7 @@ def install(
       wasmrt install ./search.wasm
       wasmrt install ./search.wasm --name find --capabilities mine.json --yes
       wasmrt install ./search.wasm --grant narrower.json
+      wasmrt install ./jq.wasm --command
       wasmrt install ./github.zip --tool 'get_*' --tool 'list_*'
     """
     if "://" in source:
@@ -77,7 +91,13 @@ def install(
     validator = WasmValidator(warn_bytes=warn_bytes, max_bytes=max_bytes)
     installer = Installer(Catalog(find_places().data), prepare=_read, validator=validator)
     narrowed = None if grant is None else read_capability_file(grant)
-    plan = installer.plan(_source(Path(source), capabilities), name=name, grant=narrowed, only=only)
+    if adapter is not None and not is_program:
+        raise ConfigurationError("--adapter is for a program for WASI", code="usage", hint="say --command too")
+    if is_program:
+        chosen = _program(Path(source), capabilities, adapter, yes=yes, as_json=as_json)
+    else:
+        chosen = _source(Path(source), capabilities)
+    plan = installer.plan(chosen, name=name, grant=narrowed, only=only)
     shadowing = _shadowing(plan)
     warnings = [*plan.warnings, *shadowing]
     may_ask = is_interactive() and not as_json
@@ -102,6 +122,14 @@ def _source(path: Path, capabilities: Path | None) -> Source:
     if capabilities is not None:
         raise ConfigurationError("a package says itself what it asks for", hint="narrow it with --grant FILE")
     return PackageSource(path)
+
+
+def _program(path: Path, capabilities: Path | None, adapter: Path | None, *, yes: bool, as_json: bool) -> Source:
+    from wasmrt.cli._program import ProgramSource  # with the package that builds tools
+
+    if is_package(path):
+        raise ConfigurationError("a package is no program", hint="leave --command out")
+    return ProgramSource(file=FileSource(path, capabilities), adapter=adapter, yes=yes, as_json=as_json)
 
 
 def _report(version: ToolVersion, plan: InstallPlan, warnings: list[str], *, as_json: bool) -> None:

@@ -10,10 +10,11 @@ from typing import BinaryIO, NoReturn
 import click
 
 from wasmrt.cli._errors import fail
-from wasmrt.cli._output import in_one_line, print_message, show
+from wasmrt.cli._output import print_message, show
 from wasmrt.errors import ConfigurationError, WasmrtError
 from wasmrt.leaks import Direction, LeakDetector, LeakMatch, LeakReport, Rule, Severity, check_rule, read_rule_file
 from wasmrt.limits import MIB
+from wasmrt.terminal import in_one_line
 
 _MAX_FILE_BYTES = 64 * MIB
 _FOUND = 1

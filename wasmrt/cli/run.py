@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import sys
-import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
 
 from wasmrt.capabilities import Capabilities
-from wasmrt.cli._errors import exit_code, refusal
+from wasmrt.cli._calling import check_context, interruptible, read_params, show_denials, show_logs
+from wasmrt.cli._errors import exit_code
 from wasmrt.cli._options import json_option, workspace_option
-from wasmrt.cli._output import print_lines, print_message, show_json
+from wasmrt.cli._output import print_message, show_json
 from wasmrt.cli._runtime import open_runtime, prepare
 from wasmrt.cli._tools import find_named, with_invoked
-from wasmrt.errors import InvalidParametersError, SourceError, ToolError
+from wasmrt.errors import ToolError
 from wasmrt.install.find import FoundTool
-from wasmrt.limits import MAX_PARAMS_BYTES
-from wasmrt.model import Addition, Decision, LogEntry, ToolOutput
-from wasmrt.runtime import WasmToolRuntime
+from wasmrt.model import Decision
 
 
 @click.command("run")
@@ -53,7 +49,8 @@ def run(
 
     It may be installed, come with wasmrt, or be a component file. The result is JSON on stdout; with --json it
     comes with usage, logs and decisions. Rate limits count anew in each command, unless rate_limit_storage in the
-    configuration file names a Redis for all of them; `wasmrt doctor` shows that file.
+    configuration file names a Redis for all of them; `wasmrt doctor` shows that file. The call leaves a receipt:
+    `wasmrt audit tail`.
 
     \b
     Examples:
@@ -61,22 +58,22 @@ def run(
       wasmrt run ./search.wasm @params.json --capabilities search.capabilities.json
       cat params.json | wasmrt run search -
     """
-    text = _read_params(params)
-    _check_context(context)
+    text = read_params(params)
+    check_context(context)
     found = find_named(tool, capabilities=capabilities)
     tools = with_invoked(found)
-    with open_runtime(*(each.grant for each in tools), workspace=workspace) as runtime:
+    with open_runtime(*(each.grant for each in tools), workspace=workspace, receipts=True) as runtime:
         prepared, *_ = [prepare(runtime, each.name, each.component, each.grant, tools=each.tools) for each in tools]
         if part is not None:
             prepared = prepared.tool(part)
         section = None if found.grant.tools is None else f"tools.{part}"
         try:
-            output = _interruptible(runtime, lambda: prepared.execute(text, context, user))
+            output = interruptible(runtime.close, lambda: prepared.execute(text, context, user))
         except ToolError as error:
             if as_json:
                 raise
-            _show_logs(error.logs)
-            _show_denials(error.decisions, section)
+            show_logs(error.logs)
+            show_denials(error.decisions, section)
             _show_unused_sidecar(found, tool, error.decisions)
             message = _without_denials(error)
             if message == error.message:
@@ -88,71 +85,10 @@ def run(
         return 0
     show_json(output.result)
     if logs:
-        _show_logs(output.logs)
-    _show_denials(output.decisions, section)
+        show_logs(output.logs)
+    show_denials(output.decisions, section)
     _show_unused_sidecar(found, tool, output.decisions)
     return 0
-
-
-def _interruptible(runtime: WasmToolRuntime, work: Callable[[], ToolOutput]) -> ToolOutput:
-    """Do `work` on a thread of its own.
-
-    Ctrl-C reaches this thread only, and only while it runs no guest; closing the runtime ends the one that does.
-    """
-    ended: list[ToolOutput | BaseException] = []
-
-    def call() -> None:
-        try:
-            ended.append(work())
-        except BaseException as error:
-            ended.append(error)
-
-    thread = threading.Thread(target=call, name="wasmrt-run")
-    thread.start()
-    try:
-        thread.join()
-    except KeyboardInterrupt:
-        runtime.close()
-        thread.join()
-        raise
-    outcome = ended[0]
-    if isinstance(outcome, BaseException):
-        raise outcome
-    return outcome
-
-
-def _read_params(argument: str) -> str | bytes:
-    if argument == "-":
-        data = sys.stdin.buffer.read(MAX_PARAMS_BYTES + 1)
-    elif argument.startswith("@"):
-        try:
-            with Path(argument[1:]).open("rb") as file:
-                data = file.read(MAX_PARAMS_BYTES + 1)
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or "not a path"
-            raise SourceError(f"the params file cannot be read ({reason})", hint="check the path after @") from error
-    else:
-        return argument
-    if len(data) > MAX_PARAMS_BYTES:
-        raise InvalidParametersError(
-            f"the params are over {MAX_PARAMS_BYTES} bytes", hint="pass large data by reference"
-        )
-    return data
-
-
-def _check_context(context: str | None) -> None:
-    if context is None:
-        return
-    try:
-        json.loads(context)
-    except (ValueError, RecursionError):
-        hint = """write it like '{"thread": 7}'"""
-        raise InvalidParametersError("what follows --context is not JSON", hint=hint) from None
-
-
-def _show_logs(entries: Iterable[LogEntry]) -> None:
-    for entry in entries:
-        print_lines(_one_entry(f"log {entry.level}: {entry.message}"))
 
 
 def _show_unused_sidecar(found: FoundTool, path: str, decisions: Iterable[Decision]) -> None:
@@ -164,17 +100,6 @@ def _show_unused_sidecar(found: FoundTool, path: str, decisions: Iterable[Decisi
         print_message(f"  what it asks for was not granted: install it, or try it with --capabilities {beside}")
 
 
-def _show_denials(decisions: Iterable[Decision], section: str | None) -> None:
-    """Print each denial with its step; `section` is the tool's own in the file, which narrows the component's."""
-    denied = dict.fromkeys(decision for decision in decisions if not decision.allowed)
-    for decision in denied:
-        print_lines(_one_entry(refusal(decision)))
-        if decision.hint:
-            step = "to allow it, " if isinstance(decision.suggestion, Addition) else "hint: "
-            also = f", and in {section}" if section and isinstance(decision.suggestion, Addition) else ""
-            print_lines(_one_entry(f"  {step}{decision.hint}{also}"))
-
-
 def _without_denials(error: ToolError) -> str:
     """Return an error's sentence without the refusals that a tool passed on in it: `_show_denials` has shown them."""
     message = error.message
@@ -182,8 +107,3 @@ def _without_denials(error: ToolError) -> str:
         if not decision.allowed:
             message = message.replace(decision.sentence, "denied, as above")
     return message
-
-
-def _one_entry(text: str) -> str:
-    """SECURITY: a guest's line ends are kept off the left margin, where it could speak for wasmrt."""
-    return text.replace("\n", "\n    ")

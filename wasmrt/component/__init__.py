@@ -20,7 +20,7 @@ from wasmrt.component._header import CORE_MODULE_HINT, HEADER, TEXT_HINT, check_
 from wasmrt.component._producers import producers
 from wasmrt.component._spec import ANY_OBJECT, ToolSpec
 from wasmrt.component._surface import Surface, SurfaceItem, read_surface
-from wasmrt.component._text import cut_line, printable, printable_line
+from wasmrt.component._text import cut_line, last_lines, printable, printable_line
 from wasmrt.component._types import (
     PRIMITIVES,
     ComponentType,
@@ -85,6 +85,7 @@ __all__ = [
     "functions_by_interface",
     "has_unbounded_lift",
     "is_nested_option",
+    "last_lines",
     "printable",
     "printable_line",
     "producers",

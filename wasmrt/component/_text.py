@@ -24,3 +24,17 @@ def cut_line(text: str, limit_bytes: int) -> str:
     if len(encoded) <= limit_bytes:
         return text
     return encoded[:limit_bytes].decode("utf-8", "ignore") + "…"
+
+
+def last_lines(text: str, limit_chars: int) -> str:
+    """Return the last lines of a text: whole ones, of at most `limit_chars` together, but always one.
+
+    SECURITY: of a secret that is cut in front no rule would find the rest.
+    """
+    lines = text.strip().splitlines()
+    kept = lines[-1:]
+    for line in reversed(lines[:-1]):
+        if sum(map(len, kept)) + len(line) > limit_chars:
+            break
+        kept.insert(0, line)
+    return "\n".join(kept)

@@ -19,6 +19,7 @@ __all__ = [
     "TOOL_WORLD",
     "FailureKind",
     "World",
+    "exported_program",
     "exported_world",
     "is_offered",
     "is_tool_package",
@@ -53,6 +54,7 @@ AGENT_WORLDS = tuple(_agent)
 """near:agent from the unversioned one to the newest."""
 GENERIC_WORLD = "plain functions"
 """The name, in reports and records, of every other world: one that exports functions with plain types."""
+_PROGRAM = re.compile(r"wasi:cli/run@0\.2\.[0-9]+")
 _OFFERED = frozenset(name for world in ALL_WORLDS for name in world.imports)
 _PACKAGES = tuple({f"{world.export.partition('/')[0]}/" for world in ALL_WORLDS})
 
@@ -70,6 +72,12 @@ def exported_world(exports: Iterable[str]) -> World | None:
     """Return the world of a component with these exports, or None where it is of no tool world."""
     names = frozenset(exports)
     return next((world for world in ALL_WORLDS if world.export in names), None)
+
+
+def exported_program(exports: Iterable[str]) -> str | None:
+    """Return what a program of `wasi:cli/command` exports, `wasi:cli/run@0.2.3`; None for what is, or has, more."""
+    names = tuple(exports)
+    return names[0] if len(names) == 1 and _PROGRAM.fullmatch(names[0]) else None
 
 
 def schema_decides(name: str) -> bool:

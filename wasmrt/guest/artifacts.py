@@ -14,13 +14,12 @@ from pathlib import Path
 
 from blake3 import blake3
 
-from wasmrt.files import create_file, read_file, replace_file
+from wasmrt.files import private_key, read_file, replace_file
 from wasmrt.guest.settings import EngineConfig
 from wasmrt.limits import MIB
 
 DEFAULT_CACHE_BYTES = 1024 * MIB
 _MAC_BYTES = 32
-_KEY_BYTES = 32
 _SUFFIX = ".cwasm"
 
 
@@ -98,7 +97,7 @@ class DiskCache:
     def _prepare(self, key_file: Path) -> bytes | None:
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            return _installation_key(key_file)
+            return private_key(key_file)  # SECURITY: whoever has it can have code of their own loaded
         except OSError as error:
             self.problem = f"the compile cache cannot be used ({error.strerror}); every start compiles again"
             self._warn(self.problem)
@@ -110,24 +109,6 @@ class DiskCache:
             import logging  # slow to import, and a healthy cache says nothing
 
             logging.getLogger("wasmrt.guest").warning(sentence)
-
-
-def _installation_key(path: Path) -> bytes:
-    """The installation's own key, made on first use. Two processes that race end with the same one."""
-    try:
-        return _read_key(path)
-    except FileNotFoundError:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        create_file(path, os.urandom(_KEY_BYTES))
-        return _read_key(path)  # ours, or that of whoever was first
-
-
-def _read_key(path: Path) -> bytes:
-    """SECURITY: whoever can choose the key, or read it, can have code of their own loaded from the cache."""
-    key = read_file(path, max_bytes=_KEY_BYTES, follow_link=False, private=True)
-    if len(key) != _KEY_BYTES:
-        raise OSError(0, f"{path.name} is not a key; remove it to start a new cache")
-    return key
 
 
 def cache_key(digest: str, version: str, config: EngineConfig) -> str:

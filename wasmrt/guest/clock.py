@@ -53,19 +53,23 @@ class SystemClock:
 
 
 class LogicalClock:
-    """Time that moves only when it is read or slept, and randomness from a seed: the same call replays the same."""
+    """Time that moves only when it is read or slept, and randomness from a seed: the same call replays the same.
+
+    With `waits` a sleep takes its time, so that a guest which waits for others does not run ahead of them.
+    """
 
     resolution_ns = 1_000_000
 
-    def __init__(self, *, seed: int = 0, start_ns: int = 1_767_225_600_000_000_000) -> None:
+    def __init__(self, *, seed: int = 0, start_ns: int = 1_767_225_600_000_000_000, waits: bool = False) -> None:
+        self.seed = seed
+        self.start_ns = start_ns
+        self.waits = waits
         self._elapsed_ns = 0
-        self._start_ns = start_ns
-        self._seed = seed
         self._drawn = 0
 
     def now_ns(self) -> int:
         """Unix time in nanoseconds."""
-        return self._start_ns + self._tick()
+        return self.start_ns + self._tick()
 
     def monotonic_ns(self) -> int:
         """Nanoseconds since an arbitrary start."""
@@ -74,10 +78,12 @@ class LogicalClock:
     def random_bytes(self, count: int) -> bytes:
         """Return `count` random bytes."""
         self._drawn += 1
-        return blake3(f"{self._seed}:{self._drawn}".encode()).digest(length=count)
+        return blake3(f"{self.seed}:{self._drawn}".encode()).digest(length=count)
 
     def sleep(self, lifetime: Lifetime, seconds: float) -> None:
         """Let `seconds` pass for the guest, within the call's deadline."""
+        if self.waits:
+            lifetime.wait(seconds)
         lifetime.check()
         self._elapsed_ns += int(seconds * 1e9)
 

@@ -78,7 +78,7 @@ class LinkedComponent:
         sandbox = Sandbox(self._linker, self._store_limits, call)
         try:
             sandbox.instantiate()
-            return self._world.run(sandbox, self.description.specs[tool], params, context)
+            return self._world.run(sandbox, call, self.description.specs[tool], params, context)
         except BaseException as error:
             call.fuel_used = sandbox.fuel_used
             cause = ended(error, call)

@@ -29,7 +29,10 @@ class ValidationResult:
     exports: tuple[str, ...]
     size_bytes: int
     world: str | None
-    """The interface that names a tool world, `worlds.GENERIC_WORLD` for any other; None where nothing can run."""
+    """The interface that names a tool world, or a program's; `worlds.GENERIC_WORLD` for others.
+
+    None where nothing can run.
+    """
 
     @property
     def is_valid(self) -> bool:
@@ -99,6 +102,9 @@ def world_of(surface: Surface) -> str | None:
     world = worlds.exported_world(item.name for item in surface.exports if item.kind == "instance")
     if world is not None:
         return world.export
+    program = worlds.exported_program(item.name for item in surface.exports)
+    if program is not None:
+        return program
     # Of the packages of the tool worlds only the listed versions are known: another one is no plain interface.
     others = [
         item

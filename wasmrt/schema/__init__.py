@@ -7,5 +7,6 @@ and WIT, `schema.providers` renders tools for model providers.
 from __future__ import annotations
 
 from wasmrt.schema._validator import Validator, coerce, schema_gaps, schema_problem
+from wasmrt.schema._work import is_light
 
-__all__ = ["Validator", "coerce", "schema_gaps", "schema_problem"]
+__all__ = ["Validator", "coerce", "is_light", "schema_gaps", "schema_problem"]

@@ -93,7 +93,17 @@ def _required(error: ValidationError, schema: Mapping[str, Any]) -> str:
         return f"missing required field {names([str(error.kind.value)])}"
     missing = [str(name) for name in wanted if name not in given]
     plural = "" if len(missing) == 1 else "s"
-    return f"missing required field{plural} {names(missing)} (required: {names(map(str, wanted))})"
+    meant = _misspelt(missing, given, _lookup(schema, error.schema_path[:-1]))
+    return f"missing required field{plural} {names(missing)} (required: {names(map(str, wanted))}){meant}"
+
+
+def _misspelt(missing: list[str], given: Mapping[str, Any], owner: Any) -> str:
+    """Return which field that was given was probably meant to be one that is missing; nothing where none was."""
+    known = owner.get("properties", {}) if isinstance(owner, dict) else {}
+    for name in islice((name for name in given if name not in known), MAX_PROBLEMS):
+        if hint := nearest(name, missing):
+            return f"; {names([str(name)])} is not known{hint}"
+    return ""
 
 
 def _unknown(error: ValidationError, schema: Mapping[str, Any]) -> str:

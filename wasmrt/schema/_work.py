@@ -7,6 +7,7 @@ holds the value that failed, and each branch of a choice keeps its own.
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any, NamedTuple
 
@@ -23,8 +24,10 @@ LIGHT_SCHEMA = 100
 """A schema up to this weight, with few patterns, needs no counting: the cap on params' bytes bounds the check."""
 LIGHT_TEXT = 25
 _MAX_VALUES = 4_000_000
+_LIGHT_BYTES = 16_384
+_HEAVY = ("$ref", "attern", "$dynamic", 'Of"')
 _MAX_ERROR_CHARACTERS = 16_000_000
-"""What the errors of a check may hold of texts, together."""
+"""Characters of texts that the errors of a check may hold, together."""
 _COERCED_CHARACTERS = 100
 """Characters of a text that are read as JSON in the time of a step in Python."""
 _UNIQUE_STEPS = 30
@@ -79,6 +82,14 @@ def coerce_steps(cost: Weight, size: Size) -> int:
 def can_collect_errors(cost: Weight, size: Size) -> bool:
     """Return whether all errors of a check may be had at once."""
     return cost.value * size.values <= MAX_ERRORS and cost.value * size.characters <= _MAX_ERROR_CHARACTERS
+
+
+def is_light(schema: Any) -> bool:
+    """Tell whether a schema costs next to nothing to compile and check by: small, without patterns or references."""
+    text = json.dumps(schema, default=str)
+    return (
+        len(text) <= _LIGHT_BYTES and not any(word in text for word in _HEAVY) and weight(schema).value <= LIGHT_SCHEMA
+    )
 
 
 def has_choice(schema: Any) -> bool:

@@ -1,4 +1,7 @@
-"""`wasi:cli@0.2`: an empty environment, standard input at its end, output kept as log lines, no terminal."""
+"""`wasi:cli@0.2`: an empty environment, no terminal, and the standard streams of the call's program.
+
+A guest that is no program has no input, and its output becomes log lines.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +9,14 @@ import codecs
 from typing import Any
 
 from wasmrt.component import Ok
-from wasmrt.errors import GuestError
+from wasmrt.errors import GuestExitError
 from wasmrt.guest.call import GuestCall
 from wasmrt.guest.engine import HostInterface
 from wasmrt.guest.wasi._handles import Handles, drop_handle
-from wasmrt.guest.wasi._streams import InputStream, OutputStream
+from wasmrt.guest.wasi._program import Program
+from wasmrt.guest.wasi._streams import OutputStream
 from wasmrt.limits import MAX_CAPTURED_OUTPUT_BYTES, MAX_LOG_ENTRY_BYTES
 from wasmrt.model import LogLevel
-
-
-class GuestExit(GuestError):  # noqa: N818 - an end, not always an error
-    """The guest ended itself before it answered; `status_ok` is what it said of itself."""
-
-    code = "guest-exit"
-
-    def __init__(self, *, status_ok: bool, status: int) -> None:
-        super().__init__(f"the tool exited with status {status} before it answered")
-        self.status_ok = status_ok
-        self.status = status
 
 
 class Captured(OutputStream):
@@ -78,8 +71,8 @@ def _environment(_ctx: GuestCall) -> list[tuple[str, str]]:
     return []
 
 
-def _arguments(_ctx: GuestCall) -> list[str]:
-    return []
+def _arguments(ctx: GuestCall) -> list[str]:
+    return ctx.part(Program).arguments
 
 
 def _nothing(_ctx: GuestCall) -> None:
@@ -87,23 +80,23 @@ def _nothing(_ctx: GuestCall) -> None:
 
 
 def _exit(_ctx: GuestCall, status: Any) -> None:
-    raise GuestExit(status_ok=isinstance(status, Ok), status=0 if isinstance(status, Ok) else 1)
+    raise GuestExitError(exit_code=0 if isinstance(status, Ok) else 1)
 
 
 def _exit_with_code(_ctx: GuestCall, code: int) -> None:
-    raise GuestExit(status_ok=code == 0, status=code)
+    raise GuestExitError(exit_code=code)
 
 
 def _stdin(ctx: GuestCall) -> int:
-    return ctx.part(Handles).add(InputStream())
+    return ctx.part(Handles).add(ctx.part(Program).stdin)
 
 
 def _stdout(ctx: GuestCall) -> int:
-    return ctx.part(Handles).add(ctx.part(Stdout))
+    return ctx.part(Handles).add(ctx.part(Program).stdout or ctx.part(Stdout))
 
 
 def _stderr(ctx: GuestCall) -> int:
-    return ctx.part(Handles).add(ctx.part(Stderr))
+    return ctx.part(Handles).add(ctx.part(Program).stderr or ctx.part(Stderr))
 
 
 INTERFACES = (

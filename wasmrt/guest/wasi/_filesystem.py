@@ -1,4 +1,7 @@
-"""`wasi:filesystem@0.2`: the granted workspace as `/`, read-only; without a grant no path leads anywhere."""
+"""`wasi:filesystem@0.2`: the granted workspace, read-only, as `/` or the folder that a program has it under.
+
+Without a grant no path leads anywhere.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from wasmrt.guest.call import GuestCall
 from wasmrt.guest.engine import HostInterface
 from wasmrt.guest.wasi._files import File, Folder, Listing, Node, list_folder, open_path, refuse_write
 from wasmrt.guest.wasi._handles import Handles, drop_handle
+from wasmrt.guest.wasi._program import Program
 from wasmrt.guest.wasi._streams import BytesStream, IoError
 from wasmrt.limits import MAX_STREAM_CHUNK_BYTES
 
@@ -27,7 +31,7 @@ def _error_code(ctx: GuestCall, rep: int) -> str | None:
 def _directories(ctx: GuestCall) -> list[tuple[int, str]]:
     if not ctx.services.has_workspace:
         return []
-    return [(ctx.part(Handles).add(Folder("")), "/")]
+    return [(ctx.part(Handles).add(Folder("")), ctx.part(Program).folder)]
 
 
 def _descriptor(ctx: GuestCall, rep: int) -> Node:

@@ -19,6 +19,11 @@ def detect(linker: Linker, data: bytes) -> World:
     known = worlds.exported_world(interface.name for interface in kind.exports)
     if known is not None:
         return tool_world(linker, known)
+    program = worlds.exported_program([*(interface.name for interface in kind.exports), *dict(kind.functions)])
+    if program is not None:
+        from wasmrt.guest.worlds._program import program_world  # with WASI, which most tools do without
+
+        return program_world(linker, program)
     # JSON for every WIT type is a twentieth of a short program's start, and tools of our worlds do without.
     from wasmrt.guest.worlds._generic import generic_world, nothing_to_run
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 from wasmrt.component import ANY_OBJECT, Err, ToolSpec, printable_line, worlds
 from wasmrt.errors import GuestError, InvalidComponentError
+from wasmrt.guest.call import GuestCall
 from wasmrt.guest.engine import Export, Linker, Sandbox
 from wasmrt.guest.outcome import guest_failure
 from wasmrt.limits import MAX_DESCRIPTION_BYTES, MAX_TOOLS_PER_COMPONENT
@@ -26,8 +27,8 @@ class World(Protocol):
     def describe(self, sandbox: Sandbox, name: str) -> list[ToolSpec]:
         """Ask the component for its tools; what it says wrongly becomes a problem of the spec."""
 
-    def run(self, sandbox: Sandbox, tool: ToolSpec, params: str, context: str | None) -> str:
-        """Run one tool and return its JSON text.
+    def run(self, sandbox: Sandbox, call: GuestCall, tool: ToolSpec, params: str, context: str | None) -> str:
+        """Run one tool of the sandbox's instance, in its call, and return its JSON text.
 
         Raises:
             GuestError: the tool answered with its own failure.
@@ -79,7 +80,7 @@ class _AgentWorld(NamedTuple):
         schema = _schema(sandbox.call(self.schema), problems)
         return [ToolSpec(name, description, schema, problems=tuple(problems))]
 
-    def run(self, sandbox: Sandbox, tool: ToolSpec, params: str, context: str | None) -> str:
+    def run(self, sandbox: Sandbox, _call: GuestCall, tool: ToolSpec, params: str, context: str | None) -> str:
         answer = sandbox.call(self.execute, {"params": params, "context": context})
         if self.typed:
             if answer.name == "success":
@@ -121,7 +122,7 @@ class _ProviderWorld(NamedTuple):
             )
         return list(specs.values())
 
-    def run(self, sandbox: Sandbox, tool: ToolSpec, params: str, context: str | None) -> str:
+    def run(self, sandbox: Sandbox, _call: GuestCall, tool: ToolSpec, params: str, context: str | None) -> str:
         answer = sandbox.call(self.invoke, tool.name, params, context)
         if isinstance(answer, Err):
             failure: dict[str, Any] = answer.value

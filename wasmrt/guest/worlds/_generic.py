@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from wasmrt.component import ComponentType, ToolSpec, doc_comments, printable_line, worlds
 from wasmrt.errors import GuestError
+from wasmrt.guest.call import GuestCall
 from wasmrt.guest.engine import Export, Linker, Sandbox
 from wasmrt.limits import MAX_TOOLS_PER_COMPONENT
 from wasmrt.schema.wit import exported_functions, failure_text, function_schema, split_result, to_values
@@ -27,7 +28,7 @@ class GenericWorld:
     def describe(self, _sandbox: Sandbox, _name: str) -> list[ToolSpec]:
         return list(self.specs)
 
-    def run(self, sandbox: Sandbox, tool: ToolSpec, params: str, context: str | None) -> str:
+    def run(self, sandbox: Sandbox, _call: GuestCall, tool: ToolSpec, params: str, _context: str | None) -> str:
         export = self.exports[tool.name]
         answer = sandbox.call(export, *to_values(export.type, json.loads(params)))
         succeeded, value = split_result(export.type, answer)

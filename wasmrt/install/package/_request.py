@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from wasmrt.capabilities import (
+    READ_METHODS,
     Capabilities,
     CredentialLocation,
     CredentialMapping,
@@ -19,9 +20,6 @@ from wasmrt.capabilities.model import endpoint_within
 from wasmrt.effects import READING, Effect
 from wasmrt.install.package._fields import EFFECTS
 from wasmrt.limits import DEFAULT_MAX_REQUEST_BYTES
-
-READ_METHODS = ("GET", "HEAD")
-"""Methods of a tool that only reads (RFC 9110 9.2.1)."""
 
 
 def request_of_tools(tools: Iterable[Mapping[str, Any]]) -> Capabilities:

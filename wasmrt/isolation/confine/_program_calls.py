@@ -95,6 +95,12 @@ _LOCAL_SOCKETS: Group = {
 PROGRAM: tuple[Group, ...] = (_FILES, _PROCESSES, _MEMORY, _WAITING, _LOCAL_SOCKETS)
 """A program without the network."""
 
+_LEAVING = ("setsid", "setpgid")
+GROUPED_PROGRAM: tuple[Group, ...] = tuple(
+    {name: rule for name, rule in group.items() if name not in _LEAVING} for group in PROGRAM
+)
+"""SECURITY: a program that cannot leave its process group, so that killing the group ends all that it started."""
+
 NETWORK: Group = {
     # SECURITY: plain TCP and UDP only: Landlock's ports do not bind MPTCP, and raw sockets have none.
     "socket": only(

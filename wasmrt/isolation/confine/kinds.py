@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from wasmrt.isolation.confine._calls import CONNECTION, WORKER_GROUPS
+from wasmrt.isolation.confine._calls import CONNECTION, WORKER_GROUPS, Group
 from wasmrt.isolation.confine._confinement import Confinement, Kind, ProcessLimits
-from wasmrt.isolation.confine._program_calls import PROGRAM
+from wasmrt.isolation.confine._program_calls import GROUPED_PROGRAM, PROGRAM
 
 _MIB = 1024 * 1024
 _GIB = 1024 * _MIB
@@ -56,11 +56,13 @@ _SYSTEM = (
 _ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM")
 
 
-def _program(kind: Kind, limits: ProcessLimits, *, parent_death: bool) -> Confinement:
+def _program(
+    kind: Kind, limits: ProcessLimits, *, parent_death: bool, calls: tuple[Group, ...] = PROGRAM
+) -> Confinement:
     """Declare a kind of program that others wrote: the system to read and execute, and nothing of the user's."""
     return Confinement(
         kind=kind,
-        calls=PROGRAM,
+        calls=calls,
         kills=False,
         read=_SYSTEM,
         write=("/dev/null",),
@@ -82,16 +84,17 @@ SHELL = _program(
 NATIVE_PLUGIN = _program(
     Kind.NATIVE_PLUGIN,
     ProcessLimits(data_bytes=2 * _GIB, new_processes=64, file_bytes=_GIB, descriptors=1024),
-    parent_death=False,
+    parent_death=True,
+    calls=GROUPED_PROGRAM,
 )
-"""A plugin in native code. It outlives the thread that starts it, and ends when its standard input does."""
+"""A plugin in native code, for one call. The thread that starts it waits for it; its processes stay in one group."""
 
 MCP_SERVER = _program(
     Kind.MCP_SERVER,
     ProcessLimits(data_bytes=4 * _GIB, new_processes=256, file_bytes=_GIB, descriptors=1024),
     parent_death=False,
 )
-"""An MCP server on standard streams; like a plugin."""
+"""An MCP server on standard streams. It outlives the thread that starts it, and ends when its standard input does."""
 
 BUILD_TOOL = _program(
     Kind.BUILD_TOOL,

@@ -17,7 +17,6 @@ from typing import Any
 from wasmrt.component import ANY_OBJECT, ToolSpec
 from wasmrt.errors import InvalidParametersError, WasmrtError, WorkerCrashedError
 from wasmrt.guest.call import GuestCall
-from wasmrt.guest.clock import LogicalClock
 from wasmrt.guest.runner import Description
 from wasmrt.isolation.pool.serving import Server, read_log
 from wasmrt.isolation.wire import (
@@ -31,7 +30,7 @@ from wasmrt.isolation.wire import (
     ProtocolError,
     faults,
 )
-from wasmrt.isolation.wire.counts import CallHead, take_counts
+from wasmrt.isolation.wire.counts import CallHead, clock_fields, take_counts
 from wasmrt.lifetime import Lifetime
 from wasmrt.limits import (
     MAX_DESCRIPTION_BYTES,
@@ -130,7 +129,7 @@ class Worker:
         request_bytes = services.max_request_bytes
         head = CallHead(
             lifetime.remaining(), request_bytes, len(encoded), context is not None, services.has_workspace,
-            isinstance(call.clock, LogicalClock), tool,
+            *clock_fields(call.clock), tool,
         )  # fmt: skip
         most = max(request_bytes, call.limits.output_bytes, 4 * MIB) + _FRAME_ROOM
         server: Server | None = None

@@ -39,7 +39,7 @@ DESCRIBE_SECONDS = 15.0
 MAX_CALLS = 10_000
 """Calls of one worker, after which another takes its place."""
 _ANSWER_SECONDS = 5.0
-_ENDED_WELL = frozenset({"GuestError", "InvalidParametersError"})
+_ENDED_WELL = frozenset({"GuestError", "GuestExitError", "InvalidParametersError"})
 
 
 class ProgramKey(NamedTuple):

@@ -6,12 +6,23 @@ import struct
 from typing import NamedTuple
 
 from wasmrt.guest.call import GuestCall
+from wasmrt.guest.clock import Clock, LogicalClock, SystemClock
 from wasmrt.isolation.wire._frames import ProtocolError
 from wasmrt.limits import MAX_HOST_CALLS
 
-_CALL = struct.Struct("<dQI3?")
+_CALL = struct.Struct("<dQI4?16sQ")
 _COUNTS = struct.Struct("<4Q")
 _MAX_COUNT = 2**62
+_SEED_BYTES = 16
+NO_CLOCK = (False, False, bytes(_SEED_BYTES), 0)
+"""The fields of a clock, of a guest that has the system's."""
+
+
+def clock_fields(clock: Clock) -> tuple[bool, bool, bytes, int]:
+    """Return the fields of a head that say which clock the guest has."""
+    if not isinstance(clock, LogicalClock):
+        return NO_CLOCK
+    return True, clock.waits, clock.seed.to_bytes(_SEED_BYTES, "little"), clock.start_ns
 
 
 class CallHead(NamedTuple):
@@ -25,11 +36,21 @@ class CallHead(NamedTuple):
     has_context: bool
     has_workspace: bool
     deterministic: bool
+    """With a logical clock, which the next three are of."""
+    waits: bool
+    seed: bytes
+    start_ns: int
     tool: str
 
     def pack(self) -> bytes:
         """Return the head as bytes."""
         return _CALL.pack(*self[:-1]) + self.tool.encode()
+
+    def clock(self) -> Clock:
+        """Return the clock of the guest."""
+        if not self.deterministic:
+            return SystemClock()
+        return LogicalClock(seed=int.from_bytes(self.seed, "little"), start_ns=self.start_ns, waits=self.waits)
 
     @staticmethod
     def unpack(head: bytes) -> CallHead:

@@ -13,6 +13,7 @@ from wasmrt.errors import (
     DeadlineExceededError,
     FuelExhaustedError,
     GuestError,
+    GuestExitError,
     GuestOutputError,
     InstantiationError,
     InternalError,
@@ -45,7 +46,17 @@ _COMPONENT_ERRORS: dict[str, type[ComponentError]] = {
         *(UnknownImportError, UnknownWorldError),
     )
 }
-_KNOWN = {*_TOOL_ERRORS, *_LIMITS, *_COMPONENT_ERRORS, "CancelledError", "ConfineError", "InternalError", "WasmrtError"}
+_EXIT = GuestExitError.__name__
+_KNOWN = {
+    *_TOOL_ERRORS,
+    _EXIT,
+    *_LIMITS,
+    *_COMPONENT_ERRORS,
+    "CancelledError",
+    "ConfineError",
+    "InternalError",
+    "WasmrtError",
+}
 _TEXT = 6 * MAX_ERROR_TEXT_BYTES
 """Longer than what the host shows: what is cut there is cut after it was scanned."""
 
@@ -60,6 +71,8 @@ def as_fields(error: WasmrtError) -> dict[str, Any]:
     }
     if isinstance(error, LimitError):
         fields |= {"limit": error.limit, "used": error.used, "setting": error.setting}
+    elif isinstance(error, GuestExitError):
+        fields["exit_code"] = error.exit_code
     elif isinstance(error, ToolError):
         fields["kind"] = str(error.kind)
     return fields
@@ -80,6 +93,8 @@ def from_fields(head: Head) -> WasmrtError:
         return _LIMITS[name](
             message, limit=limit or 0, used=head.number_or_none("used"), setting=head.text("setting", 64), hint=hint
         )
+    if name == _EXIT:
+        return GuestExitError(message, exit_code=head.whole("exit_code", 255), hint=hint)
     if name in _TOOL_ERRORS:
         try:
             kind = ToolErrorKind(head.text("kind", 64))

@@ -9,7 +9,6 @@ from typing import Any, NoReturn
 from wasmrt.component import ToolSpec, worlds
 from wasmrt.errors import InvalidParametersError, MemoryLimitError, WasmrtError
 from wasmrt.guest.call import GuestCall
-from wasmrt.guest.clock import LogicalClock, SystemClock
 from wasmrt.guest.component import LinkedComponent
 from wasmrt.guest.runner import Description
 from wasmrt.isolation.wire import (
@@ -102,8 +101,7 @@ class RunWorker:
         params, context = str(tail[:split], "utf-8"), str(tail[split:], "utf-8") if head.has_context else None
         lifetime = WorkerLifetime(head.seconds, self._poll)
         services = RemoteServices(channel, head.has_workspace, head.max_request_bytes)
-        clock = LogicalClock() if head.deterministic else SystemClock()
-        call = _StreamingCall(lifetime, self._component.limits, services, clock)
+        call = _StreamingCall(lifetime, self._component.limits, services, head.clock())
         call.channel = channel
         channel.waiting = _waiting
         try:

@@ -6,6 +6,7 @@ passes descriptors on. Each child seals itself before it reads what it was given
 
 from __future__ import annotations
 
+import codecs
 import gc
 import os
 import signal
@@ -19,7 +20,7 @@ from wasmrt.errors import InvalidParametersError
 from wasmrt.guest import wasi as _wasi  # noqa: F401 - a sealed worker can import nothing
 from wasmrt.guest.engine import VERSION, Engine
 from wasmrt.guest.settings import Allocator, EngineConfig, OptLevel, best_allocator
-from wasmrt.guest.worlds import _generic  # noqa: F401 - as above
+from wasmrt.guest.worlds import _generic, _program  # noqa: F401 - as above
 from wasmrt.isolation.wire import (
     ClosedError,
     Kind,
@@ -53,6 +54,7 @@ def main() -> NoReturn:
 
     engine(config.allocator)
     _validate_once()
+    codecs.lookup("unicode_escape")  # a codec is a module too; refused paths are told in it
     gc.collect()
     gc.freeze()  # the collector would touch, and so copy, every page that the children share
     send_with_descriptors(control, Kind.HELLO, {"version": VERSION, "allocator": str(config.allocator)}, ())

@@ -1,6 +1,6 @@
-"""A tool as a model provider takes it: OpenAI, Anthropic, MCP.
+"""A tool as a model provider takes it: OpenAI, Anthropic, Gemini, MCP.
 
-For all three the top level is a plain object, without oneOf, anyOf, allOf, enum or not, and the parts are cleaned. A
+For all of them the top level is a plain object, without oneOf, anyOf, allOf, enum or not, and the parts are cleaned. A
 rendering may say less than the tool's schema, and never forbids what an ordinary call needs: a call is checked against
 the tool's own schema.
 """
@@ -18,14 +18,16 @@ from wasmrt.schema._document import SchemaError, read_schema
 from wasmrt.schema._references import inlined
 from wasmrt.schema.providers._clean import clean
 from wasmrt.schema.providers._flatten import flattened
+from wasmrt.schema.providers._gemini import for_gemini
 from wasmrt.schema.providers._strict import strict_problem, tightened
 
-Provider = Literal["openai", "anthropic", "mcp"]
+Provider = Literal["openai", "anthropic", "gemini", "mcp"]
 
 _MAX_OPENAI_DESCRIPTION_BYTES = 1024
 _ROOM_BYTES = {
     "openai": _MAX_OPENAI_DESCRIPTION_BYTES,
     "anthropic": MAX_DESCRIPTION_BYTES,
+    "gemini": MAX_DESCRIPTION_BYTES,
     "mcp": MAX_DESCRIPTION_BYTES,
 }
 """Bytes of a description, the document for models included."""
@@ -40,8 +42,9 @@ def render(
     strict: bool = False,
     prompt: str = "",
 ) -> dict[str, Any]:
-    """Return a tool for one provider: OpenAI's `tools` entry (chat completions), Anthropic's, or MCP's `Tool`.
+    """Return a tool as one provider has it declared.
 
+    That is OpenAI's `tools` entry (chat completions), Anthropic's, Gemini's `FunctionDeclaration`, or MCP's `Tool`.
     `strict` is OpenAI's structured mode: every property required (an optional one may be null), no other allowed,
     and only the keywords it knows. Nulls that come back for absent fields are what `coerce` drops. `prompt` is a
     document for models: it follows the description where the whole of it has room.
@@ -60,6 +63,8 @@ def render(
         description = described
     if provider == "anthropic":
         return {"name": tool_name, "description": description, "input_schema": params}
+    if provider == "gemini":
+        return {"name": tool_name, "description": description, "parameters": params}
     if provider == "mcp":
         return {"name": tool_name, "description": description, "inputSchema": params}
     function: dict[str, Any] = {
@@ -78,16 +83,18 @@ def provider_schema(schema: Mapping[str, Any], provider: Provider, *, strict: bo
     Raises:
         ConfigurationError, InvalidComponentError: as `render`.
     """
-    if provider not in ("openai", "anthropic", "mcp") or (strict and provider != "openai"):
+    if provider not in _ROOM_BYTES or (strict and provider != "openai"):
         raise ConfigurationError(
             f"there is no {'strict ' if strict else ''}rendering for {printable_line(provider, 40)}",
-            hint="render for openai, anthropic or mcp; strict is openai's",
+            hint="render for openai, anthropic, gemini or mcp; strict is openai's",
         )
     try:
         flat = flattened(inlined(read_schema(schema), repeats=(1, 0)))
     except SchemaError as error:
         raise InvalidComponentError(f"the tool's schema {error}", hint="the tool's author has to mend it") from None
-    cleaned: dict[str, Any] = clean(flat, openai=provider == "openai")
+    cleaned: dict[str, Any] = clean(flat, openai=provider in ("openai", "gemini"))
+    if provider == "gemini":
+        return for_gemini(cleaned)
     if not strict:
         return cleaned
     problem = strict_problem(cleaned)

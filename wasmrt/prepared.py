@@ -7,6 +7,9 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from blake3 import blake3
+
+from wasmrt.audit import EMPTY_RECEIPT, Receipt, Recording, Replay, Replayed
 from wasmrt.call import (
     Batch,
     BatchResult,
@@ -15,15 +18,17 @@ from wasmrt.call import (
     CallRequest,
     CallTarget,
     OpenedCall,
-    Progress,
     run_call,
 )
-from wasmrt.capabilities import Capabilities
+from wasmrt.capabilities import Capabilities, effects_of
 from wasmrt.component import ComponentType, ToolSpec
-from wasmrt.errors import NotInstalledError
+from wasmrt.context import Progress, ToolContext
+from wasmrt.effects import READING, Effect
+from wasmrt.errors import InvalidParametersError, NotInstalledError, ToolError
 from wasmrt.limits import ResourceLimits
 from wasmrt.model import ToolOutput
 from wasmrt.names import offered_name
+from wasmrt.traits import ToolDefaults, Traits
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -38,6 +43,9 @@ class CallRunner(Protocol):
     def pipeline(self) -> CallPipeline:
         """The parts that every call goes through."""
 
+    def prepared(self, name: str) -> PreparedTool | None:
+        """Return the tool that another one's grant means by `name`; None where none is prepared."""
+
     def check_open(self) -> None:
         """Raise `RuntimeClosedError` where the runtime takes no more calls."""
 
@@ -45,7 +53,7 @@ class CallRunner(Protocol):
         """Have `work` run on a thread of the runtime's."""
 
 
-class PreparedTool:
+class PreparedTool(ToolDefaults):
     """A component that is ready to be called, from any thread, by many at once.
 
     Most components hold one tool. Of one that holds several, `tools` lists them and `tool(name)` gives each.
@@ -55,6 +63,7 @@ class PreparedTool:
         self._runner = runner
         self._target = target
         self.size_bytes = size_bytes
+        self._kept: tuple[frozenset[Effect], Traits] | None = None
         specs = target.specs
         self._spec = spec or (next(iter(specs.values())) if len(specs) == 1 else None)
 
@@ -77,6 +86,11 @@ class PreparedTool:
         return tuple(self._target.specs.values())
 
     @property
+    def has_several(self) -> bool:
+        """True for a component with several tools of which none was chosen."""
+        return self._spec is None and len(self._target.specs) != 1
+
+    @property
     def description(self) -> str:
         """The tool's description of itself, for a model; empty for a component with several tools."""
         return self._spec.description if self._spec else ""
@@ -92,14 +106,15 @@ class PreparedTool:
         return self._spec.schema if self._spec else {"type": "object"}
 
     def definition(self, provider: Provider) -> dict[str, Any]:
-        """The tool as OpenAI, Anthropic or MCP want it declared: `"openai"`, `"anthropic"` or `"mcp"`.
+        """The tool as a provider wants it declared: `"openai"`, `"anthropic"`, `"gemini"` or `"mcp"`.
 
         Raises:
             ConfigurationError: the provider is not known.
         """
         from wasmrt.schema.providers import render  # for agents; a command that runs a tool does without
 
-        return render(offered_name(self.name), self.description, self.schema, provider, prompt=self.prompt)
+        rendered = render(offered_name(self.name), self.description, self.schema, provider, prompt=self.prompt)
+        return rendered | ({"annotations": self.traits.annotations()} if provider == "mcp" else {})
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -127,6 +142,66 @@ class PreparedTool:
         return self._target.limits
 
     @property
+    def timeout_seconds(self) -> float:  # type: ignore[override]  # the grant's, and not to be set
+        """Seconds that one call may take."""
+        return self.limits.timeout_seconds
+
+    @property
+    def checks_params(self) -> bool:
+        """True where params that do not fit the schema are refused before the guest is asked."""
+        return self._target.checked
+
+    @property
+    def grant_digest(self) -> str:
+        """BLAKE3 of the grant, in hex: another one is another tool to whoever approved a call of it."""
+        return blake3(repr(self.capabilities).encode()).hexdigest()
+
+    @property
+    def granted_effects(self) -> frozenset[Effect]:
+        """Every effect that a call can have under the grant, those of tools that it may invoke included."""
+        return self._bound[0]
+
+    @property
+    def traits(self) -> Traits:
+        """Effects of a call through a registry: what the grant gives, and of that what the author declares.
+
+        The sandbox holds such a call to them, so that a declaration is not a claim.
+        """
+        return self._bound[1]
+
+    @property
+    def _bound(self) -> tuple[frozenset[Effect], Traits]:
+        """The effects under the grant, and the traits; kept, but for a tool that invokes others, which come and go."""
+        if self._kept is not None:
+            return self._kept
+        effects = granted = self._reachable(set())
+        if (declared := self._declared_effects()) is not None:
+            effects &= declared
+        bound = (granted, Traits(effects=effects, declared=True, enforced=True))
+        if Effect.INVOKE_TOOL not in granted:
+            self._kept = bound
+        return bound
+
+    def _declared_effects(self) -> frozenset[Effect] | None:
+        if self._spec is None:
+            return None
+        sections = self._target.grant.tools or ()
+        effects = next((tool.effects for tool in sections if tool.name == self._spec.name), None)
+        declared = None if effects is None else frozenset(effects)
+        if not self._spec.read_only:
+            return declared
+        return READING if declared is None else declared & READING
+
+    def _reachable(self, seen: set[str]) -> frozenset[Effect]:
+        grant = self.capabilities
+        effects = effects_of(grant)
+        for _, name in () if grant.tool_invoke is None else grant.tool_invoke.aliases:
+            if name not in seen and (tool := self._runner.prepared(name)) is not None:
+                seen.add(name)
+                effects |= tool._reachable(seen)
+        return effects
+
+    @property
     def type(self) -> ComponentType:
         """Imports and exports in the engine's own words."""
         return self._target.component.type
@@ -144,21 +219,34 @@ class PreparedTool:
         return PreparedTool(self._runner, self._target, self.size_bytes, spec)
 
     def execute(
-        self, params: Any, context: Any = None, user: str = "local", *, on_progress: Progress | None = None
+        self,
+        params: Any,
+        context: Any = None,
+        user: str = "local",
+        *,
+        on_progress: Progress | None = None,
+        receipt: Receipt = EMPTY_RECEIPT,
     ) -> ToolOutput:
         """Run the tool in a fresh store and return what it answered.
 
         `params` is a mapping or a JSON text; `context` is passed to the guest as JSON and must hold nothing that
-        it may not know; `on_progress` gets `(done, total, message)` while the call waits, on this thread or another
-        one that has its context variables.
+        it may not know, or is a `ToolContext`, which has that, the user and the receipt as well; `on_progress` gets
+        `(done, total, message)` while the call waits, on this thread or another one that has its context variables.
+        `receipt` is what the caller knows of the call's receipt: trace, source, effects, policy, approval, decisions.
 
         Raises:
             ToolError: with kind, code, hint, usage, logs and decisions.
         """
-        return self._run(CallRequest(self._tool, params, context, user, on_progress))
+        return self._run(self._request(params, context, user, on_progress, receipt))
 
     async def aexecute(
-        self, params: Any, context: Any = None, user: str = "local", *, on_progress: Progress | None = None
+        self,
+        params: Any,
+        context: Any = None,
+        user: str = "local",
+        *,
+        on_progress: Progress | None = None,
+        receipt: Receipt = EMPTY_RECEIPT,
     ) -> ToolOutput:
         """Run the tool on the runtime's executor. Cancelling stops the guest at its next import or epoch tick.
 
@@ -168,12 +256,32 @@ class PreparedTool:
         import asyncio  # a program that awaits has it loaded; for another it is a third of the start
 
         opened = OpenedCall()
-        request = CallRequest(self._tool, params, context, user, on_progress, on_open=opened)
+        request = self._request(params, context, user, on_progress, receipt)._replace(on_open=opened)
         try:
             return await asyncio.wrap_future(self._runner.submit(partial(self._run, request)))
         except asyncio.CancelledError:
             opened.cancel()
             raise
+
+    def replay(self, recording: Recording) -> Replayed:
+        """Run a recorded call again, from its recording alone, and compare: the grant of this tool is not used.
+
+        Raises:
+            NotInstalledError: the component has no tool of the recorded name any more.
+        """
+        if recording.call.tool not in self._target.specs:
+            raise NotInstalledError(
+                f"{self._target.name} has no tool {recording.call.tool!r} any more",
+                hint="replay with the component of then",
+            )
+        known, tape = recording.call, Replay(recording)
+        try:
+            self._run(CallRequest(known.tool, known.params, known.context, known.user, tape=tape))
+        except InvalidParametersError as error:
+            tape.end(error.code, None)  # again, where it was refused before it began
+        except ToolError:
+            pass
+        return tape.outcome(self.digest)
 
     def execute_many(
         self,
@@ -220,6 +328,16 @@ class PreparedTool:
             ToolError: as `execute`.
         """
         return self._run(CallRequest(self._tool, params, user=caller.user, parent=caller))
+
+    def _request(
+        self, params: Any, context: Any, user: str, on_progress: Progress | None, receipt: Receipt
+    ) -> CallRequest:
+        if not isinstance(context, ToolContext):
+            return CallRequest(self._tool, params, context, user, on_progress, receipt=receipt)
+        on_progress = on_progress or context.on_progress
+        return CallRequest(
+            self._tool, params, context.data, context.user, on_progress, receipt=context.receipt, terms=context
+        )
 
     def _run(self, request: CallRequest) -> ToolOutput:
         self._runner.check_open()

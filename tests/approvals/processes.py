@@ -1,0 +1,80 @@
+"""Processes that are killed in the middle of what they do, and started again until they have done it."""
+
+from __future__ import annotations
+
+import os
+import random
+import select
+import signal
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+Step = Callable[[], None]
+Work = Callable[[Step], None]
+
+
+def kills(default: int) -> int:
+    """How many processes a test kills: WASMRT_KILLS, or a few."""
+    return int(os.environ.get("WASMRT_KILLS", default))
+
+
+@contextmanager
+def forking() -> Iterator[None]:
+    """Forks although threads may run, which Python warns of; the children here take no locks of others."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        yield
+
+
+class Killed:
+    """Runs works side by side, each in a process of its own, which says when it takes a step.
+
+    After a number of steps that is the same in every run a process is killed, and another one begins again.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.left = count
+        self._chance = random.Random(7)
+
+    def run(self, *works: Work, most: int) -> None:
+        """Run works until each has ended by itself."""
+        running = {self._start(work): (work, self._steps(most)) for work in works}
+        while running:
+            for pipe in select.select([pipe for _, pipe in running], [], [])[0]:
+                child = next(c for c, p in running if p == pipe)
+                work, steps = running.pop((child, pipe))
+                if not os.read(pipe, 1):
+                    assert _ended(child, pipe) == 0
+                elif steps > 1:
+                    running[child, pipe] = work, steps - 1
+                else:
+                    os.kill(child, signal.SIGKILL)
+                    if (code := _ended(child, pipe)) != 0:  # else it had ended by itself just before
+                        assert code == -signal.SIGKILL
+                        self.left -= 1
+                        running[self._start(work)] = work, self._steps(most)
+
+    def _steps(self, most: int) -> int:
+        return self._chance.randrange(1, most) if self.left > 0 else 2**60
+
+    @staticmethod
+    def _start(work: Work) -> tuple[int, int]:
+        ours, theirs = os.pipe()
+        with forking():
+            child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                os.close(ours)
+                work(lambda: os.write(theirs, b".") and None)
+                code = 0
+            finally:
+                os._exit(code)
+        os.close(theirs)
+        return child, ours
+
+
+def _ended(child: int, pipe: int) -> int:
+    os.close(pipe)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

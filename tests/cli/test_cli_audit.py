@@ -1,0 +1,255 @@
+"""`wasmrt audit` and `wasmrt replay`: receipts of the command's own calls, shown, checked and replayed."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from wasmrt.audit import Approval, Receipt, ReceiptWriter
+from wasmrt.model import Decision, Reason, Usage
+from wasmrt.testing.attacks import Body, tool
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def folder(home: Path) -> Path:
+    return home / "data/receipts"
+
+
+@pytest.fixture
+def write(home: Path, folder: Path) -> Callable[..., None]:
+    """Writes receipts, each with some members of its own."""
+
+    def write_receipts(*every: dict[str, Any]) -> None:
+        writer = ReceiptWriter(folder, home / "data/receipts.key")
+        for number, members in enumerate(every, 1):
+            known = Receipt(ended_ms=1_800_000_000_000 + number, call_id=f"{number:012x}-1", tool="echo", user="ann")
+            writer(known._replace(**members))
+        writer.close()
+
+    return write_receipts
+
+
+def ids(result: Result) -> list[str]:
+    return [record["call_id"] for record in json.loads(result.stdout)]
+
+
+def test_a_run_leaves_a_receipt_that_holds(wasmrt: Run, folder: Path) -> None:
+    wasmrt("run", "echo", '{"message": "otter"}', "--user", "ann")
+    wasmrt("run", "echo", '{"massage": "otter"}', code=2)
+    shown = wasmrt("audit", "tail")
+    assert shown.stdout.splitlines()[0].split() == [
+        "ENDED",
+        "(UTC)",
+        "TOOL",
+        "USER",
+        "OUTCOME",
+        "DENIED",
+        "SECONDS",
+        "CALL",
+    ]
+    assert [line.split()[2:5] for line in shown.stdout.splitlines()[1:]] == [
+        ["echo", "ann", "ok"],
+        ["echo", "local", "invalid-parameters"],
+    ]
+    assert wasmrt("audit", "verify").stdout == "3 records in 1 segments hold\n"
+    assert "otter" not in (folder / "receipts-000001.jsonl").read_text()
+
+
+def test_other_commands_leave_no_receipts(wasmrt: Run, tool_file: Callable[..., Path], folder: Path) -> None:
+    path = tool_file()
+    wasmrt("inspect", path)
+    wasmrt("install", path, "--yes")
+    assert not folder.exists()
+
+
+def test_receipts_can_be_turned_off_and_put_elsewhere(wasmrt: Run, home: Path, folder: Path) -> None:
+    config = home / "data/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text("[audit]\nenabled = false\n")
+    wasmrt("run", "echo", '{"message": "hi"}')
+    assert not folder.exists()
+    config.write_text('[audit]\npath = "elsewhere"\n')
+    wasmrt("run", "echo", '{"message": "hi"}')
+    assert not folder.exists()
+    assert len(ids(wasmrt("audit", "tail", "--json"))) == 1
+    assert wasmrt("audit", "verify").exit_code == 0
+    assert len(ids(wasmrt("audit", "show", "--json", "--folder", home / "data/elsewhere"))) == 1
+
+
+def test_a_broken_chain_is_named_with_its_place(wasmrt: Run, write: Callable[..., None], folder: Path) -> None:
+    write({}, {}, {})
+    segment = folder / "receipts-000001.jsonl"
+    segment.write_bytes(segment.read_bytes().replace(b"000000000002-1", b"000000000009-1"))
+    broken = wasmrt("audit", "verify", code=1)
+    assert broken.stdout == "broken: receipts-000001.jsonl, line 3: edited: record 3 was changed\n"
+    told = json.loads(wasmrt("audit", "verify", "--json", code=1).stdout)
+    assert (told["ok"], told["broken"]["kind"], told["broken"]["line"]) == (False, "edited", 3)
+
+
+def test_a_noted_head_is_looked_for(wasmrt: Run, write: Callable[..., None], folder: Path) -> None:
+    write({}, {})
+    noted = wasmrt("audit", "head").stdout.strip()
+    assert json.loads(wasmrt("audit", "head", "--json").stdout)["n"] == 3
+    wasmrt("audit", "verify", "--head", noted)
+    wasmrt("audit", "verify", "--head", "3:" + "0" * 64, code=1)
+    assert "not the head" in wasmrt("audit", "verify", "--head", "3", code=2).stderr
+    gone = wasmrt("audit", "verify", "--folder", folder / "none", "--head", noted, code=1)
+    assert "the chain ends at record 0, and record 3 was noted" in gone.stdout
+
+
+def test_a_check_makes_no_key(wasmrt: Run, home: Path) -> None:
+    assert "there is no key" in wasmrt("audit", "verify", code=2).stderr
+    assert not (home / "data/receipts.key").exists()
+    assert "no receipts" in wasmrt("audit", "tail").stderr
+    assert wasmrt("audit", "tail", "--json").stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ((), [1, 2, 3, 4]),
+        (("--tool", "desk"), [2, 3]),
+        (("--tool", "desk.list"), [2]),
+        (("--user", "bob"), [3]),
+        (("--trace", "t-1"), [1]),
+        (("--outcome", "ok"), [1, 2]),
+        (("--outcome", "failed"), [3, 4]),
+        (("--outcome", "trap"), [4]),
+        (("--since", "2027-01-15T08:00:00.003"), [3, 4]),
+        (("--since", "2027-01-15T08:00:00.003+00:00", "--user", "ann"), [4]),
+    ],
+)
+def test_receipts_are_chosen(
+    wasmrt: Run, write: Callable[..., None], options: tuple[str, ...], found: list[int]
+) -> None:
+    write(
+        {"trace_id": "t-1"},
+        {"tool": "desk.list"},
+        {"tool": "desk.purge", "user": "bob", "outcome": "timeout"},
+        {"outcome": "trap"},
+    )
+    wanted = [f"{number:012x}-1" for number in found]
+    assert ids(wasmrt("audit", "show", "--json", *options)) == wanted
+    assert ids(wasmrt("audit", "tail", "-n", "2", "--json", *options)) == wanted[-2:]
+    exported = wasmrt("audit", "export", *options).stdout.splitlines()
+    assert [json.loads(line)["call_id"] for line in exported] == wanted
+
+
+def test_what_is_recent_is_chosen_by_a_span(wasmrt: Run) -> None:
+    wasmrt("run", "echo", '{"message": "hi"}')
+    assert len(ids(wasmrt("audit", "show", "--json", "--since", "1h"))) == 1
+    assert "is not a time" in wasmrt("audit", "show", "--since", "yesterday", code=2).stderr
+
+
+def test_one_receipt_is_shown_whole(wasmrt: Run, write: Callable[..., None]) -> None:
+    decision = Decision(False, Reason.HOST_NOT_ALLOWED, "no entry", capability="http", subject="GET https://\x1b[2J/")
+    write({
+        "approval": Approval("terminal", "ann", "once"), "decisions": (decision,), "usage": Usage(fuel=7),
+        "chain": ("a", "b"),
+    })  # fmt: skip
+    shown = wasmrt("audit", "show", "000000000001-1").stdout
+    for line in ("approval: how terminal, by ann, scope once", "usage: fuel 7", "chain: a > b"):
+        assert f"  {line}\n" in shown
+    assert "denied: GET https://\\u001b[2J/ (host-not-allowed: no entry)" in shown
+    assert json.loads(wasmrt("audit", "show", "000000000001-1", "--json").stdout)["user"] == "ann"
+    assert "no receipt of a call" in wasmrt("audit", "show", "f-1", code=2).stderr
+
+
+def test_a_table_for_spreadsheets_computes_nothing(wasmrt: Run, write: Callable[..., None]) -> None:
+    denied = Decision(False, Reason.LEAK, "rule")
+    write({"tool": "=1+1", "user": '@a,"b"', "decisions": (denied, denied), "chain": ("a", "b")})
+    (row,) = csv.DictReader(io.StringIO(wasmrt("audit", "export", "--format", "csv").stdout))
+    assert (row["tool"], row["user"], row["denied"], row["chain"]) == ("'=1+1", '\'@a,"b"', "leak leak", "a > b")
+
+
+def test_a_report_counts_in_words(wasmrt: Run, write: Callable[..., None]) -> None:
+    denied = Decision(False, Reason.HOST_NOT_ALLOWED, "rule")
+    write(
+        {"usage": Usage(wall_seconds=1.5, http_requests=2)},
+        {"outcome": "timeout", "decisions": (denied,), "user": "bob"},
+        {"tool": "add", "approval": Approval("queue", "eve", "once")},
+    )
+    told = wasmrt("audit", "report").stdout
+    assert told.startswith("3 calls by 2 users from 2027-01-15 08:00:00 to 2027-01-15 08:00:00 (UTC), 1 failed\n")
+    counted = "timeout: 1", "host-not-allowed: 1", "queue by eve: 1", "ann: 2"
+    for line in ("echo: 2 calls, 1 failed, 1.5 s, 2 HTTP requests", *counted):
+        assert f"  {line}\n" in told
+    data = json.loads(wasmrt("audit", "report", "--json").stdout)
+    assert (data["calls"], data["denied"], data["top_users"]) == (3, {"host-not-allowed": 1}, {"ann": 2, "bob": 1})
+    assert "no receipts" in wasmrt("audit", "report", "--user", "nobody").stderr
+
+
+def test_lines_that_are_no_receipts_are_left_out(wasmrt: Run, write: Callable[..., None], folder: Path) -> None:
+    write({})
+    with (folder / "receipts-000001.jsonl").open("ab") as file:
+        file.write(b'\xff\n[1]\n{"type":"receipt"')
+    assert len(ids(wasmrt("audit", "show", "--json"))) == 1
+
+
+# -- replay --------------------------------------------------------------------------------------------------------
+
+CLOCK = Body(
+    imports=("now-millis",),
+    text=b'"1"',
+    execute="""(i32.store8 (i32.const 1025) (i32.add (i32.const 48) (i32.rem_u (i32.wrap_i64 (i64.shr_u
+    (call $now-millis) (i64.const 0))) (i32.const 10)))) (call $say (i32.const 1024) (i32.const 3))""",
+)
+
+
+@pytest.fixture
+def recording(home: Path) -> None:
+    config = home / "data/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text("[audit]\nrecord = true\n")
+
+
+def call_id(wasmrt: Run) -> str:
+    return ids(wasmrt("audit", "tail", "-n", "1", "--json"))[0]
+
+
+def test_a_recorded_run_is_replayed(
+    wasmrt: Run, recording: None, tool_file: Callable[..., Path], encode: Callable[[str], bytes], folder: Path
+) -> None:
+    path = tool_file("clock", data=encode(tool(CLOCK)))
+    wasmrt("run", path)
+    call = call_id(wasmrt)
+    assert wasmrt("replay", call, path).stdout == "the same: clock ended with ok after 0 answers of the host\n"
+    told = json.loads(wasmrt("replay", call, path, "--json").stdout)
+    assert (told["same"], told["authentic"], told["component_changed"]) == (True, True, False)
+    kept = folder / f"recordings/{call}.jsonl"
+    text = kept.read_text()
+    start = json.loads(text.splitlines()[0])["start_ns"]
+    kept.write_text(text.replace(str(start), str(start + 1_000_000)))
+    changed = wasmrt("replay", call, path, code=1)
+    assert changed.stdout.startswith("not the same: the result differs: $ was ")
+    assert "not as the call's receipt has it" in changed.stderr
+
+
+def test_an_installed_tool_that_has_changed_since_is_said_so_and_replayed(
+    wasmrt: Run, recording: None, tool_file: Callable[..., Path], encode: Callable[[str], bytes]
+) -> None:
+    path = tool_file("clock", data=encode(tool(CLOCK)))
+    wasmrt("install", path, "--yes")
+    wasmrt("run", "clock")
+    call = call_id(wasmrt)
+    assert wasmrt("replay", call).exit_code == 0
+    tool_file("clock", data=encode(tool(Body(text=b"{}", execute="(call $say (i32.const 1024) (i32.const 2))"))))
+    wasmrt("install", path, "--yes")
+    changed = wasmrt("replay", call, code=1)
+    assert changed.stdout.startswith("not the same: the result differs")
+    assert "the component has changed since" in changed.stderr
+
+
+def test_a_call_without_a_recording_says_how_to_have_one(wasmrt: Run) -> None:
+    wasmrt("run", "echo", '{"message": "hi"}')
+    refused = wasmrt("replay", call_id(wasmrt), code=2)
+    assert "there is no recording" in refused.stderr and "record = true" in refused.stderr

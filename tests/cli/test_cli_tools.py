@@ -1,0 +1,110 @@
+"""`wasmrt tools` and `wasmrt policy`: what the registry holds, calls under the policy, and walks without a call."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def configure(home: Path) -> Callable[[str], None]:
+    """Writes the configuration file."""
+
+    def write(text: str) -> None:
+        (home / "data").mkdir(parents=True, exist_ok=True)
+        (home / "data/config.toml").write_text(text)
+
+    return write
+
+
+def listed(wasmrt: Run, *options: str) -> list[str]:
+    return [row["name"] for row in json.loads(wasmrt("tools", "list", "--json", *options).stdout)]
+
+
+def test_the_tools_that_come_with_wasmrt_are_listed_described_and_run(wasmrt: Run) -> None:
+    assert listed(wasmrt) == ["echo", "json", "time"]
+    assert "read-only" in wasmrt("tools", "list").stdout
+    data = json.loads(wasmrt("tools", "describe", "echo", "--json").stdout)
+    assert (data["name"], data["tier"], data["effects"]) == ("echo", "read-only", [])
+    assert "message (string)" in wasmrt("tools", "describe", "echo").stdout
+    assert json.loads(wasmrt("tools", "run", "echo", '{"message": "hi"}').stdout) == "hi"
+    output = json.loads(wasmrt("tools", "run", "echo", '{"message": "hi"}', "--json").stdout)
+    assert output["result"] == "hi"
+
+
+def test_an_answer_can_be_seen_as_a_model_gets_it(wasmrt: Run) -> None:
+    said = wasmrt("tools", "run", "echo", '{"message": "</tool_output>"}', "--as-model").stdout
+    assert said == '<tool_output name="echo" sanitized="true">\n&lt;/tool_output>\n</tool_output>\n'
+    message = json.loads(wasmrt("tools", "run", "echo", "{", "--as-model", "--json", code=2).stdout)
+    assert message["role"] == "tool"
+    assert "Tool execution failed" in message["content"]
+
+
+def test_an_installed_tool_is_external_and_needs_the_filter_to_be_open(
+    wasmrt: Run, tool_file: Callable[..., Path], configure: Callable[[str], None]
+) -> None:
+    wasmrt("install", tool_file("parrot"), "--yes")
+    assert listed(wasmrt) == ["echo", "json", "time"]
+    assert "1 more cannot be called here" in wasmrt("tools", "list").stderr
+    refused = wasmrt("tools", "run", "parrot", '{"message": "hi"}', code=3)
+    assert "external tools are denied" in refused.stderr
+    assert "allow_external = true" in refused.stderr
+    configure("[tools.filter]\nallow_external = true\n")
+    assert "parrot" in listed(wasmrt)
+    assert json.loads(wasmrt("tools", "run", "parrot", '{"message": "hi"}').stdout) == "hi"
+
+
+def test_a_preset_narrows_what_is_listed_and_called(wasmrt: Run, configure: Callable[[str], None]) -> None:
+    configure('[presets.small]\ntools = ["time"]\n[presets.dev]\ntools = ["time", "echo"]\n[tools]\npreset = "dev"\n')
+    assert listed(wasmrt) == ["echo", "time"]
+    assert listed(wasmrt, "--preset", "small") == ["time"]
+    wasmrt("tools", "run", "echo", '{"message": "hi"}', "--preset", "small", code=3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "outcome", "stopped_at"),
+    [
+        (["echo", '{"message": "hi"}'], 0, "runs", None),
+        (["echo", '{"message": 1}'], 1, "refused", "schema"),
+        (["echo", "{"], 1, "refused", "arguments"),
+        (["parrot", "{}"], 1, "refused", "lookup"),
+        (["json", '{"operation": "parse", "data": "1"}'], 0, "asks", "approval"),
+    ],
+)
+def test_explain_says_where_a_call_would_stop(
+    wasmrt: Run, configure: Callable[[str], None], arguments: list[str], code: int, outcome: str, stopped_at: str | None
+) -> None:
+    configure('[tools.rules.json]\npermission = "ask"\n')
+    found: dict[str, Any] = json.loads(wasmrt("policy", "explain", *arguments, "--json", code=code).stdout)
+    assert (found["outcome"], found["stopped_at"]) == (outcome, stopped_at)
+    words = {"runs": "it would run", "asks": "a person would be asked", "refused": f"refused at {stopped_at}"}
+    assert words[outcome] in wasmrt("policy", "explain", *arguments, code=code).stdout
+
+
+def test_without_a_terminal_a_call_that_needs_a_person_is_denied(wasmrt: Run, configure: Callable[[str], None]) -> None:
+    configure('[tools.rules.echo]\npermission = "ask"\n')
+    assert "nobody did" in wasmrt("tools", "run", "echo", '{"message": "hi"}', code=3).stderr
+
+
+def test_the_policy_is_checked_and_shown(wasmrt: Run, configure: Callable[[str], None]) -> None:
+    configure('[tools.filter]\nallow_external = true\nexternal_allow_list = ["echo"]\n[presets.dev]\ntools = ["*"]\n')
+    checked = wasmrt("policy", "check")
+    assert "which is built in" in checked.stderr
+    assert json.loads(wasmrt("policy", "check", "--json").stdout)["warnings"]
+    shown = json.loads(wasmrt("policy", "show", "--json").stdout)
+    assert shown["presets"]["dev"]["tools"] == ["*"]
+    assert "dev" in wasmrt("policy", "show").stdout
+
+
+def test_a_mistake_in_the_policy_is_told_with_its_line(wasmrt: Run, configure: Callable[[str], None]) -> None:
+    configure("[tools]\nprest = 'dev'\n")
+    said = wasmrt("policy", "check", code=2).stderr
+    assert "tools.prest is not known (line 2)" in said
+    assert "did you mean preset?" in said

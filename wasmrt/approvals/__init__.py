@@ -1,0 +1,48 @@
+"""Approvals: requests to people, their answers, what is remembered of these, and confirmation tokens."""
+
+from __future__ import annotations
+
+from wasmrt.approvals._approvals import Approvals
+from wasmrt.approvals._approvers import CallbackApprover, DenyApprover
+from wasmrt.approvals._model import (
+    ApprovalAnswer,
+    ApprovalRequest,
+    ApprovalScope,
+    Approver,
+    new_request_id,
+    params_digest,
+)
+from wasmrt.approvals._pattern import ParamsPattern, Wide, Widening
+from wasmrt.approvals._queue import QueueApprover
+from wasmrt.approvals._remembered import Remembered
+from wasmrt.approvals._rows import QueuedRequest, State
+from wasmrt.approvals._show import request_lines
+from wasmrt.approvals._store import ApprovalStore
+from wasmrt.approvals._terminal import TerminalApprover, default_approver, person
+from wasmrt.approvals._tokens import ConfirmationTokens, Redeemed
+
+__all__ = [
+    "ApprovalAnswer",
+    "ApprovalRequest",
+    "ApprovalScope",
+    "ApprovalStore",
+    "Approvals",
+    "Approver",
+    "CallbackApprover",
+    "ConfirmationTokens",
+    "DenyApprover",
+    "ParamsPattern",
+    "QueueApprover",
+    "QueuedRequest",
+    "Redeemed",
+    "Remembered",
+    "State",
+    "TerminalApprover",
+    "Wide",
+    "Widening",
+    "default_approver",
+    "new_request_id",
+    "params_digest",
+    "person",
+    "request_lines",
+]

@@ -1,0 +1,51 @@
+"""A request in lines for a person: everything of it in a form that no text of it can leave."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from wasmrt.approvals._model import ApprovalRequest
+from wasmrt.terminal import in_one_line
+
+_MAX_LINES = 40
+_MAX_LINE = 200
+_MAX_HEAD_LINE = 400
+
+
+def request_lines(request: ApprovalRequest, *, whole: bool = False) -> tuple[list[str], bool]:
+    """Return a request in lines, and whether something was cut: long lines and long lists, unless the whole is wanted.
+
+    SECURITY: tool, parameters and diff are chosen by others. Each of their lines is indented, and none of their
+    characters reaches a terminal that could obey it.
+    """
+    effects = ", ".join(request.effects) or "nothing that is known"
+    head = [
+        f"approval {request.id}: {request.tool}",
+        f"  for: {request.user}",
+        f"  it may: {effects} (risk: {request.risk})",
+        f"  asked because: {request.why.sentence}",
+    ]
+    parameters = json.dumps(request.params, ensure_ascii=False, indent=2).split("\n")
+    changes = request.preview.split("\n") if request.preview else []
+    lines, cut = _bounded(head, _MAX_HEAD_LINE, whole=whole)
+    for title, text in (("parameters", parameters), ("changes", changes)):
+        shown, was_cut = _bounded(text, _MAX_LINE, whole=whole)
+        lines += [f"  {title}:", *(f"    {line}" for line in shown)] if text else []
+        cut = cut or was_cut
+    return lines, cut
+
+
+def _bounded(lines: Iterable[str], limit: int, *, whole: bool) -> tuple[list[str], bool]:
+    """Return lines without what could drive a terminal, and whether some were cut or left out."""
+    escaped = [in_one_line(line) for line in lines]
+    if whole:
+        return escaped, False
+    shown = [line[:limit] + _more(len(line) - limit, "characters") for line in escaped[:_MAX_LINES]]
+    if len(escaped) > _MAX_LINES:
+        shown.append(_more(len(escaped) - _MAX_LINES, "lines").strip())
+    return shown, shown != escaped
+
+
+def _more(count: int, what: str) -> str:
+    return f" ... {count:,} more {what}" if count > 0 else ""

@@ -1,0 +1,106 @@
+"""Calls of the commands `run` and `tools run`: their params, Ctrl-C, and what was denied."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from wasmrt.cli._errors import refusal
+from wasmrt.cli._output import print_lines
+from wasmrt.errors import InvalidParametersError, SourceError
+from wasmrt.limits import MAX_PARAMS_BYTES
+from wasmrt.model import Addition, Decision, LogEntry
+
+T = TypeVar("T")
+
+
+def interruptible(close: Callable[[], None], work: Callable[[], T]) -> T:
+    """Do `work` on a thread of its own.
+
+    Ctrl-C reaches this thread only, and only while it runs no guest; closing the runtime ends the one that does.
+    """
+    ended: list[T] = []
+    failed: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            ended.append(work())
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=call, name="wasmrt-run")
+    thread.start()
+    try:
+        thread.join()
+    except KeyboardInterrupt:
+        close()
+        thread.join()
+        raise
+    if failed:
+        raise failed[0]
+    return ended[0]
+
+
+def read_params(argument: str) -> str | bytes:
+    """Return the params that an argument means: JSON, `@FILE`, or `-` for standard input.
+
+    Raises:
+        SourceError, InvalidParametersError: the file cannot be read, or is too large.
+    """
+    if argument == "-":
+        data = sys.stdin.buffer.read(MAX_PARAMS_BYTES + 1)
+    elif argument.startswith("@"):
+        try:
+            with Path(argument[1:]).open("rb") as file:
+                data = file.read(MAX_PARAMS_BYTES + 1)
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or "not a path"
+            raise SourceError(f"the params file cannot be read ({reason})", hint="check the path after @") from error
+    else:
+        return argument
+    if len(data) > MAX_PARAMS_BYTES:
+        raise InvalidParametersError(
+            f"the params are over {MAX_PARAMS_BYTES} bytes", hint="pass large data by reference"
+        )
+    return data
+
+
+def check_context(context: str | None) -> Any:
+    """Return the value of the option --context.
+
+    Raises:
+        InvalidParametersError: it is no JSON.
+    """
+    if context is None:
+        return None
+    try:
+        return json.loads(context)
+    except (ValueError, RecursionError):
+        hint = """write it like '{"thread": 7}'"""
+        raise InvalidParametersError("what follows --context is not JSON", hint=hint) from None
+
+
+def show_denials(decisions: Iterable[Decision], section: str | None) -> None:
+    """Print each denial with its step; `section` is the tool's own in the file, which narrows the component's."""
+    denied = dict.fromkeys(decision for decision in decisions if not decision.allowed)
+    for decision in denied:
+        print_lines(one_entry(refusal(decision)))
+        if decision.hint:
+            step = "to allow it, " if isinstance(decision.suggestion, Addition) else "hint: "
+            also = f", and in {section}" if section and isinstance(decision.suggestion, Addition) else ""
+            print_lines(one_entry(f"  {step}{decision.hint}{also}"))
+
+
+def one_entry(text: str) -> str:
+    """SECURITY: a guest's line ends are kept off the left margin, where it could speak for wasmrt."""
+    return text.replace("\n", "\n    ")
+
+
+def show_logs(entries: Iterable[LogEntry]) -> None:
+    """Print what a guest logged, each line with its level."""
+    for entry in entries:
+        print_lines(one_entry(f"log {entry.level}: {entry.message}"))

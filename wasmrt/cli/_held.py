@@ -1,0 +1,53 @@
+"""The registry of one command: everything that the configuration holds, in a view where one was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+
+from wasmrt.approvals import Approver
+from wasmrt.cli._output import print_message, status
+from wasmrt.config import WasmRuntimeConfig
+from wasmrt.runtime import WasmToolRuntime
+from wasmrt.tools import ToolRegistry, ToolView, load_registry
+
+
+def view_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that choose a view; the command gets them as a function in `view_of`."""
+
+    @wraps(command)
+    def chosen(preset: str | None, read_only: bool, subagent: bool, no_network: bool, **rest: Any) -> Any:
+        def view_of(registry: ToolView) -> ToolView:
+            view = registry if preset is None else registry.under(preset)
+            view = view.read_only() if read_only else view
+            view = view.for_subagent() if subagent else view
+            return view.without_network() if no_network else view
+
+        return command(view_of=view_of, **rest)
+
+    for option in (
+        click.option("--no-network", is_flag=True, help="Without tools that can send something outside."),
+        click.option("--subagent", is_flag=True, help="What an agent has that an agent started."),
+        click.option("--read-only", is_flag=True, help="Nothing that changes something."),
+        click.option("--preset", metavar="NAME", help="Under this preset, besides the active one."),
+    ):
+        chosen = option(chosen)
+    return chosen
+
+
+@contextmanager
+def open_registry(*, workspace: Path | None = None, approver: Approver | None = None) -> Iterator[ToolRegistry]:
+    """Open the registry that the configuration describes, for one command; tools that cannot be had are named."""
+    settings = {} if workspace is None else {"workspace": workspace}
+    with WasmToolRuntime(WasmRuntimeConfig.load(**settings)) as runtime:
+        with status("preparing the tools"):
+            registry = load_registry(runtime, approver=approver)
+        with registry:
+            for name, error in registry.problems.items():
+                print_message(f"{name} cannot be used: {error.message}")
+            yield registry

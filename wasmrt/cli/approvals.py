@@ -1,0 +1,254 @@
+"""`wasmrt approvals`: what waits for a person, the answers, and those that are remembered."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import click
+
+from wasmrt.approvals import (
+    ApprovalAnswer,
+    ApprovalScope,
+    ApprovalStore,
+    ParamsPattern,
+    QueuedRequest,
+    Remembered,
+    State,
+    Wide,
+    Widening,
+    person,
+    request_lines,
+)
+from wasmrt.cli._options import json_option
+from wasmrt.cli._output import print_message, show, show_columns, show_json
+from wasmrt.errors import ApprovalError, ConfigurationError
+from wasmrt.places import find_places
+
+user_option = click.option("--user", default="local", show_default=True, help="Whose call it is.")
+note_option = click.option("--note", default="", metavar="TEXT", help="The reason, for the record.")
+scope_option = click.option(
+    "--scope",
+    type=click.Choice([str(scope) for scope in ApprovalScope]),
+    default=str(ApprovalScope.ONCE),
+    show_default=True,
+    help="This call; this tool in this session; or these parameters from now on.",
+)
+
+
+@click.group("approvals")
+def approvals() -> None:
+    """Answer the calls that wait for a person, and see and forget what was answered for good.
+
+    \b
+    Examples:
+      wasmrt approvals list
+      wasmrt approvals show k7dq2-9mxhp
+      wasmrt approvals approve k7dq2-9mxhp --scope always --any text
+    """
+
+
+@approvals.command("list")
+@click.option("--decided", is_flag=True, help="Also show the latest requests that were answered or ended.")
+@json_option
+def list_approvals(decided: bool, as_json: bool) -> None:
+    """List the requests that wait, and the answers that are remembered.
+
+    \b
+    Examples:
+      wasmrt approvals list
+      wasmrt approvals list --decided --json
+    """
+    store = _store()
+    waiting, answers = store.pending(), store.answers()
+    ended = store.decided() if decided else []
+    if as_json:
+        data: dict[str, Any] = {
+            "pending": [request.as_dict() for request in waiting],
+            "remembered": [answer.as_dict() for answer in answers],
+        }
+        show_json(data | ({"decided": [request.as_dict() for request in ended]} if decided else {}))
+        return
+    if not (waiting or answers or ended):
+        print_message("nothing waits for an approval, and no answer is remembered")
+    if waiting:
+        rows = [(q.id, q.tool, q.user, q.risk, _left(q)) for q in waiting]
+        show_columns(("WAITS", "TOOL", "USER", "RISK", "TIME LEFT"), rows)
+    if answers:
+        show_columns(("REMEMBERED", "TOOL", "USER", "ANSWER", "FOR"), map(_row, answers))
+    if ended:
+        rows = [(q.id, q.tool, q.user, _outcome(q), q.by) for q in ended]
+        show_columns(("ENDED", "TOOL", "USER", "ANSWER", "BY"), rows)
+
+
+@approvals.command("show")
+@click.argument("request_id", metavar="ID")
+@json_option
+def show_approval(request_id: str, as_json: bool) -> None:
+    """Show a request or a remembered answer, whole.
+
+    \b
+    Examples:
+      wasmrt approvals show k7dq2-9mxhp
+      wasmrt approvals show k7dq2-9mxhp --json
+    """
+    store, request_id = _store(), _typed(request_id)
+    found = store.get(request_id)
+    kept = next((answer for answer in store.answers() if answer.id == request_id), None)
+    if found is None and kept is None:
+        raise _unknown(request_id)
+    if as_json:
+        show_json(found.as_dict() if found is not None else kept and kept.as_dict())
+    elif found is not None and found.state is State.PENDING:
+        show("\n".join(request_lines(found.request, whole=True)[0]))
+    elif found is not None:
+        show_columns(
+            ("ENDED", "TOOL", "USER", "ANSWER", "BY"), [(found.id, found.tool, found.user, _outcome(found), found.by)]
+        )
+    elif kept is not None:
+        show_columns(("REMEMBERED", "TOOL", "USER", "ANSWER", "FOR"), [_row(kept)])
+        show_json({} if kept.pattern is None else kept.pattern.params)
+
+
+@approvals.command("approve")
+@click.argument("request_id", metavar="ID")
+@scope_option
+@click.option(
+    "--any", "any_", multiple=True, metavar="PARAM", help="With --scope always: this parameter may be anything."
+)
+@click.option(
+    "--like",
+    multiple=True,
+    metavar="PARAM=PATTERN",
+    help="With --scope always: it may be any text that begins so (TEXT*), or any path below (FOLDER/).",
+)
+@user_option
+@note_option
+@json_option
+def approve(
+    request_id: str, scope: str, any_: tuple[str, ...], like: tuple[str, ...], user: str, note: str, as_json: bool
+) -> None:
+    """Approve a request that waits. What `always` does not widen has to be the same the next time.
+
+    \b
+    Examples:
+      wasmrt approvals approve k7dq2-9mxhp
+      wasmrt approvals approve k7dq2-9mxhp --scope always --any text --like path=notes/
+    """
+    store, request_id = _store(), _typed(request_id)
+    pattern = None
+    if any_ or like:
+        if scope != ApprovalScope.ALWAYS:
+            raise ConfigurationError("--any and --like widen what is remembered", hint="add --scope always")
+        pattern = _pattern(store, request_id, any_, like)
+    answer = ApprovalAnswer(approved=True, scope=ApprovalScope(scope), by=person(), note=note, pattern=pattern)
+    _answer(store, request_id, answer, user, as_json=as_json)
+
+
+@approvals.command("deny")
+@click.argument("request_id", metavar="ID")
+@scope_option
+@user_option
+@note_option
+@json_option
+def deny(request_id: str, scope: str, user: str, note: str, as_json: bool) -> None:
+    """Deny a request that waits.
+
+    \b
+    Examples:
+      wasmrt approvals deny k7dq2-9mxhp
+      wasmrt approvals deny k7dq2-9mxhp --note 'not on a Friday' --json
+    """
+    answer = ApprovalAnswer(approved=False, scope=ApprovalScope(scope), by=person(), note=note)
+    _answer(_store(), _typed(request_id), answer, user, as_json=as_json)
+
+
+@approvals.command("forget")
+@click.argument("answer_id", metavar="ID", required=False)
+@click.option("--all", "every", is_flag=True, help="Forget every remembered answer.")
+@json_option
+def forget(answer_id: str | None, every: bool, as_json: bool) -> None:
+    """Forget a remembered answer: the next such call asks again, in processes that run already too.
+
+    \b
+    Examples:
+      wasmrt approvals forget k7dq2-9mxhp
+      wasmrt approvals forget --all --json
+    """
+    store = _store()
+    if every == (answer_id is not None):
+        raise ConfigurationError("say which answer to forget, or --all", hint="wasmrt approvals list shows their ids")
+    if answer_id is None:
+        count = store.forget_all()
+    else:
+        count = int(store.forget(_typed(answer_id)))
+        if not count:
+            raise _unknown(_typed(answer_id))
+    if as_json:
+        show_json({"forgotten": count})
+    else:
+        print_message(f"forgot {count} answer{'s' * (count != 1)}")
+
+
+def _answer(store: ApprovalStore, request_id: str, answer: ApprovalAnswer, user: str, *, as_json: bool) -> None:
+    store.answer(request_id, answer, user=user)
+    answered = store.get(request_id)
+    tool = "" if answered is None else answered.tool
+    if as_json:
+        data = {"id": request_id, "tool": tool, "approved": answer.approved}
+        show_json(data | {"scope": str(answer.scope), "by": answer.by})
+        return
+    words = "exactly these parameters" if answer.pattern is None else answer.pattern.words
+    reach = {
+        ApprovalScope.ONCE: "this once",
+        ApprovalScope.SESSION: "in this session, whatever its parameters",
+        ApprovalScope.ALWAYS: f"from now on ({words})",
+    }[answer.scope]
+    print_message(f"{'approved' if answer.approved else 'denied'} {request_id}: {tool}, {reach}")
+
+
+def _pattern(
+    store: ApprovalStore, request_id: str, any_: tuple[str, ...], like: tuple[str, ...]
+) -> ParamsPattern | None:
+    found = store.get(request_id)
+    if found is None or found.state is not State.PENDING:
+        return None  # answering it says why it cannot be
+    pattern = ParamsPattern(found.request.params)
+    for name in any_:
+        pattern = pattern.widen(name, Widening(Wide.ANY))
+    for text in like:
+        if "=" not in text:
+            raise ConfigurationError(f"{text!r:.80} has no pattern", hint="write PARAM=TEXT* or PARAM=FOLDER/")
+        pattern = pattern.widen_by(text)
+    return pattern
+
+
+def _store() -> ApprovalStore:
+    return ApprovalStore(find_places().approvals)
+
+
+def _typed(request_id: str) -> str:
+    return request_id.strip().lower()
+
+
+def _unknown(request_id: str) -> ApprovalError:
+    return ApprovalError(
+        f"there is no request or answer {request_id!r:.40}",
+        code="unknown",
+        hint="wasmrt approvals list shows their ids",
+    )
+
+
+def _row(answer: Remembered) -> tuple[str, ...]:
+    words = "any parameters" if answer.pattern is None else answer.pattern.words
+    return answer.id, answer.tool, answer.user, "approved" if answer.approved else "denied", words
+
+
+def _outcome(request: QueuedRequest) -> str:
+    if request.approved is None:
+        return str(request.state)
+    return f"{'approved' if request.approved else 'denied'} ({request.scope})"
+
+
+def _left(request: QueuedRequest) -> str:
+    return f"{max(0.0, request.expires_ms / 1000 - time.time()):.0f} s"

@@ -1,0 +1,67 @@
+"""`wasmrt replay`: a recorded call run again, without network."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from wasmrt.audit import Recording, Replayed, read_recording
+from wasmrt.audit.reading import find_receipt
+from wasmrt.capabilities import Capabilities
+from wasmrt.cli._errors import FAILED
+from wasmrt.cli._options import json_option
+from wasmrt.cli._output import print_message, show, show_json
+from wasmrt.cli._receipts import folder_option, installation_keys, receipts_folder
+from wasmrt.cli._runtime import open_runtime, prepare
+from wasmrt.cli._tools import find_named
+from wasmrt.terminal import in_one_line
+
+
+@click.command("replay")
+@click.argument("call_id", metavar="CALL_ID")
+@click.argument("tool", metavar="[NAME_OR_PATH]", required=False)
+@folder_option
+@json_option
+def replay(call_id: str, tool: str | None, folder: Path | None, as_json: bool) -> int:
+    """Run a recorded call again and say whether the result is the same, and where it first differs.
+
+    Host answers, time and randomness come from the recording; network, files, secrets and other tools are not touched.
+    Calls are recorded with record = true below [audit] in the configuration file. The tool is the one that is installed
+    now under the recorded name, or NAME_OR_PATH: one that has changed since is said so, and replayed all the same.
+
+    Exit code 0: the same; 1: not the same.
+
+    \b
+    Examples:
+      wasmrt replay 9de13d248339-1
+      wasmrt replay 9de13d248339-1 ./search.wasm --json
+    """
+    place = receipts_folder(folder)
+    recording = read_recording(place, installation_keys(), call_id)
+    receipt = find_receipt(place, call_id)
+    authentic = receipt is not None and recording.is_of(receipt)
+    found = find_named(tool or recording.call.component)
+    with open_runtime() as runtime:
+        # Nothing is granted: all that the guest gets is in the recording.
+        bare = replace(Capabilities.none(), limits=found.grant.limits)
+        prepared = prepare(runtime, recording.call.component, found.component, bare, tools=found.tools)
+        replayed = prepared.replay(recording)
+    if as_json:
+        show_json(replayed.as_dict() | {"authentic": authentic, "call_id": call_id})
+    else:
+        _in_words(recording, replayed)
+        if not authentic:
+            print_message("warning: the recording is not as the call's receipt has it: it was changed, or is another's")
+    return 0 if replayed.same and authentic else FAILED
+
+
+def _in_words(recording: Recording, replayed: Replayed) -> None:
+    known = recording.call
+    if replayed.same:
+        show(f"the same: {known.component} ended with {recording.outcome} after {replayed.answers} answers of the host")
+    else:
+        show(in_one_line(f"not the same: {replayed.difference}"))
+    if replayed.component_changed:
+        print_message(f"the component has changed since: the call was of {known.digest[:12]}")

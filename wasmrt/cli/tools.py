@@ -1,0 +1,181 @@
+"""`wasmrt tools`: everything that the registry holds, and calls that go through its policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from wasmrt.cli._calling import check_context, interruptible, read_params, show_denials, show_logs
+from wasmrt.cli._errors import exit_code
+from wasmrt.cli._held import open_registry, view_options
+from wasmrt.cli._options import json_option, workspace_option
+from wasmrt.cli._output import print_message, show, show_columns, show_json, show_json_list, show_section
+from wasmrt.effects import in_words
+from wasmrt.errors import ToolError
+from wasmrt.tools import ToolRegistry, ToolView
+
+ViewOf = Callable[[ToolView], ToolView]
+
+
+@click.group("tools")
+def tools() -> None:
+    """Show and call the tools of the registry: built-in, installed and plugins, under the policy of the configuration.
+
+    \b
+    Examples:
+      wasmrt tools list
+      wasmrt tools describe echo
+      wasmrt tools run echo '{"message": "hi"}'
+    """
+
+
+@tools.command("list")
+@view_options
+@json_option
+def list_tools(view_of: ViewOf, as_json: bool) -> None:
+    """List the tools that can be called, with where they come from and what they can do.
+
+    \b
+    Examples:
+      wasmrt tools list
+      wasmrt tools list --read-only --json
+    """
+    with open_registry() as registry:
+        view = view_of(registry)
+        rows = [_row(registry.source(name), name, view) for name in view.tool_names()]
+        hidden = len(registry.all_names()) - len(rows)
+    if as_json:
+        show_json_list(rows)
+        return
+    if rows:
+        header = ("NAME", "SOURCE", "TIER", "ASKS", "CAN")
+        show_columns(header, [(r["name"], r["source"], r["tier"], r["confirmation"], r["can"]) for r in rows])
+    if hidden:
+        print_message(f"{hidden} more cannot be called here; wasmrt policy explain NAME says why")
+
+
+@tools.command("describe")
+@click.argument("name")
+@view_options
+@json_option
+def describe(name: str, view_of: ViewOf, as_json: bool) -> None:
+    """Describe one tool: what it is for, its params, its effects, and what follows from them.
+
+    \b
+    Examples:
+      wasmrt tools describe echo
+      wasmrt tools describe echo --read-only --json
+    """
+    with open_registry() as registry:
+        view = view_of(registry)
+        tool, traits = view.get(name), view.traits(name)
+        row = _row(registry.source(name), name, view)
+    data = row | {
+        "description": tool.description,
+        "schema": tool.schema,
+        "effects": sorted(traits.effects),
+        "actions": [{"name": each.name, "effects": sorted(each.effects)} for each in traits.actions],
+        "annotations": traits.annotations(),
+        "digest": getattr(tool, "digest", ""),
+        "timeout_seconds": tool.timeout_seconds,
+    }
+    if as_json:
+        show_json(data)
+        return
+    show(f"{row['name']} ({row['source']})\n{tool.description}")
+    show_section(
+        "It can",
+        [row["can"], f"tier {row['tier']}, risk {row['risk']}, confirmation {row['confirmation']}",
+         f"sub-agents: {row['subagent_access']}"],
+    )  # fmt: skip
+    show_section("Actions", [f"{each.name}: {in_words(each.effects)}" for each in traits.actions])
+    show_section("Params", _params(tool.schema))
+
+
+@tools.command("run")
+@click.argument("name")
+@click.argument("params", default="{}", metavar="[JSON | @FILE | -]")
+@click.option("--context", metavar="JSON", help="What the tool is told about the conversation; it may know all of it.")
+@click.option("--user", default="local", show_default=True, help="Whose secrets and rate limits count.")
+@click.option("--trace", default="", metavar="ID", help="The conversation or job that the call is part of.")
+@click.option("--token", metavar="TOKEN", help="A confirmation token, in place of a person's approval.")
+@click.option("--logs", is_flag=True, help="Show what the tool logged, on stderr.")
+@click.option("--as-model", is_flag=True, help="Print the answer as a model would get it: sanitized, cut, wrapped.")
+@workspace_option
+@view_options
+@json_option
+def run_tool(
+    name: str,
+    params: str,
+    context: str | None,
+    user: str,
+    trace: str,
+    token: str | None,
+    logs: bool,
+    as_model: bool,
+    workspace: Path | None,
+    view_of: ViewOf,
+    as_json: bool,
+) -> int:
+    """Call a tool through every step: schema, filter, preset, guard, confirmation, rates, approval, scan, receipt.
+
+    \b
+    Examples:
+      wasmrt tools run echo '{"message": "hi"}'
+      wasmrt tools run weather @params.json --read-only --trace job-7
+    """
+    text, data = read_params(params), check_context(context)
+    with open_registry(workspace=workspace) as registry:
+        view = view_of(registry)
+        if as_model:
+            call: dict[str, Any] = {"id": "call-1", "name": name, "arguments": text}
+            answer = interruptible(_closing(registry), lambda: view.answer(call, user=user, trace=trace, data=data))
+            show_json(answer.message()) if as_json else show(answer.text)
+            return 0 if answer.error is None else exit_code(answer.error)
+        try:
+            output = interruptible(
+                _closing(registry),
+                lambda: view.execute(name, text, user=user, trace=trace, data=data, token=token),
+            )
+        except ToolError as error:
+            if not as_json:
+                show_logs(error.logs)
+                show_denials(error.decisions, None)
+            raise
+    if logs and not as_json:
+        show_logs(output.logs)
+    show_json(output.as_dict() if as_json else output.result)
+    return 0
+
+
+def _closing(registry: ToolRegistry) -> Callable[[], None]:
+    assert registry.runtime is not None
+    return registry.runtime.close
+
+
+def _row(source: object, name: str, view: ToolView) -> dict[str, Any]:
+    traits = view.traits(name)
+    return {
+        "name": name,
+        "source": str(source),
+        "tier": str(traits.tier()),
+        "risk": str(traits.risk()),
+        "confirmation": str(traits.confirmation()),
+        "subagent_access": str(traits.subagent_access),
+        "network_outbound": traits.network_outbound,
+        "can": in_words(traits.effects),
+    }
+
+
+def _params(schema: dict[str, Any]) -> list[str]:
+    required = schema.get("required", ())
+    lines = []
+    for name, part in schema.get("properties", {}).items():
+        kind = part.get("type", "any") if isinstance(part, dict) else "any"
+        words = part.get("description", "") if isinstance(part, dict) else ""
+        mark = "" if name in required else ", optional"
+        lines.append(f"{name} ({kind}{mark}){': ' + str(words) if words else ''}")
+    return lines

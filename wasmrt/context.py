@@ -1,0 +1,38 @@
+"""ToolContext: the circumstances of one call of a tool, as whoever lets it through sets them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from wasmrt.audit import EMPTY_RECEIPT, Receipt
+from wasmrt.effects import Effect
+from wasmrt.lifetime import Lifetime
+from wasmrt.model import Decision
+
+Progress = Callable[[int, int | None, str | None], None]
+"""Gets what is done, the total where it is known, and a message."""
+
+MayInvoke = Callable[[str], Decision | None]
+"""Decides on a tool that the called one invokes, by name: a denial, or None where nothing is against it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolContext:
+    """Who calls, in which conversation, how long, and within which effects."""
+
+    user: str = "local"
+    trace_id: str = ""
+    """One conversation or job; empty for a call outside of any."""
+    call_id: str = ""
+    data: Any = None
+    """JSON that the tool may know of the conversation; a component gets it as the context of its call."""
+    lifetime: Lifetime | None = None
+    """The time that the call has; long work looks at it (`lifetime.check()`)."""
+    on_progress: Progress | None = None
+    effects: frozenset[Effect] | None = None
+    """The effects that the call is held to; None for all that the tool has."""
+    receipt: Receipt = EMPTY_RECEIPT
+    """The part of the call's receipt that is known so far."""
+    may_invoke: MayInvoke | None = None

@@ -1,0 +1,77 @@
+"""An answer as a model gets it: safe to read, cut to size, and for a failure what the model itself can change."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from wasmrt.errors import LeakError, ToolError
+from wasmrt.model import Decision, ToolOutput
+from wasmrt.safety import Flag, wrap_tool_output
+from wasmrt.tools._state import CallState
+
+_MAX_ERROR_BYTES = 2048
+MessageFormat = Literal["openai", "anthropic"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolAnswer:
+    """The end of one call, for a model and for the program around it."""
+
+    id: str
+    """The id that the model gave the call."""
+    name: str
+    text: str
+    """For the model: wrapped, without secrets, cut to size."""
+    output: ToolOutput | None = None
+    error: ToolError | None = None
+    decisions: tuple[Decision, ...] = ()
+    flags: tuple[Flag, ...] = ()
+    """Threats that the sanitizer found in the output."""
+    truncated: bool = False
+    needs_review: bool = False
+    """True where the policy of outputs wants a person to look before a model does."""
+
+    @property
+    def ok(self) -> bool:
+        """True where the tool answered."""
+        return self.error is None
+
+    def message(self, style: MessageFormat = "openai") -> dict[str, Any]:
+        """Return the answer as the message that goes back to the model."""
+        if style == "anthropic":
+            block = {"type": "tool_result", "tool_use_id": self.id, "content": self.text}
+            return block | ({} if self.ok else {"is_error": True})
+        return {"role": "tool", "tool_call_id": self.id, "content": self.text}
+
+
+def answer_of(state: CallState, identity: str, output: ToolOutput | None, error: ToolError | None) -> ToolAnswer:
+    """Return how a call ended, for a model: sanitized, validated, held against the policy of outputs, cut, wrapped."""
+    redact = state.system.detector.redact
+    name = state.known.offered if state.entry is not None else (state.name[:64] or "tool")
+    if output is not None:
+        plain = output.result if isinstance(output.result, str) else json.dumps(output.result, ensure_ascii=False)
+        try:
+            # A component's output was scanned with the secrets of its call; nothing is put into it here.
+            wrapped = wrap_tool_output(
+                name, plain, redact=_as_it_is if state.known.is_component else redact, policy=state.system.safety,
+                requires_sanitization=getattr(state.tool, "requires_sanitization", True),
+                max_output_bytes=state.system.policy.max_output_bytes,
+            )  # fmt: skip
+        except LeakError as blocked:
+            error, output = ToolError(blocked.message, code=blocked.code, hint=blocked.hint), None
+        else:
+            return ToolAnswer(
+                id=identity, name=name, text=wrapped.text, output=output, decisions=output.decisions,
+                flags=wrapped.flags, truncated=wrapped.truncated, needs_review=wrapped.needs_review,
+            )  # fmt: skip
+    assert error is not None
+    said = wrap_tool_output(
+        name, f"Tool execution failed: {error.for_model()}", redact=redact, max_output_bytes=_MAX_ERROR_BYTES
+    )
+    return ToolAnswer(id=identity, name=name, text=said.text, error=error, decisions=error.decisions, flags=said.flags)
+
+
+def _as_it_is(text: str) -> str:
+    return text

@@ -1,0 +1,103 @@
+"""The restrictions of a view. They only ever add up: each narrows what the ones before it left."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from wasmrt.effects import EVERY_EFFECT, NETWORKING, READING, Effect
+from wasmrt.model import Decision, Reason
+from wasmrt.policy import ExfiltrationGuard, Preset, decide_guard, decide_preset
+from wasmrt.traits import SubagentAccess, Traits
+
+
+class Lens(NamedTuple):
+    """The part of each tool that a view lets through: the effects that its calls may have, if it is there at all."""
+
+    read_only: bool = False
+    subagent: bool = False
+    guards: tuple[ExfiltrationGuard, ...] = ()
+    presets: tuple[Preset, ...] = ()
+
+    def held(self, name: str, traits: Traits) -> frozenset[Effect]:
+        """Return the effects that calls of a tool are held to in this view."""
+        effects = EVERY_EFFECT
+        if self.read_only or any(preset.read_only for preset in self.presets):
+            effects &= READING
+        if self.subagent and traits.subagent_access is not SubagentAccess.FULL:
+            effects &= READING
+        return effects
+
+    @property
+    def in_sandbox(self) -> frozenset[Effect]:
+        """The effects that a sandbox may give at all here: no network where a preset has none, whoever is invoked."""
+        shut = any(not preset.allow_network for preset in self.presets)
+        return EVERY_EFFECT - NETWORKING if shut else EVERY_EFFECT
+
+    def decide_presets(self, name: str, traits: Traits) -> Decision | None:
+        """Decide whether every preset of the view lets the tool be called; the active one is among them."""
+        decision = None
+        for preset in self.presets:
+            found = decide_preset(preset, name, traits)
+            decision = None if found is None else found._replace(policy=preset.digest)
+            if decision is not None and not decision.allowed:
+                return decision
+        return decision
+
+    def decide_guards(self, guard: ExfiltrationGuard, name: str, traits: Traits) -> Decision | None:
+        """Decide whether the policy's guard and those of the view let the tool be called."""
+        decision = None
+        for each in (guard, *self.guards):
+            found = decide_guard(each, name, traits)
+            if found is not None:
+                decision = found
+                if not found.allowed:
+                    return found
+        return decision
+
+    def decide_access(self, name: str, traits: Traits) -> Decision | None:
+        """Decide whether a sub-agent has the tool at all."""
+        what = "tool.subagent"
+        if self.subagent and traits.subagent_access is SubagentAccess.DENIED:
+            rule = "sub-agents do not have this tool, and no part of it only reads"
+            return Decision(False, Reason.SUBAGENT_DENIED, rule, None, what, name)
+        return None
+
+
+def actions_within(traits: Traits, held: frozenset[Effect]) -> frozenset[str] | None:
+    """Return the actions whose effects a view allows; None where it allows the whole tool, or the tool has none."""
+    if not traits.actions or traits.effects <= held:
+        return None
+    return frozenset(action.name for action in traits.actions if action.effects <= held)
+
+
+def decide_effects(name: str, traits: Traits, held: frozenset[Effect], params: object) -> Decision | None:
+    """Decide whether a call keeps within the effects that its view holds it to.
+
+    SECURITY: an action that is missing or is no text is refused before the tool is asked, since the tool may have a
+    default. A tool in a sandbox is let through: the sandbox holds it.
+    """
+    what, listed = "tool.effects", actions_within(traits, held)
+    if listed is not None:
+        action = traits.action(params)
+        if action is None:
+            rule = f"the view allows some actions only, and {traits.action_param!r} names none that is known"
+            hint = f"choose one of {', '.join(sorted(listed))}" if listed else None
+            return Decision(False, Reason.ACTION_MISSING, rule, hint, what, name)
+        if action.name not in listed:
+            over = ", ".join(sorted(action.effects - held))
+            rule = f"the action {action.name} can {over}, which the view does not allow"
+            hint = f"choose one of {', '.join(sorted(listed))}" if listed else None
+            return Decision(False, Reason.ACTION_NOT_ALLOWED, rule, hint, what, name)
+    elif not traits.effects <= held and not traits.enforced:
+        over = ", ".join(sorted(traits.effects - held))
+        rule = f"the tool can {over}, which the view does not allow"
+        return Decision(False, Reason.EFFECT_NOT_ALLOWED, rule, "call it outside of this view", what, name)
+    return None
+
+
+def is_visible(name: str, traits: Traits, held: frozenset[Effect]) -> bool:
+    """Tell whether a view has any part of a tool."""
+    listed = actions_within(traits, held)
+    if listed is not None:
+        return bool(listed)
+    return traits.effects <= held or traits.enforced

@@ -1,0 +1,89 @@
+"""The registry that the operator's configuration describes: what the command line holds, and an agent can hold too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from wasmrt.approvals import (
+    Approvals,
+    ApprovalStore,
+    Approver,
+    ConfirmationTokens,
+    DenyApprover,
+    QueueApprover,
+    TerminalApprover,
+    default_approver,
+)
+from wasmrt.config_file import read_config_file
+from wasmrt.errors import WasmrtError
+from wasmrt.install import Catalog
+from wasmrt.install.find import bundled_names
+from wasmrt.places import find_places
+from wasmrt.plugins import load_plugins
+from wasmrt.policy import ApproverKind, ToolPolicy
+from wasmrt.runtime import WasmToolRuntime
+from wasmrt.tools._registry import ToolRegistry
+from wasmrt.tools._tool import ToolSource
+
+
+def load_registry(
+    runtime: WasmToolRuntime, *, policy: ToolPolicy | None = None, approver: Approver | None = None
+) -> ToolRegistry:
+    """Return a registry with the tools that come with wasmrt, those that are installed, and the plugins.
+
+    Policy, approver and the folder of plugins are those of the operator's configuration file, where none is given.
+    `problems` of the registry says which tools could not be had. Close its plugins with `close`.
+
+    Raises:
+        ConfigFileError: the file cannot be used, with every mistake of it.
+    """
+    places = find_places()
+    policy = policy or read_config_file(places.config).policy
+    store = ApprovalStore(places.approvals)
+    approvals = Approvals(
+        approver or approver_of(policy.approver, store), store=store, timeout_seconds=policy.approval_seconds
+    )
+    registry = ToolRegistry(
+        runtime, policy=policy, approvals=approvals, tokens=ConfirmationTokens(places.tokens, places.tokens_key)
+    )
+    installed = [tool.name for tool in Catalog(places.data).tools()]
+    for name in bundled_names():
+        if name not in installed:
+            registry.register(runtime.prepare_installed(name), builtin=True, group="bundled")
+    for name in installed:
+        try:
+            registry.register(runtime.prepare_installed(name), source=ToolSource.INSTALLED)
+        except WasmrtError as error:
+            registry.problems[name] = error
+    if policy.plugin_dir is not None:
+        _add_plugins(registry, runtime, policy, policy.plugin_dir)
+    return registry
+
+
+def approver_of(kind: ApproverKind, store: ApprovalStore) -> Approver:
+    """Return the approver that the configuration names."""
+    if kind is ApproverKind.QUEUE:
+        return QueueApprover(store)
+    if kind is ApproverKind.TERMINAL:
+        return TerminalApprover()
+    return DenyApprover() if kind is ApproverKind.DENY else default_approver()
+
+
+def _add_plugins(registry: ToolRegistry, runtime: WasmToolRuntime, policy: ToolPolicy, folder: Path) -> None:
+    preset = policy.active
+    root = runtime.config.workspace
+    plugins = load_plugins(
+        folder,
+        workspace=root,
+        config=runtime.config,
+        unsafe_native_plugins=policy.unsafe_native_plugins,
+        write_paths=() if preset is None or root is None else [root / path for path in preset.allow_write_paths],
+        allow_network=preset is None or preset.allow_network,
+    )
+    registry.on_close(plugins.close)
+    registry.problems.update(plugins.refused)
+    for plugin in plugins:
+        try:
+            registry.register(plugin, source=ToolSource.PLUGIN)
+        except WasmrtError as error:
+            registry.problems[plugin.name] = error

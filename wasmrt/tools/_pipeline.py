@@ -1,0 +1,203 @@
+"""The pipeline: every step of a call, in order. Each may refuse; what was decided stays on record."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from functools import partial
+
+from wasmrt.approvals import ApprovalRequest, new_request_id
+from wasmrt.context import ToolContext
+from wasmrt.errors import CancelledError, ToolError, WasmrtError
+from wasmrt.lifetime import Lifetime
+from wasmrt.model import Decision, Reason, ToolOutput
+from wasmrt.tools import _steps
+from wasmrt.tools._entry import Entry
+from wasmrt.tools._receipt import known_receipt, write_receipt
+from wasmrt.tools._scan import scanned
+from wasmrt.tools._state import CallState, changed, denied
+from wasmrt.tools._tool import ToolSource
+from wasmrt.tools._waits import Waits
+
+
+async def execute(state: CallState, waits: Waits) -> ToolOutput:
+    """Take one call through every step, and return the tool's output, scanned.
+
+    Raises:
+        ToolError: a step refused it, or the tool failed; its decisions say which.
+    """
+    try:
+        admit(state)
+        await approve(state, waits)
+        return await run(state, waits)
+    except BaseException as error:
+        failure = finished(state, error)
+        if failure is error or not isinstance(error, WasmrtError):  # such as a cancellation, which goes on as it is
+            raise
+        raise failure from error
+
+
+def finished(state: CallState, error: BaseException) -> ToolError:
+    """Return how a call failed, with every decision on it, and write its receipt."""
+    failure = _as_tool_error(error)
+    failure.decisions = _with_sandbox(state, failure)
+    failure.call_id = failure.call_id or state.call_id
+    write_receipt(state, failure)
+    return failure
+
+
+def admit(state: CallState) -> None:
+    """Take a call through the steps that need nobody.
+
+    Raises:
+        ToolError: one refused it.
+    """
+    state.take(_steps.parse(state))
+    state.take(_steps.look_up(state))
+    state.take(_steps.check_schema(state))
+    state.take(_steps.check_view(state))
+    state.take(_steps.check_filter(state))
+    state.take(_steps.check_preset(state))
+    state.take(_steps.check_rules(state))
+    state.take(_steps.check_exfiltration(state))
+    state.take(_steps.check_confirmation(state))
+    state.take(_steps.check_tool_policy(state))
+    state.take(_steps.check_rate(state))
+
+
+async def approve(state: CallState, waits: Waits) -> None:
+    """Have a person approve the call, where one has to.
+
+    Raises:
+        NotAuthorizedError: nobody approved it.
+    """
+    if state.needs is None:
+        return
+    request = approval_request(state)
+    approvals = state.system.approvals
+    answer = approvals.remembered(request) or await waits.decide(approvals, request)
+    state.answer = answer
+    name, by = state.known.name, f" by {answer.by}" if answer.by else ""
+    if not answer.approved:
+        note = f" ({answer.note})" if answer.note else ""
+        raise denied(_taken(state, Decision(False, Reason.APPROVAL_DENIED, f"a person has to approve this call, and "
+                     f"nobody did{note}", None, "tool.approval", name)))  # fmt: skip
+    _taken(state, Decision(True, Reason.ALLOWED, f"approved {answer.scope}{by}", None, "tool.approval", name))
+    if changed(answer.params, state.params):
+        _check_edited(state, dict(answer.params or {}))
+
+
+async def run(state: CallState, waits: Waits) -> ToolOutput:
+    """Run the tool within its deadline, scan what it answers, and write the receipt.
+
+    Raises:
+        ToolError: it failed, or its answer was withheld.
+    """
+    tool, entry = state.tool, state.known
+    seconds = min(tool.timeout_seconds, state.system.policy.timeout_for(entry.name) or tool.timeout_seconds)
+    context = tool_context(state, seconds)
+    state.in_sandbox = entry.is_component
+    try:
+        output = await waits.run(tool, state.params, context, seconds)
+    except WasmrtError:
+        raise
+    except Exception as error:  # a tool of the program's own, with a bug in it
+        raise ToolError(f"{entry.name} failed with {type(error).__name__}") from error
+    output = scanned(state, output)
+    decisions = (*state.decisions, *(_stamped(state, decision) for decision in output.decisions))
+    state.output = output._replace(decisions=decisions, call_id=output.call_id or state.call_id)
+    write_receipt(state, None)
+    return state.output
+
+
+def tool_context(state: CallState, seconds: float) -> ToolContext:
+    """Return the circumstances of the call, as the tool gets them."""
+    entry = state.known
+    # SECURITY: the sandbox holds a component to what it declares, and to the view; else a declaration were a claim.
+    held = state.traits.effects & state.held & state.lens.in_sandbox
+    return ToolContext(
+        user=state.user,
+        trace_id=state.trace,
+        call_id=state.call_id,
+        data=state.data,
+        lifetime=Lifetime(seconds),
+        receipt=known_receipt(state),
+        effects=None if entry.granted_effects <= held else held,
+        may_invoke=partial(_may_invoke, state),
+    )
+
+
+def approval_request(state: CallState) -> ApprovalRequest:
+    """Return what a person is asked."""
+    assert state.needs is not None
+    entry, now = state.known, time.time_ns() // 1_000_000
+    preview = getattr(entry.tool, "preview", None)
+    return ApprovalRequest(
+        id=new_request_id(),
+        tool=entry.name,
+        digest=entry.digest,
+        grant=entry.grant_digest,
+        params=state.params,
+        effects=tuple(sorted(state.effects)),
+        risk=str(state.traits.risk(state.effects)),
+        why=state.needs,
+        user=state.user,
+        trace=state.trace,
+        call=state.call_id,
+        preview=None if preview is None else preview(state.params),
+        created_ms=now,
+        expires_ms=now + round(state.system.policy.approval_seconds * 1000),
+    )
+
+
+def _check_edited(state: CallState, params: dict[str, object]) -> None:
+    """Hold what a person has edited against the steps that look at the params, approval aside: it was given."""
+    state.arguments = params
+    state.take(_steps.parse(state))
+    state.take(_steps.check_schema(state))
+    state.take(_steps.check_view(state))
+    state.take(_steps.check_tool_policy(state))
+
+
+def _may_invoke(state: CallState, name: str) -> Decision | None:
+    """Decide on a tool that the called one invokes: it is under the same policy, registered or not."""
+    system = state.system
+    prepared = None if system.runtime is None else system.runtime.prepared(name)
+    if prepared is None:
+        return None  # there is nothing that could be invoked
+    # SECURITY: an alias may name it otherwise than it is registered, such as a package with a single tool.
+    entry = system.store.find(prepared.name)
+    if entry is None or entry.tool is not prepared:
+        entry = Entry(prepared, prepared.name, ToolSource.COMPONENT, "", ())
+    inner = replace(state, name=name, entry=entry, decisions=[], needs=None, token=None)
+    inner.traits = entry.traits(system.policy)
+    checks = (_steps.check_filter, _steps.check_preset, _steps.check_rules, _steps.check_exfiltration)
+    decisions = (check(inner) for check in checks)
+    return next((each for each in decisions if isinstance(each, Decision) and not each.allowed), None)
+
+
+def _taken(state: CallState, decision: Decision) -> Decision:
+    decision = decision._replace(policy=state.policy_digest)
+    state.decisions.append(decision)
+    return decision
+
+
+def _stamped(state: CallState, decision: Decision) -> Decision:
+    return decision if decision.policy else decision._replace(policy=state.policy_digest)
+
+
+def _with_sandbox(state: CallState, failure: ToolError) -> tuple[Decision, ...]:
+    """Return the decisions of the steps, and behind them those that the sandbox made."""
+    known = set(state.decisions)
+    return (*state.decisions, *(_stamped(state, each) for each in failure.decisions if each not in known))
+
+
+def _as_tool_error(error: BaseException) -> ToolError:
+    """Return an error as one of a call, such as a withheld answer, a broken schema or a cancellation."""
+    if isinstance(error, ToolError):
+        return error
+    if not isinstance(error, WasmrtError):
+        return CancelledError(f"the call was ended by {type(error).__name__}")
+    failure = ToolError(error.message, code=error.code, hint=error.hint)
+    failure.retryable = error.retryable
+    return failure

@@ -1,0 +1,63 @@
+"""The receipts of a registry: of every call that it answers, those that it refused included."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+from wasmrt.audit import EMPTY_RECEIPT, OK, Approval, Receipt
+from wasmrt.errors import ToolError
+from wasmrt.model import NOTHING_USED
+from wasmrt.names import MAX_NAME_LENGTH
+from wasmrt.tools._state import CallState
+
+
+def known_receipt(state: CallState) -> Receipt:
+    """Return what is known of the receipt before the tool runs."""
+    entry, answer = state.entry, state.answer
+    approval = None
+    if answer is not None and answer.approved:
+        approval = Approval("person", answer.by, str(answer.scope))
+    elif state.approved_by is not None:
+        approval = Approval(*state.approved_by)
+    return EMPTY_RECEIPT._replace(
+        trace_id=state.trace,
+        source="" if entry is None else str(entry.source),
+        effects=() if entry is None else tuple(sorted(state.effects)),
+        policy=state.policy_digest,
+        approval=approval,
+        decisions=tuple(state.decisions),
+    )
+
+
+def write_receipt(state: CallState, failure: ToolError | None) -> None:
+    """Write the receipt of a call that has ended, unless the call of a component has written it."""
+    system, entry = state.system, state.entry
+    if system.receipts is None or state.in_sandbox:
+        return
+    output = state.output
+    name = state.name[:MAX_NAME_LENGTH] if entry is None else entry.name
+    hashed = system.hashed
+    system.receipts(
+        known_receipt(state)._replace(
+            started_ms=state.started_ms,
+            ended_ms=time.time_ns() // 1_000_000,
+            trace_id=state.trace or state.call_id,
+            call_id=state.call_id,
+            tool=name,
+            kind="" if entry is None else "component" if entry.is_component else str(entry.source),
+            digest="" if entry is None else entry.digest,
+            user=state.user,
+            chain=(name,),
+            args_hash="" if hashed is None else hashed(_text(state.params or state.arguments)),
+            output_hash="" if hashed is None or output is None else hashed(_text(output.result)),
+            outcome=OK if failure is None else failure.code,
+            usage=NOTHING_USED if output is None else output.usage,
+            decisions=tuple(state.decisions) if failure is None else failure.decisions,
+        )
+    )
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)

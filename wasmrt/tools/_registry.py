@@ -1,0 +1,187 @@
+"""ToolRegistry: the tools of an agent, with the policy over them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from wasmrt.approvals import Approvals, Approver
+from wasmrt.audit import Receipt
+from wasmrt.errors import ConfigurationError, WasmrtError
+from wasmrt.install import Catalog
+from wasmrt.leaks import LeakDetector
+from wasmrt.names import check_prepared_name
+from wasmrt.places import find_places
+from wasmrt.plugins import PluginTool
+from wasmrt.policy import ToolPolicy
+from wasmrt.prepared import PreparedTool
+from wasmrt.rates import RateLimiter
+from wasmrt.runtime import WasmToolRuntime
+from wasmrt.safety import Policy
+from wasmrt.tools._entry import Entry
+from wasmrt.tools._function import FunctionTool
+from wasmrt.tools._lens import Lens
+from wasmrt.tools._system import System, Tokens
+from wasmrt.tools._tool import Tool, ToolSource
+from wasmrt.tools._view import ToolView
+
+
+class ToolRegistry(ToolView):
+    """The tools of an agent: components, functions, plugins and servers' tools, under one policy.
+
+    Args:
+        runtime: Its settings are shared: receipts, rate limits of users, leak rules.
+        policy: By default nothing is said but that external tools stay out.
+        approver: Who is asked where a person has to approve a call; by default nobody, which denies.
+        approvals: In place of `approver`, with what was answered before.
+    """
+
+    def __init__(
+        self,
+        runtime: WasmToolRuntime | None = None,
+        *,
+        policy: ToolPolicy | None = None,
+        approver: Approver | None = None,
+        approvals: Approvals | None = None,
+        tokens: Tokens | None = None,
+        rates: RateLimiter | None = None,
+        detector: LeakDetector | None = None,
+        safety: Policy | None = None,
+        receipts: Callable[[Receipt], None] | None = None,
+    ) -> None:
+        if approver is not None and approvals is not None:
+            raise ConfigurationError("give a registry an approver or approvals, not both")
+        policy = policy or ToolPolicy()
+        system = System(policy=policy, rates=rates or RateLimiter(), detector=detector or LeakDetector(), tokens=tokens)
+        if approver is not None:
+            approvals = Approvals(approver, timeout_seconds=policy.approval_seconds)
+        if approvals is not None:
+            system.approvals = approvals
+        if safety is not None:
+            system.safety = safety
+        system.receipts = receipts
+        system.runtime = runtime
+        if runtime is not None:
+            system.detector = detector or runtime.detector
+            system.receipts = receipts or runtime.pipeline.audit
+            system.hashed = runtime.pipeline.hashed
+        super().__init__(system, Lens(presets=() if policy.active is None else (policy.active,)))
+        self.runtime = runtime
+        self.problems: dict[str, WasmrtError] = {}
+        """Tools that could not be had, by name, with the reason of each."""
+        self._on_close: list[Callable[[], None]] = []
+
+    def register(
+        self,
+        tool: Tool | PreparedTool | FunctionTool[Any, Any],
+        *,
+        builtin: bool = False,
+        source: ToolSource | None = None,
+        group: str = "",
+        aliases: Sequence[str] = (),
+    ) -> None:
+        """Offer a tool under its name; of a component with several tools, each under `NAME.TOOL`.
+
+        `builtin` is for the agent's own tools, which may have the protected names. `source` is where it comes from, by
+        default what kind of tool it is.
+
+        Raises:
+            InvalidNameError: a name is protected and the tool is not the agent's own, or it is taken.
+            ConfigurationError: it is no tool.
+        """
+        if inspect.isfunction(tool):  # type: ignore[unreachable]  # against the hints
+            raise ConfigurationError(f"{tool!r:.80} is no tool", hint="put @tool above the function")
+        if not isinstance(tool, Tool):
+            raise ConfigurationError(
+                f"{tool!r:.80} is no tool", hint="it needs name, description, schema, traits, execute"
+            )
+        chosen = ToolSource.BUILTIN if builtin else source or _source_of(tool)
+        several = isinstance(tool, PreparedTool) and tool.has_several
+        parts = [tool.tool(spec.name) for spec in tool.tools if not spec.hidden] if several else [tool]  # type: ignore[union-attr]
+        for part in parts:
+            check_prepared_name(part.name)
+            given = (*getattr(part, "aliases", ()), *aliases) if not several else ()
+            self._system.store.add(Entry(part, part.name, chosen, group, tuple(given)))
+
+    def replace(self, tool: Tool | FunctionTool[Any, Any], *, source: ToolSource | None = None) -> None:
+        """Exchange a tool for another version of it, under its name, group and aliases.
+
+        Requests that wait for the version before are denied; calls that run go on.
+
+        Raises:
+            NotInstalledError: no tool has its name.
+            InvalidNameError, ConfigurationError: as `register`; then neither version is offered.
+        """
+        old = self._system.store.remove(tool.name)
+        chosen = source or old.source
+        entry = Entry(tool, tool.name, chosen, old.group, old.aliases)
+        self._system.store.add(entry)
+        self._system.approvals.tool_changed(entry.name, digest=entry.digest, grant=entry.grant_digest)
+
+    def add_installed(self, *names: str) -> list[str]:
+        """Prepare installed tools under their grants and offer them; all of them where no name is given.
+
+        Returns their names. They are external tools: the policy has to let them in.
+
+        Raises:
+            ConfigurationError: the registry has no runtime.
+            WasmrtError: as `WasmToolRuntime.prepare_installed` and `register`.
+        """
+        if self.runtime is None:
+            raise ConfigurationError("a registry without a runtime prepares nothing", hint="ToolRegistry(runtime)")
+        added = []
+        for name in names or [tool.name for tool in Catalog(find_places().data).tools()]:
+            self.register(self.runtime.prepare_installed(name), source=ToolSource.INSTALLED)
+            added.append(name)
+        return added
+
+    def remove(self, name: str) -> None:
+        """Offer a tool no longer.
+
+        Raises:
+            NotInstalledError: no tool has this name.
+        """
+        self._system.store.remove(name)
+
+    def on_close(self, release: Callable[[], None]) -> None:
+        """Have `release` called by `close`."""
+        self._on_close.append(release)
+
+    def close(self) -> None:
+        """Let go of what was made for the registry's own tools; the runtime is its maker's to close."""
+        while self._on_close:
+            self._on_close.pop()()
+
+    def __enter__(self) -> ToolRegistry:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def all_names(self) -> list[str]:
+        """Return the names of all tools, also of those that the policy keeps back, sorted."""
+        return sorted(entry.name for entry in self._system.store)
+
+    def group(self, name: str) -> list[str]:
+        """Return the names of the tools of a group, sorted."""
+        return sorted(entry.name for entry in self._system.store if entry.group == name)
+
+    def source(self, name: str) -> ToolSource:
+        """Return where a tool comes from.
+
+        Raises:
+            NotInstalledError: no tool has this name.
+        """
+        return self._system.store.get(name).source
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return in sentences what in the policy has no effect."""
+        built_in = [entry.name for entry in self._system.store if not entry.source.external]
+        return self._system.policy.warnings(built_in=built_in)
+
+
+def _source_of(tool: object) -> ToolSource:
+    if isinstance(tool, PreparedTool):
+        return ToolSource.COMPONENT
+    return ToolSource.PLUGIN if isinstance(tool, PluginTool) else ToolSource.FUNCTION

@@ -1,0 +1,99 @@
+"""One call of a registered tool, while it goes through the steps."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from wasmrt.approvals import params_digest
+from wasmrt.effects import EVERY_EFFECT, Effect
+from wasmrt.errors import NotAuthorizedError
+from wasmrt.model import Decision, ToolOutput
+from wasmrt.traits import Traits
+
+if TYPE_CHECKING:
+    from wasmrt.approvals import ApprovalAnswer
+    from wasmrt.tools._entry import Entry
+    from wasmrt.tools._lens import Lens
+    from wasmrt.tools._system import System
+
+
+@dataclass(slots=True, kw_only=True)
+class CallState:
+    """The knowledge of a call so far. Each step reads some of it, and adds."""
+
+    system: System
+    lens: Lens
+    name: str
+    arguments: Any
+    call_id: str
+    user: str = "local"
+    trace: str = ""
+    data: Any = None
+    token: str | None = None
+    """A confirmation token, in place of a person's answer."""
+    started: float = field(default_factory=time.monotonic)
+    started_ms: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
+    params: dict[str, Any] = field(default_factory=dict)
+    entry: Entry | None = None
+    traits: Traits = field(default_factory=Traits)
+    held: frozenset[Effect] = EVERY_EFFECT
+    """The effects that the view holds the call to."""
+    effects: frozenset[Effect] = EVERY_EFFECT
+    """The effects that this call may have."""
+    decisions: list[Decision] = field(default_factory=list)
+    needs: Decision | None = None
+    """The reason that a person has to approve the call; None where nobody has to."""
+    answer: ApprovalAnswer | None = None
+    approved_by: tuple[str, str, str] | None = None
+    """The way, the giver and the scope of its approval, where no person was asked in this call."""
+    output: ToolOutput | None = None
+    in_sandbox: bool = False
+    """True from the moment when a component runs: its call writes the receipt."""
+
+    @property
+    def tool(self) -> Any:
+        """The tool that is called; the step that looks it up has been."""
+        assert self.entry is not None
+        return self.entry.tool
+
+    @property
+    def known(self) -> Entry:
+        """The entry of the tool that is called."""
+        assert self.entry is not None
+        return self.entry
+
+    @property
+    def policy_digest(self) -> str:
+        """The digest of the policy that decides, and of the presets of the view."""
+        presets = self.lens.presets
+        return presets[-1].digest if presets else self.system.policy.digest
+
+    def take(self, decision: Decision | str) -> None:
+        """Put a decision on record, under the policy that it was made; words alone are none.
+
+        Raises:
+            NotAuthorizedError: it is a denial.
+        """
+        if isinstance(decision, str):
+            return
+        if not decision.policy:
+            decision = decision._replace(policy=self.policy_digest)
+        self.decisions.append(decision)
+        if not decision.allowed:
+            raise denied(decision)
+
+
+def denied(decision: Decision) -> NotAuthorizedError:
+    """Return the error of a denial: its code is the reason, its hint the step that would let it through."""
+    subject = f"{decision.subject}: " if decision.subject else ""
+    error = NotAuthorizedError(f"{subject}{decision.rule}", code=str(decision.reason), hint=decision.hint)
+    error.decisions = (decision,)
+    return error
+
+
+def changed(params: Mapping[str, Any] | None, old: Mapping[str, Any]) -> bool:
+    """Tell whether a person has edited the params. By digest: to Python `True` and `1` are the same."""
+    return params is not None and params_digest(params) != params_digest(old)

@@ -1,0 +1,184 @@
+"""The steps that a call goes through before it runs. `explain` walks them too.
+
+Each returns its decision, or in words that there was nothing to decide; it raises where the call is wrong.
+"""
+
+from __future__ import annotations
+
+from wasmrt.approvals import params_digest
+from wasmrt.capabilities import RateLimitConfig
+from wasmrt.effects import Effect, in_words
+from wasmrt.errors import NotAuthorizedError, RateLimitedError, UnknownToolError
+from wasmrt.model import Decision, Reason
+from wasmrt.names import did_you_mean
+from wasmrt.policy import Permission, decide_filter, decide_permission
+from wasmrt.tools._calls import parse_arguments
+from wasmrt.tools._lens import decide_effects
+from wasmrt.tools._state import CallState
+from wasmrt.tools._tool import ToolSource
+
+Step = Decision | str
+"""A decision, or why there was none to make."""
+BUILTIN_RATE = RateLimitConfig(60, 1000)
+"""Calls of one user and one built-in tool that changes something, where no rule says otherwise."""
+
+
+def parse(state: CallState) -> Step:
+    """Read the arguments.
+
+    Raises:
+        InvalidParametersError: they are no JSON object.
+    """
+    state.params = parse_arguments(state.arguments)
+    return "they are a JSON object"
+
+
+def look_up(state: CallState) -> Step:
+    """Find the tool, its traits under the policy, and the effects that this view holds it to.
+
+    Raises:
+        UnknownToolError: there is none.
+    """
+    entry = state.system.store.find(state.name)
+    if entry is None:
+        raise unknown(state)
+    state.entry = entry
+    state.traits = entry.traits(state.system.policy)
+    state.held = state.lens.held(entry.name, state.traits)
+    return f"source: {entry.source}"
+
+
+def check_schema(state: CallState) -> Step:
+    """Hold the arguments against the tool's schema, and read what is unambiguously another type as that type.
+
+    Raises:
+        InvalidParametersError: they do not fit; the message is for the model, which can correct them.
+    """
+    validator = state.known.validator
+    if validator is None:
+        return "checked where the tool lives"
+    state.params = validator.accept(state.params)
+    return "the arguments fit"
+
+
+def check_view(state: CallState) -> Step:
+    """Decide whether the view that was asked has this tool, and this action of it."""
+    name, traits = state.known.name, state.traits
+    state.effects = traits.effects_of(state.params) & state.held
+    refused = state.lens.decide_access(name, traits)
+    if refused is None:
+        refused = decide_effects(name, traits, state.held, state.params)
+    return _step(refused, "within the view")
+
+
+def check_filter(state: CallState) -> Step:
+    """Decide by the filter of external tools."""
+    entry = state.known
+    found = decide_filter(state.system.policy.filter, entry.name, external=entry.source.external)
+    return _step(found, "not external")
+
+
+def check_preset(state: CallState) -> Step:
+    """Decide by the presets: the active one, and those of the view."""
+    found = state.lens.decide_presets(state.known.name, state.traits)
+    return _step(found, "no preset")
+
+
+def check_rules(state: CallState) -> Step:
+    """Decide by the operator's rules for this tool."""
+    name = state.known.name
+    return _step(decide_permission(state.system.policy.permission_for(name), name), "no rule")
+
+
+def check_exfiltration(state: CallState) -> Step:
+    """Decide by the guards against exfiltration."""
+    guard = state.system.policy.guard
+    return _step(state.lens.decide_guards(guard, state.known.name, state.traits), "nothing is guarded")
+
+
+def check_confirmation(state: CallState) -> Step:
+    """Find whether a person has to approve the call, and take a confirmation token in place of that.
+
+    Raises:
+        NotAuthorizedError: the token is not good for this call.
+    """
+    name, traits, effects = state.known.name, state.traits, state.effects
+    permission = state.system.policy.permission_for(name)
+    asked = bool(state.tool.requires_approval(state.params))
+    wanted = asked or permission is Permission.ASK or traits.needs_confirmation(effects)
+    risk = traits.risk(effects)
+    if not wanted:
+        return f"the risk is {risk}, and nobody has to confirm it"
+    said = _why(asked, permission, effects)
+    if state.token is not None:
+        return _redeemed(state)
+    if permission is Permission.ALLOW:
+        state.approved_by = ("rule", "operator", "always")
+        return _passed("confirmation", f"the operator's rule approves it: {said}", name)
+    state.needs = Decision(False, Reason.APPROVAL_REQUIRED, said, "a person has to approve it", "tool.approval", name)
+    return f"a person is asked: {said}"
+
+
+def check_tool_policy(state: CallState) -> Step:
+    """Let the tool itself decide on the params: its workspace and its commands."""
+    check = getattr(state.tool, "check", None)
+    found = None if check is None else check(state.params)
+    return found if isinstance(found, Decision) else "nothing is against it"
+
+
+def check_rate(state: CallState, *, record: bool = True) -> Step:
+    """Count the call, or with `record` false only look whether it would be counted.
+
+    Raises:
+        RateLimitedError: the user's window for this tool is full.
+    """
+    entry = state.known
+    rate = state.system.policy.rate_for(entry.name)
+    if rate is None and entry.source is ToolSource.BUILTIN and not state.traits.read_only:
+        rate = BUILTIN_RATE
+    if rate is None:
+        return "no rate is set"
+    rates = state.system.rates
+    if record:
+        rates.check_and_record(state.user, entry.name, rate, what="tool")
+    elif not all(rates.remaining(state.user, entry.name, rate, what="tool")):
+        raise RateLimitedError("the rate of calls is spent", retry_after_seconds=0.0)
+    return _passed("rate", f"{rate.requests_per_minute} a minute, {rate.requests_per_hour} an hour", entry.name)
+
+
+def unknown(state: CallState) -> UnknownToolError:
+    """Return the error of a tool that is not there, with the one that was probably meant."""
+    names = state.system.store.names()
+    near = did_you_mean(state.name, names)
+    hint = f"did you mean {near}?" if near else "call one of the tools that are offered"
+    return UnknownToolError(f"there is no tool {state.name!r:.80}", hint=hint)
+
+
+def _step(decision: Decision | None, otherwise: str) -> Step:
+    """Return the decision, or the words where there was none to make. A denial is false, so `or` would lose it."""
+    return otherwise if decision is None else decision
+
+
+def _why(asked: bool, permission: Permission | None, effects: frozenset[Effect]) -> str:
+    if permission is Permission.ASK:
+        return "a rule of the policy asks for it"
+    if asked:
+        return "the tool asks for it"
+    return f"the call can {in_words(effects)}"
+
+
+def _redeemed(state: CallState) -> Decision:
+    tokens = state.system.tokens
+    name = state.known.name
+    if tokens is None:
+        raise NotAuthorizedError("no confirmation tokens are taken here", hint="call it without a token")
+    tokens.redeem(
+        state.token or "", trace=state.trace, tool=name, effects=state.effects,
+        params_digest=params_digest(state.params),
+    )  # fmt: skip
+    state.approved_by = ("token", "", "once")
+    return _passed("confirmation", "a confirmation token was redeemed", name)
+
+
+def _passed(what: str, rule: str, subject: str = "") -> Decision:
+    return Decision(True, Reason.ALLOWED, rule, None, f"tool.{what}", subject)

@@ -1,0 +1,49 @@
+"""The parts that every call of a registry goes through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from wasmrt.approvals import Approvals, DenyApprover
+from wasmrt.audit import Receipt
+from wasmrt.effects import Effect
+from wasmrt.leaks import LeakDetector
+from wasmrt.policy import ToolPolicy
+from wasmrt.rates import RateLimiter
+from wasmrt.runtime import WasmToolRuntime
+from wasmrt.safety import Policy
+from wasmrt.tools._store import ToolStore
+
+
+class Tokens(Protocol):
+    """Takes confirmation tokens; `wasmrt.ConfirmationTokens` does."""
+
+    def redeem(
+        self, token: str, *, trace: str, tool: str, effects: Collection[Effect], params_digest: str | None
+    ) -> object:
+        """Use up a token for one call.
+
+        Raises:
+            NotAuthorizedError: it is not good for this call.
+        """
+
+
+@dataclass(slots=True, kw_only=True)
+class System:
+    """One agent's tools, the policy over them, and those who are asked."""
+
+    store: ToolStore = field(default_factory=ToolStore)
+    policy: ToolPolicy = field(default_factory=ToolPolicy)
+    approvals: Approvals = field(default_factory=lambda: Approvals(DenyApprover()))
+    rates: RateLimiter = field(default_factory=RateLimiter)
+    detector: LeakDetector = field(default_factory=LeakDetector)
+    safety: Policy = field(default_factory=Policy)
+    receipts: Callable[[Receipt], None] | None = None
+    """Takes the receipts of calls that no runtime writes."""
+    hashed: Callable[[str], str] | None = None
+    """The keyed hash of params and results in receipts."""
+    tokens: Tokens | None = None
+    runtime: WasmToolRuntime | None = None
+    """The one that its components are prepared in, and invoke each other."""

@@ -1,0 +1,258 @@
+"""ToolView: some of a registry's tools, or all of them. A view of a view narrows further, and nothing widens one."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from wasmrt.errors import ConfigurationError, NotInstalledError, ToolError
+from wasmrt.limits import MAX_USER_BYTES
+from wasmrt.model import Decision, ToolOutput
+from wasmrt.policy import ExfiltrationGuard, Preset, ToolPolicy
+from wasmrt.tools import _batch, _explain, _pipeline, _steps
+from wasmrt.tools._answer import ToolAnswer, answer_of
+from wasmrt.tools._calls import ToolCall, read_call
+from wasmrt.tools._entry import Entry
+from wasmrt.tools._lens import Lens, actions_within, is_visible
+from wasmrt.tools._state import CallState
+from wasmrt.tools._system import System
+from wasmrt.tools._waits import AwaitingWaits, BlockingWaits, blocking, driven
+from wasmrt.traits import Traits
+
+if TYPE_CHECKING:
+    from wasmrt.schema.providers import Provider
+
+_PROCESS = os.urandom(6).hex()
+_numbers = itertools.count(1)
+Call = ToolCall | Mapping[str, Any]
+
+
+class ToolView:
+    """Some of a registry's tools, or all of them, and the way to call them. A view of a view narrows further.
+
+    A call goes by the view that it is made through: what is not visible in it is refused, and a component is held to
+    the effects that the view allows.
+    """
+
+    def __init__(self, system: System, lens: Lens) -> None:
+        self._system = system
+        self._lens = lens
+        self._shown: dict[Entry, tuple[Traits, bool]] = {}
+
+    # -- views -----------------------------------------------------------------------------------------------------
+
+    def read_only(self) -> ToolView:
+        """Return the view in which nothing can be changed: GET and HEAD, reading files, and tools that do the same."""
+        return ToolView(self._system, self._lens._replace(read_only=True))
+
+    def for_subagent(self) -> ToolView:
+        """Return the view for an agent that an agent started: tools that only read, and of others what only reads."""
+        return ToolView(self._system, self._lens._replace(subagent=True))
+
+    def without_network(self, allow: Iterable[str] = ()) -> ToolView:
+        """Return the view without tools that can send something outside, but for those that `allow` names."""
+        guard = ExfiltrationGuard(enabled=True, allow_tools=_names(allow))
+        return ToolView(self._system, self._lens._replace(guards=(*self._lens.guards, guard)))
+
+    def under(self, preset: str | Preset) -> ToolView:
+        """Return the view under a preset, by its name in the policy, besides the active one.
+
+        Raises:
+            ConfigurationError: there is no such preset.
+        """
+        found = preset if isinstance(preset, Preset) else self._system.policy.named(preset)
+        return ToolView(self._system, self._lens._replace(presets=(*self._lens.presets, found)))
+
+    # -- tools -----------------------------------------------------------------------------------------------------
+
+    @property
+    def policy(self) -> ToolPolicy:
+        """The policy that decides."""
+        return self._system.policy
+
+    def tool_names(self) -> list[str]:
+        """Return the names of the tools that can be called, sorted."""
+        return sorted(entry.name for entry in self._visible())
+
+    def get(self, name: str) -> Any:
+        """Return the tool of a name, an alias, or the spelling that a model uses.
+
+        Raises:
+            NotInstalledError: no tool has it, or this view does not.
+        """
+        entry = self._system.store.get(name)
+        if not self._shows(entry):
+            raise NotInstalledError(f"this view has no tool named {name!r}", hint="look at explain() for the reason")
+        return entry.tool
+
+    def traits(self, name: str) -> Traits:
+        """Return a tool's traits in this view: within its effects, and under the operator's rules.
+
+        Raises:
+            NotInstalledError: no tool has this name.
+        """
+        entry = self._system.store.get(name)
+        traits = self._traits(entry)
+        return traits.within(self._lens.held(entry.name, traits))
+
+    def definitions(self, provider: Provider, *, for_: str | None = None) -> list[dict[str, Any]]:
+        """Return what can be called, as a provider wants it declared: openai, anthropic, gemini or mcp.
+
+        `for_` is `"subagent"`, `"read-only"` or the name of a preset, for the definitions of that view.
+
+        Raises:
+            ConfigurationError: the provider or the preset is not known.
+        """
+        if for_ is not None:
+            views = {"subagent": self.for_subagent, "read-only": self.read_only}
+            return (views[for_]() if for_ in views else self.under(for_)).definitions(provider)
+        found = []
+        for entry in self._visible():
+            traits = self._traits(entry)
+            actions = actions_within(traits, self._lens.held(entry.name, traits))
+            found.append(entry.definition(provider, actions))
+        return found
+
+    def __iter__(self) -> Iterator[Any]:
+        return (entry.tool for entry in self._visible())
+
+    def __contains__(self, name: object) -> bool:
+        entry = self._system.store.find(name) if isinstance(name, str) else None
+        return entry is not None and self._shows(entry)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self._visible())
+
+    # -- calls -----------------------------------------------------------------------------------------------------
+
+    def execute(
+        self,
+        name: str,
+        params: Any = None,
+        *,
+        user: str = "local",
+        trace: str = "",
+        data: Any = None,
+        token: str | None = None,
+    ) -> ToolOutput:
+        """Call a tool through every step of the pipeline, and return its output.
+
+        `params` is an object or its JSON text, `trace` names the conversation, `data` is what the tool may know of it,
+        `token` a confirmation token in place of a person's approval.
+
+        Raises:
+            ToolError: a step refused it, or the tool failed; `decisions` says which.
+        """
+        state = self._state(name, params, user, trace, data, token)
+        return driven(_pipeline.execute(state, BlockingWaits()))
+
+    async def aexecute(
+        self,
+        name: str,
+        params: Any = None,
+        *,
+        user: str = "local",
+        trace: str = "",
+        data: Any = None,
+        token: str | None = None,
+    ) -> ToolOutput:
+        """Call a tool as `execute` does, without blocking the event loop; cancelling ends the tool.
+
+        Raises:
+            ToolError: as `execute`.
+        """
+        return await _pipeline.execute(self._state(name, params, user, trace, data, token), AwaitingWaits())
+
+    def answer(self, call: Call, *, user: str = "local", trace: str = "", data: Any = None) -> ToolAnswer:
+        """Answer one tool call of a model. A failure is an answer too, from which the model can go on."""
+        asked = read_call(call)
+        state = self._state(asked.name, asked.arguments, user, trace, data, None)
+        return driven(_answered(state, asked, BlockingWaits()))
+
+    async def aanswer(self, call: Call, *, user: str = "local", trace: str = "", data: Any = None) -> ToolAnswer:
+        """Answer one tool call of a model, as `answer` does, without blocking the event loop."""
+        asked = read_call(call)
+        return await _answered(
+            self._state(asked.name, asked.arguments, user, trace, data, None), asked, AwaitingWaits()
+        )
+
+    def execute_many(
+        self, calls: Iterable[Call], *, user: str = "local", trace: str = "", data: Any = None
+    ) -> list[ToolAnswer]:
+        """Answer the tool calls of one turn, in the order asked: calls that only read run at once, the others in order.
+
+        One that fails or is denied stops no other. Calls that need a person wait for one, and no others for them.
+        """
+        return blocking(self.aexecute_many(calls, user=user, trace=trace, data=data))
+
+    async def aexecute_many(
+        self, calls: Iterable[Call], *, user: str = "local", trace: str = "", data: Any = None
+    ) -> list[ToolAnswer]:
+        """Answer the tool calls of one turn, as `execute_many` does, without blocking the event loop."""
+        asked = [read_call(call) for call in calls]
+        return await _batch.execute_many(
+            asked, lambda call: self._state(call.name, call.arguments, user, trace, data, None)
+        )
+
+    def explain(self, name: str, params: Any = None, *, user: str = "local", trace: str = "") -> _explain.Explanation:
+        """Say what would become of a call, and at which step, without making it."""
+        return _explain.explain(self._state(name, params, user, trace, None, None))
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _state(self, name: str, params: Any, user: str, trace: str, data: Any, token: str | None) -> CallState:
+        if not isinstance(user, str) or not 0 < len(user) <= MAX_USER_BYTES or not user.isprintable():
+            raise ConfigurationError(f"a user is 1 to {MAX_USER_BYTES} printable characters", hint="alice is one")
+        if not isinstance(trace, str) or len(trace) > MAX_USER_BYTES or not trace.isprintable():
+            raise ConfigurationError(f"a trace is up to {MAX_USER_BYTES} printable characters", hint="job-7 is one")
+        if not isinstance(name, str):
+            raise ConfigurationError("a tool's name is a text", hint="call it by one of tool_names()")
+        return CallState(
+            system=self._system, lens=self._lens, name=name, arguments={} if params is None else params, user=user,
+            trace=trace, data=data, token=token, call_id=f"{_PROCESS}-t{next(_numbers):x}",
+        )  # fmt: skip
+
+    def _traits(self, entry: Entry) -> Traits:
+        return entry.traits(self._system.policy)
+
+    def _visible(self) -> Iterator[Entry]:
+        return (entry for entry in self._system.store if self._shows(entry))
+
+    def _shows(self, entry: Entry) -> bool:
+        """Tell whether a call of some action of the tool would get past the steps that look at the tool alone."""
+        traits = self._traits(entry)
+        kept = self._shown.get(entry)
+        if kept is not None and kept[0] is traits:
+            return kept[1]
+        shows = self._shows_now(entry, traits)
+        if len(self._shown) > 2 * len(self._system.store) + 64:  # tools that are gone
+            self._shown.clear()
+        self._shown[entry] = (traits, shows)
+        return shows
+
+    def _shows_now(self, entry: Entry, traits: Traits) -> bool:
+        name = entry.name
+        probe = self._state(name, None, "local", "", None, None)
+        probe.entry, probe.traits = entry, traits
+        held = self._lens.held(name, traits)
+        return is_visible(name, probe.traits, held) and _passes(probe)
+
+
+async def _answered(state: CallState, call: ToolCall, waits: BlockingWaits | AwaitingWaits) -> ToolAnswer:
+    try:
+        output = await _pipeline.execute(state, waits)
+    except ToolError as error:
+        return answer_of(state, call.id, None, error)
+    return answer_of(state, call.id, output, None)
+
+
+def _passes(probe: CallState) -> bool:
+    checks = (_steps.check_filter, _steps.check_preset, _steps.check_rules, _steps.check_exfiltration)
+    found = (probe.lens.decide_access(probe.known.name, probe.traits), *(check(probe) for check in checks))
+    return all(each.allowed for each in found if isinstance(each, Decision))
+
+
+def _names(allow: Iterable[str]) -> tuple[str, ...]:
+    return (allow,) if isinstance(allow, str) else tuple(allow)

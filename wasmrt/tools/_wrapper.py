@@ -1,0 +1,68 @@
+"""ReadOnlyToolWrapper: one tool of which only the part that reads is left."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from dataclasses import replace
+from typing import Any
+
+from wasmrt.context import ToolContext
+from wasmrt.effects import READING
+from wasmrt.model import ToolOutput
+from wasmrt.tools._entry import with_actions
+from wasmrt.tools._lens import actions_within, decide_effects, is_visible
+from wasmrt.tools._state import denied
+from wasmrt.tools._tool import Tool
+from wasmrt.traits import ToolDefaults, Traits
+
+
+class ReadOnlyToolWrapper(ToolDefaults):
+    """A tool whose calls change nothing: other actions are neither in its schema nor taken, and a sandbox holds it.
+
+    `ToolView.read_only` does this for a whole registry. Make one with `wrap`.
+    """
+
+    def __init__(self, tool: Tool) -> None:
+        self._tool = tool
+        self.name = tool.name
+        self.traits: Traits = tool.traits.within(READING)
+        self._actions = actions_within(tool.traits, READING)
+        self.timeout_seconds = tool.timeout_seconds
+
+    @classmethod
+    def wrap(cls, tool: Tool) -> ReadOnlyToolWrapper | None:
+        """Return the tool without what changes something; None where nothing would be left of it."""
+        if isinstance(tool, ReadOnlyToolWrapper):
+            return tool
+        return cls(tool) if is_visible(tool.name, tool.traits, READING) else None
+
+    @property
+    def description(self) -> str:
+        """Its description, with the actions that are left."""
+        said = self._tool.description
+        return said if self._actions is None else f"{said.rstrip()} Actions here: {', '.join(sorted(self._actions))}."
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """JSON Schema of its params, with the actions that are left."""
+        if self._actions is None:
+            return self._tool.schema
+        return with_actions(self._tool.schema, self._tool.traits.action_param, self._actions)
+
+    def requires_approval(self, params: Any) -> bool:
+        """Tell whether a person has to approve this call, as the tool says."""
+        return self._tool.requires_approval(params)
+
+    def execute(self, params: Any, context: ToolContext | None = None) -> ToolOutput | Awaitable[ToolOutput]:
+        """Run the tool, held to reading.
+
+        Raises:
+            NotAuthorizedError: the action is missing, is no text, or changes something; the tool is not asked.
+            ToolError: the tool failed.
+        """
+        refused = decide_effects(self.name, self._tool.traits, READING, params)
+        if refused is not None:
+            raise denied(refused)
+        context = context or ToolContext()
+        held = READING if context.effects is None else READING & context.effects
+        return self._tool.execute(params, replace(context, effects=held))
