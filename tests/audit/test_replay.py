@@ -196,6 +196,15 @@ def test_a_recording_that_was_changed_is_not_the_one_that_its_receipt_names(desk
     assert not desk.dry.prepare("asker", asker()).replay(recording).same
 
 
+@pytest.mark.parametrize("answer", [None, 1, "x", {"status": "x"}, {"failure": {}}, [[1]]])
+def test_answers_that_somebody_spoiled_end_in_a_difference(desk: Desk, answer: object) -> None:
+    recording = desk.recording(desk.call(desk.prepare(asker()), "/a"))
+    spoiled = tuple(event._replace(answer=answer) for event in recording.events)
+    assert not desk.dry.prepare("asker", asker()).replay(recording._replace(events=spoiled)).same
+    strange = tuple(event._replace(ask=[answer]) for event in recording.events)
+    assert not desk.dry.prepare("asker", wat2wasm(tool(says('"no"')))).replay(recording._replace(events=strange)).same
+
+
 def test_what_a_changed_component_asks_differently_is_named(desk: Desk) -> None:
     recording = desk.recording(desk.call(desk.prepare(asker()), "/a"))
     other_file = desk.dry.prepare("asker", asker("context/n.txt")).replay(recording)

@@ -65,7 +65,7 @@ class ReceiptWriter:
         except OSError as error:
             raise ConfigurationError(
                 f"the folder of the receipts cannot be used ({error.strerror})",
-                hint="mend its permissions, choose another one, or keep no receipts",
+                hint="mend its permissions; or write path or enabled = false below [audit] in config.toml",
             ) from error
         self.hashed = self._keys.hashed
         """Return the keyed hash of a text, in hex."""
