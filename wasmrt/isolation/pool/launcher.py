@@ -17,6 +17,7 @@ from typing import TypeVar
 from wasmrt.errors import InternalError, ToolError
 from wasmrt.guest.settings import EngineConfig
 from wasmrt.isolation.pool.control import Control, GoneError, held
+from wasmrt.isolation.pool.exchange import unbroken
 from wasmrt.isolation.wire import Kind
 from wasmrt.lifetime import Lifetime
 
@@ -50,8 +51,7 @@ class Zygote:
 
     def version(self, lifetime: Lifetime) -> str:
         """Return the engine's version, which its machine code fits; raises as `fork`."""
-        with held(self._lock, lifetime):
-            return self._again(lambda: self._control.greeting(lifetime)).fields().text("version", 64)
+        return self._exchange(lambda: self._control.greeting(lifetime), lifetime).fields().text("version", 64)
 
     def fork(self, kind: Kind, head: dict[str, object], descriptors: list[int], lifetime: Lifetime) -> int:
         """Have a child forked that gets these descriptors; return its number.
@@ -61,25 +61,16 @@ class Zygote:
             DeadlineExceededError, CancelledError, RuntimeClosedError: the lifetime ended before there was an answer;
                 a child that was forked all the same is ended.
         """
-        with held(self._lock, lifetime):
-            return self._again(lambda: self._control.number(kind, head, descriptors, Kind.SPAWNED, "pid", lifetime))
+        return self._exchange(
+            lambda: self._control.number(kind, head, descriptors, Kind.SPAWNED, "pid", lifetime), lifetime
+        )
 
     def end(self, pid: int, lifetime: Lifetime) -> int:
         """End a child with all that it forked; return its status as `waitpid` does, 0 where it is not known in time.
 
         A child that has a socket of its own has to have lost it before: then it ends even where this is not waited for.
         """
-        if not self.is_ours:
-            return 0
-        asked = False
-        try:
-            with held(self._lock, lifetime):
-                asked = True
-                return self._control.status(pid, lifetime) if self.is_ours else 0
-        except (GoneError, ToolError):
-            if not asked:
-                self._control.leave(pid)
-            return 0
+        return unbroken(lambda: self._end(pid, lifetime)) if self.is_ours else 0
 
     @property
     def is_ours(self) -> bool:
@@ -104,6 +95,24 @@ class Zygote:
         self._control = Control(ours, Kind.HELLO, START_SECONDS)
         with theirs:
             self._pid = self._spawn(theirs.fileno())
+
+    def _end(self, pid: int, lifetime: Lifetime) -> int:
+        asked = False
+        try:
+            with held(self._lock, lifetime):
+                asked = True
+                return self._control.status(pid, lifetime) if self.is_ours else 0
+        except (GoneError, ToolError):
+            if not asked:
+                self._control.leave(pid)
+            return 0
+
+    def _exchange(self, ask: Callable[[], _T], lifetime: Lifetime) -> _T:
+        def alone() -> _T:
+            with held(self._lock, lifetime):
+                return self._again(ask)
+
+        return unbroken(alone)
 
     def _again(self, ask: Callable[[], _T]) -> _T:
         """Ask, and where the zygote is gone, ask another: with it went all that it had forked."""

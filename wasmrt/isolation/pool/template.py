@@ -11,10 +11,11 @@ from wasmrt.component import ComponentType
 from wasmrt.errors import ToolError
 from wasmrt.guest.settings import Allocator
 from wasmrt.isolation.pool.control import Control, GoneError, held
+from wasmrt.isolation.pool.exchange import unbroken
 from wasmrt.isolation.pool.handle import Worker, crashed
 from wasmrt.isolation.pool.launcher import Zygote
 from wasmrt.isolation.pool.memory import memory_file
-from wasmrt.isolation.wire import MAX_DESCRIPTION_HEAD, Kind, ProtocolError, faults
+from wasmrt.isolation.wire import MAX_DESCRIPTION_HEAD, Frame, Kind, ProtocolError, faults
 from wasmrt.isolation.wire.types import read_type
 from wasmrt.lifetime import Lifetime
 from wasmrt.limits import ResourceLimits
@@ -93,17 +94,21 @@ class Template:
         with theirs:
             worker = Worker(ours, 0)  # first: it has to ask the kernel for the sender's number before anything is sent
             try:
-                with held(self._lock, lifetime):
-                    worker.pid = self._control.number(Kind.FORK, {}, [theirs.fileno()], Kind.SPAWNED, "pid", lifetime)
+                worker.pid = unbroken(lambda: self._number_of_new(theirs.fileno(), lifetime))
             except BaseException:
                 worker.kill()
                 raise
         return worker
 
+    def _number_of_new(self, end: int, lifetime: Lifetime) -> int:
+        with held(self._lock, lifetime):
+            return self._control.number(Kind.FORK, {}, [end], Kind.SPAWNED, "pid", lifetime)
+
     def status(self, pid: int, lifetime: Lifetime) -> int:
         """Wait for a worker that was ended; return its status as `waitpid` does, 0 where it is not known in time."""
-        if not pid:
-            return 0
+        return unbroken(lambda: self._status(pid, lifetime)) if pid else 0
+
+    def _status(self, pid: int, lifetime: Lifetime) -> int:
         asked = False
         try:
             with held(self._lock, lifetime):
@@ -124,8 +129,12 @@ class Template:
         Raises:
             InternalError: the template does not tell them.
         """
-        with held(self._lock, lifetime):
-            frame = self._control.ask(Kind.DESCRIBE, {}, (), Kind.DESCRIBED, lifetime)
+
+        def ask() -> Frame:
+            with held(self._lock, lifetime):
+                return self._control.ask(Kind.DESCRIBE, {}, (), Kind.DESCRIBED, lifetime)
+
+        frame = unbroken(ask)
         try:
             return read_type(frame.fields(MAX_DESCRIPTION_HEAD))
         except ProtocolError as error:
