@@ -100,6 +100,11 @@ class PreparedTool(ToolDefaults):
         return self._spec.prompt if self._spec else ""
 
     @property
+    def default_permission(self) -> str:  # type: ignore[override]  # its package's, and not to be set
+        """The permission that its package wants it to have, `allow`, `ask` or `deny`; empty where it says nothing."""
+        return self._spec.permission if self._spec else ""
+
+    @property
     def schema(self) -> dict[str, Any]:
         """JSON Schema of the params."""
         return self._spec.schema if self._spec else {"type": "object"}

@@ -315,6 +315,8 @@ class ToolDefaults:
     requires_sanitization: bool = True
     """False for a tool whose output is the agent's own."""
     aliases: tuple[str, ...] = ()
+    default_permission: str = ""
+    """What its author wants where no rule of the operator's decides: `ask` or `deny`. Nothing else counts."""
     check: Callable[..., Any] | None = None
     """A check of the params by the tool itself, before anybody is asked: it returns a `Decision` or None."""
 

@@ -37,6 +37,8 @@ def show_report(report: dict[str, Any]) -> None:
         show(f"  no tool: {len(report['not_callable']) - _MAX_TOOLS} functions more")
     if not report["groups"]:
         _show_capabilities(report["capabilities"])
+    for login in report["logins"]:
+        show(_wrapped(login, 0))
     for secret in report["missing_secrets"]:
         show(_wrapped(f"{secret['problem']}; {secret['hint'] or 'set it again'}", 0))
     if "limits" in report:

@@ -12,7 +12,7 @@ from wasmrt.cli._login import author_instructions, find_with_login, login_file_o
 from wasmrt.cli._options import json_option, user_option
 from wasmrt.cli._output import print_message, show_json
 from wasmrt.cli._secret_messages import store
-from wasmrt.cli._services import auth_section, open_gateway, settings
+from wasmrt.cli._services import choose_login, logins_of, open_gateway, settings
 from wasmrt.errors import ConfigurationError
 from wasmrt.install.find import FoundTool
 from wasmrt.oauth import check_replaceable, log_in, login_state, store_tokens
@@ -21,12 +21,24 @@ from wasmrt.oauth import check_replaceable, log_in, login_state, store_tokens
 @click.command("auth")
 @click.argument("tool", metavar="NAME_OR_PATH")
 @user_option
+@click.option("--vendor", metavar="NAME", help="Of several logins, this one.")
 @click.option("--browser/--no-browser", default=True, help="Open a browser, or only print the address.")
 @click.option("--replace", is_flag=True, help="Replace a secret of that name that came from elsewhere.")
 @login_file_option
 @json_option
-def auth(tool: str, user: str, browser: bool, replace: bool, capabilities: Path | None, as_json: bool) -> None:
+def auth(
+    tool: str,
+    user: str,
+    vendor: str | None,
+    browser: bool,
+    replace: bool,
+    capabilities: Path | None,
+    as_json: bool,
+) -> None:
     """Log in for a tool whose capability file has an `auth.oauth` section, and keep what it needs.
+
+    A package may have a login for each of several vendors; --vendor says which. The token is set as the secret of
+    that vendor's credentials and of no other.
 
     The browser comes back to this machine; the token is kept as a secret and renewed by itself. The address to log
     in at goes to stderr, with and without --json.
@@ -35,14 +47,16 @@ def auth(tool: str, user: str, browser: bool, replace: bool, capabilities: Path 
     Examples:
       wasmrt auth calendar
       wasmrt auth calendar --no-browser --json
+      wasmrt auth desk --vendor vault
     """
     found = find_with_login(tool, capabilities)
-    section = auth_section(found, hint=_set_instead(found))
+    section = choose_login(found.name, logins_of(found, hint=_set_instead(found)), vendor)
     if section.oauth is None:
         if not as_json:
             print_instructions(found.name, author_instructions(section))
+        of = "" if vendor is None else f" of {vendor}"
         raise ConfigurationError(
-            f"the capability file of {found.name} has no OAuth login",
+            f"the capability file of {found.name} has no OAuth login{of}",
             hint=f"run: wasmrt secret set {section.secret_name}",
         )
     kept = store()

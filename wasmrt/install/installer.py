@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 from wasmrt.capabilities import Capabilities, merge
 from wasmrt.capabilities.file import format_file, parse
-from wasmrt.capabilities.sentences import diff, explain
+from wasmrt.capabilities.sentences import diff, explain, explain_logins
 from wasmrt.component import ToolSpec
 from wasmrt.component_bytes import ComponentBytes
 from wasmrt.errors import InvalidNameError
 from wasmrt.install._catalog import Catalog
 from wasmrt.install._model import ComponentInfo, NewVersion, ToolVersion
 from wasmrt.install._stored import load_tools
-from wasmrt.install.granted import granted_to, only_tools, request_of
+from wasmrt.install.granted import granted_to, logins_of, only_tools, request_of
 from wasmrt.install.sources import Source
 from wasmrt.install.validator import WasmValidator
 from wasmrt.names import check_installed_name
@@ -44,8 +44,8 @@ class InstallPlan:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Sentences on what the tool would be allowed, for a person."""
-        return explain(self.grant)
+        """Sentences on what the tool would be allowed, and on its logins, for a person."""
+        return (*explain(self.grant), *explain_logins(logins_of(self.new.sidecar)))
 
     @property
     def is_installed(self) -> bool:
@@ -160,11 +160,15 @@ def _compare(
     found += [f"no longer asks: {change.sentence}" for change in requested.narrowed]
     if not requested and new.sidecar != old.sidecar:
         found.append("another capability file, with the same capabilities")
+    logins, known = logins_of(new.sidecar), logins_of(old.sidecar)
+    # SECURITY: a login names the place that a client's secret is sent to, so a change of it waits for a person.
+    unseen = [login for login in logins if login.oauth is not None and login not in known]
+    found += [f"another login: {sentence}" for sentence in explain_logins(unseen)]
     granted = diff(granted_to(old), given)
     if granted and not requested:
         found += [f"would be granted: {change.sentence}" for change in granted.widened]
         found += [f"would no longer be granted: {change.sentence}" for change in granted.narrowed]
-    return tuple(found), bool(granted.widened)
+    return tuple(found), bool(granted.widened or unseen)
 
 
 def _suggested(text: str) -> str:

@@ -92,9 +92,10 @@ def check_preset(state: CallState) -> Step:
 
 
 def check_rules(state: CallState) -> Step:
-    """Decide by the operator's rules for this tool."""
+    """Decide by the operator's rules for this tool, and by its author's wish to have it denied."""
     name = state.known.name
-    return _step(decide_permission(state.system.policy.permission_for(name), name), "no rule")
+    author = getattr(state.tool, "default_permission", "")
+    return _step(decide_permission(state.system.policy.permission_for(name), name, author=author), "no rule")
 
 
 def check_exfiltration(state: CallState) -> Step:
@@ -111,7 +112,7 @@ def check_confirmation(state: CallState) -> Step:
     """
     name, traits, effects = state.known.name, state.traits, state.effects
     permission = state.system.policy.permission_for(name)
-    asked = bool(state.tool.requires_approval(state.params))
+    asked = bool(state.tool.requires_approval(state.params)) or _author_asks(state)
     wanted = asked or permission is Permission.ASK or traits.needs_confirmation(effects)
     risk = traits.risk(effects)
     if not wanted:
@@ -172,6 +173,10 @@ def _why(asked: bool, permission: Permission | None, effects: frozenset[Effect])
     if asked:
         return "the tool asks for it"
     return f"the call can {in_words(effects)}"
+
+
+def _author_asks(state: CallState) -> bool:
+    return getattr(state.tool, "default_permission", "") == Permission.ASK
 
 
 def _redeemed(state: CallState) -> Decision:

@@ -28,6 +28,7 @@ class ReadOnlyToolWrapper(ToolDefaults):
         self.traits: Traits = tool.traits.within(READING)
         self._actions = actions_within(tool.traits, READING)
         self.timeout_seconds = tool.timeout_seconds
+        self.default_permission = getattr(tool, "default_permission", "")
 
     @classmethod
     def wrap(cls, tool: Tool) -> ReadOnlyToolWrapper | None:

@@ -110,6 +110,7 @@ _WEBHOOK = ObjectSchema(
         }.items()
     }
 )
+_LOGIN = ObjectSchema({key: prop for key, prop in _AUTH.properties.items() if key != "provider"})
 SECTIONS = {
     "setup": Property(field=_SETUP, about="What a person is asked before the first run."),
     "discovery_summary": Property(field=_DISCOVERY, about="Hints for a model that looks for a tool."),
@@ -129,4 +130,5 @@ ABOUT = {
     "version": Property(field=_WORD, about="The tool's version."),
     "wit_version": Property(field=_WORD, about="The tool world's version that it was built for."),
     "auth": Property(field=_AUTH, about="How a person gets the credential."),
+    "logins": Property(field=MapOf(item=_LOGIN), about="The same for credentials of more vendors."),
 }

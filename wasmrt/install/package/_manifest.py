@@ -190,6 +190,7 @@ def _check(head: Mapping[str, Any], tools: list[dict[str, Any]], problems: Probl
         _check_schema(head["id"], tool, at, problems)
         for number, credential in enumerate(tool.get("credentials", ())):
             _check_credential(credential, child(f"{at}.credentials", number), problems)
+    _check_vendors(head.get("auth", {}), tools, problems)
 
 
 def _check_schema(package: str, tool: Mapping[str, Any], at: str, problems: Problems) -> None:
@@ -221,3 +222,17 @@ def _check_credential(credential: Mapping[str, Any], at: str, problems: Problems
         problems.add(f"{at}.injection.type", "a secret cannot be put into a body here")
     elif needed[injection["type"]] not in injection:
         problems.add(f"{at}.injection.{needed[injection['type']]}", "is missing")
+
+
+def _check_vendors(logins: Mapping[str, Any], tools: list[dict[str, Any]], problems: Problems) -> None:
+    """Find secrets of two vendors, one of which has a login: its token would go to where the other's belongs."""
+    owners: dict[str, str] = {}
+    for index, tool in enumerate(tools):
+        for number, credential in enumerate(tool.get("credentials", ())):
+            vendor, handle = credential["vendor"], credential["handle"]
+            owner = owners.setdefault(handle, vendor)
+            if owner != vendor and not {owner, vendor}.isdisjoint(logins):
+                problems.add(
+                    f"tools[{index}].credentials[{number}].handle",
+                    f"{handle!r} is the secret of {owner or 'no vendor'!r}; a login sets its own vendor's secret only",
+                )
