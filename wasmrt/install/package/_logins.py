@@ -32,7 +32,9 @@ def read_logins(manifest: Manifest) -> Logins:
         for credential in tool.get("credentials", ()):
             handles.setdefault(credential["vendor"], {})[credential["handle"]] = None
             scopes.setdefault(credential["vendor"], {}).update(dict.fromkeys(credential.get("scopes", ())))
-    sections, left, instead = [], [], {}
+    sections: list[AuthSection] = []
+    left: list[str] = []
+    instead: dict[str, str] = {}
     for vendor, login in manifest.logins.items():
         if vendor not in handles:
             left.append(f"[auth.{vendor}] was left out: no tool has a credential of it")
