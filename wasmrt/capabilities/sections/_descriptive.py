@@ -121,6 +121,8 @@ SECTIONS = {
         field=Anything(only_object=True),
         about="The JSON Schema of the params of a near:agent tool, in place of its own.",
     ),
+    "license": Property(field=_WORD, about="An SPDX expression."),
+    "source": Property(field=Text(max_length=2048), about="Where the tool's source is."),
     "tags": Property(field=ListOf(item=_WORD), about="Carried for other hosts."),
     "tier": Property(field=_WORD, about="Carried for other hosts."),
     "$schema": Property(field=Text(max_length=2048), about="Where editors find this schema."),

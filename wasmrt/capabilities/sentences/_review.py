@@ -14,7 +14,7 @@ from wasmrt.capabilities.sections import SECTIONS, child
 from wasmrt.capabilities.sentences._phrases import join_words
 
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-_READ_SECTIONS = frozenset({"setup", "$schema", "discovery_summary"})
+_READ_SECTIONS = frozenset({"setup", "$schema", "discovery_summary", "license", "source"})
 
 
 @dataclass(frozen=True, slots=True)
