@@ -205,7 +205,7 @@ def _about(own: PackageFile, request: CapabilityFile) -> CapabilityFile:
         request,
         description=request.description or own.values.get("description") or None,
         version=request.version or own.values.get("version") or None,
-        sections=said | request.sections,
+        sections={**said, **request.sections},
     )
 
 
