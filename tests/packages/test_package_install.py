@@ -13,10 +13,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.packages.desk_package import HERE, write_package
-from wasmrt.capabilities.file import OAuthConfig
+from wasmrt.capabilities.file import OAuthConfig, format_file
 from wasmrt.cli import cli
 from wasmrt.cli._services import settings
-from wasmrt.install.package import FolderFiles, pack, read_archive
+from wasmrt.install.package import FolderFiles, open_files, pack, read_archive, read_package
 from wasmrt.limits import MAX_TOOLS_PER_COMPONENT
 from wasmrt.secrets import Secret
 from wasmrt.testing import MemorySecrets
@@ -165,6 +165,34 @@ def test_forty_nine_tools_fit_one_screen_and_answer_questions_about_each(wasmrt:
         assert ("vault.desk.example" in block) == (number % 5 == 0)
         assert ("secret vault_key" in block) == (number % 5 == 0)
         assert ("GET and HEAD" in block) == (number % 3 != 0)
+
+
+def test_explain_answers_five_questions_about_each_of_forty_nine_tools(
+    wasmrt: Run, large: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "large.capabilities.json"
+    file.write_text(format_file(read_package(open_files(large)).request))
+    explained = wasmrt("caps", "explain", file).stdout
+
+    assert screen(explained) <= 50
+    for number in range(10):
+        sentences = [line for line in explained.splitlines() if f"tool_number_{number:02}" in line]
+        said = " ".join(sentences)
+        assert ("https://vault.desk.example" in said) == (number % 5 == 0), "where to"
+        assert ("https://api.desk.example" in said) == (number % 5 != 0), "and nowhere else"
+        assert ("secret vault_key in the Authorization header" in said) == (number % 5 == 0), "with which secret, where"
+        assert ("GET and HEAD" in said) == (number % 3 != 0), "by which methods"
+        assert "60 times a minute" in said or "every tool may send those requests 60 times" in explained, "how often"
+
+
+def test_a_component_without_its_package_shows_its_tagged_union_as_one(
+    wasmrt: Run, tmp_path: Path, wasm: bytes
+) -> None:
+    (tmp_path / "bare.wasm").write_bytes(wasm)
+    shown = wasmrt("inspect", tmp_path / "bare.wasm").stdout
+
+    assert "params: action is one of: list_tickets, purge_tickets" in shown
+    assert "#/$defs/gone" in " ".join(shown.split()), "the branch that leads nowhere is told"
 
 
 OWN = """
