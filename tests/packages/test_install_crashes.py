@@ -68,10 +68,13 @@ KILL_AT_EVERY_MOMENT = textwrap.dedent("""
 
     before, folder = home / "before", home / "now"
     assert not ended(started(before, old, ["", ""]), 120)
-    shutil.copytree(before, folder)
-    begun = time.monotonic()
-    assert not ended(started(folder, new, SETTINGS.values()), 120)
-    took = time.monotonic() - begun
+    took = 120.0
+    for _ in range(3):
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(before, folder)
+        begun = time.monotonic()
+        assert not ended(started(folder, new, SETTINGS.values()), 120)
+        took = min(took, time.monotonic() - begun)
     states, killed, kept = {look(before)[0]: "old", look(folder)[0]: "new"}, 0, set()
     assert len(states) == 2 and look(folder)[1] == 2
     seen = []

@@ -84,6 +84,8 @@ def test_a_login_logs_in_for_the_vendor_that_was_named(wasmrt: Run, two: Path, m
 
     monkeypatch.setattr("wasmrt.cli.auth.log_in", log_in)
     monkeypatch.setenv("VAULT_CLIENT_ID", "the-vaults-client")
+    nobody = wasmrt("auth", "desk", "--vendor", "desk", code=2)
+    assert "wasmrt secret set desk_oauth_client_id (or set the variable DESK_OAUTH_CLIENT_ID)" in nobody.stderr
     several = wasmrt("auth", "desk", code=2)
     assert "--vendor desk; --vendor vault" in several.stderr
     assert "did you mean vault" in wasmrt("auth", "desk", "--vendor", "vualt", code=2).stderr

@@ -233,6 +233,19 @@ def test_a_package_of_our_own_is_packed_installed_and_run(wasmrt: Run, own: Path
     assert json.loads(wasmrt("inspect", target, "--json").stdout)["asks"][0].startswith("may send any request")
 
 
+def test_a_folder_that_is_no_package_of_ours_is_not_packed_and_says_why(wasmrt: Run, folder: Path) -> None:
+    refused = wasmrt("pack", folder, code=2).stderr
+
+    assert "package desk has no wasmrt.toml" in refused
+    assert "wasmrt new writes one" in refused
+
+
+def test_a_folder_named_like_a_tool_is_told_apart(wasmrt: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder.parent)
+
+    assert "for the folder write ./desk" in wasmrt("inspect", "desk", code=2).stderr
+
+
 def test_the_same_files_always_make_the_same_archive(own: Path, tmp_path: Path) -> None:
     again = tmp_path / "again"
     shutil.copytree(own, again, copy_function=shutil.copyfile)

@@ -43,7 +43,7 @@ def missing_secrets(
         try:
             kept.get(user or DEFAULT_USER, name)
         except SecretError as error:
-            which = f" --vendor {logins[name]}" if name in logins and len(file.every_login) > 1 else ""
+            which = f" --vendor {logins[name]}" if name in logins and len(logins) > 1 else ""
             hint = f"run: wasmrt auth {tool}{which}" if name in logins else error.hint
             found.append(MissingSecret(name, error.message, hint))
     return found

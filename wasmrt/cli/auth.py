@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import click
 
+from wasmrt.capabilities.file import OAuthConfig
 from wasmrt.cli._login import author_instructions, find_with_login, login_file_option, print_instructions
 from wasmrt.cli._options import json_option, user_option
 from wasmrt.cli._output import print_message, show_json
@@ -15,6 +17,7 @@ from wasmrt.cli._secret_messages import store
 from wasmrt.cli._services import choose_login, logins_of, open_gateway, settings
 from wasmrt.errors import ConfigurationError
 from wasmrt.install.find import FoundTool
+from wasmrt.names import setting_of
 from wasmrt.oauth import check_replaceable, log_in, login_state, store_tokens
 
 
@@ -60,7 +63,9 @@ def auth(
             hint=f"run: wasmrt secret set {section.secret_name}",
         )
     kept = store()
-    state = login_state(section.oauth, os.environ | settings(kept, user, found.name, section.oauth))
+    known = os.environ | settings(kept, user, found.name, section.oauth)
+    _check_client(found.name, section.oauth, known)
+    state = login_state(section.oauth, known)
     if not replace:
         check_replaceable(kept, user, section.secret_name, state)
     issuer = urlsplit(state.token_url).hostname
@@ -81,6 +86,15 @@ def auth(
     else:
         print_message(
             f"{section.secret_name} is set for {user}" + ("" if tokens.refresh_token else "; it cannot be renewed")
+        )
+
+
+def _check_client(tool: str, oauth: OAuthConfig, known: Mapping[str, str]) -> None:
+    variable = oauth.client_id_env
+    if oauth.client_id is None and variable and not known.get(variable):
+        raise ConfigurationError(
+            "the login needs a client id",
+            hint=f"run: wasmrt secret set {setting_of(tool, variable)} (or set the variable {variable})",
         )
 
 

@@ -139,8 +139,13 @@ def pack(files: FolderFiles) -> tuple[str, bytes]:
 
     Raises:
         ManifestError: wasmrt.toml has mistakes.
-        PackageError: a file that it names is missing, or is a link.
+        PackageError: it or a file that it names is missing, is a link, or is not what the last build made.
     """
+    if not files.has(PACKAGE_FILE):
+        raise PackageError(
+            f"{files.origin} has no {PACKAGE_FILE}",
+            code="package-missing", hint=f"only a package with a {PACKAGE_FILE} is packed; wasmrt new writes one",
+        )  # fmt: skip
     own = read_package_file(files.read(PACKAGE_FILE, max_bytes=MAX_MANIFEST_BYTES))
     contents = {PACKAGE_FILE: files.read(PACKAGE_FILE, max_bytes=MAX_MANIFEST_BYTES)}
     component, capabilities = _component(own, files, max_bytes=COMPONENT_MAX_BYTES), _capabilities(own, files)
