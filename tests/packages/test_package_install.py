@@ -103,6 +103,24 @@ def test_an_update_with_a_tool_more_waits_for_a_grant(wasmrt: Run, folder: Path,
     assert json.loads(granted.stdout)["number"] == 2
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"ask"\nvisibility = "model"', '"allow"\nvisibility = "model"', "purge_tickets: its package said 'ask'"),
+        ('visibility = "hidden"', 'visibility = "model"', "send_message was hidden from models"),
+    ],
+)
+def test_an_update_that_holds_a_tool_back_less_waits_for_a_person(
+    wasmrt: Run, folder: Path, wasm: bytes, tmp_path: Path, old: str, new: str, said: str
+) -> None:
+    wasmrt("install", folder, "--yes")
+    looser = write_package(tmp_path / "looser" / "desk", wasm, edits={old: new})
+
+    assert said in wasmrt("install", looser, code=3).stderr
+    wasmrt("grant", "desk", "--yes")
+    assert "waits" not in wasmrt("install", folder).stderr, "stricter is no question"
+
+
 def test_inspect_shows_a_packages_tools_by_what_they_may_do(wasmrt: Run, folder: Path) -> None:
     shown = wasmrt("inspect", f"{folder}/").stdout
 

@@ -23,6 +23,8 @@ from wasmrt.install.sources import Source
 from wasmrt.install.validator import WasmValidator
 from wasmrt.names import check_installed_name
 
+_STRICTER = ("", "allow", "ask", "deny")
+"""What a package wants for a tool, each stricter than the one before."""
 Prepare = Callable[[str, ComponentBytes, Sequence[ToolSpec] | None], ComponentInfo]
 """Compiles a component, through the cache, and reads what it says of itself, or its package says of its tools."""
 
@@ -153,6 +155,8 @@ def _compare(
     found += [f"no longer imports {name}" for name in sorted({*old.imports} - {*info.imports})]
     if new.package != old.package:
         found.append(f"other tools: {old.tools} became {new.tools}" if new.tools != old.tools else "other tools")
+    loosened = [] if new.package == old.package else _loosened(old.package, new.package)
+    found += loosened
     if info.schema_digest != old.schema_digest:
         found.append("another schema: its params are no longer the same")
     requested = diff(request_of(old), asked)
@@ -168,7 +172,24 @@ def _compare(
     if granted and not requested:
         found += [f"would be granted: {change.sentence}" for change in granted.widened]
         found += [f"would no longer be granted: {change.sentence}" for change in granted.narrowed]
-    return tuple(found), bool(granted.widened or unseen)
+    return tuple(found), bool(granted.widened or unseen or loosened)
+
+
+def _loosened(old: str | None, new: str | None) -> list[str]:
+    """Return a sentence for each tool that its package held back more before."""
+    before = {} if old is None else {tool.name: tool for tool in load_tools(old)}
+    after = () if new is None else load_tools(new)
+    sentences = []
+    for tool in after:
+        was = before.get(tool.name)
+        if was is None:
+            continue
+        if _STRICTER.index(was.permission) > _STRICTER.index(tool.permission):
+            sentences.append(f"{tool.name}: its package said {was.permission!r}, and says {tool.permission!r} now")
+        if was.hidden and not tool.hidden:
+            sentences.append(f"{tool.name} was hidden from models, and is offered to them now")
+    gone = [tool.name for tool in before.values() if tool.permission in _STRICTER[2:]] if new is None else []
+    return sentences + [f"{name}: its package no longer says how it may be called" for name in gone]
 
 
 def _suggested(text: str) -> str:
