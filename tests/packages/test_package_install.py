@@ -16,6 +16,7 @@ from tests.packages.desk_package import HERE, write_package
 from wasmrt.capabilities.file import OAuthConfig, format_file
 from wasmrt.cli import cli
 from wasmrt.cli._services import settings
+from wasmrt.errors import PackageError
 from wasmrt.install.package import FolderFiles, open_files, pack, read_archive, read_package
 from wasmrt.limits import MAX_TOOLS_PER_COMPONENT
 from wasmrt.secrets import Secret
@@ -249,6 +250,25 @@ def test_a_package_of_our_own_is_packed_installed_and_run(wasmrt: Run, own: Path
     assert json.loads(wasmrt("run", "parrot", "{}").stdout) == {"capability_id": "parrot.whoami_context"}
     assert "nothing is allowed here" in wasmrt("run", "parrot", '{"x": 1}', code=2).stderr
     assert json.loads(wasmrt("inspect", target, "--json").stdout)["asks"][0].startswith("may send any request")
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("digests.json", "package-digest"),
+        ("readme.md", "package-case"),
+        ("../x", "package-name"),
+        ("no", "package-missing"),
+    ],
+)
+def test_an_archive_that_an_install_would_refuse_is_not_made(own: Path, name: str, code: str) -> None:
+    (own / "wasmrt.toml").write_text(OWN.replace('["README.md"]', f'["README.md", "{name}"]'))
+    for extra in ("digests.json", "readme.md"):
+        (own / extra).write_text("{}")
+
+    with pytest.raises(PackageError) as refused:
+        pack(FolderFiles(own))
+    assert refused.value.code == code
 
 
 def test_a_folder_that_is_no_package_of_ours_is_not_packed_and_says_why(wasmrt: Run, folder: Path) -> None:

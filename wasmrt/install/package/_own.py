@@ -18,7 +18,7 @@ from wasmrt.capabilities.sections import INVALID, ListOf, MapOf, ObjectSchema, P
 from wasmrt.component import ToolSpec
 from wasmrt.component_bytes import digest_of
 from wasmrt.errors import InvalidNameError, PackageError
-from wasmrt.install.package._files import ArchiveFiles, FolderFiles, PackageFiles
+from wasmrt.install.package._files import ArchiveFiles, FolderFiles, PackageFiles, read_archive
 from wasmrt.install.package._manifest import read_toml, refused
 from wasmrt.install.package._package import Package, read_prompt, read_tool_schema
 from wasmrt.limits import COMPONENT_MAX_BYTES, MAX_CAPABILITY_FILE_BYTES, MAX_MANIFEST_BYTES, MAX_PACKAGE_BYTES
@@ -139,7 +139,9 @@ def pack(files: FolderFiles) -> tuple[str, bytes]:
 
     Raises:
         ManifestError: wasmrt.toml has mistakes.
-        PackageError: it or a file that it names is missing, is a link, or is not what the last build made.
+        PackageError: it or a file that it names is missing, is a link, or is not what the last build made; or an
+            install would refuse the archive.
+        CapabilityFileError: the capability file is not valid.
     """
     if not files.has(PACKAGE_FILE):
         raise PackageError(
@@ -152,14 +154,15 @@ def pack(files: FolderFiles) -> tuple[str, bytes]:
     _check_built(own, component, capabilities)
     contents[own.component[0]] = component
     if capabilities is not None:
-        parse(capabilities)
         contents[own.capabilities] = capabilities
     for name in own.named:
         contents[name] = files.read(name, max_bytes=MAX_PACKAGE_BYTES)
     digests = {name: digest_of(data) for name, data in sorted(contents.items())}
     contents[DIGESTS] = (json.dumps(digests, indent=2) + "\n").encode()
+    data = _zip(contents)
+    read_own_package(ArchiveFiles(read_archive(data), "the archive"))  # as an install will
     version = own.values.get("version")
-    return f"{own.name}-{version}.zip" if version else f"{own.name}.zip", _zip(contents)
+    return f"{own.name}-{version}.zip" if version else f"{own.name}.zip", data
 
 
 def check_digests(files: PackageFiles) -> dict[str, str]:
