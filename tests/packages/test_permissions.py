@@ -9,7 +9,9 @@ import pytest
 from tests.packages.conftest import API, VAULT, Desk
 from wasmrt import CallbackApprover, PreparedTool, ReadOnlyToolWrapper, ToolPolicy, ToolRegistry
 from wasmrt.approvals import ApprovalRequest
-from wasmrt.errors import NotAuthorizedError, NotInstalledError
+from wasmrt.capabilities import ToolGrant, ToolInvokeCapability
+from wasmrt.effects import Effect
+from wasmrt.errors import NotAuthorizedError, NotInstalledError, ToolError
 from wasmrt.model import Reason
 from wasmrt.policy import Permission, ToolRule
 from wasmrt.tools import Outcome
@@ -65,6 +67,40 @@ def test_a_person_is_asked_where_the_package_wants_it_although_the_tool_only_rea
     assert desk.server.requests == []
     agreed = registered(desk, answer=True, list_tickets="ask")
     assert agreed.execute(READS, {"host": desk.at(API)}).result["status"] == 200
+
+
+def test_a_rule_that_allows_a_tool_answers_for_its_packages_ask(desk: Desk) -> None:
+    allowed = registered(desk, ToolRule(tool=READS, permission=Permission.ALLOW), list_tickets="ask")
+
+    assert allowed.execute(READS, {"host": desk.at(API)}).result["status"] == 200
+    asked = registered(desk, ToolRule(tool="desk.*", permission=Permission.ASK), list_tickets="allow")
+    assert asked.explain(READS, {"host": desk.at(API)}).outcome is Outcome.ASKS
+
+
+@pytest.mark.parametrize("permission", ["allow", "ask", "deny"])
+def test_a_tool_that_its_package_holds_back_is_not_to_be_had_by_way_of_another(desk: Desk, permission: str) -> None:
+    asked = desk.package.request.capabilities
+    invoke = ToolInvokeCapability((("read", READS),))
+    sections = [
+        ToolGrant(tool.name, tool.capabilities.with_tool_invoke(invoke), (*(tool.effects or ()), Effect.INVOKE_TOOL))
+        if tool.name == "purge_tickets"
+        else tool
+        for tool in asked.tools or ()
+    ]
+    wishes = {"list_tickets": {"permission": permission}, "purge_tickets": {"schema": {"type": "object"}}}
+    tools = [replace(spec, **wishes.get(spec.name, {})) for spec in desk.package.tools or ()]  # type: ignore[arg-type]
+    grant = asked.with_tool_invoke(invoke).with_tools(sections)
+    registry = ToolRegistry(desk.runtime, policy=ToolPolicy(), approver=CallbackApprover(lambda _request: True))
+    registry.register(desk.runtime.prepare("desk", desk.package.component, grant, tools=tools))
+    call = {"invoke": "read", "with": {"host": desk.at(API)}}
+
+    if permission == "allow":
+        registry.execute(PURGES, call)
+        assert [seen.method for seen in desk.server.requests] == ["GET"]
+        return
+    with pytest.raises(ToolError):
+        registry.execute(PURGES, call)
+    assert desk.server.requests == []
 
 
 def test_what_a_package_allows_is_asked_all_the_same_where_it_changes_something(desk: Desk) -> None:
