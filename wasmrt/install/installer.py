@@ -24,7 +24,7 @@ from wasmrt.install.validator import WasmValidator
 from wasmrt.names import check_installed_name
 
 _STRICTER = ("", "allow", "ask", "deny")
-"""What a package wants for a tool, each stricter than the one before."""
+"""Permissions that a package may want for a tool, each stricter than the one before."""
 Prepare = Callable[[str, ComponentBytes, Sequence[ToolSpec] | None], ComponentInfo]
 """Compiles a component, through the cache, and reads what it says of itself, or its package says of its tools."""
 
