@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from wasmrt.authoring._package_file import BuiltTool
 from wasmrt.capabilities import CAPABILITY_SECTIONS, Capabilities, capabilities_of
 from wasmrt.capabilities.file import parse
 from wasmrt.capabilities.sentences import explain, review
@@ -21,7 +22,7 @@ class BuildReport:
 
     size_bytes: int
     world: str
-    tools: tuple[str, ...]
+    described: tuple[BuiltTool, ...]
     imports: tuple[str, ...]
     """`interface#function`."""
     exports: tuple[str, ...]
@@ -31,9 +32,15 @@ class BuildReport:
     """Imports that will be refused every time."""
     warnings: tuple[str, ...]
 
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """The names of its tools."""
+        return tuple(tool.name for tool in self.described)
+
     def as_dict(self) -> dict[str, Any]:
         """Return the report as JSON values."""
-        values = ((name, getattr(self, name)) for name in self.__slots__)
+        names = ("tools" if name == "described" else name for name in self.__slots__)
+        values = ((name, getattr(self, name)) for name in names)
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values}
 
 
@@ -57,7 +64,7 @@ def check_build(runtime: WasmToolRuntime, name: str, data: bytes, sidecar: bytes
     return BuildReport(
         size_bytes=len(data),
         world=tool.world,
-        tools=tuple(spec.name for spec in tool.tools),
+        described=tuple(BuiltTool(spec.name, spec.description) for spec in tool.tools),
         imports=imports,
         exports=_functions(tool, of="exports"),
         asks=explain(request),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wasmrt.call._state import Backends
 from wasmrt.capabilities import Capabilities, for_tool, within_effects
-from wasmrt.component import ToolSpec, worlds
+from wasmrt.component import ANY_OBJECT, ToolSpec, worlds
 from wasmrt.effects import Effect
 from wasmrt.errors import InvalidComponentError, InvalidParametersError
 from wasmrt.guest.runner import GuestComponent
@@ -55,11 +55,11 @@ class CallTarget:
         self._own = component.description.specs
         self.specs = dict(self._own if tools is None else tools)
         """Its tools by name."""
-        for known, spec in self.specs.items():
-            if not spec.description and known in self._own:
-                self.specs[known] = replace(spec, description=self._own[known].description)
+        decides = worlds.schema_decides(component.world)
+        if tools is not None:
+            self.specs.update({name: _completed(spec, self._own.get(name), decides) for name, spec in tools.items()})
         self._packaged = tools is not None
-        self.checked = self._packaged or worlds.schema_decides(component.world)
+        self.checked = self._packaged or decides
         """True where params that do not fit the schema are refused; else the guest decides."""
         self._backends = backends
         self._whole = Power(grant, backends(grant))
@@ -150,3 +150,22 @@ class CallTarget:
             f"its package names a tool {spec.name!r} that the component does not have",
             hint=f"the component has: {', '.join(self._own) or 'none'}",
         )
+
+
+def _completed(spec: ToolSpec, own: ToolSpec | None, decides: bool) -> ToolSpec:
+    """Return what a package says of a tool, and where it says nothing, what the component does.
+
+    `decides` is true for a world whose components' own schemas count.
+    """
+    if own is None:
+        return spec
+    described = replace(spec, description=spec.description or own.description)
+    if not decides:
+        return described
+    return replace(
+        described,
+        schema=own.schema if spec.schema == ANY_OBJECT else spec.schema,
+        read_only=spec.read_only or own.read_only,
+        destructive=spec.destructive or own.destructive,
+        network=spec.network or own.network,
+    )

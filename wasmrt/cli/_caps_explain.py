@@ -7,8 +7,9 @@ from pathlib import Path
 import click
 
 from wasmrt.capabilities import Capabilities
-from wasmrt.capabilities.file import parse
+from wasmrt.capabilities.file import CapabilityFile, parse
 from wasmrt.capabilities.sentences import explain as sentences_for
+from wasmrt.capabilities.sentences import explain_logins
 from wasmrt.cli._errors import DENIED
 from wasmrt.cli._options import capability_file_argument, json_option
 from wasmrt.cli._output import print_message, show, show_json
@@ -56,9 +57,10 @@ def explain(
     if url is None and (method is not None or resolves_to):
         raise click.UsageError("--method and --resolves-to say more about a --url; give one")
     _check_addresses(resolves_to)
-    granted = parse(read_capability_file(file)).capabilities
+    read = parse(read_capability_file(file))
+    granted = read.capabilities
     if not asked:
-        _print_sentences(granted, as_json)
+        _print_sentences(read, as_json)
         return 0
     if url is not None:
         return _decide_http(granted, method or "GET", url, resolves_to, as_json)
@@ -69,8 +71,8 @@ def explain(
     return _print_decision(granted.explain_tool(alias or ""), as_json)
 
 
-def _print_sentences(granted: Capabilities, as_json: bool) -> None:
-    sentences = sentences_for(granted)
+def _print_sentences(file: CapabilityFile, as_json: bool) -> None:
+    sentences = (*sentences_for(file.capabilities), *explain_logins(file.every_login))
     if as_json:
         show_json({"sentences": sentences})
     else:

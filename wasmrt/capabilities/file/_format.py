@@ -34,6 +34,8 @@ def as_tree(file: CapabilityFile | Capabilities) -> dict[str, Any]:
     tree |= _capabilities(file.capabilities)
     if file.auth is not None:
         tree["auth"] = _auth(file.auth)
+    if file.logins:
+        tree["logins"] = {login.vendor: _auth(replace(login, provider=None)) for login in file.logins}
     return tree | {key: value for key, value in file.sections.items() if key != "$schema"}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
@@ -67,9 +68,14 @@ def read_sections(data: str | bytes) -> Sections:
         problems.add("channel", "this is the file of a channel (messages in and out of a chat), which is no tool")
         raise _error(problems)
     if tree is not None or not problems:
-        tree = _raise_nested(ROOT.read(tree, "", problems), problems)
-    asked = None if tree is INVALID or problems else _build(tree, problems)
-    if asked is None or problems:
+        tree, nested = _raise_nested(ROOT.read(tree, "", problems), problems)
+    if tree is not INVALID and not problems:
+        found = Problems()
+        asked = _build(tree, found)
+        _check_logins(tree, found)
+        for path, sentence in found.found:
+            problems.add(f"{NESTED}.{path}" if _top(path) in nested else path, sentence)
+    if problems:
         raise _error(problems)
     return Sections(asked, tree)
 
@@ -92,15 +98,32 @@ def _error(problems: Problems) -> CapabilityFileError:
     )
 
 
-def _raise_nested(tree: Any, problems: Problems) -> Any:
-    """Move the sections under `capabilities` to the top; one that is in both places is a mistake."""
+def _raise_nested(tree: Any, problems: Problems) -> tuple[Any, frozenset[str]]:
+    """Move the sections under `capabilities` to the top, and name them; one that is in both places is a mistake."""
     if tree is INVALID or NESTED not in tree:
-        return tree
+        return tree, frozenset()
     nested = tree.pop(NESTED)
     for key in nested:
         if key in tree:
             problems.add(child(NESTED, key), f"{key!r} also stands at the top; keep one")
-    return nested | tree
+    return nested | tree, frozenset(nested)
+
+
+def _top(path: str) -> str:
+    """Return the section that a path lies in."""
+    return re.split(r"[.\[]", path, maxsplit=1)[0]
+
+
+def _check_logins(tree: dict[str, Any], problems: Problems) -> None:
+    """Find logins that could be taken for each other: of one vendor, or for one secret."""
+    auth = tree.get("auth", {})
+    taken = {auth.get("secret_name"): "auth"}
+    for vendor, login in tree.get("logins", {}).items():
+        at = child("logins", vendor)
+        if vendor in (auth.get("provider"), auth.get("secret_name")):
+            problems.add(at, "auth is the login of this vendor already")
+        if (other := taken.setdefault(login["secret_name"], at)) != at:
+            problems.add(f"{at}.secret_name", f"{other} sets this secret already")
 
 
 def _build(tree: dict[str, Any], problems: Problems) -> Asked:

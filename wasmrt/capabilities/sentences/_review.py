@@ -14,7 +14,7 @@ from wasmrt.capabilities.sections import SECTIONS, child
 from wasmrt.capabilities.sentences._phrases import join_words
 
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-_READ_SECTIONS = frozenset({"setup", "$schema", "discovery_summary"})
+_READ_SECTIONS = frozenset({"setup", "$schema", "discovery_summary", "license", "source"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +103,12 @@ def _on_credentials(http: HttpCapability) -> Iterator[FileWarning]:
 
 
 def _on_sections(file: CapabilityFile) -> Iterator[FileWarning]:
-    if file.auth and file.auth.oauth and file.auth.oauth.client_secret:
-        yield FileWarning(
-            "auth.oauth.client_secret", "a client secret in a file is public; name client_secret_env instead"
-        )
+    places = {"auth": file.auth} | {child("logins", login.vendor): login for login in file.logins}
+    for at, login in places.items():
+        if login and login.oauth and login.oauth.client_secret:
+            yield FileWarning(
+                f"{at}.oauth.client_secret", "a client secret in a file is public; name client_secret_env instead"
+            )
     for name in file.sections:
         if name not in _READ_SECTIONS:
             yield FileWarning(name, f"wasmrt does not act on this section: {SECTIONS[name].about}")
