@@ -30,7 +30,9 @@ CLOSING_SECONDS = 0.05
 """Logs and errors of a call that is late are still scanned for this long; what is not done by then is withheld."""
 
 
-_NARROWED = frozenset({Reason.NOT_GRANTED, Reason.EMPTY_ALLOWLIST, Reason.METHOD_NOT_ALLOWED})
+_NARROWED = frozenset(
+    {Reason.NOT_GRANTED, Reason.EMPTY_ALLOWLIST, Reason.METHOD_NOT_ALLOWED, Reason.REMOVE_NOT_ALLOWED}
+)
 
 
 class ToolInvoker(Protocol):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from wasmrt.capabilities._capabilities import CAPABILITY_SECTIONS, Capabilities, ToolGrant
 from wasmrt.capabilities._effects import READ_METHODS, effects_of, within_effects
-from wasmrt.capabilities._imports import capabilities_of
+from wasmrt.capabilities._imports import capabilities_of, uses_section
 from wasmrt.capabilities._propose import propose
 from wasmrt.capabilities.decide import (
     AllowlistValidator,
@@ -30,6 +30,7 @@ from wasmrt.capabilities.model import (
     ToolInvokeCapability,
     ToolLimits,
     WorkspaceCapability,
+    WorkspaceWriteCapability,
     folded_header,
     is_host_header,
     path_problem,
@@ -53,6 +54,7 @@ __all__ = [
     "ToolInvokeCapability",
     "ToolLimits",
     "WorkspaceCapability",
+    "WorkspaceWriteCapability",
     "capabilities_of",
     "check_addresses",
     "check_host",
@@ -66,5 +68,6 @@ __all__ = [
     "path_problem",
     "propose",
     "read_secret_name",
+    "uses_section",
     "within_effects",
 ]
