@@ -154,7 +154,8 @@ def test_a_section_of_a_tool_that_is_wider_is_a_mistake(more, place):
 
 
 def test_a_person_is_told_what_may_be_written_and_what_changes():
-    few = read({"allowed_prefixes": ["out/"], "max_files": 1, "max_bytes": 1024, "max_file_bytes": 512})
+    bounds = {"allowed_prefixes": ["out/"], "max_bytes": 1024, "max_file_bytes": 512}
+    few = read(bounds | {"max_files": 1})
     assert explain(few) == (
         "may write files under out/",
         "may write at most 1 KiB to 1 file in a call, each of at most 512 bytes",

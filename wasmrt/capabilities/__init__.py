@@ -34,6 +34,7 @@ from wasmrt.capabilities.model import (
     folded_header,
     is_host_header,
     path_problem,
+    plain_path,
     read_secret_name,
 )
 
@@ -66,6 +67,7 @@ __all__ = [
     "is_host_header",
     "merge",
     "path_problem",
+    "plain_path",
     "propose",
     "read_secret_name",
     "uses_section",
