@@ -23,7 +23,7 @@ from wasmrt.url import Network
 
 if TYPE_CHECKING:
     from wasmrt.egress import SecretsView
-    from wasmrt.workspace import WorkspaceReader
+    from wasmrt.workspace import WorkspaceReader, WorkspaceWriter
 
 _LATE = "[withheld: it could not be scanned in time]"
 CLOSING_SECONDS = 0.05
@@ -58,6 +58,7 @@ class Backends(NamedTuple):
     detector: LeakDetector
     http: HttpAccess | None = None
     workspace: WorkspaceReader | None = None
+    writer: WorkspaceWriter | None = None
     secrets_of: Callable[[str, Lifetime], SecretsView] | None = None
     """From a user and a call's time to the view of that user's secrets, and of nobody else's."""
     tools: ToolInvoker | None = None

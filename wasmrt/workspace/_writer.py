@@ -65,6 +65,10 @@ class WorkspaceWriter:
         """The most bytes that a file may have."""
         return self._granted.max_file_bytes
 
+    def new_budget(self) -> WriteBudget:
+        """Return the budget of a new call."""
+        return WriteBudget()
+
     def size(self, path: str) -> int | None:
         """Return the size of a file that may be written, in bytes; None where there is none."""
         with self._at(path) as (walk, name, _):
