@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 
 from tests.programs.build import program
 from wasmrt import Capabilities, Isolation, PreparedTool, WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.capabilities import WorkspaceWriteCapability
+from wasmrt.cli import cli
 from wasmrt.context import ToolContext
 from wasmrt.effects import Effect
 from wasmrt.errors import GuestExitError, InvalidParametersError, ToolError, TrapError
@@ -186,6 +189,31 @@ def test_a_program_finds_folders_to_write_in_under_names_of_its_own(tool: Prepar
         run("write", "/workspace/out/c.txt", "read-only")
     assert [one.reason for one in caught.value.decisions if not one.allowed] == [Reason.FILESYSTEM_DENIED]
     assert (root / "out/c.txt").read_text() == "by name"
+
+
+def test_an_installed_program_writes_what_its_capability_file_asked_for_and_a_person_granted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WASMRT_HOME", str(tmp_path / "home"))
+
+    def command(*words: str | Path, code: int = 0) -> Result:
+        result = CliRunner().invoke(cli, [str(word) for word in words], prog_name="wasmrt")
+        assert result.exit_code == code, f"exit code {result.exit_code}: {result.stderr or result.exception!r}"
+        return result
+
+    (tmp_path / "files/out").mkdir(parents=True)
+    (tmp_path / "writer.wasm").write_bytes(program().read_bytes())
+    asked = {"workspace": True, "workspace_write": {"allowed_prefixes": ["out/"], "max_bytes": 1024}}
+    (tmp_path / "writer.capabilities.json").write_text(json.dumps(asked))
+    shown = command("install", tmp_path / "writer.wasm", "--command", "--yes")
+    assert "may write files under out/" in shown.stdout + shown.stderr
+    place = ("--workspace", tmp_path / "files")
+    ran = command("run", "writer", '{"args": ["change", "write", "out/x", "by the program"]}', *place)
+    assert json.loads(ran.stdout)["stdout"] == "by the program"
+    assert (tmp_path / "files/out/x").read_text() == "by the program"
+    refused = command("run", "writer", '{"args": ["change", "write", "x", "no"]}', *place, code=3)
+    assert "workspace_write.allowed_prefixes" in refused.stderr
+    assert [path.name for path in (tmp_path / "files").iterdir()] == ["out"]
 
 
 @pytest.mark.parametrize("writable", [[], {"out": "out"}, {"/out": 1}, {"/out": "/etc"}, {"/out": ""}])
