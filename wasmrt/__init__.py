@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from wasmrt.errors import SecretError as SecretError
     from wasmrt.errors import ToolError as ToolError
     from wasmrt.errors import ToolErrorKind as ToolErrorKind
+    from wasmrt.errors import UnknownToolError as UnknownToolError
     from wasmrt.errors import WasmrtError as WasmrtError
     from wasmrt.guest.settings import Isolation as Isolation
     from wasmrt.guest.settings import OptLevel as OptLevel
@@ -94,8 +95,6 @@ if TYPE_CHECKING:
     from wasmrt.tools import ToolRegistry as ToolRegistry
     from wasmrt.tools import ToolSource as ToolSource
     from wasmrt.tools import ToolView as ToolView
-    from wasmrt.tools import UnknownToolError as UnknownToolError
-    from wasmrt.tools import for_model as for_model
     from wasmrt.tools import load_registry as load_registry
     from wasmrt.tools import tool as tool
     from wasmrt.traits import ActionDescriptor as ActionDescriptor
@@ -156,6 +155,7 @@ _NAMES = {
         "SecretError",
         "ToolError",
         "ToolErrorKind",
+        "UnknownToolError",
         "WasmrtError",
     ),
     "guest.settings": ("Isolation", "OptLevel"),
@@ -178,8 +178,6 @@ _NAMES = {
         "ToolRegistry",
         "ToolSource",
         "ToolView",
-        "UnknownToolError",
-        "for_model",
         "load_registry",
         "tool",
     ),

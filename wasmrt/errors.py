@@ -14,6 +14,8 @@ WasmrtError                     code, hint, retryable
 ├─ ConfineError                 the machine's: a process that could not be confined
 ├─ ToolError                    .kind .usage .logs .decisions: what one call ended with
 │  ├─ InvalidParametersError
+│  │  └─ MalformedArgumentsError
+│  ├─ UnknownToolError
 │  ├─ GuestError                the tool itself said no
 │  │  └─ GuestExitError         .exit_code: it ended itself, as a program does
 │  ├─ TrapError                 the guest broke
@@ -331,6 +333,19 @@ class ToolError(WasmrtError):
         self.logs: tuple[LogEntry, ...] = ()
         self.decisions: tuple[Decision, ...] = ()
 
+    def for_model(self) -> str:
+        """Return what a model is told: what went wrong, and what it can change itself.
+
+        SECURITY: how a refusal would be lifted is for people. A model that is told would ask them for it.
+        """
+        message = self.message
+        for decision in self.decisions:
+            if not decision.allowed:
+                message = message.replace(decision.sentence, decision.refusal)
+                if decision.hint:
+                    message = message.replace(decision.hint, "").rstrip(" ;,")
+        return f"{message}; the same call may work later" if self.retryable else message
+
     def as_dict(self) -> dict[str, Any]:
         """Return the error as JSON data."""
         data = super().as_dict() | {"kind": str(self.kind), "call_id": self.call_id}
@@ -345,6 +360,31 @@ class InvalidParametersError(ToolError):
 
     code = "invalid-parameters"
     kind = ToolErrorKind.INVALID_PARAMETERS
+
+    def for_model(self) -> str:
+        """Return what does not fit; the hint is for people, who have the command."""
+        return self.message
+
+
+class MalformedArgumentsError(InvalidParametersError):
+    """A model's arguments are no JSON object."""
+
+    code = "malformed-arguments"
+
+    def for_model(self) -> str:
+        """Return what is wrong, at which place, and what to send."""
+        return f"{self.message}; {self.hint}" if self.hint else self.message
+
+
+class UnknownToolError(ToolError):
+    """No tool of this name can be called here."""
+
+    code = "unknown-tool"
+    kind = ToolErrorKind.INVALID_PARAMETERS
+
+    def for_model(self) -> str:
+        """Return the name, and the one that was probably meant."""
+        return f"{self.message}; {self.hint}" if self.hint else self.message
 
 
 class GuestError(ToolError):
@@ -449,6 +489,11 @@ class NotAuthorizedError(ToolError):
     code = "not-authorized"
     kind = ToolErrorKind.NOT_AUTHORIZED
 
+    def for_model(self) -> str:
+        """Return the rule that refused it, and not what would lift it."""
+        denial = next((each for each in self.decisions if not each.allowed), None)
+        return super().for_model() if denial is None else f"{denial.rule}; go on without it"
+
 
 class RateLimitedError(ToolError):
     """The (user, tool) window is full; `retry_after_seconds` says when it opens again."""
@@ -460,6 +505,10 @@ class RateLimitedError(ToolError):
     def __init__(self, message: str, *, retry_after_seconds: float, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
         self.retry_after_seconds = retry_after_seconds
+
+    def for_model(self) -> str:
+        """Return when the same call will be let through."""
+        return f"{self.message}; try again in {self.retry_after_seconds:.0f} seconds"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the error as JSON data."""

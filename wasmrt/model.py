@@ -180,10 +180,14 @@ class Decision(_Decided):
         return None if self.suggestion is None else self.suggestion.hint
 
     @property
+    def refusal(self) -> str:
+        """Subject and rule, without what would lift it."""
+        return f"{self.subject}: {self.rule}" if self.subject else self.rule
+
+    @property
     def sentence(self) -> str:
         """Subject, rule and suggestion in one sentence, as a guest is told of a refusal."""
-        told = f"{self.subject}: {self.rule}" if self.subject else self.rule
-        return f"{told}; {self.hint}" if self.hint else told
+        return f"{self.refusal}; {self.hint}" if self.hint else self.refusal
 
     def redacted(self, redact: Callable[[str], str]) -> Decision:
         """Return the decision with `redact` applied to every text of it, and then the subject cut.

@@ -63,6 +63,7 @@ class PreparedTool(ToolDefaults):
         self._runner = runner
         self._target = target
         self.size_bytes = size_bytes
+        self._kept: tuple[frozenset[Effect], Traits] | None = None
         specs = target.specs
         self._spec = spec or (next(iter(specs.values())) if len(specs) == 1 else None)
 
@@ -112,7 +113,8 @@ class PreparedTool(ToolDefaults):
         """
         from wasmrt.schema.providers import render  # for agents; a command that runs a tool does without
 
-        return render(offered_name(self.name), self.description, self.schema, provider, prompt=self.prompt)
+        rendered = render(offered_name(self.name), self.description, self.schema, provider, prompt=self.prompt)
+        return rendered | ({"annotations": self.traits.annotations()} if provider == "mcp" else {})
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -157,7 +159,7 @@ class PreparedTool(ToolDefaults):
     @property
     def granted_effects(self) -> frozenset[Effect]:
         """Every effect that a call can have under the grant, those of tools that it may invoke included."""
-        return self._reachable(set())
+        return self._bound[0]
 
     @property
     def traits(self) -> Traits:
@@ -165,10 +167,20 @@ class PreparedTool(ToolDefaults):
 
         The sandbox holds such a call to them, so that a declaration is not a claim.
         """
-        effects = self.granted_effects
+        return self._bound[1]
+
+    @property
+    def _bound(self) -> tuple[frozenset[Effect], Traits]:
+        """The effects under the grant, and the traits; kept, but for a tool that invokes others, which come and go."""
+        if self._kept is not None:
+            return self._kept
+        effects = granted = self._reachable(set())
         if (declared := self._declared_effects()) is not None:
             effects &= declared
-        return Traits(effects=effects, declared=True, enforced=True)
+        bound = (granted, Traits(effects=effects, declared=True, enforced=True))
+        if Effect.INVOKE_TOOL not in granted:
+            self._kept = bound
+        return bound
 
     def _declared_effects(self) -> frozenset[Effect] | None:
         if self._spec is None:

@@ -27,6 +27,7 @@ from wasmrt.approvals import (
     new_request_id,
     params_digest,
 )
+from wasmrt.approvals import _approvals as module
 from wasmrt.approvals._remembered import Answers
 from wasmrt.effects import Effect
 from wasmrt.errors import ConfigurationError, InvalidParametersError
@@ -316,6 +317,24 @@ def test_many_wait_at_once_and_each_is_answered_for_itself() -> None:
         for n, r in reversed(list(enumerate(asked))):
             person.open[r.id].set_result(ApprovalAnswer(approved=n % 2 == 0))
         assert [a.approved for a in await asyncio.gather(*waiting)] == [n % 2 == 0 for n in range(50)]
+
+    asyncio.run(scene())
+
+
+def test_those_that_wait_at_once_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_PENDING_APPROVALS", 2)
+
+    async def scene() -> None:
+        person = Person()
+        approvals = Approvals(person)
+        waiting = [asyncio.ensure_future(approvals.decide(request({"n": n}))) for n in range(2)]
+        await until(lambda: len(person.open) == 2)
+        assert "too many" in (await approvals.decide(request({"n": 3}))).note
+        for future in person.open.values():
+            future.set_result(ONCE)
+        assert all(a.approved for a in await asyncio.gather(*waiting))
+        person._answer = ONCE
+        assert (await approvals.decide(request({"n": 3}))).approved
 
     asyncio.run(scene())
 

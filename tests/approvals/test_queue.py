@@ -177,6 +177,46 @@ def test_a_store_that_cannot_be_written_remembers_nothing_and_says_so(path: Path
     assert "not remembered" in answer.note
 
 
+def test_a_withdrawal_that_cannot_be_written_still_ends_the_wait(path: Path) -> None:
+    async def scene() -> None:
+        store = ApprovalStore(path)
+        waiting = asyncio.ensure_future(Approvals(QueueApprover(store)).decide(request()))
+        await until(waits(store))
+        path.chmod(0o644)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+    asyncio.run(scene())
+
+
+def test_an_update_withdraws_here_and_in_the_queue(path: Path) -> None:
+    async def scene() -> None:
+        store, asked = ApprovalStore(path), request()
+        approvals = Approvals(QueueApprover(store))
+        waiting = asyncio.ensure_future(approvals.decide(asked))
+        await until(waits(store))
+        approvals.tool_changed("write_file", digest="d2", grant="g1")
+        assert not (await waiting).approved
+        assert store.state(asked.id) is State.OUTDATED
+
+    asyncio.run(scene())
+
+
+def test_an_update_withdraws_here_where_the_queue_cannot_be_written(path: Path) -> None:
+    async def scene() -> None:
+        store = ApprovalStore(path)
+        approvals = Approvals(QueueApprover(store))
+        waiting = asyncio.ensure_future(approvals.decide(request()))
+        await until(waits(store))
+        path.chmod(0o644)
+        with pytest.raises(ApprovalError):
+            approvals.tool_changed("write_file", digest="d2", grant="g1")
+        assert not (await waiting).approved
+
+    asyncio.run(scene())
+
+
 def test_other_threads_answer_while_many_wait(path: Path) -> None:
     store = ApprovalStore(path)
     asked = [request({"n": n}) for n in range(8)]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.approvals.processes import forking
-from tests.approvals.requests import request
+from tests.approvals.requests import WHY, request
 from wasmrt import limits
 from wasmrt.approvals import (
     ApprovalAnswer,
@@ -25,7 +25,9 @@ from wasmrt.approvals import (
     Widening,
 )
 from wasmrt.approvals import _store as module
+from wasmrt.effects import Effect
 from wasmrt.errors import ApprovalError
+from wasmrt.model import Addition, GrantList, Step
 
 YES = ApprovalAnswer(approved=True, by="bob", note="looks fine")
 ALWAYS = ApprovalAnswer(approved=True, scope=ApprovalScope.ALWAYS, by="bob")
@@ -79,6 +81,15 @@ def test_a_request_waits_is_answered_and_taken_once(store: ApprovalStore, clock:
     assert answer is not None
     assert (answer.approved, answer.by, answer.note, answer.remembered) == (True, "bob", "looks fine", False)
     assert code(store.take, asked.id) == "answered"
+
+
+@pytest.mark.parametrize("suggestion", [None, Step("ask"), Addition(GrantList.HTTP, '{"host": "a.example"}')])
+def test_a_request_is_read_as_it_was_put_there(
+    store: ApprovalStore, clock: Clock, suggestion: Step | Addition | None
+) -> None:
+    asked = timed(clock, why=WHY._replace(suggestion=suggestion), effects=tuple(sorted(Effect)))
+    store.add(asked)
+    assert store.pending()[0].request == asked
 
 
 def test_the_second_answer_changes_nothing(store: ApprovalStore, clock: Clock) -> None:

@@ -99,7 +99,7 @@ def test_the_person_sees_what_would_be_done_and_why(screen: Screen) -> None:
     asked = request(preview="--- a/x\n+++ b/x\n-old\n+new")
     dialogue(screen, asked, ("approve", "n\n"))
     shown = screen.seen
-    assert f"write_file waits for an approval ({asked.id})" in shown
+    assert f"\napproval {asked.id}: write_file\n" in shown
     assert "for: alice" in shown
     assert "it may: write-filesystem (risk: medium)" in shown
     assert "asked because: write_file: write_file writes" in shown
@@ -115,12 +115,13 @@ def test_nothing_that_others_chose_drives_the_terminal_or_looks_like_ours(screen
     dialogue(screen, asked, ("[a]lways", "n\n"))
     lines = screen.seen.split("\n")
     assert not set(screen.seen) & set("\x1b\x07\u202e\u2028\x9b")
-    assert sum(line.startswith("  approve t") for line in lines) == 1
-    assert not any(line.startswith("  approve w") for line in lines)
+    assert sum(line.startswith("  approve ") for line in lines) == 1
+    assert [line[:9] for line in lines if line[:1] not in ("", " ")] == ["approval "]
 
 
 def test_what_is_long_is_cut_and_shown_on_request(screen: Screen) -> None:
-    asked = request({"a": "x" * 5000, "rows": list(range(100))}, preview="\n".join(f"+{n}" for n in range(100)))
+    rows, why = list(range(100)), WHY._replace(subject="y" * 5000)
+    asked = request({"a": "x" * 5000, "rows": rows}, preview="\n".join(f"+{n}" for n in rows), why=why)
     answer = dialogue(screen, asked, ("[m]ore", "m\n"), ("[e]dit: ", "y\n"))
     assert answer.approved
     assert "x" * 5000 in screen.seen
@@ -129,7 +130,7 @@ def test_what_is_long_is_cut_and_shown_on_request(screen: Screen) -> None:
     dialogue(screen, asked, ("[m]ore", "n\n"))
     assert "... 4,810 more characters" in screen.seen
     assert "... 60 more lines" in screen.seen
-    assert max(map(len, screen.seen.split("\n"))) < 250
+    assert max(map(len, screen.seen.split("\n"))) < 450
 
 
 def test_always_takes_the_parameters_that_may_differ(screen: Screen) -> None:
@@ -189,6 +190,15 @@ def test_an_edit_that_changes_nothing_is_none(screen: Screen) -> None:
     assert answer.params is None
 
 
+def test_an_edit_that_python_takes_for_the_same_is_one(screen: Screen) -> None:
+    asked = request({"all": True})
+    answer = dialogue(
+        screen, asked, ("approve", "e\n"), ("as NAME=JSON", "all=1\n"), ("or Enter", "\n"), ("approve", "y\n")
+    )
+    assert answer.params is not None
+    assert answer.params["all"] is not True
+
+
 def test_only_what_can_be_remembered_is_offered(screen: Screen) -> None:
     async def scene() -> None:
         for changed, absent in (({"digest": ""}, ["[s]ession", "[a]lways"]), ({"trace": ""}, ["[s]ession"])):
@@ -214,7 +224,7 @@ def test_one_is_asked_at_a_time_and_keys_pressed_before_answer_nothing(screen: S
         answers = []
         for _ in asked:
             await screen.shows("[e]dit: ")
-            assert screen.seen.count("waits for an approval") == len(answers) + 1
+            assert screen.seen.count("\napproval ") == len(answers) + 1
             screen.type("n\ny\ny\n")  # the keys after the first line are of nobody's question
             done, _ = await asyncio.wait([w for w in waiting if w not in answers], return_when="FIRST_COMPLETED")
             assert len(done) == 1

@@ -196,6 +196,15 @@ def test_a_recording_that_was_changed_is_not_the_one_that_its_receipt_names(desk
     assert not desk.dry.prepare("asker", asker()).replay(recording).same
 
 
+@pytest.mark.parametrize("answer", [None, 1, "x", {"status": "x"}, {"failure": {}}, [[1]]])
+def test_answers_that_somebody_spoiled_end_in_a_difference(desk: Desk, answer: object) -> None:
+    recording = desk.recording(desk.call(desk.prepare(asker()), "/a"))
+    spoiled = tuple(event._replace(answer=answer) for event in recording.events)
+    assert not desk.dry.prepare("asker", asker()).replay(recording._replace(events=spoiled)).same
+    strange = tuple(event._replace(ask=[answer]) for event in recording.events)
+    assert not desk.dry.prepare("asker", wat2wasm(tool(says('"no"')))).replay(recording._replace(events=strange)).same
+
+
 def test_what_a_changed_component_asks_differently_is_named(desk: Desk) -> None:
     recording = desk.recording(desk.call(desk.prepare(asker()), "/a"))
     other_file = desk.dry.prepare("asker", asker("context/n.txt")).replay(recording)
@@ -281,6 +290,22 @@ def test_the_oldest_recordings_make_room(desk: Desk, monkeypatch: pytest.MonkeyP
     kept = {path.stem for path in (desk.chain.folder / "recordings").iterdir()}
     assert first not in kept and last in kept
     assert len(kept) < 50
+
+
+def test_each_recorded_call_has_a_randomness_of_its_own(desk: Desk) -> None:
+    execute = f"(call $get-random-bytes (i64.const 32) (i32.const 520)){_HASH}"
+    data = wat2wasm(tool(Body(imports=("get-random-bytes",), execute=execute, locals="(local $h i64)")))
+    dice = desk.runtime.prepare("dice", data)
+    rolled = [dice.execute({}) for _ in range(3)]
+    assert len({str(output.result) for output in rolled}) == 3
+    assert all(desk.dry.prepare("dice", data).replay(desk.recording(output.call_id)).same for output in rolled)
+
+
+def test_a_recording_that_others_can_read_or_exchange_is_refused(desk: Desk) -> None:
+    call = desk.call(desk.prepare(asker()), "/a")
+    (desk.chain.folder / f"recordings/{call}.jsonl").chmod(0o644)
+    with pytest.raises(SourceError, match="other users"):
+        desk.recording(call)
 
 
 def test_a_recording_is_its_users_alone_and_holds_no_secret(desk: Desk) -> None:

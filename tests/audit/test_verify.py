@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.audit.conftest import Chain, receipt
 from wasmrt.audit import read_keys
+from wasmrt.audit.reading import read_receipts
 from wasmrt.audit.verify import Break, BreakKind, ChainHead, chain_head
 from wasmrt.errors import ConfigurationError
 
@@ -105,9 +106,15 @@ def test_a_newest_line_that_is_cut_in_the_middle_is_named_and_not_taken_for_a_cr
     chain.write(9)
     chain.file().write_bytes(chain.file().read_bytes()[:-40])
     assert broken(chain) == (BreakKind.TRUNCATED, FIRST, 10)
+    assert "the file ends in the middle of record 10" in str(chain.verified().broken)
+    assert chain.verified().notes == ()
+
+
+def test_a_segment_that_is_cut_in_the_middle_of_a_line_is_named(chain: Chain) -> None:
     long(chain)
     chain.file(2).write_bytes(chain.file(2).read_bytes()[:-40])
-    assert broken(chain)[0] is BreakKind.TRUNCATED
+    assert broken(chain) == (BreakKind.TRUNCATED, chain.file(2).name, len(chain.lines(2)))
+    assert "the file ends in the middle" in str(chain.verified().broken)
 
 
 def test_a_cut_stays_named_when_the_chain_goes_on(chain: Chain) -> None:
@@ -262,5 +269,7 @@ def test_a_link_in_place_of_a_segment_is_not_followed(chain: Chain, tmp_path: Pa
     chain.write(3)
     chain.file().rename(tmp_path / "elsewhere")
     chain.file().symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(OSError, match="symbolic link"):
+    with pytest.raises(ConfigurationError, match="symbolic link"):
         chain.verified()
+    with pytest.raises(ConfigurationError, match="symbolic link"):
+        list(read_receipts(chain.folder))

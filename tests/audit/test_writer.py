@@ -23,7 +23,7 @@ from tests.audit.conftest import Chain, receipt
 from wasmrt import WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.audit import Approval, Receipt, ReceiptWriter
 from wasmrt.errors import ConfigurationError
-from wasmrt.limits import MAX_RECEIPT_BYTES
+from wasmrt.limits import MAX_RECEIPT_BYTES, MAX_TORN_BYTES
 from wasmrt.model import Decision, Reason, Usage
 
 ROOT = Path(__file__).parents[2]
@@ -276,6 +276,39 @@ def test_a_line_that_was_never_finished_is_no_break_and_is_put_aside(chain: Chai
     kept = records(chain)[4]
     assert (kept["type"], kept["bytes"], kept["text"]) == ("torn", size, torn.decode())
     assert calls(chain) == ["call-1", "call-2", "call-3", "call-5", "call-6"]
+
+
+def test_of_a_long_line_that_was_never_finished_the_beginning_is_kept(chain: Chain) -> None:
+    chain.write(1)
+    head = (chain.folder / "head").read_bytes()
+    writer = chain.writer()
+    writer(receipt(2, user="u" * 9000))
+    writer.close()
+    chain.file().write_bytes(chain.file().read_bytes()[:-100])
+    (chain.folder / "head").write_bytes(head)
+    chain.write(1, first=3)
+    kept = records(chain)[2]
+    assert (kept["type"], len(str(kept["text"]))) == ("torn", MAX_TORN_BYTES)
+    found = chain.verified()
+    assert (found.broken, len(found.notes), found.records) == (None, 1, 4)
+
+
+def test_a_segment_that_cannot_be_begun_is_begun_by_a_later_call(
+    chain: Chain, open_writer: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_left(path: Path) -> int:
+        raise OSError(24, "Too many open files")
+
+    writer = open_writer()
+    writer(receipt(1))
+    with monkeypatch.context() as patched:
+        patched.setattr(writing, "_opened", none_left)
+        with pytest.raises(ConfigurationError, match="Too many open files"):
+            for number in range(2, 500):
+                writer(receipt(number))
+    writer(receipt(900))
+    assert calls(chain)[-1] == "call-900"
+    assert chain.verified().broken is None
 
 
 def test_a_segment_that_was_announced_and_not_begun_is_begun(chain: Chain) -> None:

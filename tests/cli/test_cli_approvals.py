@@ -51,7 +51,13 @@ def test_a_request_is_listed_shown_and_approved(wasmrt: Run, store: ApprovalStor
     assert "asked because: write_file: write_file writes" in shown and "    +new\n" in shown
     assert json.loads(wasmrt("approvals", "show", asked.id, "--json").stdout)["state"] == "pending"
     approved = json.loads(wasmrt("approvals", "approve", asked.id, "--json").stdout)
-    assert approved == {"id": asked.id, "approved": True, "scope": "once", "by": person()}
+    assert approved == {
+        "id": asked.id,
+        "tool": "write_file",
+        "approved": True,
+        "scope": "once",
+        "by": person(),
+    }
     ended = wasmrt("approvals", "list", "--decided").stdout
     assert "approved (once)" in ended and person() in ended
     assert json.loads(wasmrt("approvals", "list", "--decided", "--json").stdout)["decided"][0]["id"] == asked.id
@@ -60,14 +66,18 @@ def test_a_request_is_listed_shown_and_approved(wasmrt: Run, store: ApprovalStor
 
 
 def test_a_request_is_denied_with_a_reason(wasmrt: Run, store: ApprovalStore, asked: ApprovalRequest) -> None:
-    assert f"denied {asked.id}" in wasmrt("approvals", "deny", asked.id, "--note", "not today").stderr
+    assert (
+        f"denied {asked.id}: write_file, this once"
+        in wasmrt("approvals", "deny", asked.id, "--note", "not today").stderr
+    )
     taken = store.take(asked.id)
     assert taken is not None and (taken.approved, taken.note) == (False, "not today")
 
 
 def test_always_is_widened_remembered_and_forgotten(wasmrt: Run, store: ApprovalStore, asked: ApprovalRequest) -> None:
     wide = ("--any", "text", "--like", "path=notes/")
-    wasmrt("approvals", "approve", asked.id, "--scope", "always", *wide)
+    told = wasmrt("approvals", "approve", asked.id, "--scope", "always", *wide).stderr
+    assert "write_file, from now on (path: below notes, text: anything, the rest as it was)" in told
     other = request({"path": "notes/x/y", "text": "bye"}, user="local")
     assert store.remembered(other) is not None
     [kept] = json.loads(wasmrt("approvals", "list", "--json").stdout)["remembered"]

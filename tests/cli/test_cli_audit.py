@@ -195,6 +195,33 @@ def test_lines_that_are_no_receipts_are_left_out(wasmrt: Run, write: Callable[..
     assert len(ids(wasmrt("audit", "show", "--json"))) == 1
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'"usage":{"fuel":0', b'"usage":{"fuel":"x"'),
+        (b'"decisions":[]', b'"decisions":[1]'),
+        (b'"decisions":[]', b'"decisions":{}'),
+        (b'"chain":[]', b'"chain":[{}]'),
+        (b'"approval":null', b'"approval":1'),
+        (b'"ended_ms":1800000000001', b'"ended_ms":"x"'),
+        (b'"n":2', b'"n":' + b"1" * 5000),
+        (b'"effects":[]', b'"effects":' + b"[" * 100_000),
+    ],
+)
+def test_what_somebody_wrote_into_the_chain_breaks_no_command(
+    wasmrt: Run, write: Callable[..., None], folder: Path, old: bytes, new: bytes
+) -> None:
+    write({}, {})
+    segment = folder / "receipts-000001.jsonl"
+    whole = segment.read_bytes()
+    assert old in whole
+    segment.write_bytes(whole.replace(old, new, 1))
+    assert [line.split()[-1] for line in wasmrt("audit", "show").stdout.splitlines()[1:]] == ["000000000002-1"]
+    wasmrt("audit", "report")
+    wasmrt("audit", "export", "--format", "csv")
+    assert "line 2: edited" in wasmrt("audit", "verify", code=1).stdout
+
+
 # -- replay --------------------------------------------------------------------------------------------------------
 
 CLOCK = Body(

@@ -150,3 +150,13 @@ def test_a_standard_library_finds_a_clock_and_randomness_and_nothing_of_the_host
     assert sorted(tool.execute({"op": "random"}).result) == list(range(64))
     printed = tool.execute({"op": "print", "arg": "out and err"})
     assert [entry.message for entry in printed.logs] == ["out and err", "out and err"]
+
+
+def test_a_crash_keeps_its_reason_and_no_secret(prepared: Prepare) -> None:
+    token = "ghp_" + "k3Jd8sQmZ1xPv7Lr" + "Tn0WbY5cHfG2uA9eRoXi"
+    with pytest.raises(TrapError) as caught:
+        prepared("rust-wasip2").execute({"op": "panic", "arg": f"seven is not even {token}"})
+    assert "it last said: thread" in caught.value.message
+    assert "seven is not even" in caught.value.message
+    assert "RUST_BACKTRACE" not in caught.value.message
+    assert token not in caught.value.message

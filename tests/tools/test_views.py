@@ -115,6 +115,29 @@ def test_a_tool_that_the_policy_denies_is_not_invoked_by_another_one_either(coun
         assert received == []
 
 
+@pytest.mark.parametrize("registered", [True, False])
+def test_an_alias_that_names_a_tool_otherwise_does_not_get_round_a_rule(counted: Counted, registered: bool) -> None:
+    here, received = counted()
+    component = agent_http("").component()
+    with WasmToolRuntime(WasmRuntimeConfig(network=here.network, isolation="in-process")) as runtime:
+        own = only_tool(runtime, component, here.grant())
+        spec = ToolSpec(own.tools[0].name, "Asks.", own.schema, capability_id="pack.ask")
+        runtime.prepare("pack", component, here.grant(), tools=[spec])
+        outer = only_tool(runtime, agent_invoke("").component(), Capabilities.none().with_tool_invoke({"in": "pack"}))
+        rules = (
+            ToolRule(tool="tool", permission=Permission.ALLOW),
+            ToolRule(tool="pack.*", permission=Permission.DENY),
+        )
+        registry = ToolRegistry(runtime, policy=ToolPolicy(rules=rules))
+        registry.register(outer)
+        if registered:
+            registry.register(runtime.prepared("pack"))  # type: ignore[arg-type]
+        params = {"alias": "in", "params-json": POST % here.url()}
+        with pytest.raises(GuestError):
+            registry.execute("tool", params)
+        assert received == []
+
+
 # -- functions with actions ------------------------------------------------------------------------------------------
 
 

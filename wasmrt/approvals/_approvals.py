@@ -14,7 +14,7 @@ from wasmrt.approvals._remembered import Answers, Remembered
 from wasmrt.approvals._store import ApprovalStore
 from wasmrt.approvals._thread import to_its_end
 from wasmrt.errors import ApprovalError, ConfigurationError
-from wasmrt.limits import APPROVAL_TIMEOUT_SECONDS
+from wasmrt.limits import APPROVAL_TIMEOUT_SECONDS, MAX_PENDING_APPROVALS
 
 _log = logging.getLogger("wasmrt.approvals")
 _WITHDRAWAL_SECONDS = 5.0
@@ -86,12 +86,17 @@ class Approvals:
     async def decide(self, request: ApprovalRequest) -> ApprovalAnswer:
         """Return the answer to a request: a remembered one, the approver's, or after the timeout a denial.
 
-        Cancelling it withdraws the request, and an answer afterwards changes nothing. An approver that fails denies.
+        Cancelling it withdraws the request, and an answer afterwards changes nothing. An approver that fails denies;
+        of more than 256 requests that wait at once the later ones are denied.
         """
         loop = asyncio.get_running_loop()
         waiting = _Waiting(request, loop, loop.create_future())
         with self._lock:  # before anything is looked up, so that no answer falls in between
-            self._waiting.add(waiting)
+            if has_place := len(self._waiting) < MAX_PENDING_APPROVALS:
+                self._waiting.add(waiting)
+        if not has_place:
+            full = ApprovalAnswer(approved=False, note="too many requests wait for an answer already")
+            return self.remembered(request) or full
         try:
             return self.remembered(request) or await self._asked(waiting)
         finally:
@@ -102,17 +107,19 @@ class Approvals:
         """Withdraw the requests that wait for another version or grant of a tool: they are denied, and may ask again.
 
         For whoever exchanges tools. Remembered answers need no such call; they are bound to the digest.
+
+        Raises:
+            ApprovalError: the store cannot be written; those who wait in this process are told all the same.
         """
-        if self._store is not None:
-            self._store.tool_changed(tool, digest=digest, grant=grant)
-        with self._lock:
-            outdated = [
-                w
-                for w in self._waiting
-                if w.request.tool == tool and (w.request.digest, w.request.grant) != (digest, grant)
-            ]
-        for waiting in outdated:
-            waiting.settle(ApprovalAnswer(approved=False, note=_UPDATED))
+        try:
+            if self._store is not None:
+                self._store.tool_changed(tool, digest=digest, grant=grant)
+        finally:
+            with self._lock:
+                waiting = [w for w in self._waiting if w.request.tool == tool]
+            for each in waiting:
+                if (each.request.digest, each.request.grant) != (digest, grant):
+                    each.settle(ApprovalAnswer(approved=False, note=_UPDATED))
 
     def end_session(self, trace: str) -> None:
         """Forget what was answered for one session."""

@@ -52,6 +52,11 @@ class Mirror:
         with self._lock:
             self._forget()
 
+    def __del__(self) -> None:
+        # From Python 3.13 on, a connection that nobody closed is a ResourceWarning.
+        if self._db is not None and self._process == os.getpid():
+            self._db.close()
+
     def _data_version(self) -> int:
         """SECURITY: a file that was exchanged or removed is noticed: what it said no longer holds."""
         found = self._database.status()

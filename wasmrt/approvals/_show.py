@@ -10,6 +10,7 @@ from wasmrt.terminal import in_one_line
 
 _MAX_LINES = 40
 _MAX_LINE = 200
+_MAX_HEAD_LINE = 400
 
 
 def request_lines(request: ApprovalRequest, *, whole: bool = False) -> tuple[list[str], bool]:
@@ -18,31 +19,32 @@ def request_lines(request: ApprovalRequest, *, whole: bool = False) -> tuple[lis
     SECURITY: tool, parameters and diff are chosen by others. Each of their lines is indented, and none of their
     characters reaches a terminal that could obey it.
     """
-    lines = [
-        f"{in_one_line(request.tool)} waits for an approval ({in_one_line(request.id)})",
-        f"  for: {in_one_line(request.user)}",
-        f"  it may: {', '.join(request.effects) or 'nothing that is known'} (risk: {in_one_line(request.risk)})",
-        f"  asked because: {in_one_line(request.why.sentence)}",
+    effects = ", ".join(request.effects) or "nothing that is known"
+    head = [
+        f"approval {request.id}: {request.tool}",
+        f"  for: {request.user}",
+        f"  it may: {effects} (risk: {request.risk})",
+        f"  asked because: {request.why.sentence}",
     ]
     parameters = json.dumps(request.params, ensure_ascii=False, indent=2).split("\n")
-    shown, cut = _bounded(parameters, whole=whole)
-    lines += ["  parameters:", *shown]
-    if request.preview:
-        changes, cut_changes = _bounded(request.preview.split("\n"), whole=whole)
-        lines += ["  changes:", *changes]
-        cut = cut or cut_changes
+    changes = request.preview.split("\n") if request.preview else []
+    lines, cut = _bounded(head, _MAX_HEAD_LINE, whole=whole)
+    for title, text in (("parameters", parameters), ("changes", changes)):
+        shown, was_cut = _bounded(text, _MAX_LINE, whole=whole)
+        lines += [f"  {title}:", *(f"    {line}" for line in shown)] if text else []
+        cut = cut or was_cut
     return lines, cut
 
 
-def _bounded(lines: Iterable[str], *, whole: bool) -> tuple[list[str], bool]:
+def _bounded(lines: Iterable[str], limit: int, *, whole: bool) -> tuple[list[str], bool]:
+    """Return lines without what could drive a terminal, and whether some were cut or left out."""
     escaped = [in_one_line(line) for line in lines]
     if whole:
-        return [f"    {line}" for line in escaped], False
-    shown = [f"    {line[:_MAX_LINE]}{_more(len(line) - _MAX_LINE, 'characters')}" for line in escaped[:_MAX_LINES]]
-    cut = len(escaped) > _MAX_LINES or any(len(line) > _MAX_LINE for line in escaped)
+        return escaped, False
+    shown = [line[:limit] + _more(len(line) - limit, "characters") for line in escaped[:_MAX_LINES]]
     if len(escaped) > _MAX_LINES:
-        shown.append(f"   {_more(len(escaped) - _MAX_LINES, 'lines')}")
-    return shown, cut
+        shown.append(_more(len(escaped) - _MAX_LINES, "lines").strip())
+    return shown, shown != escaped
 
 
 def _more(count: int, what: str) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from wasmrt.approvals._approvers import DenyApprover
-from wasmrt.approvals._model import ApprovalAnswer, ApprovalRequest, ApprovalScope, Approver
+from wasmrt.approvals._model import ApprovalAnswer, ApprovalRequest, ApprovalScope, Approver, params_digest
 from wasmrt.approvals._pattern import ParamsPattern
 from wasmrt.approvals._show import request_lines
 from wasmrt.approvals._thread import in_own_thread
@@ -94,17 +94,17 @@ class _Turn:
             return ApprovalAnswer(approved=False)
         # SECURITY: keys that were pressed before the question could be read do not answer it.
         termios.tcflush(self.stdin, termios.TCIFLUSH)
-        asked, edited, mistakes = request, False, 0
+        asked, mistakes = request, 0
         cut = self._show(asked)
         while mistakes < _MAX_MISTAKES:
             word = self._line(_question(request, cut=cut)).lower()
             if word in ("m", "more"):
                 cut = self._show(asked, whole=True)
             elif word in ("e", "edit"):
-                asked, edited = replace(asked, params=self._edited(asked.params), preview=None), True
+                asked = replace(asked, params=self._edited(asked.params), preview=None)
                 cut = self._show(asked)
             elif (scope := _scope(word, request)) is not None:
-                return self._approved(request, asked, scope, edited=edited)
+                return self._approved(request, asked, scope)
             elif word in ("", "n", "no"):
                 return self._settled(ApprovalAnswer(approved=False, by=person()), "denied")
             else:
@@ -112,11 +112,10 @@ class _Turn:
                 self._say(f"  {word[:40]!r} is no answer")
         return self._settled(ApprovalAnswer(approved=False, by=person()), "denied: no answer was understood")
 
-    def _approved(
-        self, request: ApprovalRequest, asked: ApprovalRequest, scope: ApprovalScope, *, edited: bool
-    ) -> ApprovalAnswer:
+    def _approved(self, request: ApprovalRequest, asked: ApprovalRequest, scope: ApprovalScope) -> ApprovalAnswer:
         pattern = self._pattern(asked.params) if scope is ApprovalScope.ALWAYS else None
-        params = asked.params if edited and asked.params != request.params else None
+        # By their digests: for Python, 1 is true.
+        params = None if params_digest(asked.params) == params_digest(request.params) else asked.params
         told = {
             ApprovalScope.ONCE: "approved, this once",
             ApprovalScope.SESSION: "approved for this session, whatever the parameters",

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from hmac import compare_digest
 from pathlib import Path
 from typing import NamedTuple
 
 from blake3 import blake3
 
+from wasmrt.errors import ConfigurationError
 from wasmrt.files import private_key
 
 HASH_BYTES = 32
@@ -143,6 +146,21 @@ def read_head(keys: Keys, raw: bytes) -> Head | None:
 def names_key(raw: bytes, keys: Keys) -> bool:
     """Tell whether a head says that it was written with these keys."""
     return b'"key":"%b"' % keys.id.encode() in raw
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """Make what the system refuses a typed error.
+
+    Raises:
+        ConfigurationError: a file of the chain cannot be read, or is none of ours.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise ConfigurationError(
+            f"the receipts cannot be read ({error.strerror})", hint="check who owns the folder and what lies in it"
+        ) from error
 
 
 def segment_path(folder: Path, segment: int) -> Path:

@@ -167,7 +167,7 @@ def _parsed(data: bytes, digest: str) -> Recording:
             has_workspace=head["has_workspace"],
             max_request_bytes=head["max_request_bytes"],
             max_write_bytes=head.get("max_write_bytes", 0),
-            events=tuple(Event(event["do"], event["ask"], event["answer"]) for event in events),
+            events=tuple(Event(str(event["do"]), list(event["ask"]), event["answer"]) for event in events),
             outcome=end["outcome"],
             text=end["text"],
             hash=digest,

@@ -202,10 +202,10 @@ def _place(index: int) -> str:
 
 def _question(do: str, ask: list[Any]) -> str:
     """Return a question in a line."""
-    if do == "http_open":
+    if do == "http_open" and len(ask) == 5:
         method, url, headers, body, _ = ask
-        with_body = "" if body is None else f" with {len(decoded(body))} bytes"
-        return _cut(f"{do} {method} {url}{with_body} and {len(headers)} headers")
+        sent = f"{json.dumps(headers)}{'' if body is None else ' and ' + json.dumps(body)}"
+        return _cut(f"{do} {method} {url} with {sent}")
     return _cut(f"{do} {' '.join(json.dumps(part) for part in ask)}")
 
 

@@ -65,7 +65,7 @@ class ReceiptWriter:
         except OSError as error:
             raise ConfigurationError(
                 f"the folder of the receipts cannot be used ({error.strerror})",
-                hint="mend its permissions, choose another one, or keep no receipts",
+                hint="mend its permissions; or write path or enabled = false below [audit] in config.toml",
             ) from error
         self.hashed = self._keys.hashed
         """Return the keyed hash of a text, in hex."""
@@ -144,7 +144,6 @@ class ReceiptWriter:
             return self._begin_segment(at, why)
         self._open_segment(at)
         if at.size == 0:  # a process was killed before it had begun this segment
-            os.ftruncate(self._segment, 0)
             return self._put(at, self._opening(at, at.why))
         if torn:
             return self._keep_torn(at, torn)

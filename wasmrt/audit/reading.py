@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wasmrt.audit._chain import segment_path, segments
+from wasmrt.audit._chain import reading, segment_path, segments
 from wasmrt.audit._tail import MAX_LINE_BYTES
 from wasmrt.files import opened_file
 
@@ -44,7 +44,7 @@ class Filter(NamedTuple):
             and (self.user is None or self.user == record.get("user"))
             and (self.trace is None or self.trace == record.get("trace_id"))
             and (self.outcome in (None, outcome) or (self.outcome == "failed" and outcome != "ok"))
-            and (self.since_ms is None or int(record.get("ended_ms") or 0) >= self.since_ms)
+            and (self.since_ms is None or record["ended_ms"] >= self.since_ms)
         )
 
 
@@ -55,10 +55,12 @@ def read_receipts(folder: Path, wanted: Filter = EVERY) -> Iterator[Record]:
     """Yield receipts, oldest first. A line that holds none is left out: `verify` names it.
 
     Raises:
-        OSError: a segment cannot be read.
+        ConfigurationError: a segment cannot be read.
     """
-    for segment in segments(folder):
-        with opened_file(segment_path(folder, segment), follow_link=False) as (file, _):
+    with reading():
+        known = segments(folder)
+    for segment in known:
+        with reading(), opened_file(segment_path(folder, segment), follow_link=False) as (file, _):
             while line := file.readline(MAX_LINE_BYTES):
                 record = _record(line)
                 if record is not None and wanted.takes(record):
@@ -69,7 +71,7 @@ def last_receipts(folder: Path, count: int, wanted: Filter = EVERY) -> list[Reco
     """Return the newest receipts, oldest of them first.
 
     Raises:
-        OSError: a segment cannot be read.
+        ConfigurationError: a segment cannot be read.
     """
     return list(deque(read_receipts(folder, wanted), maxlen=count))
 
@@ -78,7 +80,7 @@ def find_receipt(folder: Path, call_id: str) -> Record | None:
     """Return the receipt of a call, or None.
 
     Raises:
-        OSError: a segment cannot be read.
+        ConfigurationError: a segment cannot be read.
     """
     return next((record for record in read_receipts(folder) if record.get("call_id") == call_id), None)
 
@@ -94,7 +96,7 @@ def as_csv(records: Iterable[Record]) -> Iterator[str]:
         usage = record.get("usage") or {}
         flat = record | {f"approval_{part}": approval.get(part, "") for part in ("how", "by", "scope")}
         flat |= {name: usage.get(name, "") for name in ("fuel", "wall_seconds", "http_requests")}
-        flat["denied"] = " ".join(decision.get("reason", "") for decision in denials(record))
+        flat["denied"] = " ".join(str(decision.get("reason")) for decision in denials(record))
         flat |= {name: " > ".join(record.get(name) or ()) for name in ("chain", "effects")}
         yield _row(flat.get(name, "") for name in _COLUMNS)
 
@@ -117,4 +119,21 @@ def _record(line: bytes) -> Record | None:
         record = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return record if isinstance(record, dict) and record.get("type") == "receipt" else None
+    return record if isinstance(record, dict) and record.get("type") == "receipt" and _is_sound(record) else None
+
+
+def _is_sound(record: Record) -> bool:
+    """Tell whether the members have the types that they are read as: nobody has checked the line."""
+    usage, approval, decisions = (record.get(name) for name in ("usage", "approval", "decisions"))
+    return (
+        all(isinstance(record.get(name), int) for name in ("n", "started_ms", "ended_ms"))
+        and isinstance(usage, dict)
+        and all(isinstance(count, int | float) for count in usage.values())
+        and (approval is None or isinstance(approval, dict))
+        and isinstance(decisions, list)
+        and all(isinstance(decision, dict) for decision in decisions)
+        and all(
+            isinstance(names := record.get(member), list) and all(isinstance(name, str) for name in names)
+            for member in ("chain", "effects")
+        )
+    )

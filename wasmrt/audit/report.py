@@ -69,9 +69,9 @@ def report_on(records: Iterable[Record]) -> Report:
             outcomes[str(record.get("outcome"))] += 1
         denied.update(str(decision.get("reason")) for decision in denials(record))
         if approval := record.get("approval"):
-            approvals[" by ".join(filter(None, (approval.get("how"), approval.get("by"))))] += 1
-        ended = int(record.get("ended_ms") or 0)
-        first, last = min(ended, first or ended), max(ended, last or ended)
+            approvals[" by ".join(str(approval[name]) for name in ("how", "by") if approval.get(name))] += 1
+        ended = record["ended_ms"]
+        first, last = ended if first is None else min(ended, first), max(ended, last or ended)
     every = sorted(tools.values(), key=lambda tool: (-tool.calls, tool.tool))
     return Report(
         calls=users.total(),

@@ -18,6 +18,7 @@ from wasmrt.audit._chain import (
     Line,
     names_key,
     read_head,
+    reading,
     segment_path,
     segments,
     split_line,
@@ -116,18 +117,20 @@ def verify(folder: Path, keys: Keys, *, expected: ChainHead | None = None, first
     operator, and are not missed.
 
     Raises:
-        OSError: a file cannot be read.
+        ConfigurationError: a file cannot be read, or is none of ours, such as a link.
     """
-    return _Check(folder, keys, expected, first).run()
+    with reading():
+        return _Check(folder, keys, expected, first).run()
 
 
 def chain_head(folder: Path, keys: Keys) -> ChainHead | None:
     """Return the head of the chain, to be noted elsewhere; None where there is none that these keys have written.
 
     Raises:
-        OSError: it cannot be read.
+        ConfigurationError: it cannot be read.
     """
-    head = read_head(keys, _snapshot(folder)[0])
+    with reading():
+        head = read_head(keys, _snapshot(folder)[0])
     return None if head is None else ChainHead(head.number, head.hash.hex())
 
 
@@ -271,7 +274,8 @@ class _Check:
         """Find out what happened to a line that does not follow the one before."""
         wanted, number = self._number + 1, 0 if line is None else line.number
         if number > wanted:
-            if any((later := split_line(text)) and later.number == wanted for text in file):
+            rest = iter(lambda: file.readline(MAX_LINE_BYTES), b"")
+            if any((later := split_line(text)) and later.number == wanted for text in rest):
                 return Break(BreakKind.SWAPPED, *place, f"record {number} stands where record {wanted} should")
             count = number - wanted
             what = f"record {wanted} is" if count == 1 else f"{count} records from number {wanted} on are"

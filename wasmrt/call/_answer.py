@@ -11,9 +11,12 @@ from wasmrt.errors import DeadlineExceededError, GuestOutputError, LeakError
 from wasmrt.guest.call import LOG_OVERLAP_BYTES, cut_log
 from wasmrt.leaks import Action, LeakScanner
 from wasmrt.limits import MAX_ERROR_TEXT_BYTES, MAX_JSON_DEPTH, MAX_JSON_PARTS
-from wasmrt.model import Decision, LogEntry, Reason
+from wasmrt.model import Decision, LogEntry, LogLevel, Reason
 from wasmrt.strict_json import JsonError, check_nesting, check_text, parse_json, utf8_size
 
+_LAST_LINES = 4
+_LAST_BYTES = 500
+_ADVICE = "note: run with `RUST_BACKTRACE"
 _LATE = "[withheld: it could not be scanned in time]"
 
 
@@ -106,6 +109,14 @@ def clean_line(call: Call, text: str, limit_bytes: int = MAX_ERROR_TEXT_BYTES) -
     # What was cut off before the scan may have cut a secret in two: of that only what is in front of the cap is shown.
     keep = len(line) if len(text) <= limit_bytes + LOG_OVERLAP_BYTES else len(printable(text[:limit_bytes]))
     return cut_line(_scanned(call, line, keep), limit_bytes)
+
+
+def last_words(call: Call, logs: tuple[LogEntry, ...]) -> str:
+    """Return the last that a guest wrote to its standard error or logged as a warning: the reason of most crashes."""
+    lines = [entry.message for entry in logs if entry.level in (LogLevel.WARN, LogLevel.ERROR)]
+    told = [line for line in lines[-_LAST_LINES:] if line.strip() and not line.startswith(_ADVICE)]
+    # Scanned again: what is in one line here was in several.
+    return clean_line(call, " ".join(told), _LAST_BYTES) if told else ""
 
 
 def _scanned(call: Call, text: str, keep: int) -> str:

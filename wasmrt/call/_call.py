@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from wasmrt.audit import EMPTY_RECEIPT, OK, Receipt, RecordedCall, Recorder, Tape
 from wasmrt.call._admission import Admission
-from wasmrt.call._answer import Answer, clean_line, clean_logs, read_answer, scan_answer
+from wasmrt.call._answer import Answer, clean_line, clean_logs, last_words, read_answer, scan_answer
 from wasmrt.call._detached import DetachedRunner
 from wasmrt.call._outcome import tool_error
 from wasmrt.call._params import encoded, parsed
@@ -22,7 +22,7 @@ from wasmrt.call._target import CallTarget
 from wasmrt.capabilities import RateLimitConfig
 from wasmrt.component.worlds import FailureKind
 from wasmrt.context import Progress, ToolContext
-from wasmrt.errors import GUEST_CODE_PREFIX, GuestError, InvalidParametersError, ToolError, WasmrtError
+from wasmrt.errors import GUEST_CODE_PREFIX, GuestError, InvalidParametersError, ToolError, TrapError, WasmrtError
 from wasmrt.guest.call import GuestCall
 from wasmrt.guest.clock import Clock
 from wasmrt.limits import MAX_USER_BYTES
@@ -215,6 +215,9 @@ def _failure(call: Call, error: BaseException) -> BaseException:
         failure.call_id = call.call_id
         failure.usage = call.usage()
         failure.logs = clean_logs(call)
+        if isinstance(failure, TrapError) and (words := last_words(call, failure.logs)):
+            failure.message = f"{failure.message}; it last said: {words}"
+            failure.args = (failure.message,)
         failure.decisions = tuple(call.decisions)
     return failure
 

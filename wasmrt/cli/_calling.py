@@ -13,7 +13,7 @@ from wasmrt.cli._errors import refusal
 from wasmrt.cli._output import print_lines
 from wasmrt.errors import InvalidParametersError, SourceError
 from wasmrt.limits import MAX_PARAMS_BYTES
-from wasmrt.model import Addition, Decision
+from wasmrt.model import Addition, Decision, LogEntry
 
 T = TypeVar("T")
 
@@ -98,3 +98,9 @@ def show_denials(decisions: Iterable[Decision], section: str | None) -> None:
 def one_entry(text: str) -> str:
     """SECURITY: a guest's line ends are kept off the left margin, where it could speak for wasmrt."""
     return text.replace("\n", "\n    ")
+
+
+def show_logs(entries: Iterable[LogEntry]) -> None:
+    """Print what a guest logged, each line with its level."""
+    for entry in entries:
+        print_lines(one_entry(f"log {entry.level}: {entry.message}"))

@@ -18,8 +18,6 @@ from wasmrt.runtime import WasmToolRuntime
 
 _SLOW_BYTES = 1 * MIB
 """Above this a first compile takes long enough to be watched."""
-
-
 _RECEIPTS = ("audit", "audit_record", "audit_segment_bytes")
 
 

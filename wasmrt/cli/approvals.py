@@ -192,11 +192,19 @@ def forget(answer_id: str | None, every: bool, as_json: bool) -> None:
 
 def _answer(store: ApprovalStore, request_id: str, answer: ApprovalAnswer, user: str, *, as_json: bool) -> None:
     store.answer(request_id, answer, user=user)
-    word = "approved" if answer.approved else "denied"
+    answered = store.get(request_id)
+    tool = "" if answered is None else answered.tool
     if as_json:
-        show_json({"id": request_id, "approved": answer.approved, "scope": str(answer.scope), "by": answer.by})
-    else:
-        print_message(f"{word} {request_id} ({answer.scope})")
+        data = {"id": request_id, "tool": tool, "approved": answer.approved}
+        show_json(data | {"scope": str(answer.scope), "by": answer.by})
+        return
+    words = "exactly these parameters" if answer.pattern is None else answer.pattern.words
+    reach = {
+        ApprovalScope.ONCE: "this once",
+        ApprovalScope.SESSION: "in this session, whatever its parameters",
+        ApprovalScope.ALWAYS: f"from now on ({words})",
+    }[answer.scope]
+    print_message(f"{'approved' if answer.approved else 'denied'} {request_id}: {tool}, {reach}")
 
 
 def _pattern(

@@ -8,15 +8,15 @@ from pathlib import Path
 import click
 
 from wasmrt.capabilities import Capabilities
-from wasmrt.cli._calling import check_context, interruptible, one_entry, read_params, show_denials
+from wasmrt.cli._calling import check_context, interruptible, read_params, show_denials, show_logs
 from wasmrt.cli._errors import exit_code
 from wasmrt.cli._options import json_option, workspace_option
-from wasmrt.cli._output import print_lines, print_message, show_json
+from wasmrt.cli._output import print_message, show_json
 from wasmrt.cli._runtime import open_runtime, prepare
 from wasmrt.cli._tools import find_named, with_invoked
 from wasmrt.errors import ToolError
 from wasmrt.install.find import FoundTool
-from wasmrt.model import Decision, LogEntry
+from wasmrt.model import Decision
 
 
 @click.command("run")
@@ -72,7 +72,7 @@ def run(
         except ToolError as error:
             if as_json:
                 raise
-            _show_logs(error.logs)
+            show_logs(error.logs)
             show_denials(error.decisions, section)
             _show_unused_sidecar(found, tool, error.decisions)
             message = _without_denials(error)
@@ -85,15 +85,10 @@ def run(
         return 0
     show_json(output.result)
     if logs:
-        _show_logs(output.logs)
+        show_logs(output.logs)
     show_denials(output.decisions, section)
     _show_unused_sidecar(found, tool, output.decisions)
     return 0
-
-
-def _show_logs(entries: Iterable[LogEntry]) -> None:
-    for entry in entries:
-        print_lines(one_entry(f"log {entry.level}: {entry.message}"))
 
 
 def _show_unused_sidecar(found: FoundTool, path: str, decisions: Iterable[Decision]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from wasmrt.cli._calling import check_context, interruptible, read_params, show_denials
+from wasmrt.cli._calling import check_context, interruptible, read_params, show_denials, show_logs
 from wasmrt.cli._errors import exit_code
 from wasmrt.cli._held import open_registry, view_options
 from wasmrt.cli._options import json_option, workspace_option
@@ -102,6 +102,7 @@ def describe(name: str, view_of: ViewOf, as_json: bool) -> None:
 @click.option("--user", default="local", show_default=True, help="Whose secrets and rate limits count.")
 @click.option("--trace", default="", metavar="ID", help="The conversation or job that the call is part of.")
 @click.option("--token", metavar="TOKEN", help="A confirmation token, in place of a person's approval.")
+@click.option("--logs", is_flag=True, help="Show what the tool logged, on stderr.")
 @click.option("--as-model", is_flag=True, help="Print the answer as a model would get it: sanitized, cut, wrapped.")
 @workspace_option
 @view_options
@@ -113,6 +114,7 @@ def run_tool(
     user: str,
     trace: str,
     token: str | None,
+    logs: bool,
     as_model: bool,
     workspace: Path | None,
     view_of: ViewOf,
@@ -140,8 +142,11 @@ def run_tool(
             )
         except ToolError as error:
             if not as_json:
+                show_logs(error.logs)
                 show_denials(error.decisions, None)
             raise
+    if logs and not as_json:
+        show_logs(output.logs)
     show_json(output.as_dict() if as_json else output.result)
     return 0
 

@@ -23,6 +23,9 @@ DEFAULT_APPROVAL_SECONDS = 300.0
 DEFAULT_OUTPUT_BYTES = 16 * KIB
 
 
+NO_TIGHTENING = Tightening()
+
+
 class Permission(StrEnum):
     """An operator's standing word on calls of a tool."""
 
@@ -180,6 +183,8 @@ class ToolPolicy:
 
     def tightening_for(self, tool: str) -> Tightening:
         """Return the tightest of what the rules say of a tool."""
+        if not self.rules:
+            return NO_TIGHTENING
         found = Tightening()
         for rule in self.rules_for(tool):
             found = _both(found, rule.tightening)
@@ -187,11 +192,15 @@ class ToolPolicy:
 
     def permission_for(self, tool: str) -> Permission | None:
         """Return the strictest permission that the rules give a tool; None where none says."""
+        if not self.rules:
+            return None
         said = {rule.permission for rule in self.rules_for(tool)}
         return next((one for one in (Permission.DENY, Permission.ASK, Permission.ALLOW) if one in said), None)
 
     def rate_for(self, tool: str) -> RateLimitConfig | None:
         """Return the narrowest rate that the rules give a tool."""
+        if not self.rules:
+            return None
         rates = [rule.rate for rule in self.rules_for(tool) if rule.rate is not None]
         if not rates:
             return None
@@ -201,6 +210,8 @@ class ToolPolicy:
 
     def timeout_for(self, tool: str) -> float | None:
         """Return the shortest time that the rules give one call of a tool, in seconds."""
+        if not self.rules:
+            return None
         return min((rule.timeout_seconds for rule in self.rules_for(tool) if rule.timeout_seconds), default=None)
 
     def warnings(self, *, built_in: Iterable[str] = ()) -> tuple[str, ...]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from wasmrt.tools._answer import ToolAnswer, for_model
+from wasmrt.tools._answer import ToolAnswer
 from wasmrt.tools._calls import ToolCall, ToolCallAccumulator
 from wasmrt.tools._explain import Explanation, Outcome
 from wasmrt.tools._function import FunctionTool, tool
 from wasmrt.tools._load import load_registry
 from wasmrt.tools._registry import ToolRegistry
-from wasmrt.tools._steps import UnknownToolError
 from wasmrt.tools._store import PROTECTED_TOOL_NAMES
 from wasmrt.tools._tool import Tool, ToolSource
 from wasmrt.tools._view import ToolView
@@ -27,8 +26,6 @@ __all__ = [
     "ToolRegistry",
     "ToolSource",
     "ToolView",
-    "UnknownToolError",
-    "for_model",
     "load_registry",
     "tool",
 ]

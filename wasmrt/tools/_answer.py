@@ -6,12 +6,10 @@ import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from wasmrt.errors import InvalidParametersError, LeakError, NotAuthorizedError, RateLimitedError, ToolError
+from wasmrt.errors import LeakError, ToolError
 from wasmrt.model import Decision, ToolOutput
 from wasmrt.safety import Flag, wrap_tool_output
-from wasmrt.tools._calls import MALFORMED
 from wasmrt.tools._state import CallState
-from wasmrt.tools._steps import UnknownToolError
 
 _MAX_ERROR_BYTES = 2048
 MessageFormat = Literal["openai", "anthropic"]
@@ -70,33 +68,9 @@ def answer_of(state: CallState, identity: str, output: ToolOutput | None, error:
             )  # fmt: skip
     assert error is not None
     said = wrap_tool_output(
-        name, f"Tool execution failed: {for_model(error)}", redact=redact, max_output_bytes=_MAX_ERROR_BYTES
+        name, f"Tool execution failed: {error.for_model()}", redact=redact, max_output_bytes=_MAX_ERROR_BYTES
     )
     return ToolAnswer(id=identity, name=name, text=said.text, error=error, decisions=error.decisions, flags=said.flags)
-
-
-def for_model(error: ToolError) -> str:
-    """Return what a model is told of a failure: what went wrong, and what it can change itself.
-
-    SECURITY: how a refusal would be lifted is for people. A model that is told would ask them for it.
-    """
-    if isinstance(error, UnknownToolError) or error.code == MALFORMED:
-        return f"{error.message}; {error.hint}" if error.hint else error.message
-    if isinstance(error, InvalidParametersError):
-        return error.message  # its hint is for people, who have the command
-    if isinstance(error, RateLimitedError):
-        return f"{error.message}; try again in {error.retry_after_seconds:.0f} seconds"
-    denial = next((each for each in error.decisions if not each.allowed), None)
-    if isinstance(error, NotAuthorizedError) and denial is not None:
-        return f"{denial.rule}; go on without it"
-    message = error.message
-    for decision in error.decisions:
-        if not decision.allowed:
-            told = f"{decision.subject}: {decision.rule}" if decision.subject else decision.rule
-            message = message.replace(decision.sentence, told)
-            if decision.hint:
-                message = message.replace(decision.hint, "").rstrip(" ;,")
-    return f"{message}; the same call may work later" if error.retryable else message
 
 
 def _as_it_is(text: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from wasmrt.errors import CancelledError, ToolError, WasmrtError
+from wasmrt.errors import ToolError, WasmrtError
 from wasmrt.model import ToolOutput
 from wasmrt.tools._answer import ToolAnswer, answer_of
 from wasmrt.tools._calls import ToolCall
@@ -75,8 +75,8 @@ async def _step(ended: dict[int, _Ended], place: int, state: CallState, work: Aw
         output = await work
     except WasmrtError as error:
         ended[place] = finished(state, error)
-    except asyncio.CancelledError:
-        finished(state, CancelledError("the call was cancelled"))
+    except BaseException as error:
+        finished(state, error)
         raise
     else:
         if output is not None:

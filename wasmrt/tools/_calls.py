@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from wasmrt.errors import InvalidParametersError
+from wasmrt.errors import InvalidParametersError, MalformedArgumentsError
 from wasmrt.limits import MAX_JSON_DEPTH, MAX_JSON_PARTS, MAX_PARAMS_BYTES
 from wasmrt.strict_json import JsonError, read_json
 
 MAX_CALLS = 128
 """Calls of one turn of a model."""
 MAX_NAME_CHARS = 256
-MALFORMED = "malformed-arguments"
 _HINT = "send one JSON object with the arguments"
 
 
@@ -127,7 +126,7 @@ def parse_arguments(arguments: Any) -> dict[str, Any]:
     A text that holds a JSON text is read once more: models quote their arguments now and then. Nothing else is mended.
 
     Raises:
-        InvalidParametersError: they are no JSON object; the message says at which place.
+        MalformedArgumentsError: they are no JSON object; the message says at which place.
     """
     value = arguments
     for _ in range(2):
@@ -139,9 +138,9 @@ def parse_arguments(arguments: Any) -> dict[str, Any]:
         try:
             value = read_json(value, max_bytes=MAX_PARAMS_BYTES, max_depth=MAX_JSON_DEPTH, max_parts=MAX_JSON_PARTS)
         except JsonError as error:
-            raise InvalidParametersError(f"the arguments are {error}", code=MALFORMED, hint=_HINT) from error
+            raise MalformedArgumentsError(f"the arguments are {error}", hint=_HINT) from error
     if not isinstance(value, dict):
-        raise InvalidParametersError("the arguments are no JSON object", code=MALFORMED, hint=_HINT)
+        raise MalformedArgumentsError("the arguments are no JSON object", hint=_HINT)
     return value
 
 

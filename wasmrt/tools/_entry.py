@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from wasmrt.effects import Effect
 from wasmrt.names import offered_name
+from wasmrt.policy import ToolPolicy
 from wasmrt.prepared import PreparedTool
+from wasmrt.safety import Sanitizer
 from wasmrt.schema import Validator, is_light
 from wasmrt.schema.providers import render
 from wasmrt.tools._function import action_names
@@ -17,6 +19,9 @@ from wasmrt.traits import Traits
 
 if TYPE_CHECKING:
     from wasmrt.schema.providers import Provider
+
+
+_SANITIZER = Sanitizer()
 
 
 class Entry:
@@ -33,8 +38,17 @@ class Entry:
         self.is_component = isinstance(tool, PreparedTool)
         self._lock = threading.Lock()
         self._definitions: dict[tuple[str, frozenset[str] | None], str] = {}
+        self._tightened: tuple[Traits, ToolPolicy, Traits] | None = None
         self._validator: Validator | None = None
         self._validator_known = False
+
+    def traits(self, policy: ToolPolicy) -> Traits:
+        """Return the tool's traits under an operator's rules, as both are now."""
+        own: Traits = self.tool.traits
+        kept = self._tightened
+        if kept is None or kept[0] is not own or kept[1] is not policy:
+            kept = self._tightened = (own, policy, own.tightened(policy.tightening_for(self.name)))
+        return kept[2]
 
     @property
     def digest(self) -> str:
@@ -81,11 +95,12 @@ class Entry:
 
     def _rendered(self, provider: Provider, actions: frozenset[str] | None) -> dict[str, Any]:
         tool = self.tool
-        schema, description = tool.schema, tool.description
+        # SECURITY: a description is read by the model like an answer, and a stranger wrote it.
+        schema, description = _cleaned(tool.schema), _cleaned(tool.description)
         if actions is not None:
             schema = with_actions(schema, tool.traits.action_param, actions)
             description = f"{description.rstrip()} Actions here: {', '.join(sorted(actions))}.".lstrip()
-        prompt = getattr(tool, "prompt", "")
+        prompt = _cleaned(getattr(tool, "prompt", ""))
         rendered = render(self.offered, description, schema, provider, prompt=prompt)
         if provider == "mcp":
             rendered["annotations"] = self._annotations(actions)
@@ -97,6 +112,16 @@ class Entry:
             effects = frozenset[Effect]().union(*(a.effects for a in traits.actions if a.name in actions))
             traits = traits.within(effects)
         return traits.annotations()
+
+
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, str):
+        return _SANITIZER.sanitize(value).text
+    if isinstance(value, list):
+        return [_cleaned(item) for item in value]
+    if isinstance(value, dict):
+        return {_cleaned(key): _cleaned(item) for key, item in value.items()}
+    return value
 
 
 def with_actions(schema: dict[str, Any], param: str, actions: frozenset[str]) -> dict[str, Any]:

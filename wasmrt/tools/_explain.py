@@ -8,7 +8,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Any
 
-from wasmrt.errors import InvalidParametersError, RateLimitedError, ToolError
+from wasmrt.errors import InvalidParametersError, RateLimitedError, ToolError, UnknownToolError
 from wasmrt.model import Decision, Reason
 from wasmrt.tools import _steps
 from wasmrt.tools._pipeline import approval_request
@@ -104,4 +104,4 @@ def _reason(error: ToolError) -> Reason:
         return Reason.INVALID_ARGUMENTS
     if isinstance(error, RateLimitedError):
         return Reason.RATE_LIMITED
-    return Reason.UNKNOWN_TOOL if isinstance(error, _steps.UnknownToolError) else Reason.DENIED_BY_RULE
+    return Reason.UNKNOWN_TOOL if isinstance(error, UnknownToolError) else Reason.DENIED_BY_RULE

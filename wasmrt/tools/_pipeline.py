@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import partial
 
 from wasmrt.approvals import ApprovalRequest, new_request_id
 from wasmrt.context import ToolContext
-from wasmrt.errors import ToolError, WasmrtError
+from wasmrt.errors import CancelledError, ToolError, WasmrtError
 from wasmrt.lifetime import Lifetime
 from wasmrt.model import Decision, Reason, ToolOutput
 from wasmrt.tools import _steps
+from wasmrt.tools._entry import Entry
 from wasmrt.tools._receipt import known_receipt, write_receipt
 from wasmrt.tools._scan import scanned
 from wasmrt.tools._state import CallState, changed, denied
+from wasmrt.tools._tool import ToolSource
 from wasmrt.tools._waits import Waits
 
 
@@ -27,14 +30,14 @@ async def execute(state: CallState, waits: Waits) -> ToolOutput:
         admit(state)
         await approve(state, waits)
         return await run(state, waits)
-    except WasmrtError as error:
+    except BaseException as error:
         failure = finished(state, error)
-        if failure is error:
+        if failure is error or not isinstance(error, WasmrtError):  # such as a cancellation, which goes on as it is
             raise
         raise failure from error
 
 
-def finished(state: CallState, error: WasmrtError) -> ToolError:
+def finished(state: CallState, error: BaseException) -> ToolError:
     """Return how a call failed, with every decision on it, and write its receipt."""
     failure = _as_tool_error(error)
     failure.decisions = _with_sandbox(state, failure)
@@ -120,7 +123,7 @@ def tool_context(state: CallState, seconds: float) -> ToolContext:
         lifetime=Lifetime(seconds),
         receipt=known_receipt(state),
         effects=None if entry.granted_effects <= held else held,
-        may_invoke=lambda name: _may_invoke(state, name),
+        may_invoke=partial(_may_invoke, state),
     )
 
 
@@ -157,13 +160,17 @@ def _check_edited(state: CallState, params: dict[str, object]) -> None:
 
 
 def _may_invoke(state: CallState, name: str) -> Decision | None:
-    """Decide on a tool that the called one invokes: it is under the same policy, where it is registered at all."""
+    """Decide on a tool that the called one invokes: it is under the same policy, registered or not."""
     system = state.system
-    entry = system.store.find(name)
-    if entry is None:
-        return None  # its own grant, and the alias in the caller's, decide
+    prepared = None if system.runtime is None else system.runtime.prepared(name)
+    if prepared is None:
+        return None  # there is nothing that could be invoked
+    # SECURITY: an alias may name it otherwise than it is registered, such as a package with a single tool.
+    entry = system.store.find(prepared.name)
+    if entry is None or entry.tool is not prepared:
+        entry = Entry(prepared, prepared.name, ToolSource.COMPONENT, "", ())
     inner = replace(state, name=name, entry=entry, decisions=[], needs=None, token=None)
-    inner.traits = entry.tool.traits.tightened(system.policy.tightening_for(entry.name))
+    inner.traits = entry.traits(system.policy)
     checks = (_steps.check_filter, _steps.check_preset, _steps.check_rules, _steps.check_exfiltration)
     decisions = (check(inner) for check in checks)
     return next((each for each in decisions if isinstance(each, Decision) and not each.allowed), None)
@@ -185,10 +192,12 @@ def _with_sandbox(state: CallState, failure: ToolError) -> tuple[Decision, ...]:
     return (*state.decisions, *(_stamped(state, each) for each in failure.decisions if each not in known))
 
 
-def _as_tool_error(error: WasmrtError) -> ToolError:
-    """Return an error as one of a call, such as a withheld answer or a broken schema."""
+def _as_tool_error(error: BaseException) -> ToolError:
+    """Return an error as one of a call, such as a withheld answer, a broken schema or a cancellation."""
     if isinstance(error, ToolError):
         return error
+    if not isinstance(error, WasmrtError):
+        return CancelledError(f"the call was ended by {type(error).__name__}")
     failure = ToolError(error.message, code=error.code, hint=error.hint)
     failure.retryable = error.retryable
     return failure

@@ -61,6 +61,7 @@ class ToolRegistry(ToolView):
         if safety is not None:
             system.safety = safety
         system.receipts = receipts
+        system.runtime = runtime
         if runtime is not None:
             system.detector = detector or runtime.detector
             system.receipts = receipts or runtime.pipeline.audit
@@ -102,6 +103,21 @@ class ToolRegistry(ToolView):
             check_prepared_name(part.name)
             given = (*getattr(part, "aliases", ()), *aliases) if not several else ()
             self._system.store.add(Entry(part, part.name, chosen, group, tuple(given)))
+
+    def replace(self, tool: Tool | FunctionTool[Any, Any], *, source: ToolSource | None = None) -> None:
+        """Exchange a tool for another version of it, under its name, group and aliases.
+
+        Requests that wait for the version before are denied; calls that run go on.
+
+        Raises:
+            NotInstalledError: no tool has its name.
+            InvalidNameError, ConfigurationError: as `register`; then neither version is offered.
+        """
+        old = self._system.store.remove(tool.name)
+        chosen = source or old.source
+        entry = Entry(tool, tool.name, chosen, old.group, old.aliases)
+        self._system.store.add(entry)
+        self._system.approvals.tool_changed(entry.name, digest=entry.digest, grant=entry.grant_digest)
 
     def add_installed(self, *names: str) -> list[str]:
         """Prepare installed tools under their grants and offer them; all of them where no name is given.

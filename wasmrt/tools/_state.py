@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from wasmrt.approvals import params_digest
 from wasmrt.effects import EVERY_EFFECT, Effect
 from wasmrt.errors import NotAuthorizedError
 from wasmrt.model import Decision, ToolOutput
@@ -94,5 +95,5 @@ def denied(decision: Decision) -> NotAuthorizedError:
 
 
 def changed(params: Mapping[str, Any] | None, old: Mapping[str, Any]) -> bool:
-    """Tell whether a person has edited the params."""
-    return params is not None and dict(params) != dict(old)
+    """Tell whether a person has edited the params. By digest: to Python `True` and `1` are the same."""
+    return params is not None and params_digest(params) != params_digest(old)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from wasmrt.approvals import params_digest
 from wasmrt.capabilities import RateLimitConfig
 from wasmrt.effects import Effect, in_words
-from wasmrt.errors import NotAuthorizedError, RateLimitedError, ToolError
+from wasmrt.errors import NotAuthorizedError, RateLimitedError, UnknownToolError
 from wasmrt.model import Decision, Reason
 from wasmrt.names import did_you_mean
 from wasmrt.policy import Permission, decide_filter, decide_permission
@@ -21,12 +21,6 @@ Step = Decision | str
 """A decision, or why there was none to make."""
 BUILTIN_RATE = RateLimitConfig(60, 1000)
 """Calls of one user and one built-in tool that changes something, where no rule says otherwise."""
-
-
-class UnknownToolError(ToolError):
-    """No tool of this name can be called here."""
-
-    code = "unknown-tool"
 
 
 def parse(state: CallState) -> Step:
@@ -49,8 +43,7 @@ def look_up(state: CallState) -> Step:
     if entry is None:
         raise unknown(state)
     state.entry = entry
-    traits = entry.tool.traits
-    state.traits = traits.tightened(state.system.policy.tightening_for(entry.name))
+    state.traits = entry.traits(state.system.policy)
     state.held = state.lens.held(entry.name, state.traits)
     return f"source: {entry.source}"
 

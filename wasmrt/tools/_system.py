@@ -12,6 +12,7 @@ from wasmrt.effects import Effect
 from wasmrt.leaks import LeakDetector
 from wasmrt.policy import ToolPolicy
 from wasmrt.rates import RateLimiter
+from wasmrt.runtime import WasmToolRuntime
 from wasmrt.safety import Policy
 from wasmrt.tools._store import ToolStore
 
@@ -44,3 +45,5 @@ class System:
     hashed: Callable[[str], str] | None = None
     """The keyed hash of params and results in receipts."""
     tokens: Tokens | None = None
+    runtime: WasmToolRuntime | None = None
+    """The one that its components are prepared in, and invoke each other."""

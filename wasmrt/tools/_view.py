@@ -39,6 +39,7 @@ class ToolView:
     def __init__(self, system: System, lens: Lens) -> None:
         self._system = system
         self._lens = lens
+        self._shown: dict[Entry, tuple[Traits, bool]] = {}
 
     # -- views -----------------------------------------------------------------------------------------------------
 
@@ -204,24 +205,38 @@ class ToolView:
     def _state(self, name: str, params: Any, user: str, trace: str, data: Any, token: str | None) -> CallState:
         if not isinstance(user, str) or not 0 < len(user) <= MAX_USER_BYTES or not user.isprintable():
             raise ConfigurationError(f"a user is 1 to {MAX_USER_BYTES} printable characters", hint="alice is one")
+        if not isinstance(trace, str) or len(trace) > MAX_USER_BYTES or not trace.isprintable():
+            raise ConfigurationError(f"a trace is up to {MAX_USER_BYTES} printable characters", hint="job-7 is one")
+        if not isinstance(name, str):
+            raise ConfigurationError("a tool's name is a text", hint="call it by one of tool_names()")
         return CallState(
             system=self._system, lens=self._lens, name=name, arguments={} if params is None else params, user=user,
             trace=trace, data=data, token=token, call_id=f"{_PROCESS}-t{next(_numbers):x}",
         )  # fmt: skip
 
     def _traits(self, entry: Entry) -> Traits:
-        traits: Traits = entry.tool.traits
-        return traits.tightened(self._system.policy.tightening_for(entry.name))
+        return entry.traits(self._system.policy)
 
     def _visible(self) -> Iterator[Entry]:
         return (entry for entry in self._system.store if self._shows(entry))
 
     def _shows(self, entry: Entry) -> bool:
         """Tell whether a call of some action of the tool would get past the steps that look at the tool alone."""
+        traits = self._traits(entry)
+        kept = self._shown.get(entry)
+        if kept is not None and kept[0] is traits:
+            return kept[1]
+        shows = self._shows_now(entry, traits)
+        if len(self._shown) > 2 * len(self._system.store) + 64:  # tools that are gone
+            self._shown.clear()
+        self._shown[entry] = (traits, shows)
+        return shows
+
+    def _shows_now(self, entry: Entry, traits: Traits) -> bool:
         name = entry.name
         probe = self._state(name, None, "local", "", None, None)
-        probe.entry, probe.traits = entry, self._traits(entry)
-        held = self._lens.held(name, probe.traits)
+        probe.entry, probe.traits = entry, traits
+        held = self._lens.held(name, traits)
         return is_visible(name, probe.traits, held) and _passes(probe)
 
 

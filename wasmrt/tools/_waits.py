@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from contextvars import copy_context
+from contextvars import Context, copy_context
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from wasmrt.approvals import ApprovalAnswer, ApprovalRequest, Approvals
@@ -40,13 +41,20 @@ class BlockingWaits:
         """Wait for a tool's output, and no longer than `seconds`."""
         if _ends_by_itself(tool):
             return await _settled(tool.execute(params, context))
-        future = _executor().submit(copy_context().run, _finished, tool, params, context)
+        # A thread of its own, and no pool: one that never ends keeps neither the others nor the process.
+        future: Future[ToolOutput] = Future()
+        work = partial(_settle, future, copy_context(), tool, params, context)
+        threading.Thread(target=work, name="wasmrt-tool", daemon=True).start()
         try:
             return future.result(seconds)
-        except FutureTimeoutError:
-            future.cancel()
+        except FutureTimeoutError as error:
+            if future.done():
+                raise  # the tool's own
             _end(context)
-            raise _late(tool, seconds) from None
+            raise _late(tool, seconds) from error
+        except BaseException:
+            _end(context)
+            raise
 
 
 class AwaitingWaits:
@@ -110,6 +118,13 @@ def _ends_by_itself(tool: Any) -> bool:
     return isinstance(tool, PreparedTool) or getattr(tool, "ends_by_itself", False)
 
 
+def _settle(future: Future[ToolOutput], variables: Context, tool: Any, params: Any, context: ToolContext) -> None:
+    try:
+        future.set_result(variables.run(_finished, tool, params, context))
+    except BaseException as error:
+        future.set_exception(error)
+
+
 def _finished(tool: Any, params: Any, context: ToolContext) -> ToolOutput:
     returned = tool.execute(params, context)
     return asyncio.run(_settled(returned)) if isinstance(returned, Awaitable) else returned
@@ -129,15 +144,3 @@ def _late(tool: Any, seconds: float) -> DeadlineExceededError:
         f"{tool.name} took longer than {seconds:g} s", limit=seconds, used=None, setting="timeout_seconds",
         hint="ask for less at once",
     )  # fmt: skip
-
-
-_pool: list[ThreadPoolExecutor] = []
-_pool_lock = threading.Lock()
-
-
-def _executor() -> ThreadPoolExecutor:
-    """Return the threads that functions run on where nobody awaits them: their caller is answered at the deadline."""
-    with _pool_lock:
-        if not _pool:
-            _pool.append(ThreadPoolExecutor(64, thread_name_prefix="wasmrt-tool"))
-        return _pool[0]
