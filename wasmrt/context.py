@@ -33,6 +33,8 @@ class ToolContext:
     on_progress: Progress | None = None
     effects: frozenset[Effect] | None = None
     """The effects that the call is held to; None for all that the tool has."""
+    write_paths: tuple[tuple[str, ...], ...] = ()
+    """Folders of the workspace that the call is held to where it writes; each tuple of them narrows further."""
     receipt: Receipt = EMPTY_RECEIPT
     """The part of the call's receipt that is known so far."""
     may_invoke: MayInvoke | None = None

@@ -11,13 +11,24 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.programs.build import program
-from wasmrt import Capabilities, Isolation, PreparedTool, WasmRuntimeConfig, WasmToolRuntime
+from wasmrt import (
+    Capabilities,
+    Isolation,
+    PreparedTool,
+    Preset,
+    ToolPolicy,
+    ToolRegistry,
+    WasmRuntimeConfig,
+    WasmToolRuntime,
+)
 from wasmrt.capabilities import WorkspaceWriteCapability
 from wasmrt.cli import cli
 from wasmrt.context import ToolContext
 from wasmrt.effects import Effect
 from wasmrt.errors import GuestExitError, InvalidParametersError, ToolError, TrapError
 from wasmrt.model import Reason
+from wasmrt.policy import Permission, ToolRule
+from wasmrt.tools import ToolView
 
 
 @pytest.fixture(scope="module", params=[Isolation.PROCESS, Isolation.IN_PROCESS])
@@ -166,6 +177,38 @@ def test_a_call_that_is_held_to_reading_writes_nothing(tool: PreparedTool, root:
     (decision,) = (one for one in caught.value.decisions if not one.allowed)
     assert decision.rule == "the call is held to its effects (read-filesystem)"
     assert (root / "out/a.txt").read_text() == "alpha"
+
+
+@pytest.mark.parametrize(
+    ("path", "presets", "written"),
+    [
+        ("out/deep/x", [], True),
+        ("out/deep/x", [("out",)], True),
+        ("out/deep/x", [("out/deep/", "elsewhere")], True),
+        ("out/deep/x", [("out",), ("out/deep",)], True),
+        ("out/x", [("out",), ("out/deep",)], False),
+        ("out/x", [("out/deep",)], False),
+        ("out/x", [()], False),
+        ("out/x", [("out",), ()], False),
+    ],
+)
+def test_a_preset_holds_a_component_to_its_write_paths(
+    tool: PreparedTool, root: Path, path: str, presets: list[tuple[str, ...]], written: bool
+) -> None:
+    (root / "out/deep").mkdir(exist_ok=True)
+    view: ToolView = ToolRegistry(policy=ToolPolicy(rules=(ToolRule(tool="*", permission=Permission.ALLOW),)))
+    view.register(tool)  # type: ignore[attr-defined]
+    for number, paths in enumerate(presets):
+        view = view.under(Preset(name=f"p{number}", tools=("*",), allow_write_paths=paths, allow_network=True))
+    params = {"args": ["change", "write", path, "x"]}
+    if written:
+        assert view.execute("program", params).result["stdout"] == "x"
+        return
+    with pytest.raises(GuestExitError) as caught:
+        view.execute("program", params)
+    (decision,) = (one for one in caught.value.decisions if one.capability == "workspace_write")
+    assert decision.rule == "the preset lets no tool write there" and "allow_write_paths" in (decision.hint or "")
+    assert not (root / path).exists()
 
 
 def test_what_may_be_written_and_not_read_is_not_read_by_writing(runtime: WasmToolRuntime, root: Path) -> None:

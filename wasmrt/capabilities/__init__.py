@@ -17,7 +17,7 @@ from wasmrt.capabilities.decide import (
     describe_request,
     describe_unread,
 )
-from wasmrt.capabilities.lattice import for_tool, merge
+from wasmrt.capabilities.lattice import for_tool, merge, within_write_paths
 from wasmrt.capabilities.model import (
     METHODS,
     CredentialLocation,
@@ -72,4 +72,5 @@ __all__ = [
     "read_secret_name",
     "uses_section",
     "within_effects",
+    "within_write_paths",
 ]

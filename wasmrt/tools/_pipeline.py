@@ -123,6 +123,7 @@ def tool_context(state: CallState, seconds: float) -> ToolContext:
         lifetime=Lifetime(seconds),
         receipt=known_receipt(state),
         effects=None if entry.granted_effects <= held else held,
+        write_paths=state.lens.write_paths,
         may_invoke=partial(_may_invoke, state),
     )
 

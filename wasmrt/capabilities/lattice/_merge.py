@@ -151,6 +151,20 @@ def _merge_writing(request: WorkspaceWriteCapability, grant: WorkspaceWriteCapab
     )
 
 
+def within_write_paths(capabilities: Capabilities, paths: Iterable[str]) -> Capabilities:
+    """Return the part of capabilities that writes below these folders of the workspace only; it is never wider.
+
+    Raises:
+        ConfigurationError: a folder is no prefix that a capability file could have.
+    """
+    writing = capabilities.workspace_write
+    if writing is None:
+        return capabilities
+    folders = WorkspaceWriteCapability(tuple(paths)).allowed_prefixes
+    common = _common(writing.allowed_prefixes, folders, prefix_within)
+    return replace(capabilities, workspace_write=replace(writing, allowed_prefixes=common))
+
+
 def _merge_tools(request: ToolInvokeCapability, grant: ToolInvokeCapability) -> ToolInvokeCapability:
     both = tuple(pair for pair in request.aliases if pair in grant.aliases)
     return ToolInvokeCapability(both, _merge_rate(request.rate_limit, grant.rate_limit))
