@@ -228,9 +228,16 @@ def test_a_program_finds_folders_to_write_in_under_names_of_its_own(tool: Prepar
     assert run("write", "/write/out/b.txt", "by name") == "by name"
     assert run("rename", "/write/out/b.txt", "/write/out/c.txt") == "by name"
     assert (root / "out/c.txt").read_text() == "by name"
-    with pytest.raises(GuestExitError) as caught:
-        run("write", "/workspace/out/c.txt", "read-only")
-    assert [one.reason for one in caught.value.decisions if not one.allowed] == [Reason.FILESYSTEM_DENIED]
+    for words in (
+        ("write", "/workspace/out/c.txt", "read-only"),
+        ("make", "/workspace/out/new"),
+        ("remove", "/workspace/out/c.txt"),
+        ("rename", "/workspace/out/c.txt", "/write/out/d.txt"),
+        ("rename", "/write/out/c.txt", "/workspace/out/d.txt"),
+    ):
+        with pytest.raises(GuestExitError) as caught:
+            run(*words)
+        assert [one.reason for one in caught.value.decisions if not one.allowed] == [Reason.FILESYSTEM_DENIED], words
     assert (root / "out/c.txt").read_text() == "by name"
 
 
