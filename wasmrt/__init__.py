@@ -197,7 +197,8 @@ _NAMES = {
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 
-__all__ = sorted(_HOMES)
+# What needs an extra is imported by name alone: `from wasmrt import *` works without any.
+__all__ = sorted(name for name, home in _HOMES.items() if home != "egress.transports")
 
 
 if not TYPE_CHECKING:  # with it, a type checker would take every name for one of ours

@@ -52,7 +52,7 @@ class WasmRuntimeConfig:
     """A redis:// URL when several machines share one budget; None counts in this process."""
     unsafe_rate_limits_without_redis: bool = False
     """Go on while that Redis does not answer, with a count in this process; else requests are refused meanwhile."""
-    audit: Path | AuditSink | None = None
+    audit: Path | str | AuditSink | None = None
     """The folder of the chain of receipts, or a function that gets each as a dict, on the call's thread."""
     audit_segment_bytes: int = DEFAULT_SEGMENT_BYTES
     """Size at which the chain goes on in another file."""
@@ -71,6 +71,10 @@ class WasmRuntimeConfig:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise ConfigurationError(f"{name} must be a positive whole number, not {value!r}")
+        if isinstance(self.audit, str):
+            object.__setattr__(self, "audit", Path(self.audit))
+        if self.audit is not None and not isinstance(self.audit, Path) and not callable(self.audit):
+            raise ConfigurationError("audit must be a folder or a function")
         if not isinstance(self.audit_segment_bytes, int) or self.audit_segment_bytes < MIN_SEGMENT_BYTES:
             raise ConfigurationError(f"audit_segment_bytes must be a whole number, at least {MIN_SEGMENT_BYTES:,}")
         if self.audit_record and not isinstance(self.audit, Path):

@@ -31,6 +31,8 @@ class ToolContext:
     lifetime: Lifetime | None = None
     """The time that the call has; long work looks at it (`lifetime.check()`)."""
     on_progress: Progress | None = None
+    on_begin: Callable[[], None] | None = None
+    """Called when the call of a component begins: from then on it writes its receipt."""
     effects: frozenset[Effect] | None = None
     """The effects that the call is held to; None for all that the tool has."""
     write_paths: tuple[tuple[str, ...], ...] = ()

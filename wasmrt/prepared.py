@@ -153,8 +153,17 @@ class PreparedTool(ToolDefaults):
 
     @property
     def grant_digest(self) -> str:
-        """BLAKE3 of the grant, in hex: another one is another tool to whoever approved a call of it."""
-        return blake3(repr(self.capabilities).encode()).hexdigest()
+        """BLAKE3 of the grant, and of every tool that it can invoke: another one is another tool to who approved it."""
+        return blake3("\n".join(self._granted_parts(set())).encode()).hexdigest()
+
+    def _granted_parts(self, seen: set[str]) -> list[str]:
+        grant = self.capabilities
+        parts = [self.digest, repr(grant)]
+        for _, name in () if grant.tool_invoke is None else grant.tool_invoke.aliases:
+            if name not in seen and (tool := self._runner.prepared(name)) is not None:
+                seen.add(name)
+                parts += [name, *tool._granted_parts(seen)]
+        return parts
 
     @property
     def granted_effects(self) -> frozenset[Effect]:

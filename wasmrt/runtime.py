@@ -184,7 +184,7 @@ class WasmToolRuntime:
         sink = self.config.audit
         if sink is None or isinstance(sink, Path):
             return self._receipts
-        return lambda receipt: sink(receipt.as_dict())
+        return lambda receipt: sink(receipt.as_dict())  # type: ignore[operator]  # a text was made a path
 
     def _default_limits(self) -> ResourceLimits:
         fuel = self.config.fuel_config.limit

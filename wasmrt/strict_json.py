@@ -75,7 +75,8 @@ def parse_json(text: str, *, exact: bool = False) -> Any:
     except RecursionError as error:
         raise JsonError("nested too deep", JsonFault.DEPTH) from error
     except ValueError as error:
-        raise JsonError(f"not JSON: {error}") from error
+        said = "a number of too many digits" if "int_max_str_digits" in str(error) else error
+        raise JsonError(f"not JSON: {said}") from error
 
 
 def write_json(value: Any) -> str:

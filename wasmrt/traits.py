@@ -184,7 +184,7 @@ class Traits:
 
     def risk(self, effects: frozenset[Effect] | None = None) -> Risk:
         """Return the risk of a call with these effects, by default of the whole tool."""
-        return self._at_least(risk_of(self._or_own(effects)), self.tightening.risk)
+        return self._at_least(_RISKS[self.tier(effects)], self.tightening.risk)
 
     def confirmation(self, effects: frozenset[Effect] | None = None) -> Confirmation:
         """Return which calls have to be confirmed; it follows from the risk."""

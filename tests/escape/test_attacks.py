@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from wasmrt import PreparedTool, ToolOutput, WasmrtError, WasmToolRuntime
+from wasmrt.errors import TrapError
 from wasmrt.isolation.pool.home import MAX_IDLE_WORKERS
-from wasmrt.testing import attacks
-from wasmrt.testing.attacks import ATTACKS, COMPONENTS, Attack
+from wasmrt.testing import attacks, http_response
+from wasmrt.testing.attacks import ATTACKS, COMPONENTS, SERVERS, Attack
 
 _TRIES = 3
 _NOISE_SECONDS = 1.0
@@ -49,7 +50,11 @@ def test_an_attack_that_is_stopped_learns_nothing_of_the_host(runtime: WasmToolR
 
 
 def test_attacks_leave_no_memory_threads_or_descriptors_behind(runtime: WasmToolRuntime) -> None:
-    quick = [attack for attack in ATTACKS if attack not in COMPONENTS and not attack.harmless and not _waits(attack)]
+    quick = [
+        attack
+        for attack in ATTACKS
+        if attack not in (*COMPONENTS, *SERVERS) and not attack.harmless and not _waits(attack)
+    ]
 
     def round_of_attacks() -> None:
         for attack in quick:
@@ -67,6 +72,18 @@ def test_attacks_leave_no_memory_threads_or_descriptors_behind(runtime: WasmTool
 
 def _waits(attack: Attack) -> bool:
     return any(kind.__name__ == "DeadlineExceededError" for kind in attack.expects)
+
+
+def test_a_server_whose_answer_gets_through_is_not_held(runtime: WasmToolRuntime) -> None:
+    honest = Attack(
+        name="honest",
+        about="is answered",
+        body=attacks.Body(),
+        server=lambda _request, _connection: http_response(b"{}"),
+    )
+    outcome = attacks.run(honest, runtime)
+    assert isinstance(outcome.ended, TrapError)
+    assert not outcome.held
 
 
 def test_an_outcome_that_was_not_expected_does_not_count_as_held(runtime: WasmToolRuntime) -> None:

@@ -20,12 +20,12 @@ from tests.isolation.conftest import needs_landlock
 from wasmrt import Isolation, PreparedTool, ResourceLimits, WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.errors import (
     CancelledError,
+    ComponentTooLargeError,
     ConfigurationError,
     ConfineError,
     DeadlineExceededError,
     FuelExhaustedError,
     GuestError,
-    InvalidComponentError,
     InvalidParametersError,
     ToolError,
     TrapError,
@@ -390,11 +390,21 @@ def doubling(depth: int) -> str:
     return f"(component {' '.join(parts)} (instance (instantiate $c{depth - 1})))"
 
 
-def test_a_component_that_doubles_with_each_level_ends_the_compiler_and_not_the_host(
+def keeping(calls: int) -> str:
+    """Functions that keep the answer of each call: within every count, and together over a compiler's memory."""
+    body = "(call $f) " * calls + "i32.add " * (calls - 1) + "drop"
+    functions = "".join(f"(func {body})" for _ in range(4))
+    return f"(component (core module (func $f (result i32) unreachable) {functions}))"
+
+
+def test_a_component_that_takes_a_compiler_gigabytes_ends_the_compiler_and_not_the_host(
     runtime: WasmToolRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    doubles, keeps = wat2wasm(doubling(40)), wat2wasm(keeping(440_000))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(InvalidComponentError, match="more memory or time"):
-        runtime.prepare("doubles", wat2wasm(doubling(40)))
+    with pytest.raises(ComponentTooLargeError, match="core instances once expanded"):
+        runtime.prepare("doubles", doubles)
+    with pytest.raises(ComponentTooLargeError, match="more memory or time"):
+        runtime.prepare("keeps", keeps)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < before + 64 * 1024  # KiB
     assert prepared(runtime, ECHO).execute({"after": True}).result == {"after": True}

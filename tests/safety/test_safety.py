@@ -58,7 +58,8 @@ def test_a_threat_is_removed_or_defused_and_flagged(text: str, clean: str, threa
     [
         "tabs\tand\r\nlines\n",
         "नमस्ते क्‍ष",
-        "👩‍💻 family 👨‍👩‍👧",
+        "👩‍💻 family 👨‍👩‍👧 and 🏳️‍🌈 🧔‍♂️ ❤️‍🔥 🏃‍➡️",
+        "می‌خواهم ക്‍ array[e] ~b a[0] ~ [e] x[i] < y[j] > z",
         "x < y && a[0] > b",
         "<p>html</p> [link](url)",
         "naïve ☕ 日本語",
@@ -81,6 +82,15 @@ def test_no_code_point_that_is_not_shown_gets_through() -> None:
         first, _, last = part.partition("-")
         for point in range(int(first, 16), int(last or first, 16) + 1):
             assert SANITIZER.sanitize(f"a{chr(point)}b").text == "ab", hex(point)
+
+
+@pytest.mark.parametrize("base", ["\U0001f600", "\u2615", "a", "1"])
+def test_joiners_are_no_channel(base: str) -> None:
+    hidden = "".join(base + "\u200c\u200d"[bit] for bit in (0, 1, 1, 0, 1) * 8)
+    result = SANITIZER.sanitize(hidden)
+    assert "\u200c" not in result.text
+    assert result.text.count("\u200d") <= result.text.count(base) - 1
+    assert Threat.ZERO_WIDTH in {flag.threat for flag in result.flags}
 
 
 @pytest.mark.parametrize("hidden", ["\U0001f600" + "\ufe00\ufe01\ufe0e\ufe0f" * 9, "a" + "\ufe0f\ufe0e" * 20])
@@ -110,7 +120,10 @@ def test_a_selector_behind_a_character_that_has_one_stays(text: str) -> None:
             "<unused94>",
             "<|START_OF_TURN_TOKEN|>",
         ),
-        *('<invoke name="run">', "<function=run>", "<tool_call>", "<<SYS>>"),
+        *('<invoke name="run">', "<function=run>", "<tool_call>", "<<SYS>>", "<invoke>", "</function>"),
+        *("<|turn>", "<turn|>", "<|channel>", "<channel|>", "<|tool_call>", '<|"|>', "<escape>", "<arg_key>"),
+        *("]~b]", "[e~[", "]<]minimax[>[", "<\uff5cDSML\uff5cfunction_calls>", "</\uff5cDSML\uff5cinvoke>"),
+        *("[MODEL_SETTINGS]", "[/MODEL_SETTINGS]", "</arg_value>", "<tool_calls>"),
     ],
 )
 def test_a_marker_of_a_chat_format_is_defused(marker: str) -> None:

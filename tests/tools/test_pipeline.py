@@ -200,7 +200,7 @@ def test_a_tool_may_decide_on_its_own_params_before_anybody_is_asked() -> None:
 
 
 def test_a_bug_in_a_tool_is_a_failed_call() -> None:
-    with pytest.raises(ToolError, match="fussy failed with RuntimeError") as caught:
+    with pytest.raises(ToolError, match="broke with RuntimeError") as caught:
         under(Fussy()).execute("fussy", {"command": "crash"})
     assert "details" not in caught.value.message
 

@@ -70,6 +70,11 @@ class Approvals:
         self._own = Answers()
         self._waiting: set[_Waiting] = set()
 
+    @property
+    def timeout_seconds(self) -> float:
+        """Seconds after which nobody's answer is a denial."""
+        return self._timeout_seconds
+
     def remembered(self, request: ApprovalRequest) -> ApprovalAnswer | None:
         """Return the answer that a person gave before and that holds for this request, or None."""
         with self._lock:

@@ -76,7 +76,7 @@ class ApprovalAnswer:
     """An answer to a request.
 
     Raises:
-        InvalidParametersError: edited `params` are no JSON object, or nest too deep.
+        InvalidParametersError: edited `params` are no JSON object, or nest too deep; or the scope is none.
     """
 
     approved: bool
@@ -96,6 +96,12 @@ class ApprovalAnswer:
     def __post_init__(self) -> None:
         # SECURITY: only True approves; another true value may be a mistake.
         object.__setattr__(self, "approved", self.approved is True)
+        # SECURITY: a word that is none of the scopes would else be remembered like the longest of them.
+        try:
+            object.__setattr__(self, "scope", ApprovalScope(self.scope))
+        except ValueError:
+            known = ", ".join(ApprovalScope)
+            raise InvalidParametersError(f"an approval's scope is one of {known}, not {self.scope!r:.40}") from None
         if self.params is not None:
             object.__setattr__(self, "params", json_object(self.params))
 

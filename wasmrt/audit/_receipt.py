@@ -17,6 +17,7 @@ from wasmrt.model import NOTHING_USED, Decision, Usage
 AuditSink = Callable[[dict[str, Any]], None]
 """A function of an embedder's that gets every receipt as a dict, on the thread of its call."""
 OK = "ok"
+_CUT_CHARS = 256
 
 _quoted = json.encoder.encode_basestring
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
@@ -98,7 +99,20 @@ class Receipt(NamedTuple):
         content = self._content(self.decisions, self.decisions_dropped)
         if len(content) > MAX_RECEIPT_BYTES:
             content = self._content((), self.decisions_dropped + len(self.decisions))
-        return content
+        return content if len(content) <= MAX_RECEIPT_BYTES else self._cut().content()
+
+    def _cut(self) -> Receipt:
+        """Return the receipt with every text cut: a line that is too long would be taken for a break of the chain."""
+        texts: dict[str, Any] = {
+            name: value[:_CUT_CHARS] for name, value in self._asdict().items() if isinstance(value, str)
+        }
+        approval = self.approval and Approval(*(text[:_CUT_CHARS] for text in self.approval))
+        chain = tuple(name[:_CUT_CHARS] for name in self.chain[:_CUT_CHARS])
+        dropped = self.decisions_dropped + len(self.decisions)
+        effects = tuple(name[:_CUT_CHARS] for name in self.effects[:_CUT_CHARS])
+        return self._replace(
+            **texts, approval=approval, chain=chain, effects=effects, decisions=(), decisions_dropped=dropped
+        )
 
     def _content(self, decisions: tuple[Decision, ...], dropped: int) -> bytes:
         fuel, seconds, *counts = self.usage

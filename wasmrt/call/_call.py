@@ -82,6 +82,8 @@ def run_call(pipeline: CallPipeline, target: CallTarget, request: CallRequest) -
     Raises:
         ToolError: with what was used, logged and decided until then.
     """
+    if request.terms is not None and request.terms.on_begin is not None:
+        request.terms.on_begin()
     try:
         params, context = _check(target, request)
     except ToolError as error:

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from wasmrt.approvals import Approver
+from wasmrt.approvals import ApprovalAnswer, ApprovalRequest, Approver
 from wasmrt.cli._output import print_message, status
 from wasmrt.config import WasmRuntimeConfig
 from wasmrt.runtime import WasmToolRuntime
@@ -40,13 +40,25 @@ def view_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return chosen
 
 
+class _Announcing:
+    """Says on stderr what waits for a person elsewhere, and how it is answered."""
+
+    def __init__(self, approver: Approver) -> None:
+        self._approver = approver
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
+        """Ask, and say so first."""
+        print_message(f"{request.tool} waits for an approval: wasmrt approvals approve {request.id}")
+        return await self._approver.ask(request)
+
+
 @contextmanager
 def open_registry(*, workspace: Path | None = None, approver: Approver | None = None) -> Iterator[ToolRegistry]:
     """Open the registry that the configuration describes, for one command; tools that cannot be had are named."""
     settings = {} if workspace is None else {"workspace": workspace}
     with WasmToolRuntime(WasmRuntimeConfig.load(**settings)) as runtime:
         with status("preparing the tools"):
-            registry = load_registry(runtime, approver=approver)
+            registry = load_registry(runtime, approver=approver, around=_Announcing)
         with registry:
             for name, error in registry.problems.items():
                 print_message(f"{name} cannot be used: {error.message}")

@@ -112,6 +112,8 @@ def verify(head: str | None, from_segment: int, folder: Path | None, as_json: bo
     place = receipts_folder(folder)
     expected = None if head is None else ChainHead.parse(head)
     found = verify_chain(place, installation_keys(), expected=expected, first=from_segment)
+    if found.broken is None and not found.segments:
+        raise NotInstalledError(f"there are no receipts at {place}", hint="name their folder: --folder DIR")
     if as_json:
         show_json(found.as_dict())
     elif found.broken is None:

@@ -12,6 +12,7 @@ from wasmrt.cli._held import open_registry, view_options
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import print_message, show, show_columns, show_json, show_section
 from wasmrt.config_file import read_config_file
+from wasmrt.install import Catalog
 from wasmrt.install.find import bundled_names
 from wasmrt.places import find_places
 from wasmrt.policy import Preset, ToolPolicy
@@ -43,7 +44,7 @@ def check(as_json: bool) -> int:
       wasmrt policy check --json
     """
     found = read_config_file(find_places().config).policy
-    warnings = found.warnings(built_in=bundled_names())
+    warnings = found.warnings(built_in=bundled_names(), known=_known(found))
     if as_json:
         show_json({"ok": True, "digest": found.digest, "warnings": list(warnings)})
         return 0
@@ -114,6 +115,15 @@ def explain(tool: str, params: str, user: str, view_of: Callable[[ToolView], Too
     if not found.decision.allowed and found.decision.hint:
         print_message(f"to let it through: {found.decision.hint}")
     return code
+
+
+def _known(found: ToolPolicy) -> list[str]:
+    """Return the names that the policy can mean; a component's own tools are not known before it runs."""
+    installed = [tool.name for tool in Catalog(find_places().data).tools()]
+    plugins = sorted(path.stem for path in found.plugin_dir.glob("*.toml")) if found.plugin_dir else []
+    meant = [rule.tool for rule in found.rules] + [tool for each in found.presets.values() for tool in each.tools]
+    below = [name for name in meant if name.partition(".")[0] in installed]
+    return [*bundled_names(), *installed, *plugins, *below]
 
 
 def as_data(found: ToolPolicy) -> dict[str, object]:

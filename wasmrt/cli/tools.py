@@ -14,7 +14,8 @@ from wasmrt.cli._held import open_registry, view_options
 from wasmrt.cli._options import json_option, workspace_option
 from wasmrt.cli._output import print_message, show, show_columns, show_json, show_json_list, show_section
 from wasmrt.effects import in_words
-from wasmrt.errors import ToolError
+from wasmrt.errors import NotAuthorizedError, ToolError
+from wasmrt.policy import Permission
 from wasmrt.tools import ToolRegistry, ToolView
 
 ViewOf = Callable[[ToolView], ToolView]
@@ -143,7 +144,8 @@ def run_tool(
         except ToolError as error:
             if not as_json:
                 show_logs(error.logs)
-                show_denials(error.decisions, None)
+                if not isinstance(error, NotAuthorizedError):  # whose sentence and hint are its denial's
+                    show_denials(error.decisions, None)
             raise
     if logs and not as_json:
         show_logs(output.logs)
@@ -163,11 +165,19 @@ def _row(source: object, name: str, view: ToolView) -> dict[str, Any]:
         "source": str(source),
         "tier": str(traits.tier()),
         "risk": str(traits.risk()),
-        "confirmation": str(traits.confirmation()),
+        "confirmation": _asks(name, view),
         "subagent_access": str(traits.subagent_access),
         "network_outbound": traits.network_outbound,
         "can": in_words(traits.effects),
     }
+
+
+def _asks(name: str, view: ToolView) -> str:
+    """Return when a person is asked: a rule of the operator's comes before what follows from the effects."""
+    permission = view.policy.permission_for(name)
+    if permission is Permission.ASK:
+        return "always"
+    return "never" if permission is Permission.ALLOW else str(view.traits(name).confirmation())
 
 
 def _params(schema: dict[str, Any]) -> list[str]:

@@ -191,8 +191,8 @@ def denied(call: EgressCall, decision: Decision, kind: FailureKind = FailureKind
     """Record a refusal and make the failure that reports it."""
     # SECURITY: rule, hint and subject may quote the guest's URL, and a URL may hold a secret.
     scanner = call.scanner.partial
-    decision = decision.redacted(lambda text: _redact(scanner, text))
-    call.decide(decision)
+    # As it is on record: a call that is held to fewer effects than its grant is told so, and not to widen the grant.
+    decision = call.decide(decision.redacted(lambda text: _redact(scanner, text)))
     return HttpFailure(kind, str(decision.reason), decision.rule, decision=decision)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from wasmrt.policy._decide import decide_filter, decide_guard, decide_permission, decide_preset
 from wasmrt.policy._model import (
     DEFAULT_APPROVAL_SECONDS,
+    NO_TIGHTENING,
     ApproverKind,
     ExfiltrationGuard,
     ExternalFilter,
@@ -12,11 +13,13 @@ from wasmrt.policy._model import (
     Preset,
     ToolPolicy,
     ToolRule,
+    fits,
 )
 from wasmrt.policy._read import POLICY_SECTIONS, read_policy
 
 __all__ = [
     "DEFAULT_APPROVAL_SECONDS",
+    "NO_TIGHTENING",
     "POLICY_SECTIONS",
     "ApproverKind",
     "ExfiltrationGuard",
@@ -29,5 +32,6 @@ __all__ = [
     "decide_guard",
     "decide_permission",
     "decide_preset",
+    "fits",
     "read_policy",
 ]

@@ -48,11 +48,11 @@ def decide_guard(guard: ExfiltrationGuard, tool: str, traits: Traits) -> Decisio
     return Decision(False, Reason.NETWORK_NOT_ALLOWED, rule, hint, what, tool)
 
 
-def decide_permission(permission: Permission | None, tool: str) -> Decision | None:
+def decide_permission(permission: Permission | None, tool: str, rule: str = "") -> Decision | None:
     """Decide whether an operator's rule denies a tool outright."""
     what = "tool.permission"
     if permission is Permission.DENY:
-        hint = "change the permission in [tools.rules]"
+        hint = f"change the permission in [tools.rules.{rule}]" if rule else "change the permission in [tools.rules]"
         return Decision(False, Reason.DENIED_BY_RULE, "a rule of the policy denies the tool", hint, what, tool)
     return (
         None if permission is None else Decision(True, Reason.ALLOWED, f"tools.rules: {permission}", None, what, tool)

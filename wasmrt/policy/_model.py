@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
@@ -16,7 +16,7 @@ from blake3 import blake3
 from wasmrt.capabilities import RateLimitConfig, path_problem, plain_path
 from wasmrt.errors import ConfigurationError
 from wasmrt.limits import KIB
-from wasmrt.names import did_you_mean, folded
+from wasmrt.names import did_you_mean, folded, offered_name
 from wasmrt.traits import Tightening, tightest
 
 DEFAULT_APPROVAL_SECONDS = 300.0
@@ -47,8 +47,15 @@ class ApproverKind(StrEnum):
 
 def fits(name: str, patterns: Iterable[str]) -> bool:
     """Tell whether one of the patterns (`files.*`) is for a name, however it is spelled."""
-    spelled = folded(name)
-    return any(fnmatchcase(spelled, folded(pattern)) for pattern in patterns)
+    spelled = {folded(name), folded(offered_name(name))}
+    return any(_fits(one, pattern) for pattern in patterns for one in spelled)
+
+
+@lru_cache(maxsize=4096)
+def _fits(spelled: str, pattern: str) -> bool:
+    # Only * stands for something else than itself.
+    literal = "".join(f"[{mark}]" if mark in "?[]" else mark for mark in folded(pattern))
+    return fnmatchcase(spelled, literal)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +127,7 @@ class ToolPolicy:
     """Everything that an operator says about tools. The default says nothing but keeps external tools out.
 
     Raises:
-        ConfigurationError: the active preset is not one of the presets.
+        ConfigurationError: the active preset is not one of the presets, or a value cannot be.
     """
 
     presets: Mapping[str, Preset] = field(default_factory=lambda: MappingProxyType({}), hash=False)
@@ -142,6 +149,10 @@ class ToolPolicy:
     def __post_init__(self) -> None:
         if self.preset is not None:
             self.named(self.preset)
+        if not isinstance(self.max_output_bytes, int) or self.max_output_bytes < 256:
+            raise ConfigurationError("max_output_bytes is a whole number of at least 256")
+        if not all(isinstance(rule, ToolRule) for rule in self.rules):
+            raise ConfigurationError("rules may hold ToolRule only")
 
     def named(self, name: str) -> Preset:
         """Return a preset by its name.
@@ -214,8 +225,11 @@ class ToolPolicy:
             return None
         return min((rule.timeout_seconds for rule in self.rules_for(tool) if rule.timeout_seconds), default=None)
 
-    def warnings(self, *, built_in: Iterable[str] = ()) -> tuple[str, ...]:
-        """Return in sentences what in the policy has no effect, given the names of tools that are built in."""
+    def warnings(self, *, built_in: Iterable[str] = (), known: Iterable[str] | None = None) -> tuple[str, ...]:
+        """Return in sentences what in the policy has no effect.
+
+        `built_in` are the names of tools that are the agent's own, `known` those of all; None where nobody can say.
+        """
         names = {folded(name) for name in built_in}
         listed = [tool for preset in self.presets.values() for tool in preset.tools]
         found = list(self.notes)
@@ -224,9 +238,20 @@ class ToolPolicy:
                 found.append(f"external_allow_list names {tool}, which is built in and passes the filter anyway")
             if self.presets and not fits(tool, listed):
                 found.append(f"external_allow_list names {tool}, which no preset lists")
+        if known is not None:
+            found += self._unfitting(tuple(known))
         if self.filter.external_allow_list and not self.filter.allow_external:
             found.append("external_allow_list has no effect while allow_external is false")
         return tuple(found)
+
+    def _unfitting(self, known: tuple[str, ...]) -> Iterator[str]:
+        places = [("tools.rules", rule.tool) for rule in self.rules]
+        places += [(f"presets.{preset.name}", tool) for preset in self.presets.values() for tool in preset.tools]
+        for place, pattern in places:
+            if not any(fits(name, (pattern,)) for name in known):
+                near = did_you_mean(pattern, known)
+                meant = f"; did you mean {near}?" if near else ""
+                yield f"{place} names {pattern!r}, which no tool is called{meant}"
 
 
 def _both(one: Tightening, other: Tightening) -> Tightening:

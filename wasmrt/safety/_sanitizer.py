@@ -26,7 +26,12 @@ _INVISIBLE = (
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
 )
 _ZERO_WIDTH = re.compile(f"[{_INVISIBLE}]")
-_JOINERS = re.compile("(?<![\u0590-\u1fff\u2600-\u27bf\ufe0f\U0001f000-\U0001faff])[\u200c\u200d]")
+_SCRIPTS, _EMOJI = "\u0590-\u1fff", "\u2600-\u27bf\U0001f000-\U0001faff"
+# Unicode 15, section 23.2: a joiner stands between two letters, or ends a word; between two emoji only the one joins.
+_JOINERS = re.compile(
+    f"(?<![{_SCRIPTS}{_EMOJI}\ufe0f])[\u200c\u200d]"
+    f"|(?<=[{_EMOJI}\ufe0f])(?:\u200c|\u200d(?![{_EMOJI}\u2190-\u25ff\u2b00-\u2bff]))"
+)
 # Unicode's StandardizedVariants.txt and emoji-variation-sequences.txt: one selector behind a character that has one.
 _SELECTORS = re.compile(
     "(?<![\u00a9\u00ae\u203c-\u3299\U0001f000-\U0001faff#*0-9])[\ufe0e\ufe0f]"
@@ -34,19 +39,23 @@ _SELECTORS = re.compile(
 )
 _TEMPLATE = re.compile(
     r"<\|[^\s|<>][^|<>\n]{0,60}\|>"
-    r"|<\uff5c[^\uff5c>\n]{1,60}\uff5c>"
-    r"|\[/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|CALL_ID|ARGS|THINK|gMASK|sMASK)\]"
+    r"|<\|[a-z\"][a-z_\"]{0,40}>|<[a-z][a-z_]{0,40}\|>"
+    r"|</?\uff5c[^\uff5c>\n]{1,60}\uff5c[^<>\n]{0,80}>"
+    r"|\[/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|CALL_ID|ARGS|THINK|gMASK|sMASK"
+    r"|MODEL_SETTINGS)\]"
+    r"|\]~b\]|\[e~\[|\]<\]minimax\[>\["
     r"|<(?:sop|eop|unused\d{1,4}|extra_id_\d{1,3}|SPECIAL_\d{1,4}|reserved_\d{1,4})>"
     r"|</?(?:seed|minimax):[a-z_]{1,40}>|<(?:beginning|end)_of_sentence>|</?think(?:ing)?>"
     r"|</?(?:start|end)_(?:of_image|function_(?:call|response|declaration))>"
-    r"|<(?:invoke|parameter|function)[ =][^<>]{0,200}>|</(?:invoke|parameter)>"
+    r"|<(?:invoke|parameter|function)[ =][^<>]{0,200}>|</?(?:invoke|parameter)>|</function>"
+    r"|</?(?:arg_key|arg_value|tool_calls|escape)>"
     r"|<</?SYS>>|</?(?:start|end)_of_turn>|<\|?(?:im_start|im_end|endoftext|eot_id|bos|eos)\|?>"
     r"|</?(?:function_calls|function_results|antml:[a-z_]+|tool_call|tool_response|system-reminder)\b[^<>]{0,200}>",
     re.IGNORECASE,
 )
-_WRAPPER = re.compile(r"<(\s*/?\s*tool_output)", re.IGNORECASE)
+_WRAPPER = re.compile(r"<(\s*(?:/\s*)?tool_output)", re.IGNORECASE)  # linear: no two \s* meet
 _ANY = re.compile(
-    f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200c-\u206f\ufe00-\ufe0f{_INVISIBLE}\U000e0000-\U000e0fff]|<|\\["
+    f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200c-\u206f\ufe00-\ufe0f{_INVISIBLE}\U000e0000-\U000e0fff]|<|[][]"
 )
 """A character that every match of the patterns here contains: most text is done after one look."""
 
@@ -103,4 +112,7 @@ def protect_wrapper(text: str) -> str:
 
 def _defused(match: re.Match[str]) -> str:
     """Keep a control token readable, but in characters that no tokenizer maps to the control token."""
-    return match.group().replace("<", "&lt;").replace("[", "&#91;", 1)
+    marker = match.group()
+    if marker.startswith("]"):
+        marker = "&#93;" + marker[1:]
+    return marker.replace("<", "&lt;").replace("[", "&#91;")

@@ -55,6 +55,10 @@ def wrap_tool_output(
     flags = cleaned.flags + valid.flags
     _enforce(policy, flags, name)
     text, truncated = truncate(redact(cleaned.text), max_output_bytes)
+    if truncated:
+        # SECURITY: JSON that was cut was read and written anew: what stood there as an escape stands there itself now.
+        text = Validator().validate(text).text
+        text = redact(Sanitizer(policy).sanitize(text).text if requires_sanitization else protect_wrapper(text))
     sanitized = "true" if requires_sanitization else "false"
     wrapped = f'<tool_output name="{_attribute(name)}" sanitized="{sanitized}">\n{text}\n</tool_output>'
     review = any(policy.action(flag.threat) is PolicyAction.REVIEW for flag in flags)

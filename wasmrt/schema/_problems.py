@@ -100,6 +100,8 @@ def _required(error: ValidationError, schema: Mapping[str, Any]) -> str:
 def _misspelt(missing: list[str], given: Mapping[str, Any], owner: Any) -> str:
     """Return which field that was given was probably meant to be one that is missing; nothing where none was."""
     known = owner.get("properties", {}) if isinstance(owner, dict) else {}
+    if isinstance(owner, dict) and owner.get("additionalProperties") is False:
+        return ""  # it is told as an unknown field
     for name in islice((name for name in given if name not in known), MAX_PROBLEMS):
         if hint := nearest(name, missing):
             return f"; {names([str(name)])} is not known{hint}"

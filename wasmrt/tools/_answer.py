@@ -6,13 +6,13 @@ import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from wasmrt.errors import LeakError, ToolError
+from wasmrt.errors import ConfigurationError, LeakError, ToolError
 from wasmrt.model import Decision, ToolOutput
 from wasmrt.safety import Flag, wrap_tool_output
 from wasmrt.tools._state import CallState
 
 _MAX_ERROR_BYTES = 2048
-MessageFormat = Literal["openai", "anthropic"]
+MessageFormat = Literal["openai", "anthropic", "gemini", "mcp"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,10 +39,20 @@ class ToolAnswer:
         return self.error is None
 
     def message(self, style: MessageFormat = "openai") -> dict[str, Any]:
-        """Return the answer as the message that goes back to the model."""
+        """Return the answer as the message, or the part of one, that goes back to the model.
+
+        Raises:
+            ConfigurationError: the provider is not known.
+        """
         if style == "anthropic":
             block = {"type": "tool_result", "tool_use_id": self.id, "content": self.text}
             return block | ({} if self.ok else {"is_error": True})
+        if style == "gemini":
+            return {"functionResponse": {"name": self.name, "response": {"output" if self.ok else "error": self.text}}}
+        if style == "mcp":
+            return {"content": [{"type": "text", "text": self.text}], "isError": not self.ok}
+        if style != "openai":
+            raise ConfigurationError(f"there is no message for {style!r:.40}", hint="openai, anthropic, gemini or mcp")
         return {"role": "tool", "tool_call_id": self.id, "content": self.text}
 
 
@@ -53,17 +63,18 @@ def answer_of(state: CallState, identity: str, output: ToolOutput | None, error:
     if output is not None:
         plain = output.result if isinstance(output.result, str) else json.dumps(output.result, ensure_ascii=False)
         try:
-            # A component's output was scanned with the secrets of its call; nothing is put into it here.
+            # SECURITY: a component's too, which was scanned: what the sanitizer takes out may have kept a secret apart.
             wrapped = wrap_tool_output(
-                name, plain, redact=_as_it_is if state.known.is_component else redact, policy=state.system.safety,
+                name, plain, redact=redact, policy=state.system.safety,
                 requires_sanitization=getattr(state.tool, "requires_sanitization", True),
                 max_output_bytes=state.system.policy.max_output_bytes,
             )  # fmt: skip
         except LeakError as blocked:
             error, output = ToolError(blocked.message, code=blocked.code, hint=blocked.hint), None
         else:
+            note = "\n(a person changed the parameters of this call)" if state.edited else ""
             return ToolAnswer(
-                id=identity, name=name, text=wrapped.text, output=output, decisions=output.decisions,
+                id=identity, name=name, text=wrapped.text + note, output=output, decisions=output.decisions,
                 flags=wrapped.flags, truncated=wrapped.truncated, needs_review=wrapped.needs_review,
             )  # fmt: skip
     assert error is not None
@@ -71,7 +82,3 @@ def answer_of(state: CallState, identity: str, output: ToolOutput | None, error:
         name, f"Tool execution failed: {error.for_model()}", redact=redact, max_output_bytes=_MAX_ERROR_BYTES
     )
     return ToolAnswer(id=identity, name=name, text=said.text, error=error, decisions=error.decisions, flags=said.flags)
-
-
-def _as_it_is(text: str) -> str:
-    return text

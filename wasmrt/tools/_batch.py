@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from wasmrt.errors import ToolError, WasmrtError
+from wasmrt.errors import ToolError
 from wasmrt.model import ToolOutput
 from wasmrt.tools._answer import ToolAnswer, answer_of
 from wasmrt.tools._calls import ToolCall
@@ -26,6 +26,18 @@ async def execute_many(calls: Sequence[ToolCall], state_of: Callable[[ToolCall],
     """Take calls through the pipeline, and return their answers in the order asked."""
     states = [state_of(call) for call in calls]
     ended: dict[int, _Ended] = {}
+    try:
+        await _run(states, ended)
+    except BaseException as error:  # such as a cancellation: what has not ended ends with it
+        for place, state in enumerate(states):
+            if place not in ended:
+                finished(state, error)
+        raise
+    return [_answer(state, call, ended[place]) for place, (call, state) in enumerate(zip(calls, states, strict=True))]
+
+
+async def _run(states: Sequence[CallState], ended: dict[int, _Ended]) -> None:
+    """Admit every call, ask for those that need a person, and run each when its turn has come."""
     for place, state in enumerate(states):
         await _step(ended, place, state, _admitted(state))
     waiting = [place for place, state in enumerate(states) if place not in ended and state.needs is not None]
@@ -38,7 +50,6 @@ async def execute_many(calls: Sequence[ToolCall], state_of: Callable[[ToolCall],
         for asking in asked.values():
             asking.cancel()
         await asyncio.gather(*asked.values(), return_exceptions=True)
-    return [_answer(state, call, ended[place]) for place, (call, state) in enumerate(zip(calls, states, strict=True))]
 
 
 async def _run_unasked(states: Sequence[CallState], ended: dict[int, _Ended], waiting: Sequence[int]) -> None:
@@ -73,11 +84,8 @@ async def _step(ended: dict[int, _Ended], place: int, state: CallState, work: Aw
     """Do one part of one call; where it ends the call, remember how."""
     try:
         output = await work
-    except WasmrtError as error:
+    except Exception as error:
         ended[place] = finished(state, error)
-    except BaseException as error:
-        finished(state, error)
-        raise
     else:
         if output is not None:
             ended[place] = output

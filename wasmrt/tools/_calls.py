@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from wasmrt.errors import InvalidParametersError, MalformedArgumentsError
 from wasmrt.limits import MAX_JSON_DEPTH, MAX_JSON_PARTS, MAX_PARAMS_BYTES
-from wasmrt.strict_json import JsonError, read_json
+from wasmrt.strict_json import JsonError, read_json, write_json
 
 MAX_CALLS = 128
 """Calls of one turn of a model."""
@@ -37,9 +37,21 @@ class ToolCallAccumulator:
         self._max_bytes = max_bytes
         self._max_calls = max_calls
         self._parts: dict[int, _Parts] = {}
+        self._places: dict[int, int] = {}
+        self._last = -1
 
-    def add(self, piece: Mapping[str, Any]) -> None:
-        """Take one piece; one that has nothing of a tool call is passed over."""
+    def add(self, piece: Any) -> None:
+        """Take one piece, as a mapping or as the object that a client library yields.
+
+        One that has nothing of a tool call is passed over.
+        """
+        if not isinstance(piece, Mapping):
+            dump = getattr(piece, "model_dump", None)
+            piece = dump() if callable(dump) else None
+        if not isinstance(piece, Mapping):
+            raise InvalidParametersError("a piece of a tool call is no object", hint=_HINT)
+        for choice in piece.get("choices") or ():  # a whole chunk of OpenAI's
+            self.add(choice)
         kind = piece.get("type")
         if kind in ("content_block_start", "content_block_delta"):
             self._add_anthropic(piece)
@@ -66,9 +78,17 @@ class ToolCallAccumulator:
     def _add_openai(self, entry: Any) -> None:
         if not isinstance(entry, Mapping):
             raise InvalidParametersError("a piece of a tool call is no object", hint=_HINT)
-        parts = self._at(entry.get("index", len(self._parts)))
+        identity, index = entry.get("id"), entry.get("index")
+        if index is None:  # some servers leave it out: an id begins a call, and what has none goes on with the last
+            index = self._last + 1 if identity or not self._parts else self._last
+        place = self._places.get(index, index) if isinstance(index, int) else index
+        known = self._parts.get(place)
+        if known is not None and identity and known.id and known.id != identity:  # some give every call the same one
+            place = self._places[index] = max(self._parts) + 1
+        parts = self._at(place)
+        self._last = place
         function = entry.get("function")
-        self._extend(parts, entry.get("id"), function if isinstance(function, Mapping) else {})
+        self._extend(parts, identity, function if isinstance(function, Mapping) else {})
 
     def _add_anthropic(self, event: Mapping[str, Any]) -> None:
         block = event.get("content_block")
@@ -136,28 +156,43 @@ def parse_arguments(arguments: Any) -> dict[str, Any]:
             value = {}
             break
         try:
-            value = read_json(value, max_bytes=MAX_PARAMS_BYTES, max_depth=MAX_JSON_DEPTH, max_parts=MAX_JSON_PARTS)
+            value = _read(value)
         except JsonError as error:
             raise MalformedArgumentsError(f"the arguments are {error}", hint=_HINT) from error
     if not isinstance(value, dict):
         raise MalformedArgumentsError("the arguments are no JSON object", hint=_HINT)
-    return value
+    if value is arguments:
+        # SECURITY: a copy, under the bounds of a text: what a person approves is what runs, whoever keeps the object.
+        try:
+            value = _read(write_json(value))
+        except JsonError as error:
+            raise MalformedArgumentsError(f"the arguments are {error}", hint=_HINT) from error
+    found: dict[str, Any] = value
+    return found
 
 
-def read_call(call: ToolCall | Mapping[str, Any]) -> ToolCall:
+def _read(text: str | bytes | bytearray) -> Any:
+    return read_json(text, max_bytes=MAX_PARAMS_BYTES, max_depth=MAX_JSON_DEPTH, max_parts=MAX_JSON_PARTS)
+
+
+def read_call(call: Any) -> ToolCall:
     """Return a model's tool call from OpenAI's or Anthropic's form, or as it is.
 
-    Raises:
-        InvalidParametersError: it is none of them.
+    What is none of them is a call of a tool without a name, which is refused like every call of an unknown tool.
     """
     if isinstance(call, ToolCall):
         return call
+    if not isinstance(call, Mapping):
+        dump = getattr(call, "model_dump", None)
+        call = dump() if callable(dump) else {}
+    if not isinstance(call, Mapping):
+        call = {}
     function = call.get("function")
     if isinstance(function, Mapping):  # OpenAI's tool_calls entry
         found = ToolCall(call.get("id") or "", function.get("name") or "", function.get("arguments", "{}"))
     else:  # Anthropic's tool_use block, or a plain mapping
         arguments: Any = next((call[key] for key in ("input", "arguments", "params") if key in call), {})
         found = ToolCall(call.get("id") or "", call.get("name") or "", arguments)
-    if not isinstance(found.id, str) or not isinstance(found.name, str):
-        raise InvalidParametersError("a tool call has a name and an id, which are texts", hint="pass it as it came")
-    return found
+    identity = found.id if isinstance(found.id, str) else ""
+    name = found.name if isinstance(found.name, str) else ""
+    return ToolCall(identity, name, found.arguments)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import inspect
+import json
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from types import MethodType
+from types import CodeType, MethodType
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from blake3 import blake3
@@ -79,7 +80,10 @@ class FunctionTool(ToolDefaults, Generic[P, R]):
 
     def requires_approval(self, params: Any) -> bool:
         """Tell whether a person has to approve this call, as the function's author says."""
-        return bool(self._approval(params)) if callable(self._approval) else self._approval
+        if not callable(self._approval):
+            return self._approval
+        defaults = {name: part["default"] for name, part in self.schema["properties"].items() if "default" in part}
+        return bool(self._approval(defaults | params))
 
     def execute(self, params: Any, context: ToolContext | None = None) -> ToolOutput | Awaitable[ToolOutput]:
         """Call the function with params that are JSON data; a coroutine function's output is to be awaited.
@@ -94,14 +98,14 @@ class FunctionTool(ToolDefaults, Generic[P, R]):
             return self._awaited(arguments, started)
         try:
             result = self._function(**arguments)  # type: ignore[call-arg]
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a parser of arguments ends the process where it can
             raise _failure(self.name, error) from error
         return self._output(result, started)
 
     async def _awaited(self, arguments: dict[str, Any], started: float) -> ToolOutput:
         try:
             result = await self._function(**arguments)  # type: ignore[call-arg, misc]
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise _failure(self.name, error) from error
         return self._output(result, started)
 
@@ -176,11 +180,12 @@ def action_names(schema: Mapping[str, Any], param: str) -> tuple[str, ...] | Non
     return tuple(values) if isinstance(values, list) and all(isinstance(value, str) for value in values) else None
 
 
-def _failure(name: str, error: Exception) -> ToolError:
+def _failure(name: str, error: BaseException) -> ToolError:
     if isinstance(error, ToolError):
         return error
     # The message of an exception is often for the model: what was not found, what is not allowed.
-    message = str(error).strip() or type(error).__name__
+    said = str(error).strip()
+    message = f"{type(error).__name__}: {said}" if isinstance(error, (KeyError, SystemExit)) or not said else said
     return ToolError(f"{name} failed: {message}", hint=None)
 
 
@@ -191,13 +196,25 @@ def _positive(seconds: float) -> float:
 
 
 def _digest_of(function: Callable[..., Any], schema: Mapping[str, Any]) -> str:
-    """Return a digest of a function's code: an approval of another version is none of this one."""
-    code = getattr(inspect.unwrap(function), "__code__", None)
-    parts = (function.__module__, getattr(function, "__qualname__", ""), repr(schema))
-    said = b"" if code is None else code.co_code + repr(_constants(code)).encode()
-    return blake3("\n".join(parts).encode() + said).hexdigest()
+    """Return a digest of a function's code: an approval of another version is none of this one.
+
+    SECURITY: empty, which no remembered answer matches, where the code alone does not say what the function does: it
+    is bound to an object, closes over values, or is wrapped.
+    """
+    code = getattr(function, "__code__", None)
+    bound = hasattr(function, "__self__") or hasattr(function, "__wrapped__") or getattr(function, "__closure__", None)
+    if code is None or bound:
+        return ""
+    parts = (function.__module__, function.__qualname__, json.dumps(schema, sort_keys=True, default=repr))
+    return blake3("\n".join(parts).encode() + code.co_code + repr(_constants(code)).encode()).hexdigest()
 
 
 def _constants(code: Any) -> tuple[Any, ...]:
-    inner = (_constants(const) if isinstance(const, type(code)) else repr(const) for const in code.co_consts)
-    return (*code.co_names, *inner)
+    return (*code.co_names, *(_constant(const) for const in code.co_consts))
+
+
+def _constant(value: Any) -> Any:
+    if isinstance(value, CodeType):
+        return (value.co_code, _constants(value))
+    # The order of a set differs from process to process.
+    return sorted(map(repr, value)) if isinstance(value, frozenset) else repr(value)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from wasmrt.effects import EVERY_EFFECT, NETWORKING, READING, Effect
-from wasmrt.model import Decision, Reason
-from wasmrt.policy import ExfiltrationGuard, Preset, decide_guard, decide_preset
+from wasmrt.model import Decision, Reason, Step
+from wasmrt.policy import ExfiltrationGuard, Preset, decide_guard, decide_preset, fits
 from wasmrt.traits import SubagentAccess, Traits
 
 
@@ -28,10 +28,15 @@ class Lens(NamedTuple):
         return effects
 
     @property
-    def in_sandbox(self) -> frozenset[Effect]:
-        """The effects that a sandbox may give at all here: no network where a preset has none, whoever is invoked."""
+    def narrows(self) -> bool:
+        """True for a view that is not the whole registry."""
+        return self.read_only or self.subagent or bool(self.guards or self.presets)
+
+    def in_sandbox(self, guard: ExfiltrationGuard, name: str) -> frozenset[Effect]:
+        """Return the effects that a sandbox may give a tool here, whatever it invokes: no network where none is had."""
         shut = any(not preset.allow_network for preset in self.presets)
-        return EVERY_EFFECT - NETWORKING if shut else EVERY_EFFECT
+        guarded = any(each.enabled and not fits(name, each.allow_tools) for each in (guard, *self.guards))
+        return EVERY_EFFECT - NETWORKING if shut or guarded else EVERY_EFFECT
 
     @property
     def write_paths(self) -> tuple[tuple[str, ...], ...]:
@@ -53,6 +58,8 @@ class Lens(NamedTuple):
         decision = None
         for each in (guard, *self.guards):
             found = decide_guard(each, name, traits)
+            if found is not None and each is not guard and not found.allowed:
+                found = found._replace(suggestion=Step(f'make the view with without_network(allow=["{name}"])'))
             if found is not None:
                 decision = found
                 if not found.allowed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from wasmrt.approvals import (
@@ -15,7 +16,7 @@ from wasmrt.approvals import (
     default_approver,
 )
 from wasmrt.config_file import read_config_file
-from wasmrt.errors import WasmrtError
+from wasmrt.errors import ConfigurationError, WasmrtError
 from wasmrt.install import Catalog
 from wasmrt.install.find import bundled_names
 from wasmrt.places import find_places
@@ -27,12 +28,17 @@ from wasmrt.tools._tool import ToolSource
 
 
 def load_registry(
-    runtime: WasmToolRuntime, *, policy: ToolPolicy | None = None, approver: Approver | None = None
+    runtime: WasmToolRuntime,
+    *,
+    policy: ToolPolicy | None = None,
+    approver: Approver | None = None,
+    around: Callable[[Approver], Approver] | None = None,
 ) -> ToolRegistry:
     """Return a registry with the tools that come with wasmrt, those that are installed, and the plugins.
 
     Policy, approver and the folder of plugins are those of the operator's configuration file, where none is given.
-    `problems` of the registry says which tools could not be had. Close its plugins with `close`.
+    `problems` of the registry says which tools could not be had. Close its plugins with `close`. `around` is put around
+    an approver that waits for another process, for whoever shows that something waits.
 
     Raises:
         ConfigFileError: the file cannot be used, with every mistake of it.
@@ -40,9 +46,10 @@ def load_registry(
     places = find_places()
     policy = policy or read_config_file(places.config).policy
     store = ApprovalStore(places.approvals)
-    approvals = Approvals(
-        approver or approver_of(policy.approver, store), store=store, timeout_seconds=policy.approval_seconds
-    )
+    asked = approver or approver_of(policy.approver, store)
+    if around is not None and isinstance(asked, QueueApprover):
+        asked = around(asked)
+    approvals = Approvals(asked, store=store, timeout_seconds=policy.approval_seconds)
     registry = ToolRegistry(
         runtime, policy=policy, approvals=approvals, tokens=ConfirmationTokens(places.tokens, places.tokens_key)
     )
@@ -72,6 +79,10 @@ def approver_of(kind: ApproverKind, store: ApprovalStore) -> Approver:
 def _add_plugins(registry: ToolRegistry, runtime: WasmToolRuntime, policy: ToolPolicy, folder: Path) -> None:
     preset = policy.active
     root = runtime.config.workspace
+    if not folder.is_dir():
+        hint = "make it, or change plugin_dir in [tools]"
+        registry.problems["plugins"] = ConfigurationError(f"there is no folder of plugins at {folder}", hint=hint)
+        return
     plugins = load_plugins(
         folder,
         workspace=root,

@@ -6,9 +6,9 @@ import time
 from dataclasses import replace
 from functools import partial
 
-from wasmrt.approvals import ApprovalRequest, new_request_id
+from wasmrt.approvals import ApprovalAnswer, ApprovalRequest, new_request_id
 from wasmrt.context import ToolContext
-from wasmrt.errors import CancelledError, ToolError, WasmrtError
+from wasmrt.errors import CancelledError, InvalidParametersError, RateLimitedError, ToolError, WasmrtError
 from wasmrt.lifetime import Lifetime
 from wasmrt.model import Decision, Reason, ToolOutput
 from wasmrt.tools import _steps
@@ -32,7 +32,7 @@ async def execute(state: CallState, waits: Waits) -> ToolOutput:
         return await run(state, waits)
     except BaseException as error:
         failure = finished(state, error)
-        if failure is error or not isinstance(error, WasmrtError):  # such as a cancellation, which goes on as it is
+        if failure is error or not isinstance(error, Exception):  # such as a cancellation, which goes on as it is
             raise
         raise failure from error
 
@@ -79,12 +79,22 @@ async def approve(state: CallState, waits: Waits) -> None:
     state.answer = answer
     name, by = state.known.name, f" by {answer.by}" if answer.by else ""
     if not answer.approved:
-        note = f" ({answer.note})" if answer.note else ""
-        raise denied(_taken(state, Decision(False, Reason.APPROVAL_DENIED, f"a person has to approve this call, and "
-                     f"nobody did{note}", None, "tool.approval", name)))  # fmt: skip
-    _taken(state, Decision(True, Reason.ALLOWED, f"approved {answer.scope}{by}", None, "tool.approval", name))
-    if changed(answer.params, state.params):
+        raise denied(_taken(state, _not_approved(state, answer)))
+    state.edited = changed(answer.params, state.params)
+    words = f"approved {answer.scope}{by}{', with other parameters' if state.edited else ''}"
+    _taken(state, Decision(True, Reason.ALLOWED, words, None, "tool.approval", name))
+    if state.edited:
         _check_edited(state, dict(answer.params or {}))
+
+
+def _not_approved(state: CallState, answer: ApprovalAnswer) -> Decision:
+    """Return the denial of a call that nobody approved. What a person noted is for people, like every hint."""
+    assert state.needs is not None
+    rule = "a person denied this call" if answer.by else "a person has to approve this call, and nobody did"
+    ways = 'give the registry an approver (approver = "queue" in [approvals]), or approve it in [tools.rules]'
+    said = f"{answer.note}; " if answer.note else ""
+    hint = f"{said}{state.needs.rule}" if answer.by else f"{said}{state.needs.rule}; {ways}"
+    return Decision(False, Reason.APPROVAL_DENIED, rule, hint, "tool.approval", state.known.name)
 
 
 async def run(state: CallState, waits: Waits) -> ToolOutput:
@@ -96,13 +106,9 @@ async def run(state: CallState, waits: Waits) -> ToolOutput:
     tool, entry = state.tool, state.known
     seconds = min(tool.timeout_seconds, state.system.policy.timeout_for(entry.name) or tool.timeout_seconds)
     context = tool_context(state, seconds)
-    state.in_sandbox = entry.is_component
-    try:
-        output = await waits.run(tool, state.params, context, seconds)
-    except WasmrtError:
-        raise
-    except Exception as error:  # a tool of the program's own, with a bug in it
-        raise ToolError(f"{entry.name} failed with {type(error).__name__}") from error
+    output = await waits.run(tool, state.params, context, seconds)
+    if not isinstance(output, ToolOutput):
+        raise ToolError(f"the tool broke: it returned {type(output).__name__}, and no ToolOutput")
     output = scanned(state, output)
     decisions = (*state.decisions, *(_stamped(state, decision) for decision in output.decisions))
     state.output = output._replace(decisions=decisions, call_id=output.call_id or state.call_id)
@@ -114,7 +120,8 @@ def tool_context(state: CallState, seconds: float) -> ToolContext:
     """Return the circumstances of the call, as the tool gets them."""
     entry = state.known
     # SECURITY: the sandbox holds a component to what it declares, and to the view; else a declaration were a claim.
-    held = state.traits.effects & state.held & state.lens.in_sandbox
+    lens = state.lens
+    held = state.traits.effects & state.held & lens.in_sandbox(state.system.policy.guard, entry.name)
     return ToolContext(
         user=state.user,
         trace_id=state.trace,
@@ -122,8 +129,9 @@ def tool_context(state: CallState, seconds: float) -> ToolContext:
         data=state.data,
         lifetime=Lifetime(seconds),
         receipt=known_receipt(state),
-        effects=None if entry.granted_effects <= held else held,
-        write_paths=state.lens.write_paths,
+        on_begin=state.begin_in_sandbox,
+        effects=None if entry.granted_effects <= held and not lens.narrows else held,
+        write_paths=lens.write_paths,
         may_invoke=partial(_may_invoke, state),
     )
 
@@ -147,15 +155,20 @@ def approval_request(state: CallState) -> ApprovalRequest:
         call=state.call_id,
         preview=None if preview is None else preview(state.params),
         created_ms=now,
-        expires_ms=now + round(state.system.policy.approval_seconds * 1000),
+        expires_ms=now + round(state.system.approvals.timeout_seconds * 1000),
     )
 
 
 def _check_edited(state: CallState, params: dict[str, object]) -> None:
     """Hold what a person has edited against the steps that look at the params, approval aside: it was given."""
     state.arguments = params
-    state.take(_steps.parse(state))
-    state.take(_steps.check_schema(state))
+    try:
+        state.take(_steps.parse(state))
+        state.take(_steps.check_schema(state))
+    except InvalidParametersError as error:
+        rule = f"the person changed the parameters, and they do not fit: {error.message}"
+        raise denied(_taken(state, Decision(False, Reason.INVALID_ARGUMENTS, rule, None, "tool.approval",
+                     state.known.name))) from error  # fmt: skip
     state.take(_steps.check_view(state))
     state.take(_steps.check_tool_policy(state))
 
@@ -172,9 +185,16 @@ def _may_invoke(state: CallState, name: str) -> Decision | None:
         entry = Entry(prepared, prepared.name, ToolSource.COMPONENT, "", ())
     inner = replace(state, name=name, entry=entry, decisions=[], needs=None, token=None)
     inner.traits = entry.traits(system.policy)
-    checks = (_steps.check_filter, _steps.check_preset, _steps.check_rules, _steps.check_exfiltration)
-    decisions = (check(inner) for check in checks)
-    return next((each for each in decisions if isinstance(each, Decision) and not each.allowed), None)
+    inner.held = state.held
+    checks = (
+        _steps.check_view, _steps.check_filter, _steps.check_preset, _steps.check_rules, _steps.check_exfiltration,
+        _steps.check_unattended, _steps.check_rate,
+    )  # fmt: skip
+    try:
+        decisions = (check(inner) for check in checks)
+        return next((each for each in decisions if isinstance(each, Decision) and not each.allowed), None)
+    except RateLimitedError as error:
+        return Decision(False, Reason.RATE_LIMITED, error.message, error.hint, "tool.rate", entry.name)
 
 
 def _taken(state: CallState, decision: Decision) -> Decision:
@@ -197,8 +217,10 @@ def _as_tool_error(error: BaseException) -> ToolError:
     """Return an error as one of a call, such as a withheld answer, a broken schema or a cancellation."""
     if isinstance(error, ToolError):
         return error
-    if not isinstance(error, WasmrtError):
+    if not isinstance(error, Exception):
         return CancelledError(f"the call was ended by {type(error).__name__}")
+    if not isinstance(error, WasmrtError):  # a tool of the program's own, or what it decides by, with a bug in it
+        return ToolError(f"the call broke with {type(error).__name__}")
     failure = ToolError(error.message, code=error.code, hint=error.hint)
     failure.retryable = error.retryable
     return failure

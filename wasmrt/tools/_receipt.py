@@ -6,35 +6,47 @@ import json
 import time
 from typing import Any
 
+from blake3 import blake3
+
 from wasmrt.audit import EMPTY_RECEIPT, OK, Approval, Receipt
 from wasmrt.errors import ToolError
 from wasmrt.model import NOTHING_USED
 from wasmrt.names import MAX_NAME_LENGTH
 from wasmrt.tools._state import CallState
 
+_MAX_BY_CHARS = 256
+
 
 def known_receipt(state: CallState) -> Receipt:
     """Return what is known of the receipt before the tool runs."""
     entry, answer = state.entry, state.answer
     approval = None
-    if answer is not None and answer.approved:
-        approval = Approval("person", answer.by, str(answer.scope))
+    if answer is not None and (answer.approved or answer.by):
+        how = "denied" if not answer.approved else "person" if answer.params is None else "person, edited"
+        approval = Approval(how, answer.by[:_MAX_BY_CHARS], str(answer.scope))
     elif state.approved_by is not None:
         approval = Approval(*state.approved_by)
     return EMPTY_RECEIPT._replace(
         trace_id=state.trace,
         source="" if entry is None else str(entry.source),
         effects=() if entry is None else tuple(sorted(state.effects)),
-        policy=state.policy_digest,
+        policy=system_policy(state),
         approval=approval,
         decisions=tuple(state.decisions),
     )
 
 
+def system_policy(state: CallState) -> str:
+    """Return the digest of the policy with all its rules, and of the presets of the view."""
+    own, presets = state.system.policy, state.lens.presets
+    added = [preset.digest for preset in presets if preset is not own.active]
+    return own.digest if not added else blake3("\n".join([own.digest, *added]).encode()).hexdigest()
+
+
 def write_receipt(state: CallState, failure: ToolError | None) -> None:
     """Write the receipt of a call that has ended, unless the call of a component has written it."""
     system, entry = state.system, state.entry
-    if system.receipts is None or state.in_sandbox:
+    if system.receipts is None or (state.in_sandbox and system.runtime_writes):
         return
     output = state.output
     name = state.name[:MAX_NAME_LENGTH] if entry is None else entry.name

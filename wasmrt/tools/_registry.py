@@ -50,6 +50,9 @@ class ToolRegistry(ToolView):
         safety: Policy | None = None,
         receipts: Callable[[Receipt], None] | None = None,
     ) -> None:
+        if approver is not None and not hasattr(approver, "ask"):
+            hint = "pass CallbackApprover(function), QueueApprover(store), TerminalApprover() or DenyApprover()"
+            raise ConfigurationError(f"{approver!r:.80} is no approver", hint=hint)
         if approver is not None and approvals is not None:
             raise ConfigurationError("give a registry an approver or approvals, not both")
         policy = policy or ToolPolicy()
@@ -65,6 +68,7 @@ class ToolRegistry(ToolView):
         if runtime is not None:
             system.detector = detector or runtime.detector
             system.receipts = receipts or runtime.pipeline.audit
+            system.runtime_writes = receipts is None
             system.hashed = runtime.pipeline.hashed
         super().__init__(system, Lens(presets=() if policy.active is None else (policy.active,)))
         self.runtime = runtime
@@ -178,7 +182,7 @@ class ToolRegistry(ToolView):
     def warnings(self) -> tuple[str, ...]:
         """Return in sentences what in the policy has no effect."""
         built_in = [entry.name for entry in self._system.store if not entry.source.external]
-        return self._system.policy.warnings(built_in=built_in)
+        return self._system.policy.warnings(built_in=built_in, known=self.all_names())
 
 
 def _source_of(tool: object) -> ToolSource:

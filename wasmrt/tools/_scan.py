@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from wasmrt.errors import GuestOutputError, LeakError
@@ -30,6 +31,9 @@ def scanned(state: CallState, output: ToolOutput) -> ToolOutput:
             f"the tool's answer is over {MAX_TOOL_OUTPUT_BYTES:,} bytes", code="output-too-large",
             hint="have the tool answer with less",
         )  # fmt: skip
+    if not output.usage.wall_seconds:
+        seconds = round(output.duration or time.monotonic() - state.started, 6)
+        output = output._replace(usage=output.usage._replace(wall_seconds=seconds, output_bytes=len(text)))
     return _clean(state, output, text)
 
 

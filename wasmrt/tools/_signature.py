@@ -86,6 +86,8 @@ def read_signature(function: Callable[..., Any]) -> Signature:
             continue
         if param.kind in (param.VAR_POSITIONAL, param.VAR_KEYWORD, param.POSITIONAL_ONLY):
             raise _refused(function, name, "is not one with a name of its own", "give each parameter its own name")
+        if name == "self" and name not in hints:
+            raise _refused(function, name, "belongs to a method", "decorate a function, or a bound method")
         if name not in hints:
             raise _refused(function, name, "has no type", f"write it like {name}: str")
         adapter, schema = _described(function, name, hints[name], definitions)

@@ -50,8 +50,10 @@ class CallState:
     approved_by: tuple[str, str, str] | None = None
     """The way, the giver and the scope of its approval, where no person was asked in this call."""
     output: ToolOutput | None = None
+    edited: bool = False
+    """True where a person changed the params."""
     in_sandbox: bool = False
-    """True from the moment when a component runs: its call writes the receipt."""
+    """True from the moment when a component's call has begun: it writes the receipt."""
 
     @property
     def tool(self) -> Any:
@@ -70,6 +72,10 @@ class CallState:
         """The digest of the policy that decides, and of the presets of the view."""
         presets = self.lens.presets
         return presets[-1].digest if presets else self.system.policy.digest
+
+    def begin_in_sandbox(self) -> None:
+        """Note that the component's call has begun."""
+        self.in_sandbox = True
 
     def take(self, decision: Decision | str) -> None:
         """Put a decision on record, under the policy that it was made; words alone are none.

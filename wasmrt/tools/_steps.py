@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from wasmrt.approvals import params_digest
 from wasmrt.capabilities import RateLimitConfig
-from wasmrt.effects import Effect, in_words
-from wasmrt.errors import NotAuthorizedError, RateLimitedError, UnknownToolError
+from wasmrt.effects import in_words
+from wasmrt.errors import InvalidParametersError, NotAuthorizedError, RateLimitedError, UnknownToolError
 from wasmrt.model import Decision, Reason
 from wasmrt.names import did_you_mean
-from wasmrt.policy import Permission, decide_filter, decide_permission
+from wasmrt.policy import NO_TIGHTENING, Permission, decide_filter, decide_permission
 from wasmrt.tools._calls import parse_arguments
 from wasmrt.tools._lens import decide_effects
 from wasmrt.tools._state import CallState
 from wasmrt.tools._tool import ToolSource
+from wasmrt.traits import Confirmation, Traits
 
 Step = Decision | str
 """A decision, or why there was none to make."""
@@ -45,6 +46,7 @@ def look_up(state: CallState) -> Step:
     state.entry = entry
     state.traits = entry.traits(state.system.policy)
     state.held = state.lens.held(entry.name, state.traits)
+    state.effects = state.traits.effects & state.held
     return f"source: {entry.source}"
 
 
@@ -57,7 +59,11 @@ def check_schema(state: CallState) -> Step:
     validator = state.known.validator
     if validator is None:
         return "checked where the tool lives"
-    state.params = validator.accept(state.params)
+    try:
+        state.params = validator.accept(state.params)
+    except InvalidParametersError as error:
+        error.hint = f"wasmrt tools describe {state.known.name} shows them; in Python, definitions() does"
+        raise
     return "the arguments fit"
 
 
@@ -87,7 +93,11 @@ def check_preset(state: CallState) -> Step:
 def check_rules(state: CallState) -> Step:
     """Decide by the operator's rules for this tool."""
     name = state.known.name
-    return _step(decide_permission(state.system.policy.permission_for(name), name), "no rule")
+    policy = state.system.policy
+    permission = policy.permission_for(name)
+    rule = next((rule.tool for rule in policy.rules_for(name) if rule.permission is permission), "")
+    tightened = policy.tightening_for(name) != NO_TIGHTENING
+    return _step(decide_permission(permission, name, rule), _asking_rules(state) if tightened else "no rule")
 
 
 def check_exfiltration(state: CallState) -> Step:
@@ -105,18 +115,37 @@ def check_confirmation(state: CallState) -> Step:
     name, traits, effects = state.known.name, state.traits, state.effects
     permission = state.system.policy.permission_for(name)
     asked = bool(state.tool.requires_approval(state.params))
-    wanted = asked or permission is Permission.ASK or traits.needs_confirmation(effects)
-    risk = traits.risk(effects)
-    if not wanted:
-        return f"the risk is {risk}, and nobody has to confirm it"
-    said = _why(asked, permission, effects)
+    derived = Traits(effects=traits.effects).needs_confirmation(effects)
+    ruled = permission is Permission.ASK or (not derived and traits.needs_confirmation(effects))
+    if not (asked or ruled or derived):
+        return f"the risk is {traits.risk(effects)}, and nobody has to confirm it"
+    said = f"{_asking_rules(state)} asks for it" if ruled else "the tool asks for it" if asked else None
+    said = said or f"the call can {in_words(effects)}"
     if state.token is not None:
         return _redeemed(state)
-    if permission is Permission.ALLOW:
+    confirmed = state.system.policy.tightening_for(name).confirmation is Confirmation.ALWAYS
+    if permission is Permission.ALLOW and not (asked or ruled or confirmed):  # it approves what effects ask for alone
         state.approved_by = ("rule", "operator", "always")
         return _passed("confirmation", f"the operator's rule approves it: {said}", name)
     state.needs = Decision(False, Reason.APPROVAL_REQUIRED, said, "a person has to approve it", "tool.approval", name)
     return f"a person is asked: {said}"
+
+
+def check_unattended(state: CallState) -> Step:
+    """Decide whether a tool may run because another one invokes it, with nobody to ask in between.
+
+    Its effects are among those of the caller, for which somebody was asked where that had to be. What the operator
+    wants a person for by name is refused.
+    """
+    policy, name = state.system.policy, state.known.name
+    rule = policy.permission_for(name)
+    tightened = policy.tightening_for(name) != NO_TIGHTENING and state.traits.needs_confirmation(state.effects)
+    if rule is Permission.ALLOW and not tightened:
+        return "a rule approves it"
+    if rule is Permission.ASK or tightened:
+        said = f"{_asking_rules(state)} wants a person to be asked, and another tool invokes it"
+        return Decision(False, Reason.APPROVAL_REQUIRED, said, "have the agent call it itself", "tool.approval", name)
+    return "its effects are its caller's"
 
 
 def check_tool_policy(state: CallState) -> Step:
@@ -159,12 +188,14 @@ def _step(decision: Decision | None, otherwise: str) -> Step:
     return otherwise if decision is None else decision
 
 
-def _why(asked: bool, permission: Permission | None, effects: frozenset[Effect]) -> str:
-    if permission is Permission.ASK:
-        return "a rule of the policy asks for it"
-    if asked:
-        return "the tool asks for it"
-    return f"the call can {in_words(effects)}"
+def _asking_rules(state: CallState) -> str:
+    """Return the rules of the policy that want a person, by their names in the file."""
+    asking = [
+        rule.tool
+        for rule in state.system.policy.rules_for(state.known.name)
+        if rule.permission is Permission.ASK or rule.tightening != NO_TIGHTENING
+    ]
+    return ", ".join(f"tools.rules.{tool}" for tool in asking) or "a rule of the policy"
 
 
 def _redeemed(state: CallState) -> Decision:

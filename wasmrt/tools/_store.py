@@ -94,10 +94,11 @@ class ToolStore:
         if entry.source is not ToolSource.BUILTIN and spelling in _PROTECTED:
             raise InvalidNameError(
                 f"{name!r} is the name of a built-in tool", code="protected-name",
-                hint="prepare the tool under another name",
+                hint="prepare the tool under another name; the agent's own are registered with builtin=True",
             )  # fmt: skip
         if (taken := self._by_spelling.get(spelling)) is not None:
             by = "" if taken.source is ToolSource.COMPONENT else f", by a {taken.source} tool"
+            by = f", as {taken.name!r}{by}" if taken.name != name else by
             raise InvalidNameError(
                 f"a tool named {name!r} is registered already{by}", code="name-taken",
                 hint="remove it first, or prepare this one under another name",

@@ -45,5 +45,7 @@ class System:
     hashed: Callable[[str], str] | None = None
     """The keyed hash of params and results in receipts."""
     tokens: Tokens | None = None
+    runtime_writes: bool = False
+    """True where the runtime writes the receipts of its components' calls to the same place."""
     runtime: WasmToolRuntime | None = None
     """The one that its components are prepared in, and invoke each other."""

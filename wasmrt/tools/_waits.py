@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Coroutine
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import suppress
 from contextvars import Context, copy_context
 from functools import partial
 from typing import Any, Protocol, TypeVar
@@ -41,10 +42,7 @@ class BlockingWaits:
         """Wait for a tool's output, and no longer than `seconds`."""
         if _ends_by_itself(tool):
             return await _settled(tool.execute(params, context))
-        # A thread of its own, and no pool: one that never ends keeps neither the others nor the process.
-        future: Future[ToolOutput] = Future()
-        work = partial(_settle, future, copy_context(), tool, params, context)
-        threading.Thread(target=work, name="wasmrt-tool", daemon=True).start()
+        future = _started(tool, params, context)
         try:
             return future.result(seconds)
         except FutureTimeoutError as error:
@@ -72,7 +70,8 @@ class AwaitingWaits:
             async with asyncio.timeout(seconds):
                 if getattr(tool, "is_async", False):
                     return await _settled(tool.execute(params, context))
-                return await _settled(await asyncio.to_thread(tool.execute, params, context))
+                # A thread of its own, and no pool: neither other calls nor the end of the loop wait for one that stays.
+                return await asyncio.wrap_future(_started(tool, params, context))
         except TimeoutError:
             _end(context)
             raise _late(tool, seconds) from None
@@ -118,11 +117,23 @@ def _ends_by_itself(tool: Any) -> bool:
     return isinstance(tool, PreparedTool) or getattr(tool, "ends_by_itself", False)
 
 
+def _started(tool: Any, params: Any, context: ToolContext) -> Future[ToolOutput]:
+    """Start a tool on a thread of its own, which keeps neither other calls nor the process from ending."""
+    future: Future[ToolOutput] = Future()
+    work = partial(_settle, future, copy_context(), tool, params, context)
+    threading.Thread(target=work, name="wasmrt-tool", daemon=True).start()
+    return future
+
+
 def _settle(future: Future[ToolOutput], variables: Context, tool: Any, params: Any, context: ToolContext) -> None:
     try:
-        future.set_result(variables.run(_finished, tool, params, context))
+        result = variables.run(_finished, tool, params, context)
     except BaseException as error:
-        future.set_exception(error)
+        with suppress(InvalidStateError):  # nobody waits any more
+            future.set_exception(error)
+    else:
+        with suppress(InvalidStateError):
+            future.set_result(result)
 
 
 def _finished(tool: Any, params: Any, context: ToolContext) -> ToolOutput:

@@ -15,6 +15,8 @@ from wasmrt.tools._state import denied
 from wasmrt.tools._tool import Tool
 from wasmrt.traits import ToolDefaults, Traits
 
+_PASSED_ON = ("check", "preview", "is_async", "ends_by_itself", "requires_sanitization", "digest", "grant_digest")
+
 
 class ReadOnlyToolWrapper(ToolDefaults):
     """A tool whose calls change nothing: other actions are neither in its schema nor taken, and a sandbox holds it.
@@ -28,6 +30,9 @@ class ReadOnlyToolWrapper(ToolDefaults):
         self.traits: Traits = tool.traits.within(READING)
         self._actions = actions_within(tool.traits, READING)
         self.timeout_seconds = tool.timeout_seconds
+        for part in _PASSED_ON:
+            if hasattr(tool, part):
+                setattr(self, part, getattr(tool, part))
 
     @classmethod
     def wrap(cls, tool: Tool) -> ReadOnlyToolWrapper | None:

@@ -123,6 +123,8 @@ class WorkspaceWriter:
         A file that is there already is replaced where it might be removed, or where the call has made the one that
         takes its place: then it is no more than written.
         """
+        with self._at(path) as (walk, name, _):
+            _found(walk, name)  # what is wrong with either path is told of that path
         with self._at(path) as (walk, name, plain), self._at(to) as (target, new_name, new):
             status = _found(walk, name)
             there = _status(target, new_name)

@@ -13,6 +13,7 @@ from wasmrt.guest.artifacts import DiskCache, cache_key
 from wasmrt.guest.settings import Allocator, EngineConfig, best_allocator, fits_the_pool
 from wasmrt.isolation.confine import COMPILE_WORKER
 from wasmrt.isolation.pool import launcher
+from wasmrt.isolation.pool.exchange import unwatched
 from wasmrt.isolation.pool.memory import memory_file, sealed_memory
 from wasmrt.isolation.pool.program import Program, ProgramKey, Shelf
 from wasmrt.isolation.wire import Channel, ClosedError, Kind, ProtocolError, faults
@@ -73,12 +74,20 @@ class WorkerHome:
             if known is not None:
                 self._kept.move_to_end(key)
                 return known
+        # A handler that raised in the middle would leave a permit, a lock or a process behind.
+        return unwatched(lambda: self._made(key, data))
+
+    def _made(self, key: ProgramKey, data: bytes) -> Program:
         artifact = sealed_memory(self._artifact(key, data))
         program = Program(self._zygote, key, artifact, data, self._shelf)  # which now owns the artifact
         with self._lock:
-            self._kept[key] = program
+            is_late = self._closed
+            if not is_late:
+                self._kept[key] = program
             while len(self._kept) > KEPT_PROGRAMS:
                 self._kept.popitem(last=False)
+        if is_late:  # nobody waits for it any more
+            program.close()
         return program
 
     def _artifact(self, key: ProgramKey, data: bytes) -> bytes | memoryview:

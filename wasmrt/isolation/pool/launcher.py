@@ -15,6 +15,7 @@ from pathlib import Path
 
 from wasmrt.errors import InternalError
 from wasmrt.guest.settings import EngineConfig
+from wasmrt.isolation.pool.exchange import unbroken
 from wasmrt.isolation.wire import (
     ClosedError,
     Frame,
@@ -53,8 +54,7 @@ class Zygote:
     @property
     def version(self) -> str:
         """The engine's version, which its machine code fits."""
-        with self._lock:
-            return self._again(self._greeted).text("version", 64)
+        return self._exchange(self._greeted).text("version", 64)
 
     def fork(self, kind: Kind, head: dict[str, object], descriptors: list[int]) -> int:
         """Have a child forked that gets these descriptors; return its number.
@@ -67,16 +67,19 @@ class Zygote:
             self._greeted()
             return self._ask(kind, head, descriptors, Kind.SPAWNED)
 
-        with self._lock:
-            return self._again(ask).whole("pid")
+        return self._exchange(ask).whole("pid")
 
     def end(self, pid: int) -> int:
         """End a child with all that it forked; return its status as `waitpid` gives it."""
-        with self._lock:
-            if self.is_ours:
-                with suppress(InternalError):
-                    return self._ask(Kind.REAP, {"pid": pid}, [], Kind.ENDED).whole("status")
-            return 0
+
+        def ask() -> int:
+            with self._lock:
+                if self.is_ours:
+                    with suppress(InternalError):
+                        return self._ask(Kind.REAP, {"pid": pid}, [], Kind.ENDED).whole("status")
+                return 0
+
+        return unbroken(ask)
 
     @property
     def is_ours(self) -> bool:
@@ -103,6 +106,13 @@ class Zygote:
         self._control = ours
         with theirs:
             self._pid = self._spawn(theirs.fileno())
+
+    def _exchange(self, ask: Callable[[], Head]) -> Head:
+        def alone() -> Head:
+            with self._lock:
+                return self._again(ask)
+
+        return unbroken(alone)
 
     def _again(self, ask: Callable[[], Head]) -> Head:
         """Ask, and where the zygote is gone, ask another: with it went all that it had forked."""

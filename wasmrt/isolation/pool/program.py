@@ -15,6 +15,7 @@ from wasmrt.errors import InternalError, ToolError, WasmrtError, WorkerCrashedEr
 from wasmrt.guest.call import GuestCall
 from wasmrt.guest.runner import Description
 from wasmrt.guest.settings import Allocator
+from wasmrt.isolation.pool.exchange import unbroken
 from wasmrt.isolation.pool.handle import Worker, WorkerGoneError, crashed
 from wasmrt.isolation.pool.launcher import Zygote
 from wasmrt.isolation.pool.memory import memory_file
@@ -219,6 +220,7 @@ class _Template:
 
     def __init__(self, zygote: Zygote, key: ProgramKey, artifact: int, data: bytes) -> None:
         self._zygote = zygote
+        self._asking = threading.Lock()
         ours, theirs = socket.socketpair()
         ours.settimeout(LOAD_SECONDS)
         self._control = ours
@@ -271,10 +273,15 @@ class _Template:
 
     def type(self) -> ComponentType:
         """Return the component's imports and exports."""
-        try:
-            send_with_descriptors(self._control, Kind.DESCRIBE, {}, ())
-            frame = Channel(self._control).receive(MAX_DESCRIPTION_HEAD)
+
+        def ask() -> ComponentType:
+            with self._asking:
+                send_with_descriptors(self._control, Kind.DESCRIBE, {}, ())
+                frame = Channel(self._control).receive(MAX_DESCRIPTION_HEAD)
             return read_type(frame.fields(MAX_DESCRIPTION_HEAD))
+
+        try:
+            return unbroken(ask)
         except (ClosedError, ProtocolError) as error:
             raise InternalError("a template does not tell the types of its component") from error
 
@@ -284,12 +291,16 @@ class _Template:
         return self._zygote.end(self._pid)
 
     def _ask(self, kind: Kind, head: dict[str, object], descriptors: list[int], expected: Kind, field: str) -> int:
-        try:
-            send_with_descriptors(self._control, kind, head, descriptors)
-            frame, _ = receive_with_descriptors(self._control)
+        def ask() -> int:
+            with self._asking:
+                send_with_descriptors(self._control, kind, head, descriptors)
+                frame, _ = receive_with_descriptors(self._control)
             if frame.kind != expected:
                 raise ProtocolError("a template answered something else")
             return frame.fields().whole(field, 2**31)
+
+        try:
+            return unbroken(ask)
         except (ClosedError, ProtocolError) as error:
             raise _GoneError("the process that a tool's workers come from is gone") from error
 

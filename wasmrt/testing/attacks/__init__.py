@@ -1,4 +1,4 @@
-"""Hostile tools, one small component each, and the end every one of them must come to.
+"""Hostile tools and servers, one small component each, and the end every one of them must come to.
 
 `wasmrt doctor --attack` lets them loose on an installation; our own tests do the same and more.
 """
@@ -11,6 +11,7 @@ from wasmrt.testing.attacks._cpu import CPU
 from wasmrt.testing.attacks._host import HOST
 from wasmrt.testing.attacks._memory import MEMORY
 from wasmrt.testing.attacks._reach import REACH
+from wasmrt.testing.attacks._servers import SERVERS
 from wasmrt.testing.attacks._values import VALUES
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "ONLY_THE_CLOCK",
     "OVERRUN_SECONDS",
     "REACH",
+    "SERVERS",
     "VALUES",
     "Attack",
     "Body",
@@ -31,4 +33,4 @@ __all__ = [
     "tool",
 ]
 
-ATTACKS: tuple[Attack, ...] = (*CPU, *MEMORY, *HOST, *REACH, *ANSWERS, *VALUES, *COMPONENTS)
+ATTACKS: tuple[Attack, ...] = (*CPU, *MEMORY, *HOST, *REACH, *ANSWERS, *VALUES, *SERVERS, *COMPONENTS)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from wasmrt.capabilities import Capabilities, EndpointPattern, HttpCapability
+from wasmrt.egress import NetworkConfig
 from wasmrt.errors import DeadlineExceededError, ToolError, WasmrtError
 from wasmrt.guest.engine import wat2wasm
 from wasmrt.limits import ResourceLimits
 from wasmrt.model import ToolOutput
 from wasmrt.runtime import WasmToolRuntime
-from wasmrt.testing.attacks._build import Body, tool
+from wasmrt.testing._net import FakeResolver
+from wasmrt.testing._server import Script, ScriptedServer
+from wasmrt.testing.attacks._build import SITE, Body, asking, tool
 
 OVERRUN_SECONDS = 0.1
 """Seconds after its deadline that an attack may still hold the caller."""
@@ -33,6 +37,8 @@ class Attack:
     """True where the call may succeed although something is expected."""
     params: Any = field(default_factory=dict)
     limits: ResourceLimits = ONLY_THE_CLOCK
+    server: Script | None = None
+    """The hostile server that the guest asks, where it is the server that attacks."""
 
     def component(self) -> bytes:
         return wat2wasm(tool(self.body)) if isinstance(self.body, Body) else self.body()
@@ -57,10 +63,21 @@ class Outcome:
 
 
 def run(attack: Attack, runtime: WasmToolRuntime) -> Outcome:
-    """Prepare and call an attack, and judge how it ended."""
-    component = attack.component()
-    ended, seconds, called = _ended(attack, runtime, component)
-    runtime.forget(attack.name)
+    """Prepare and call an attack, and judge how it ended.
+
+    One with a server has a runtime of its own, like the given one, that may reach it.
+    """
+    if attack.server is None:
+        return _judged(attack, *_ended(attack, runtime, attack.component()))
+    networks, resolver = ("127.0.0.0/8",), FakeResolver({SITE: ["127.0.0.1"]})
+    config = replace(runtime.config, network=NetworkConfig(unsafe_allowed_networks=networks, resolver=resolver))
+    with ScriptedServer(attack.server) as server, WasmToolRuntime(config) as own:
+        pattern = EndpointPattern(SITE, ports=(server.port,), schemes=("http",))
+        grant = Capabilities.none().with_http(HttpCapability(allowlist=(pattern,)))
+        return _judged(attack, *_ended(attack, own, wat2wasm(tool(asking(server.port))), grant))
+
+
+def _judged(attack: Attack, ended: Any, seconds: float, called: bool) -> Outcome:
     if isinstance(ended, ToolOutput):
         as_expected, stopped_by = attack.harmless or (not attack.expects and _answered(attack, ended)), "harmless"
     else:
@@ -78,10 +95,21 @@ def run(attack: Attack, runtime: WasmToolRuntime) -> Outcome:
     )
 
 
-def _ended(attack: Attack, runtime: WasmToolRuntime, component: bytes) -> tuple[Any, float, bool]:
+def _ended(
+    attack: Attack, runtime: WasmToolRuntime, component: bytes, grant: Capabilities | None = None
+) -> tuple[Any, float, bool]:
+    try:
+        return _called(attack, runtime, component, grant)
+    finally:
+        runtime.forget(attack.name)
+
+
+def _called(
+    attack: Attack, runtime: WasmToolRuntime, component: bytes, grant: Capabilities | None
+) -> tuple[Any, float, bool]:
     started = time.monotonic()
     try:
-        prepared = runtime.prepare(attack.name, component, limits=attack.limits)
+        prepared = runtime.prepare(attack.name, component, grant, limits=attack.limits)
     except Exception as error:
         return error, time.monotonic() - started, False
     started = time.monotonic()

@@ -14,6 +14,8 @@ ANSWER_AT = 64
 """Address of the response record: two options of a string, 12 bytes each."""
 TEXT_AT = 1024
 """Address of an attack's `text` in memory."""
+SITE = "site.example.com"
+"""The host that attacks by servers come from."""
 FREE_AT = 65536
 """Memory from here on belongs to the allocator."""
 
@@ -49,6 +51,19 @@ class Body:
     """Core modules and instances beside the attacking one; what they offer goes through `more_exports`."""
     more_exports: str = ""
     more_imports: str = ""
+
+
+def asking(port: int) -> Body:
+    """A tool that asks the server at `SITE`, and breaks where it gets an answer."""
+    url = f"http://{SITE}:{port}/".encode()
+    return Body(
+        imports=("http-request",),
+        text=b"GET{}" + url,
+        execute=f"""(call $http-request (i32.const {TEXT_AT}) (i32.const 3)
+          (i32.const {TEXT_AT + 5}) (i32.const {len(url)}) (i32.const {TEXT_AT + 3}) (i32.const 2)
+          (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 256))
+        (if (i32.eqz (i32.load8_u (i32.const 256))) (then (unreachable))) (call $ok)""",
+    )
 
 
 def tool(body: Body) -> str:
