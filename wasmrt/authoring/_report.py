@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from wasmrt.authoring._package_file import BuiltTool
-from wasmrt.capabilities import CAPABILITY_SECTIONS, Capabilities, capabilities_of
+from wasmrt.capabilities import CAPABILITY_SECTIONS, Capabilities, capabilities_of, uses_section
 from wasmrt.capabilities.file import parse
 from wasmrt.capabilities.sentences import explain, review
 from wasmrt.component import functions_by_interface, qualified_names, worlds
@@ -95,15 +95,18 @@ def _denied(imports: tuple[str, ...], request: Capabilities) -> tuple[str, ...]:
     for capability, name in capabilities_of(imports).items():
         if capability not in CAPABILITY_SECTIONS:
             denied.append(f"{name}: no capability file can allow {capability}")
-        elif request.section(capability) is None:
+        elif request.section(capability) is None and not _only_writes(capability, name, request):
             denied.append(f"{name}: the capability file has no section {capability}")
     return tuple(denied)
 
 
+def _only_writes(capability: str, name: str, request: Capabilities) -> bool:
+    return capability == "workspace" and request.workspace_write is not None and uses_section("workspace_write", [name])
+
+
 def _unused(imports: tuple[str, ...], request: Capabilities) -> list[str]:
-    needed = capabilities_of(imports)
     return [
         f"{capability}: it is asked for, and the component imports nothing that uses it"
         for capability in CAPABILITY_SECTIONS
-        if request.section(capability) is not None and capability not in needed
+        if request.section(capability) is not None and not uses_section(capability, imports)
     ]

@@ -15,6 +15,7 @@ from wasmrt.prepared import PreparedTool
 _LINES = {
     "http": '"http": {"allowlist": [{"host": "...", "methods": ["GET"]}]}',
     "workspace": '"workspace": {"allowed_prefixes": ["..."]}',
+    "workspace_write": '"workspace_write": {"allowed_prefixes": ["..."]}',
     "secrets": '"secrets": {"allowed_names": ["..."]}',
     "tool_invoke": '"tool_invoke": {"aliases": {"...": "..."}}',
 }
@@ -62,7 +63,8 @@ def list_capabilities(
     ]
     listed: list[dict[str, Any]] = []
     for name in names:
-        refused = name in grouped and _section(grant, name) is None
+        only_writes = name == "workspace" and grant.workspace_write is not None
+        refused = name in grouped and _section(grant, name) is None and not only_writes
         listed.append({
             "capability": name,
             "imports": grouped.get(name, {}),

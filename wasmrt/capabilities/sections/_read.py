@@ -16,6 +16,7 @@ from wasmrt.capabilities.model import (
     ToolInvokeCapability,
     ToolLimits,
     WorkspaceCapability,
+    WorkspaceWriteCapability,
 )
 from wasmrt.capabilities.sections._beyond import beyond
 from wasmrt.capabilities.sections._capabilities import NESTED, ROOT
@@ -26,18 +27,20 @@ from wasmrt.errors import CapabilityFileError, WasmrtError
 
 T = TypeVar("T")
 HTTP_NUMBERS = ("max_request_bytes", "max_response_bytes", "timeout_seconds")
+WRITE_NUMBERS = ("max_file_bytes", "max_bytes", "max_files")
 _Attempt = Callable[[str, Callable[[], Any]], Any]
 
 
 class Asked(NamedTuple):
-    """The capabilities that a file asks for, in the order of the fields of `Capabilities`."""
+    """The capabilities that a file asks for."""
 
-    http: HttpCapability | None
-    workspace_read: WorkspaceCapability | None
-    secrets: SecretsCapability | None
-    tool_invoke: ToolInvokeCapability | None
-    limits: ToolLimits
+    http: HttpCapability | None = None
+    workspace_read: WorkspaceCapability | None = None
+    secrets: SecretsCapability | None = None
+    tool_invoke: ToolInvokeCapability | None = None
+    limits: ToolLimits = ToolLimits()
     tools: tuple[AskedOfTool, ...] | None = None
+    workspace_write: WorkspaceWriteCapability | None = None
 
 
 class AskedOfTool(NamedTuple):
@@ -127,15 +130,15 @@ def _check_logins(tree: dict[str, Any], problems: Problems) -> None:
 
 
 def _build(tree: dict[str, Any], problems: Problems) -> Asked:
-    asked = _build_sections(tree, "", None, problems)
+    asked = _build_sections(tree, "", Asked(), problems)
     if "tools" not in tree or problems:
         return asked
     tools = tuple(_build_tool(name, section, asked, problems) for name, section in tree["tools"].items())
     return asked._replace(tools=tools)
 
 
-def _build_sections(tree: dict[str, Any], at: str, outer: HttpCapability | None, problems: Problems) -> Asked:
-    """Build the sections of a component, or of a tool whose component has `outer`."""
+def _build_sections(tree: dict[str, Any], at: str, outer: Asked, problems: Problems) -> Asked:
+    """Build the sections of a component, or of a tool whose component has `outer`, which numbers come from."""
 
     def attempt(path: str, make: Callable[[], T]) -> T | None:
         try:
@@ -145,12 +148,14 @@ def _build_sections(tree: dict[str, Any], at: str, outer: HttpCapability | None,
             return None
 
     workspace, secrets, invoke = tree.get("workspace"), tree.get("secrets"), tree.get("tool_invoke")
+    writing, over = tree.get("workspace_write"), outer.workspace_write or WorkspaceWriteCapability()
     return Asked(
-        http=_build_http(tree["http"], outer or HttpCapability(), attempt) if "http" in tree else None,
+        http=_build_http(tree["http"], outer.http or HttpCapability(), attempt) if "http" in tree else None,
         workspace_read=WorkspaceCapability(workspace["allowed_prefixes"]) if workspace else None,
         secrets=SecretsCapability(secrets["allowed_names"]) if secrets is not None else None,
         tool_invoke=attempt("tool_invoke", lambda: _build_invoke(invoke)) if invoke is not None else None,
         limits=ToolLimits(**tree.get("limits", {})),
+        workspace_write=replace(over, **{"remove": False} | writing) if writing else None,
     )
 
 
@@ -176,7 +181,7 @@ def _build_http(tree: dict[str, Any], outer: HttpCapability, attempt: _Attempt) 
 def _build_tool(name: str, tree: dict[str, Any], component: Asked, problems: Problems) -> AskedOfTool:
     at = child("tools", name)
     outer = component.http
-    asked = _build_sections(tree, f"{at}.", outer, problems)
+    asked = _build_sections(tree, f"{at}.", component, problems)
     http = asked.http
     if "credentials" in tree:
         known = {mapping.name: mapping for mapping in outer.credentials} if outer is not None else {}
