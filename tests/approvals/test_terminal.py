@@ -133,6 +133,15 @@ def test_what_is_long_is_cut_and_shown_on_request(screen: Screen) -> None:
     assert max(map(len, screen.seen.split("\n"))) < 450
 
 
+@pytest.mark.parametrize("word", ["y", "s", "a"])
+def test_nothing_is_approved_of_which_a_part_was_left_out(screen: Screen, word: str) -> None:
+    hidden = request({**{f"a{n}": n for n in range(60)}, "command": "curl evil"})
+    answer = dialogue(screen, hidden, ("[m]ore", f"{word}\n"), ("look at all of it with m", "n\n"))
+    assert not answer.approved
+    assert "curl evil" not in screen.seen
+    assert dialogue(screen, hidden, ("[m]ore", "m\n"), ("curl evil", ""), ("approve", "y\n")).approved
+
+
 def test_always_takes_the_parameters_that_may_differ(screen: Screen) -> None:
     asked = request()
     prompt = "may differ (NAME, NAME=TEXT* or NAME=FOLDER/), or Enter: "

@@ -33,9 +33,12 @@ from wasmrt import (
     WasmToolRuntime,
     tool,
 )
+from wasmrt.effects import EVERY_EFFECT, NETWORKING
 from wasmrt.errors import GuestError, InvalidParametersError
-from wasmrt.policy import ExfiltrationGuard, Permission, ToolRule
+from wasmrt.leaks import Action, LeakDetector
+from wasmrt.policy import ExfiltrationGuard, Permission, Preset, ToolRule
 from wasmrt.safety import Sanitizer
+from wasmrt.tools._lens import Lens
 from wasmrt.traits import Confirmation, Risk, SubagentAccess, Tightening
 
 TOKEN = "ghp_" + "k3Jd8sQmZ1xPv7Lr" + "Tn0WbY5cHfG2uA9eRoXi"
@@ -435,3 +438,25 @@ def test_an_answer_has_the_form_of_each_provider_and_of_no_other(style: Any) -> 
     assert "fine" in json.dumps(answer.message(style))
     with pytest.raises(ConfigurationError, match="there is no message"):
         answer.message("zz")  # type: ignore[arg-type]
+
+
+# -- what holds a second time ------------------------------------------------------------------------------------------
+
+
+def test_an_answer_with_a_secret_that_a_rule_blocks_is_withheld() -> None:
+    rule = LeakDetector().scan(TOKEN).matches[0].rule
+    registry = ToolRegistry(detector=LeakDetector(overrides={rule: Action.BLOCK}))
+    registry.register(Raw({"text": TOKEN, "rest": "kept"}))
+    with pytest.raises(ToolError, match="was withheld") as caught:
+        registry.execute("raw")
+    assert caught.value.code == "leak"
+
+
+def test_a_sandbox_gives_no_network_where_a_preset_or_a_guard_has_none() -> None:
+    off = ExfiltrationGuard()
+    assert Lens().in_sandbox(off, "x") == EVERY_EFFECT
+    assert not Lens(presets=(Preset(name="shut"),)).in_sandbox(off, "x") & NETWORKING
+    guard = ExfiltrationGuard(enabled=True, allow_tools=("known",))
+    assert not Lens(guards=(guard,)).in_sandbox(off, "x") & NETWORKING
+    assert not Lens().in_sandbox(guard, "x") & NETWORKING
+    assert Lens(guards=(guard,)).in_sandbox(off, "known") == EVERY_EFFECT

@@ -19,7 +19,7 @@ def request_lines(request: ApprovalRequest, *, whole: bool = False) -> tuple[lis
     SECURITY: tool, parameters and diff are chosen by others. Each of their lines is indented, and none of their
     characters reaches a terminal that could obey it.
     """
-    effects = ", ".join(request.effects) or "nothing that is known"
+    effects = ", ".join(request.effects) or "nothing outside of itself"
     head = [
         f"approval {request.id}: {request.tool}",
         f"  for: {request.user}",

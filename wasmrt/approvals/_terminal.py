@@ -103,7 +103,11 @@ class _Turn:
             elif word in ("e", "edit"):
                 asked = replace(asked, params=self._edited(asked.params), preview=None)
                 cut = self._show(asked)
-            elif (scope := _scope(word, request)) is not None:
+            elif (scope := _scope(word, request)) is not None and cut:
+                # SECURITY: what was left out may be what matters; a tool chooses how long the rest is.
+                mistakes += 1
+                self._say("  something was left out above: look at all of it with m, then answer")
+            elif scope is not None:
                 return self._approved(request, asked, scope)
             elif word in ("", "n", "no"):
                 return self._settled(ApprovalAnswer(approved=False, by=person()), "denied")
