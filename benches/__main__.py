@@ -43,7 +43,7 @@ OTHERS = (
     Other("A guarded request beside bare httpx", ["bench_http.py"], ["bench_http.py"]),
     Other("The leak detector", ["-m", "pytest", "-q", "-s", "--benchmark-columns=median", "bench_leaks.py"],
           ["-m", "pytest", "-q", "-s", "-k", "clean", "--benchmark-columns=median", "bench_leaks.py"]),
-    Other("A soak of 50,000 calls and attacks", ["bench_soak.py", "50000"], None),
+    Other("A soak of 50,000 calls and attacks, and kills", ["bench_soak.py", "50000", "--kill-every", "20"], None),
 )  # fmt: skip
 
 

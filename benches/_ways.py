@@ -25,7 +25,8 @@ from wasmrt.capabilities import (
     RateLimitConfig,
 )
 from wasmrt.component_bytes import digest_of
-from wasmrt.guest.engine import Compiler, Component
+from wasmrt.guest.compiler import Compiler
+from wasmrt.guest.engine import Component
 from wasmrt.guest.settings import EngineConfig
 from wasmrt.secrets import DEFAULT_USER, Secret
 from wasmrt.testing import MemorySecrets

@@ -19,9 +19,11 @@ from typing import Any
 from benches import _ways as ways
 from benches._guests import Guest, guests
 from benches._measure import Line, Report, Table, median, percentile, run, shown
-from wasmrt import PreparedTool
+from wasmrt import Isolation, PreparedTool
+from wasmrt.errors import ComponentError
 from wasmrt.isolation.pool.program import Program
 from wasmrt.lifetime import Lifetime
+from wasmrt.testing import attacks
 
 WORKERS = 64
 _MIB = 1024 * 1024
@@ -42,6 +44,7 @@ def measure(quick: bool) -> Report:
             json = _prepared(runtime, of["rust-json"])
             _batch(report, json, of["rust-json"].params, 100 if quick else 400)
     report.tables.append(Table("Workers (Rust echo)", ["what", "p10", "p50", "p99"], rows))
+    _attacks(report, 1 if quick else 3)
     return report
 
 
@@ -127,6 +130,25 @@ def _batch(report: Report, tool: PreparedTool, params: Any, count: int) -> None:
         two.append(_timed(many))
     seen = median(one) / median(two)
     report.lines.append(Line("JSON of 100 KB, execute_many over a loop", seen, 1.7, at_least=True))
+
+
+def _attacks(report: Report, tries: int) -> None:
+    """Every hostile tool against both isolations: typed, and how late at the latest, the best of `tries`."""
+    rows = []
+    for isolation in (Isolation.PROCESS, Isolation.IN_PROCESS):
+        late: dict[str, float] = {}
+        typed = 0
+        with ways.runtime(isolation=isolation) as runtime:
+            for attack in attacks.ATTACKS:
+                ends = [attacks.run(attack, runtime) for _ in range(tries)]
+                typed += all(end.as_expected for end in ends)
+                if not isinstance(ends[0].ended, ComponentError):  # which came to no call
+                    late[attack.name] = min(end.seconds for end in ends) - attack.limits.timeout_seconds
+        name = max(late, key=late.__getitem__)
+        rows.append([str(isolation), f"{typed} of {len(attacks.ATTACKS)}", f"{1000 * late[name]:.0f} ms", name])
+        if isolation is Isolation.PROCESS:
+            report.lines.append(Line("the latest attack, after its deadline, ms", 1000 * late[name], 100.0))
+    report.tables.append(Table("Attacks", ["isolation", "typed as expected", "latest", "which"], rows))
 
 
 def _timed(work: Callable[[], None]) -> int:

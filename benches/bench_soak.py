@@ -1,24 +1,34 @@
-"""Calls mixed with attacks, for hours' worth of them: what is left in the process afterwards.
+"""Calls mixed with attacks, for hours' worth of them, and kills in between: what is left afterwards.
 
-    python benches/bench_soak.py [calls]      200,000 by default; prints JSON, ends with 1 where something grew
+    python benches/bench_soak.py [calls] [--isolation process] [--kill-every N] [--seed N]
 
-Resident memory is compared with its level after the first 10,000 calls.
+200,000 calls by default; prints JSON, ends with 1 where something grew. Memory, the host's and that of the processes
+that workers come from, is compared with its level after the first 10,000 calls; what is in use on the C heap decides,
+because the allocator keeps more and more of what is free, in pieces. A kill is a SIGKILL to a worker of the
+honest tool, whatever it is doing; every twentieth is one to the template that it comes from, every two hundredth one to
+the zygote.
 """
 
 from __future__ import annotations
 
+import argparse
+import ctypes
 import gc
 import json
 import os
+import random
+import signal
 import sys
+import tempfile
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from wasmrt import ComponentError, LimitError, PreparedTool, ToolError, WasmRuntimeConfig, WasmToolRuntime
-from wasmrt.errors import DeadlineExceededError
+from wasmrt import ComponentError, Isolation, LimitError, PreparedTool, ToolError, WasmRuntimeConfig, WasmToolRuntime
+from wasmrt.errors import DeadlineExceededError, WorkerCrashedError
 from wasmrt.testing import attacks
 
 CALLS = 200_000
@@ -27,6 +37,8 @@ GROWTH_ALLOWED = 0.05
 THREADS = 4
 _ATTACK_EVERY = 10
 _SLOW_EVERY = 60  # often enough for every thread to have met most of them before the first level is taken
+_TEMPLATE_EVERY = 20
+_ZYGOTE_EVERY = 200
 
 
 _SAMPLES = 5
@@ -35,41 +47,127 @@ _SAMPLE_CALLS = 200
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """What the process holds."""
+    """What the process and those behind it hold."""
 
     resident_bytes: int
+    used_bytes: int
+    """Handed out by the C library's allocator; all that is resident where it does not tell."""
     descriptors: int
+    """Open ones, without the two of each worker that waits: how many wait goes up and down."""
     threads: int
+    behind_bytes: int
+    """Memory of the zygotes and templates that they share with nobody."""
+    workers: int
+    files: int
+    """Temporary ones, and shared memory."""
 
 
 def level() -> Level:
-    """What is held when nothing runs; threads that are kept for the next call are not counted yet."""
+    """What is held when nothing runs."""
     gc.collect()
     pages = int(Path("/proc/self/statm").read_text().split()[1])
+    zygotes = children(os.getpid())
+    templates = [template for zygote in zygotes for template in children(zygote)]
+    resident = pages * os.sysconf("SC_PAGE_SIZE")
     return Level(
-        pages * os.sysconf("SC_PAGE_SIZE"),
-        sum(1 for _ in Path("/proc/self/fd").iterdir()),
-        threading.active_count() - _kept(),
+        resident,
+        _used_bytes() or resident,
+        _descriptors(),
+        threading.active_count(),
+        sum(map(_private_bytes, (*zygotes, *templates))),
+        sum(_runs(worker) for template in templates for worker in children(template)),
+        sum(1 for folder in {Path(tempfile.gettempdir()), Path("/dev/shm")} for _ in folder.iterdir()),
     )
 
 
-def _kept() -> int:
-    return sum(thread.name == "wasmrt-guest" for thread in threading.enumerate())
+def _descriptors() -> int:
+    targets = []
+    for path in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            targets.append(str(path.readlink()))
+    return len(targets) - 2 * targets.count("anon_inode:[pidfd]")
 
 
-def _kept_for_good() -> int:
-    """How many of the kept threads do not end by themselves, as they should after ten seconds, or twenty."""
-    until = time.monotonic() + 30
-    while _kept() and time.monotonic() < until:
-        time.sleep(0.1)
-    return _kept()
+class _HeapFigures(ctypes.Structure):
+    """mallinfo2(3), glibc 2.33."""
+
+    _fields_ = tuple((name, ctypes.c_size_t) for name in (
+        "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost",
+    ))  # fmt: skip
+
+
+def _used_bytes() -> int:
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "mallinfo2"):
+        return 0
+    library.mallinfo2.restype = _HeapFigures
+    figures = library.mallinfo2()  # type: ignore[no-untyped-call]
+    return int(figures.uordblks + figures.hblkhd)
+
+
+def children(process: int) -> list[int]:
+    """The children of a process that were not waited for."""
+    with suppress(OSError):
+        return [int(child) for path in Path(f"/proc/{process}/task").iterdir() for child in _words(path / "children")]
+    return []
+
+
+def _words(path: Path) -> list[str]:
+    with suppress(OSError):
+        return path.read_text().split()
+    return []
+
+
+def _runs(process: int) -> bool:
+    """False for one that was killed, and is waited for when the next is forked."""
+    with suppress(OSError, IndexError):
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    return False
+
+
+def _private_bytes(process: int) -> int:
+    with suppress(OSError):
+        lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+        return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Private_Dirty:"))
+    return 0
+
+
+class Killer:
+    """Ends processes behind one tool, whatever they are doing."""
+
+    def __init__(self, tool: PreparedTool, seed: int) -> None:
+        self._tool = tool
+        self._random = random.Random(seed)
+        self._lock = threading.Lock()
+        self.kills = 0
+
+    def kill(self) -> None:
+        """End a worker, or what it comes from."""
+        program = self._tool._target.component
+        template = getattr(program, "_template", None)  # the bench looks inside: there is no other way to its number
+        if template is None:
+            return
+        with self._lock:
+            self.kills += 1
+            victim = template._pid
+            if self.kills % _ZYGOTE_EVERY == 0:
+                victim = next((zygote for zygote in children(os.getpid()) if victim in children(zygote)), 0)
+            elif self.kills % _TEMPLATE_EVERY:
+                victim = self._random.choice(children(victim) or [0])
+            if victim:
+                with suppress(ProcessLookupError):
+                    os.kill(victim, signal.SIGKILL)
 
 
 class Soak:
-    """Honest calls on several threads; every tenth is an attack, now and then a slow one."""
+    """Honest calls on several threads; every tenth is an attack, now and then a slow one.
 
-    def __init__(self, runtime: WasmToolRuntime) -> None:
-        self._running = lambda: runtime.pipeline.admission.running
+    `kill_every` so many calls a process is killed; 0 for never.
+    """
+
+    def __init__(self, runtime: WasmToolRuntime, kill_every: int, seed: int) -> None:
+        self.running = lambda: runtime.pipeline.admission.running
+        self._kill_every = kill_every
         self._honest = runtime.prepare("honest", attacks.Attack(name="", about="", body=attacks.Body()).component())
         self._quick: list[PreparedTool] = []
         self._slow: list[PreparedTool] = []
@@ -78,7 +176,8 @@ class Soak:
             with suppress(ComponentError, LimitError):  # some are refused before they can be called
                 tool = runtime.prepare(attack.name, attack.component(), limits=attack.limits)
                 (self._slow if slow else self._quick).append(tool)
-        self.attacks = 0
+        self.killer = Killer(self._honest, seed)
+        self.attacks = self.crashed = 0
         self.wrong: list[str] = []
 
     def run(self, calls: int) -> None:
@@ -87,13 +186,11 @@ class Soak:
             thread.start()
         for thread in threads:
             thread.join()
-        until = time.monotonic() + 20
-        while self._running() and time.monotonic() < until:  # guests that nobody waits for are still being put away
-            time.sleep(0.01)
-        time.sleep(0.5)  # and memory of those that somebody did is given back after the answer
 
     def _some(self, seed: int, calls: int) -> None:
         for number in range(seed, seed + calls):
+            if self._kill_every and number % self._kill_every == 0:
+                self.killer.kill()
             try:
                 if number % _SLOW_EVERY == 1:
                     self._attack(self._slow[number // _SLOW_EVERY % len(self._slow)])
@@ -101,6 +198,10 @@ class Soak:
                     self._attack(self._quick[number // _ATTACK_EVERY % len(self._quick)])
                 elif self._honest.execute({"n": number}).result != {"ok": True}:
                     self.wrong.append("an honest call answered wrongly")
+            except WorkerCrashedError as error:
+                self.crashed += 1
+                if not self._kill_every:
+                    self.wrong.append(f"nobody was killed: {error}")
             except Exception as error:
                 self.wrong.append(f"{type(error).__name__}: {error}")
 
@@ -122,15 +223,36 @@ def _median_level(work: Soak) -> Level:
     looks.sort(key=lambda look: look.resident_bytes)
     return Level(
         looks[len(looks) // 2].resident_bytes,
+        sorted(look.used_bytes for look in looks)[len(looks) // 2],
         max(look.descriptors for look in looks),
         max(look.threads for look in looks),
+        sorted(look.behind_bytes for look in looks)[len(looks) // 2],
+        min(look.workers for look in looks),  # one that was killed takes a moment to be gone
+        max(look.files for look in looks),
     )
 
 
-def soak(calls: int, warm: int) -> dict[str, object]:
+@contextmanager
+def _own_temporary_files() -> Iterator[None]:
+    """Have temporary files made where nobody else makes any."""
+    before = tempfile.tempdir
+    with tempfile.TemporaryDirectory() as folder:
+        tempfile.tempdir = folder
+        try:
+            yield
+        finally:
+            tempfile.tempdir = before
+
+
+def soak(
+    calls: int, warm: int, *, isolation: Isolation = Isolation.PROCESS, kill_every: int = 0, seed: int = 1
+) -> dict[str, object]:
     """Run `warm` calls, take the level, run the rest, and compare."""
-    with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False)) as runtime:
-        work = Soak(runtime)
+    with (
+        _own_temporary_files(),
+        WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False, isolation=isolation)) as runtime,
+    ):
+        work = Soak(runtime, kill_every, seed)
         work.run(warm)
         before = _median_level(work)
         started = time.monotonic()
@@ -138,27 +260,48 @@ def soak(calls: int, warm: int) -> dict[str, object]:
         work.run(middle)
         seconds = time.monotonic() - started
         after = _median_level(work)
-        kept = _kept_for_good()
-    growth = after.resident_bytes / before.resident_bytes - 1
+        permits = work.running()
     return {
         "calls": calls,
+        "isolation": str(isolation),
         "attacks": work.attacks,
+        "kills": work.killer.kills,
+        "crashed": work.crashed,
         "calls_per_second": round(middle / seconds),
         "resident_mib_before": round(before.resident_bytes / 2**20, 1),
         "resident_mib_after": round(after.resident_bytes / 2**20, 1),
-        "growth": round(growth, 4),
+        "growth_resident": round(after.resident_bytes / before.resident_bytes - 1, 4),
+        "used_kib_before": before.used_bytes // 1024,
+        "used_kib_after": after.used_bytes // 1024,
+        "growth": round(after.used_bytes / before.used_bytes - 1, 4),
+        "behind_mib_before": round(before.behind_bytes / 2**20, 1),
+        "behind_mib_after": round(after.behind_bytes / 2**20, 1),
         "descriptors_left": after.descriptors - before.descriptors,
-        "threads_left": after.threads - before.threads + kept,
+        "threads_left": after.threads - before.threads,
+        "workers_before": before.workers,
+        "workers_after": after.workers,
+        "files_left": after.files - before.files,
+        "permits_left": permits,
+        "processes_left": len(children(os.getpid())),
         "wrong": work.wrong[:5],
     }
 
 
 def main() -> int:
-    calls = int(sys.argv[1]) if len(sys.argv) > 1 else CALLS
-    result = soak(calls, min(WARM_CALLS, calls // 2))
+    parser = argparse.ArgumentParser(description="calls mixed with attacks, and what is left of them")
+    parser.add_argument("calls", nargs="?", type=int, default=CALLS)
+    parser.add_argument("--isolation", type=Isolation, choices=list(Isolation), default=Isolation.PROCESS)
+    parser.add_argument("--kill-every", type=int, default=0, metavar="N")
+    parser.add_argument("--seed", type=int, default=1)
+    chosen = parser.parse_args()
+    result = soak(
+        chosen.calls, min(WARM_CALLS, chosen.calls // 2),
+        isolation=chosen.isolation, kill_every=chosen.kill_every, seed=chosen.seed,
+    )  # fmt: skip
     print(json.dumps(result, indent=2))
     grew = not isinstance(result["growth"], float) or result["growth"] > GROWTH_ALLOWED
-    return int(bool(grew or result["wrong"] or result["descriptors_left"] or result["threads_left"]))
+    left = [result[key] for key in ("wrong", "descriptors_left", "threads_left", "permits_left", "processes_left")]
+    return int(grew or any(left))
 
 
 if __name__ == "__main__":

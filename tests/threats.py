@@ -150,6 +150,7 @@ THREATS = (
             _LIMITS + "test_a_million_host_calls_are_the_most_a_guest_makes",
             "escape/test_attacks.py::test_attacks_leave_no_memory_threads_or_descriptors_behind",
             "escape/test_soak.py::test_calls_mixed_with_attacks_leave_nothing_behind",
+            "escape/test_soak.py::test_kills_in_between_leave_no_process_descriptor_permit_or_temporary_file",
             "wasi/test_streams.py::test_output_over_its_cap_is_dropped_and_counted_and_the_guest_goes_on",
         ),
         attacks=(
@@ -246,6 +247,7 @@ THREATS = (
         tests=(
             _LIMITS + "test_an_output_over_its_cap_is_refused_and_one_at_the_cap_is_not",
             "escape/test_attacks.py::test_an_attack_ends_typed_and_in_time_and_the_next_call_works",
+            "escape/test_attacks.py::test_an_attack_ends_typed_in_process_too_and_the_next_call_works",
             "escape/test_attacks.py::test_an_outcome_that_was_not_expected_does_not_count_as_held",
         ),
         attacks=_names(*(attack for attack in ANSWERS if "escapes" not in attack.name)),
@@ -345,6 +347,31 @@ THREATS = (
             "oauth/test_renewal.py::test_a_silent_endpoint_holds_no_call_beyond_its_deadline_and_is_asked_once",
             "egress/test_shares.py::test_names_that_nobody_answers_for_hold_up_no_other_user",
             "rates/test_rates.py::test_a_silent_redis_is_waited_for_once_and_then_left_alone",
+            "isolation/test_waits.py::test_a_call_waits_for_no_process_beyond_its_deadline",
+            "isolation/test_hostile_frames.py::test_a_worker_that_sends_a_frame_byte_by_byte_is_ended_at_the_deadline",
+        ),
+    ),
+    Threat(
+        threat="a bug of the engine, and machine code of a stranger's in the guest's process",
+        source=OURS,
+        tests=(
+            "isolation/test_escape.py::test_native_code_finds_nothing_in_its_memory_that_is_not_its_own",
+            "isolation/test_escape.py::test_native_code_that_does_anything_else_is_ended_by_the_kernel",
+            "isolation/test_what_a_worker_holds.py::test_an_injected_secret_is_in_no_process_but_the_host",
+            "isolation/test_hostile_frames.py::test_no_frames_in_any_order_harm_the_host",
+        ),
+    ),
+    Threat(
+        threat="a worker that dies in the middle of a call",
+        source=OURS,
+        tests=("isolation/test_kills.py::test_a_worker_that_is_killed_at_any_word_of_a_call_ends_it_typed_and_once",),
+    ),
+    Threat(
+        threat="the build script of a stranger's project",
+        source=OURS,
+        tests=(
+            "authoring/test_confined_build.py::test_a_build_script_reaches_the_project_and_nothing_else",
+            "authoring/test_confined_build.py::test_a_hostile_build_script_of_rust_is_refused",
         ),
     ),
     Threat(

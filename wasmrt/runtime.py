@@ -17,7 +17,6 @@ from wasmrt.call import (
     Call,
     CallPipeline,
     CallTarget,
-    DetachedRunner,
     Invoker,
 )
 from wasmrt.capabilities import Capabilities
@@ -68,7 +67,6 @@ class WasmToolRuntime:
         self._factory: BackendFactory | None = None
         self.pipeline = CallPipeline(
             admission=Admission(self.config.max_concurrent_calls),
-            detached=DetachedRunner(),
             rates=rates,
             clock=LogicalClock if self.config.deterministic else SystemClock,
             audit=self._audit(),
@@ -161,7 +159,6 @@ class WasmToolRuntime:
             executor, self._executor = self._executor, None
         self.pipeline.admission.close()
         self.pipeline.admission.drained(CLOSE_SECONDS)
-        self.pipeline.detached.close()
         if executor is not None:
             executor.shutdown(wait=True, cancel_futures=True)
         if self._factory is not None:

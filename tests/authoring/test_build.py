@@ -152,6 +152,7 @@ def test_the_command_tells_size_powers_and_denials(c_project: Project) -> None:
     assert result.exit_code == 0, result.output
     assert "KiB, wasmrt:tool/provider@0.1.0" in result.stderr
     assert "compiling tool.c (" in result.stderr
+    assert "compilers and build scripts ran " in result.stderr
     assert "will be denied if called: wasmrt:tool/http@0.1.0#fetch" in result.stderr
 
 

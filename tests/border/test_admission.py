@@ -174,18 +174,6 @@ def test_a_closed_runtime_admits_nobody() -> None:
     assert admission.drained(0)
 
 
-def test_an_abandoned_call_holds_one_permit_until_it_is_given_back() -> None:
-    admission = Admission(1)
-    nested = a_call()
-    for _ in range(2):
-        admission.keep(nested)
-    assert admission.running == 1
-    waiter = Entering(admission, a_call(), entered := [])
-    assert entered == []
-    admission.leave(nested)
-    assert waiter.join() is None
-
-
 class _RungError(BaseException):
     pass
 

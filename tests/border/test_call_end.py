@@ -25,7 +25,6 @@ from wasmrt.call import (
     CallRequest,
     CallServices,
     CallTarget,
-    DetachedRunner,
     run_call,
 )
 from wasmrt.call._answer import Answer, clean_logs, scan_answer
@@ -73,7 +72,7 @@ def test_responses_that_a_guest_left_open_are_closed_and_those_it_closed_are_for
 class Leaver:
     """A guest that opens a response and ends, one way or the other."""
 
-    unbounded_lift = checks_params = False
+    checks_params = False
     world = "wasmrt:tool/provider@0.1.0"
     limits = ResourceLimits()
 
@@ -95,7 +94,7 @@ def test_the_end_of_a_call_is_the_end_of_its_connections(site: Callable[..., Sit
     records: list[Receipt] = []
     rates = RateLimiter()
     with EgressGateway(here.network, rates=rates) as gateway:
-        pipeline = CallPipeline(Admission(1), DetachedRunner(), rates, SystemClock, records.append)
+        pipeline = CallPipeline(Admission(1), rates, SystemClock, records.append)
         backends = Backends(LeakDetector(), http=GuestHttp(gateway))
         component = cast(GuestComponent, Leaver(here.url(), error))
         target = CallTarget("leaver", "d" * 64, component, here.grant(), lambda _grant: backends)

@@ -20,7 +20,6 @@ from wasmrt.call import (
     CallRequest,
     CallServices,
     CallTarget,
-    DetachedRunner,
     run_call,
 )
 from wasmrt.call.http import GuestHttp
@@ -43,7 +42,7 @@ TOKEN = "ghp_" + "a1B2c3D4e5" * 3 + "F6g7h8"
 class Acting:
     """A guest that does what `act` does with its call, its params and its context."""
 
-    unbounded_lift = checks_params = False
+    checks_params = False
     world = "wasmrt:tool/provider@0.1.0"
 
     def __init__(self, act: Callable[[GuestCall, str, str | None], str], seconds: float = 60.0) -> None:
@@ -65,7 +64,7 @@ def run(
     backends: Any = None,
     **request: Any,
 ) -> ToolOutput:
-    pipeline = CallPipeline(admission or Admission(1), DetachedRunner(), RateLimiter(), SystemClock, audit)
+    pipeline = CallPipeline(admission or Admission(1), RateLimiter(), SystemClock, audit)
     component = cast(GuestComponent, Acting(act, seconds))
     kept = Backends(LeakDetector(), **(backends or {}))
     target = CallTarget("acting", "d" * 64, component, grant or Capabilities.none(), lambda _grant: kept)

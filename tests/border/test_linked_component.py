@@ -10,7 +10,6 @@ import wasmtime
 from blake3 import blake3
 
 from tests.border.conftest import Start, only_tool
-from tests.border.relays import LIST, reporter
 from tests.border.worlds import Failure, agent_tool
 from wasmrt import ResourceLimits, ToolError
 from wasmrt.errors import CancelledError, FuelExhaustedError, InstantiationError, MemoryLimitError
@@ -99,22 +98,6 @@ def test_a_component_that_asks_the_system_for_the_time_is_linked_with_the_hosts_
     prepared = start().prepare("clock", clock)
     assert [wanted.name for wanted in prepared.type.imports] == ["wasi:clocks/monotonic-clock@0.2.0"]
     assert prepared.execute({}).result == 0
-
-
-@pytest.mark.parametrize(
-    ("component", "unbounded"),
-    [
-        (reporter(), False),
-        (bytes(wasmtime.wat2wasm(tool(Body()))), False),
-        (LIST.component(), True),  # by what it answers
-        (bytes(wasmtime.wat2wasm(tool(Body(imports=("fetch",))))), True),  # by what it may hand to the host
-    ],
-    ids=["plain", "agent", "answer", "import"],
-)
-def test_what_the_engine_may_take_long_over_is_known_before_the_first_call(
-    start: Start, component: bytes, unbounded: bool
-) -> None:
-    assert only_tool(start(), component)._target.component.unbounded_lift is unbounded
 
 
 def test_fuel_is_counted_when_a_tool_is_asked_when_it_answers_and_when_it_runs_dry(start: Start) -> None:

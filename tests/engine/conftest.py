@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import wasmtime
 
+from wasmrt.guest.compiler import Compiler
 from wasmrt.guest.engine import (
-    Compiler,
     Component,
     Export,
     HostInterface,

@@ -11,7 +11,7 @@ import pytest
 from tests.engine.conftest import PLAIN, assembled
 from wasmrt.errors import InvalidComponentError
 from wasmrt.guest.artifacts import DiskCache, cache_key
-from wasmrt.guest.engine import Compiler
+from wasmrt.guest.compiler import Compiler
 from wasmrt.guest.engine import _engine as engine_module
 from wasmrt.guest.settings import EngineConfig
 

@@ -160,7 +160,7 @@ _kept: list[Guest] = []
 def _shared_guest() -> Guest:
     if not _kept:
         from tests.engine.conftest import PLAIN, assembled
-        from wasmrt.guest.engine import Compiler
+        from wasmrt.guest.compiler import Compiler
         from wasmrt.guest.settings import EngineConfig
 
         compiler = Compiler(EngineConfig(), keep=True, disk=None)

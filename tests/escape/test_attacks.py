@@ -5,15 +5,17 @@ from __future__ import annotations
 import gc
 import os
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from wasmrt import PreparedTool, ToolOutput, WasmrtError, WasmToolRuntime
+from wasmrt import Isolation, PreparedTool, ToolOutput, WasmrtError, WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.errors import TrapError
+from wasmrt.guest.engine import wat2wasm
 from wasmrt.isolation.pool.home import MAX_IDLE_WORKERS
 from wasmrt.testing import attacks, http_response
-from wasmrt.testing.attacks import ATTACKS, COMPONENTS, SERVERS, Attack
+from wasmrt.testing.attacks import ATTACKS, COMPONENTS, SERVERS, Attack, Body
 
 _TRIES = 3
 _NOISE_SECONDS = 1.0
@@ -36,6 +38,22 @@ def test_an_attack_ends_typed_and_in_time_and_the_next_call_works(
         outcome = attacks.run(attack, runtime)
     assert outcome.in_time, f"{outcome.seconds:.3f} s"
     assert honest.execute({}).result == {"ok": True}
+
+
+@pytest.fixture(scope="module")
+def in_process() -> Iterator[WasmToolRuntime]:
+    with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False, isolation=Isolation.IN_PROCESS)) as runtime:
+        yield runtime
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
+def test_an_attack_ends_typed_in_process_too_and_the_next_call_works(
+    attack: Attack, in_process: WasmToolRuntime
+) -> None:
+    """In time it need not be there: what the engine cannot interrupt, its caller waits for."""
+    outcome = attacks.run(attack, in_process)
+    assert outcome.as_expected, outcome.ended
+    assert in_process.prepare("honest", wat2wasm(attacks.tool(Body()))).execute({}).result == {"ok": True}
 
 
 def test_an_attack_that_is_stopped_learns_nothing_of_the_host(runtime: WasmToolRuntime) -> None:

@@ -6,6 +6,8 @@ import importlib.util
 from pathlib import Path
 from types import ModuleType
 
+from wasmrt.isolation.pool.home import MAX_IDLE_WORKERS
+
 
 def _bench() -> ModuleType:
     path = Path(__file__).resolve().parents[2] / "benches" / "bench_soak.py"
@@ -20,10 +22,22 @@ def _bench() -> ModuleType:
     return module
 
 
+def test_kills_in_between_leave_no_process_descriptor_permit_or_temporary_file() -> None:
+    result = _bench().soak(4500, 1500, kill_every=25, seed=20)
+    assert result["wrong"] == []
+    assert result["kills"] > 100
+    assert result["crashed"] > 0
+    left = ("descriptors_left", "threads_left", "files_left", "permits_left")
+    assert {key: result[key] for key in left} == dict.fromkeys(left, 0)
+    assert result["workers_after"] <= MAX_IDLE_WORKERS
+    assert result["growth"] < 0.05, result
+
+
 def test_calls_mixed_with_attacks_leave_nothing_behind() -> None:
     result = _bench().soak(6000, 4000)
     assert result["wrong"] == []
     assert result["attacks"] > 300
     assert result["descriptors_left"] == 0
     assert result["threads_left"] == 0
-    assert result["growth"] < 0.15, result
+    assert result["growth"] < 0.05, result
+    assert result["growth_resident"] < 0.15, result

@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from wasmrt import WasmRuntimeConfig, WasmToolRuntime
+from wasmrt import PreparedTool, WasmRuntimeConfig, WasmToolRuntime
+from wasmrt.guest.engine import wat2wasm
 from wasmrt.isolation.confine import layers
+from wasmrt.isolation.pool.program import Program
+from wasmrt.testing.attacks import Body, tool
 
 STANDING = {layer.name for layer in layers() if layer.standing}
 NOBODY = 65534
@@ -30,3 +34,27 @@ def runtime() -> Iterator[WasmToolRuntime]:
     """A runtime whose guests live in workers."""
     with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False, isolation="process")) as runtime:  # type: ignore[arg-type]
         yield runtime
+
+
+ECHO = Body(execute="(call $say (local.get $params) (local.get $length))")
+
+
+def prepared(runtime: WasmToolRuntime, body: Body = ECHO, name: str = "tool", **options: Any) -> PreparedTool:
+    """A tool of this body, ready to be called."""
+    return runtime.prepare(name, wat2wasm(tool(body)), **options)
+
+
+def program_of(tool: PreparedTool) -> Program:
+    """The tool's component in workers."""
+    program = tool._target.component
+    assert isinstance(program, Program)
+    return program
+
+
+def process_of(tool: PreparedTool, user: str = "local") -> int:
+    """The process of the worker that waits for the user's next call."""
+    program = program_of(tool)
+    worker = program._shelf.take(program, user)
+    assert worker is not None
+    program._shelf.put(program, user, worker)
+    return worker.pid

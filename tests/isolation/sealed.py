@@ -20,8 +20,9 @@ from typing import Any
 
 import wasmrt.guest.wasi
 from tests.engine.conftest import PLAIN, CountingCall, Guest, agent_host, assembled
+from wasmrt.guest.compiler import Compiler
 from wasmrt.guest.component import LinkedComponent
-from wasmrt.guest.engine import Compiler, Component, EngineFault, _ffi
+from wasmrt.guest.engine import Component, EngineFault, _ffi
 from wasmrt.guest.settings import EngineConfig
 from wasmrt.isolation.confine import COMPILE_WORKER, RUN_WORKER, Confinement, _libc, prepare
 from wasmrt.limits import ResourceLimits

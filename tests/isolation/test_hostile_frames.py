@@ -119,6 +119,60 @@ def test_a_worker_that_logs_without_end_is_ended_at_the_deadline() -> None:
     assert len(call.logs) == 1
 
 
+@pytest.mark.parametrize(("size", "piece"), [(1000, 1), (70_000, 50)], ids=["one that fits the buffer", "a large one"])
+def test_a_worker_that_sends_a_frame_byte_by_byte_is_ended_at_the_deadline(size: int, piece: int) -> None:
+    """It is never silent, so that no wait of the host's ends by itself."""
+    ours, theirs = socket.socketpair()
+    call = GuestCall(Lifetime(0.3), LIMITS, NoServices(), SystemClock())
+    over = threading.Event()
+
+    def drip() -> None:
+        with contextlib.suppress(OSError):
+            sent = frame(Kind.RESULT, COUNTS, b" " * size)
+            for at in range(0, len(sent), piece):
+                theirs.send(sent[at : at + piece])
+                over.wait(0.002)
+
+    with ours, theirs:
+        worker = Worker(ours, 0)
+        thread = threading.Thread(target=drip)
+        thread.start()
+        try:
+            with pytest.raises(DeadlineExceededError):
+                worker.run(call, "tool", "{}", None)
+        finally:
+            over.set()
+            theirs.shutdown(socket.SHUT_RDWR)
+            thread.join(20)
+
+
+def test_a_worker_that_takes_its_params_byte_by_byte_is_ended_at_the_deadline() -> None:
+    ours, theirs = socket.socketpair()
+    call = GuestCall(Lifetime(0.3), LIMITS, NoServices(), SystemClock())
+    over = threading.Event()
+    taken = 0
+
+    def sip() -> None:
+        nonlocal taken
+        while not over.is_set() and (piece := theirs.recv(500)):
+            taken += len(piece)
+            over.wait(0.002)
+
+    with ours, theirs:
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 5000)
+        worker = Worker(ours, 0)
+        thread = threading.Thread(target=sip)
+        thread.start()
+        try:
+            with pytest.raises(DeadlineExceededError):
+                worker.run(call, "tool", " " * 1_000_000, None)
+        finally:
+            over.set()
+            ours.close()
+            thread.join(20)
+    assert taken < 1_000_000
+
+
 def test_a_worker_that_ends_before_it_answers_has_crashed() -> None:
     assert isinstance(answer_to(b""), ClosedError)
     assert isinstance(answer_to(frame(Kind.RESULT, COUNTS, b"{}")[:-1]), ClosedError)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.egress.world import HOST
-from tests.isolation.test_worker_calls import ECHO, process_of
-from tests.isolation.test_worker_calls import prepared as prepare
+from tests.isolation.conftest import ECHO, process_of
+from tests.isolation.conftest import prepared as prepare
 from wasmrt import WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.capabilities import Capabilities, CredentialLocation, CredentialMapping, EndpointPattern, HttpCapability
 from wasmrt.egress import NetworkConfig

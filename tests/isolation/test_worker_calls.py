@@ -6,17 +6,16 @@ import gc
 import os
 import resource
 import signal
+import sys
 import threading
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from tests.isolation.conftest import needs_landlock
+from tests.isolation.conftest import needs_landlock, prepared, process_of, program_of
+from tests.isolation.processes import children, is_alive, parent
 from wasmrt import Isolation, PreparedTool, ResourceLimits, WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.errors import (
     CancelledError,
@@ -27,17 +26,20 @@ from wasmrt.errors import (
     FuelExhaustedError,
     GuestError,
     InvalidParametersError,
+    RuntimeClosedError,
     ToolError,
     TrapError,
     WorkerCrashedError,
 )
 from wasmrt.guest.engine import wat2wasm
+from wasmrt.guest.settings import EngineConfig
 from wasmrt.isolation.confine import CORE, RUN_WORKER, prepare
-from wasmrt.isolation.pool.program import MAX_CALLS, Program
+from wasmrt.isolation.pool.control import unhurried
+from wasmrt.isolation.pool.launcher import Zygote
+from wasmrt.isolation.pool.program import MAX_CALLS
 from wasmrt.isolation.wire import Channel
-from wasmrt.testing.attacks import Body, tool
+from wasmrt.testing.attacks import Body
 
-ECHO = Body(execute="(call $say (local.get $params) (local.get $length))")
 SPIN = Body(execute="(loop $on (br $on)) (call $ok)")
 TRAP = Body(execute="unreachable")
 LOGS = Body(
@@ -47,27 +49,8 @@ LOGS = Body(
 )
 
 
-def prepared(runtime: WasmToolRuntime, body: Body, **options: Any) -> PreparedTool:
-    return runtime.prepare("tool", wat2wasm(tool(body)), **options)
-
-
-def program_of(tool: PreparedTool) -> Program:
-    program = tool._target.component
-    assert isinstance(program, Program)
-    return program
-
-
-def process_of(tool: PreparedTool, user: str = "local") -> int:
-    """The process of the worker that waits for the user's next call."""
-    program = program_of(tool)
-    worker = program._shelf.take(program, user)
-    assert worker is not None
-    program._shelf.put(program, user, worker)
-    return worker.pid
-
-
 def test_a_worker_serves_its_users_next_call_and_nobody_elses(runtime: WasmToolRuntime) -> None:
-    echo = prepared(runtime, ECHO)
+    echo = prepared(runtime)
     assert echo.execute({"a": 1}, user="ann").result == {"a": 1}
     first = process_of(echo, "ann")
     assert echo.execute({"a": 2}, user="bob").result == {"a": 2}
@@ -77,13 +60,12 @@ def test_a_worker_serves_its_users_next_call_and_nobody_elses(runtime: WasmToolR
 
 def test_a_worker_is_replaced_after_so_many_calls(runtime: WasmToolRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wasmrt.isolation.pool.program.MAX_CALLS", 3)
-    echo = prepared(runtime, ECHO)
+    echo = prepared(runtime)
     seen = []
     for _ in range(3):
         echo.execute({})
-        program = program_of(echo)
-        seen.append(program._shelf._idle.get((id(program), "local")))
-    assert seen[2] is None
+        seen.append(len(program_of(echo)._shelf._idle))
+    assert seen == [1, 1, 0]
     assert MAX_CALLS > 3
     echo.execute({})
 
@@ -134,7 +116,7 @@ def test_log_lines_of_a_guest_that_trapped_are_kept(runtime: WasmToolRuntime) ->
 def test_a_worker_that_is_killed_is_told_by_its_signal_and_the_next_call_has_another(
     runtime: WasmToolRuntime, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
-    echo = prepared(runtime, ECHO)
+    echo = prepared(runtime)
     echo.execute({})
     process = process_of(echo)
     receive = Channel.receive
@@ -197,7 +179,7 @@ def test_a_worker_that_no_longer_listens_is_killed_at_the_deadline(
 ) -> None:
     if not handles:
         monkeypatch.setattr(os, "pidfd_open", refused)
-    echo = prepared(runtime, ECHO, limits=ResourceLimits(timeout_seconds=0.2))
+    echo = prepared(runtime, limits=ResourceLimits(timeout_seconds=0.2))
     echo.execute({})
     process = process_of(echo)
     os.kill(process, signal.SIGSTOP)  # it is as deaf as one whose engine never comes back
@@ -208,14 +190,45 @@ def test_a_worker_that_no_longer_listens_is_killed_at_the_deadline(
     assert echo.execute({}).result == {}
 
 
+@pytest.mark.parametrize("end", ["closes", "cancels"])
+def test_a_guest_that_the_engine_cannot_stop_is_ended_when_its_caller_or_runtime_ends_it(end: str) -> None:
+    errors: list[BaseException] = []
+    runtime = WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False))
+    spin = prepared(runtime, SPIN, limits=ResourceLimits(fuel=2**60, timeout_seconds=120))
+    program = program_of(spin)
+
+    def call() -> None:
+        with pytest.raises(ToolError) as caught:
+            spin.execute({})
+        errors.append(caught.value)
+
+    caller = threading.Thread(target=call)
+    caller.start()
+    while not program._calls or not (workers := children(program._template._pid if program._template else 0)):
+        threading.Event().wait(0.001)
+    for worker in workers:
+        os.kill(worker, signal.SIGSTOP)  # it is as deaf as one whose engine never comes back
+    if end == "closes":
+        runtime.close()
+    else:
+        for running in list(runtime.pipeline.admission._running.values()):
+            running.lifetime.cancel()
+    caller.join(20)
+    assert isinstance(errors[0], RuntimeClosedError if end == "closes" else CancelledError)
+    assert runtime.pipeline.admission.running == 0
+    runtime.close()
+    while any(map(is_alive, workers)):
+        pass  # the signal is on its way
+
+
 @pytest.mark.parametrize("generation", [1, 2], ids=["the template", "the zygote"])
 def test_a_process_that_somebody_ends_is_started_again(runtime: WasmToolRuntime, generation: int) -> None:
-    echo = prepared(runtime, ECHO)
+    echo = prepared(runtime)
     echo.execute({})
     worker = process_of(echo)
     ended = worker
     for _ in range(generation):
-        ended = _parent(Path(f"/proc/{ended}"))
+        ended = parent(ended)
     os.kill(ended, signal.SIGKILL)
     while is_alive(worker):
         pass  # the kernel ends it with its parent
@@ -232,7 +245,7 @@ def test_an_unknown_isolation_is_refused() -> None:
 @needs_landlock
 def test_where_every_layer_stands_a_runtime_may_require_them() -> None:
     with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False, isolation=Isolation.REQUIRED)) as runtime:
-        assert prepared(runtime, ECHO).execute({"a": 1}).result == {"a": 1}
+        assert prepared(runtime).execute({"a": 1}).result == {"a": 1}
 
 
 def test_a_layer_that_is_missing_is_named_to_whoever_requires_it() -> None:
@@ -241,105 +254,31 @@ def test_a_layer_that_is_missing_is_named_to_whoever_requires_it() -> None:
         prepare(RUN_WORKER, required=(*CORE, "a-layer-of-tomorrow"))
 
 
-def children() -> set[int]:
-    return {
-        int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit() and _parent(entry) == os.getpid()
-    }
-
-
-def _parent(entry: Path) -> int:
-    try:
-        return int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-    except (OSError, IndexError):
-        return -1
-
-
 def test_a_runtime_that_closes_leaves_no_process_and_no_descriptor() -> None:
     config = WasmRuntimeConfig(cache_compiled=False, optimization_level="none")  # type: ignore[arg-type]
-    before, opened = children(), len(os.listdir("/proc/self/fd"))
+    before, opened = children(os.getpid()), len(os.listdir("/proc/self/fd"))
     with WasmToolRuntime(config) as runtime:
-        echo = prepared(runtime, ECHO)
+        echo = prepared(runtime)
         echo.execute({})
         process = process_of(echo)
-        assert len(children()) == len(before) + 1  # the zygote, whose children the others are
+        assert len(children(os.getpid())) == len(before) + 1  # the zygote, whose children the others are
     del echo, runtime
     gc.collect()
-    assert children() == before
+    assert children(os.getpid()) == before
     assert not Path(f"/proc/{process}").exists()
     assert len(os.listdir("/proc/self/fd")) <= opened
 
 
-ASKS = Body(
-    imports=("log", "now-millis"),
-    text=b"line",
-    execute="""(call $log (i32.const 2) (i32.const 1024) (i32.const 4)) (drop (call $now-millis))
-    (call $log (i32.const 2) (i32.const 1024) (i32.const 4)) (call $ok)""",
-)
-
-
-@settings(max_examples=25, deadline=None)
-@given(point=st.integers(0, 4), late=st.booleans())
-def test_a_worker_may_die_at_every_point_of_a_call(point: int, late: bool) -> None:
-    """The host answers with the typed error or the result, records the call once, and goes on."""
-    records: list[dict[str, Any]] = []
-    with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False, audit=records.append)) as runtime:
-        asks = prepared(runtime, ASKS)
-        asks.execute({})
-        records.clear()
-        ended = _run_and_kill(asks, point, after=late)
-        assert len(records) == 1
-        assert records[0]["outcome"] == ("worker-crashed" if isinstance(ended, WorkerCrashedError) else "ok")
-        assert asks.execute({}).result == {"ok": True}
-
-
-def _run_and_kill(asks: PreparedTool, point: int, *, after: bool) -> Any:
-    process, seen = process_of(asks), 0
-    receive, send = Channel.receive, Channel.send
-
-    def counted(act: Callable[..., Any]) -> Callable[..., Any]:
-        def wrapped(self: Channel, *arguments: Any) -> Any:
-            nonlocal seen
-            here, seen = seen == point, seen + 1
-            if here and not after:
-                os.kill(process, signal.SIGKILL)
-            value = act(self, *arguments)
-            if here and after:
-                os.kill(process, signal.SIGKILL)
-            return value
-
-        return wrapped
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Channel, "receive", counted(receive))
-        patch.setattr(Channel, "send", counted(send))
-        try:
-            ended: Any = asks.execute({})
-        except WorkerCrashedError as error:
-            ended = error
-    while seen > point and is_alive(process):
-        pass  # the signal is on its way
-    return ended
-
-
-def is_alive(process: int) -> bool:
-    """Whether any thread of it is left: its socket closes with the last."""
-    try:
-        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-        return state not in "ZX" or len(os.listdir(f"/proc/{process}/task")) > 1
-    except OSError:
-        return False
-
-
 def test_the_runtime_of_a_forked_child_is_its_own(runtime: WasmToolRuntime) -> None:
     """As under gunicorn or Celery: the parent's runtime is refused, one of the child's own works."""
-    prepared(runtime, ECHO).execute({})
+    prepared(runtime).execute({})
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
         answer = b"broken"
         try:
             with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False)) as own:
-                answer = str(prepared(own, ECHO).execute({"in": "child"}).result).encode()
+                answer = str(prepared(own).execute({"in": "child"}).result).encode()
         finally:
             os.write(writing, answer)
             os._exit(0)
@@ -347,7 +286,7 @@ def test_the_runtime_of_a_forked_child_is_its_own(runtime: WasmToolRuntime) -> N
     with open(reading, "rb") as pipe:
         assert pipe.read() == b"{'in': 'child'}"
     os.waitpid(child, 0)
-    assert prepared(runtime, ECHO).execute({"in": "parent"}).result == {"in": "parent"}
+    assert prepared(runtime).execute({"in": "parent"}).result == {"in": "parent"}
 
 
 SCHEMAS = [
@@ -371,7 +310,7 @@ def test_a_sealed_worker_holds_params_against_every_kind_of_schema(schema: dict[
     """Nothing of the validator may open a file when it is first used."""
     wanted = {"type": "object", "properties": {"p": schema, "q": {"type": "boolean"}}}
     with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False)) as runtime:
-        echo = prepared(runtime, ECHO)
+        echo = prepared(runtime)
         program = program_of(echo)
         specs = {name: replace(spec, schema=wanted) for name, spec in program.description.specs.items()}
         program.description = program.description._replace(specs=specs)
@@ -407,4 +346,19 @@ def test_a_component_that_takes_a_compiler_gigabytes_ends_the_compiler_and_not_t
     with pytest.raises(ComponentTooLargeError, match="more memory or time"):
         runtime.prepare("keeps", keeps)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < before + 64 * 1024  # KiB
-    assert prepared(runtime, ECHO).execute({"after": True}).result == {"after": True}
+    assert prepared(runtime).execute({"after": True}).result == {"after": True}
+
+
+@pytest.mark.parametrize("writes", [True, False])
+def test_bytecode_of_what_only_workers_import_is_kept_where_the_hosts_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: bool
+) -> None:
+    """Otherwise each runtime compiles it anew; a host that writes none has a zygote that writes none."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", not writes)
+    monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path / "bytecode"))
+    zygote = Zygote(EngineConfig())
+    try:
+        assert zygote.version(unhurried())
+    finally:
+        zygote.close()
+    assert writes == any((tmp_path / "bytecode").rglob("zygote.*.pyc"))

@@ -19,7 +19,6 @@ LONG_FILES = {
 }
 # Our own modules that a function imports: a whole command, or most runtimes, do without them.
 LATE_IMPORTS = {
-    "call/_detached.py": "only a guest in this process leaves memory of the engine's behind",
     "call/_target.py": "the params of a guest in a worker are checked in the worker",
     "cli/_root.py": "most commands start no worker",
     "cli/_runtime.py": "a tool without a grant needs no secrets and no network",

@@ -18,7 +18,8 @@ from wasmrt.component import (
     TupleType,
     VariantType,
 )
-from wasmrt.guest.engine import Compiler, Export, Linker, Sandbox, StoreLimits, wat2wasm
+from wasmrt.guest.compiler import Compiler
+from wasmrt.guest.engine import Export, Linker, Sandbox, StoreLimits, wat2wasm
 from wasmrt.guest.settings import EngineConfig
 from wasmrt.schema import schema_problem
 from wasmrt.schema.wit import exported_functions, function_schema, to_json, to_values, unsupported

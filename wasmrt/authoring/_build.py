@@ -7,8 +7,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from wasmrt.authoring._confined import BuildRoom, build_room
 from wasmrt.authoring._docs import with_docs
 from wasmrt.authoring._placeholders import fill, names_of
 from wasmrt.authoring._process import run_command
@@ -33,7 +35,9 @@ class Built:
     project: Project
     report: BuildReport
     seconds: float
-    """From the first step to the report, without the time that fetching took."""
+    """From the first step to the report, without the time that fetching the toolchain took."""
+    confinement: str
+    """The reach of the project's code while it was built, in words."""
 
 
 def build(project: Project, *, confirm: Confirm, progress: Progress = no_progress) -> Built:
@@ -54,11 +58,11 @@ def build(project: Project, *, confirm: Confirm, progress: Progress = no_progres
         "template": str(template.folder),
         "cache": str(toolchain.cache),
     }
-    with _own_cache(template, project, toolchain, values, progress):
+    with _own_cache(template, project, toolchain, values, progress), build_room(template, project, toolchain) as room:
         _remove_last(template, project, values)
-        for step in template.steps:
+        for step in (*template.fetch, *template.steps):
             with progress(fill(step.label, values)):
-                _run(step, project, toolchain, values)
+                _run(step, project, room, values, fetching=step in template.fetch)
         made = _component(template, project, values)
     data = _documented(made, project, toolchain)
     _replace(project.component, data)
@@ -71,7 +75,7 @@ def build(project: Project, *, confirm: Confirm, progress: Progress = no_progres
     label = "checking the component" if len(data) < MIB else "compiling and checking the component"
     with progress(label), WasmToolRuntime() as runtime:
         report = check_build(runtime, project.name, data, sidecar)
-    return Built(project, report, time.monotonic() - started)
+    return Built(project, report, time.monotonic() - started, room.sentence)
 
 
 def sidecar_of(project: Project) -> bytes | None:
@@ -131,17 +135,18 @@ def _remove_last(template: Template, project: Project, values: dict[str, str]) -
         raise BuildError(f"the last build cannot be removed ({error.strerror})") from error
 
 
-def _run(step: Step, project: Project, toolchain: Toolchain, values: dict[str, str]) -> None:
+def _run(step: Step, project: Project, room: BuildRoom, values: dict[str, str], *, fetching: bool) -> None:
     label = fill(step.label, values)
     words = [fill(word, values) for word in step.run]
-    if words[0] == COMMAND and toolchain.wasm_tools is not None:
-        toolchain.wasm_tools.run(*words[1:], cwd=project.folder)
+    if words[0] == COMMAND and room.toolchain.wasm_tools is not None:
+        room.toolchain.wasm_tools.run(*words[1:], cwd=project.folder, confine=partial(room.command, fetching=False))
         return
-    command = toolchain.find(words[0])
-    if command is None:
+    found = room.toolchain.find(words[0])
+    if found is None:
         raise BuildError(f"the command {words[0]} is missing", hint="see what the template of this language needs")
-    env = {**os.environ, "PATH": toolchain.path, **{name: fill(value, values) for name, value in step.env.items()}}
-    result = run_command([command, *words[1:]], cwd=project.folder, env=env)
+    env = {name: fill(value, values) for name, value in step.env.items()}
+    command = room.command([found, *words[1:]], env, fetching=fetching)
+    result = run_command(command.argv, cwd=project.folder, env=command.env, shown=words[0])
     if result.code:
         raise BuildError(
             f"{label} failed with exit code {result.code}",

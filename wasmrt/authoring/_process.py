@@ -38,16 +38,18 @@ def run_command(
     env: Mapping[str, str] | None = None,
     seconds: float = BUILD_STEP_SECONDS,
     bounds: Mapping[int, int] | None = None,
+    shown: str | None = None,
 ) -> CommandResult:
     """Run a command to its end, and its children with it.
 
-    `env` is all it sees of variables, by default ours; `bounds` are resource limits, by RLIMIT_ number.
+    `env` is all it sees of variables, by default ours; `bounds` are resource limits, by RLIMIT_ number; `shown` is its
+    name in errors, by default that of the program.
 
     Raises:
         BuildError: it could not be started, took longer than `seconds`, or printed without end.
     """
     command = [str(word) for word in words]
-    shown = Path(command[0]).name
+    shown = shown or Path(command[0]).name
     with TemporaryFile() as output:
         try:
             process = subprocess.Popen(  # noqa: S603 - the template's own words, no shell

@@ -59,7 +59,17 @@ class Template:
     edit: str
     needs: tuple[Need, ...]
     packages: tuple[Packages, ...]
+    fetch: tuple[Step, ...]
+    """Those that need the network, before the others."""
     steps: tuple[Step, ...]
+    homes: Mapping[str, str]
+    """The toolchain's folders in the user's home: the variable that names each, and its usual place."""
+    toolchain: tuple[str, ...]
+    """Paths below them that are executed."""
+    fetched: tuple[str, ...]
+    """Paths below them that fetching writes and building reads."""
+    settings: tuple[str, ...]
+    """Paths below them that are read."""
     component: str
     """The file that the last step leaves, below the project."""
     sources: tuple[str, ...]
@@ -122,7 +132,12 @@ def _read(language: str, folder: Path, table: dict[str, Any]) -> Template:
         edit=_text(table.pop("edit")),
         needs=tuple(_need(entry) for entry in table.pop("needs", ())),
         packages=tuple(_packages(entry) for entry in table.pop("packages", ())),
+        fetch=tuple(_step(entry) for entry in table.pop("fetch", ())),
         steps=tuple(_step(entry) for entry in table.pop("step")),
+        homes={name: _text(usual) for name, usual in table.pop("homes", {}).items()},
+        toolchain=_words(table.pop("toolchain", ())),
+        fetched=_words(table.pop("fetched", ())),
+        settings=_words(table.pop("settings", ())),
         component=_text(table.pop("component")),
         sources=_words(table.pop("sources")),
         shared=_words(table.pop("shared", ())),

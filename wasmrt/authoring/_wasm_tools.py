@@ -12,7 +12,7 @@ import os
 import re
 import resource
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -31,6 +31,8 @@ from wasmrt.limits import (
 COMMAND = "wasm-tools"
 EXTRA = "pip install 'wasmrt[author]'"
 Version = tuple[int, int, int]
+Confine = Callable[[list[str], dict[str, str]], tuple[list[str], dict[str, str]]]
+"""Makes the command line and the variables of a confined process from those of a plain one."""
 TESTED: Version = (1, 262, 0)
 """The release in the wheel that the extra pins, and the oldest that is used."""
 
@@ -67,13 +69,13 @@ class WasmTools:
     def version_text(self) -> str:
         return ".".join(map(str, self.version))
 
-    def run(self, *arguments: str | Path, cwd: Path) -> None:
-        """Run one of its commands in a folder; relative paths are below that.
+    def run(self, *arguments: str | Path, cwd: Path, confine: Confine | None = None) -> None:
+        """Run one of its commands in a folder; relative paths are below that. `confine` says how it is confined.
 
         Raises:
             BuildError: it failed, took too long, or wanted more memory or output than it gets; `output` says why.
         """
-        result = _run(self.path, *arguments, cwd=cwd, seconds=WASM_TOOLS_SECONDS)
+        result = _run(self.path, *arguments, cwd=cwd, seconds=WASM_TOOLS_SECONDS, confine=confine)
         if result.code:
             command = " ".join(word for word in map(str, arguments[:2]) if word.isalpha())
             raise BuildError(f"wasm-tools {command} failed with exit code {result.code}", output=result.output)
@@ -174,7 +176,12 @@ def _version_of(path: Path) -> Version | None:
     )
 
 
-def _run(path: Path, *arguments: str | Path, cwd: Path, seconds: float) -> CommandResult:
+def _run(
+    path: Path, *arguments: str | Path, cwd: Path, seconds: float, confine: Confine | None = None
+) -> CommandResult:
     # SECURITY: what it reads may be hostile, so it sees no variable of ours but what a version manager's shim needs.
     env = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    return run_command([path, *arguments], cwd=cwd, env=env, seconds=seconds, bounds=_BOUNDS)
+    words: list[str] = [str(path), *map(str, arguments)]
+    if confine is not None:
+        words, env = confine(words, {})
+    return run_command(words, cwd=cwd, env=env, seconds=seconds, bounds=_BOUNDS, shown=COMMAND)

@@ -3,7 +3,6 @@
 from wasmrt.call._admission import Admission
 from wasmrt.call._batch import Batch, BatchResult, OpenedCall
 from wasmrt.call._call import CallPipeline, CallRequest, run_call
-from wasmrt.call._detached import DetachedRunner
 from wasmrt.call._invoke import Invoker
 from wasmrt.call._services import CallServices
 from wasmrt.call._state import Backends, Call, ToolInvoker
@@ -19,7 +18,6 @@ __all__ = [
     "CallRequest",
     "CallServices",
     "CallTarget",
-    "DetachedRunner",
     "Invoker",
     "OpenedCall",
     "ToolInvoker",

@@ -53,12 +53,6 @@ class Admission:
             self._queues.setdefault(user, deque()).append(waiter)
         self._await(waiter, call)
 
-    def keep(self, call: Call) -> None:
-        """Give an abandoned nested call a permit of its own; nested calls otherwise run under their caller's."""
-        with self._lock:
-            if id(call) not in self._running:
-                self._take(call.user, call)
-
     def leave(self, call: Call) -> None:
         """Give a permit back; does nothing where it was given back before, or never taken."""
         key, user, held = id(call), call.user, self._held

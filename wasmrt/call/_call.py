@@ -7,13 +7,11 @@ import os
 import re
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 from wasmrt.audit import EMPTY_RECEIPT, OK, Receipt, RecordedCall, Recorder, Tape
 from wasmrt.call._admission import Admission
 from wasmrt.call._answer import Answer, clean_line, clean_logs, last_words, read_answer, scan_answer
-from wasmrt.call._detached import DetachedRunner
 from wasmrt.call._outcome import tool_error
 from wasmrt.call._params import encoded, parsed
 from wasmrt.call._services import CallServices
@@ -39,7 +37,6 @@ class CallPipeline(NamedTuple):
     """The parts that every call of a runtime goes through."""
 
     admission: Admission
-    detached: DetachedRunner
     rates: RateLimiter
     clock: Callable[[], Clock]
     """Makes the clock of one guest."""
@@ -93,25 +90,18 @@ def run_call(pipeline: CallPipeline, target: CallTarget, request: CallRequest) -
     call.params_bytes = len(params)
     if request.on_open is not None:
         request.on_open(call)
-    run = partial(_run_guest, target, call, request.tool, params, context)
-    close = partial(_close, pipeline, call, services)
     try:
         try:
             _admit(pipeline, call)
-            if target.component.unbounded_lift:
-                text = pipeline.detached.run(call, run, partial(pipeline.admission.keep, call), close)
-            else:
-                text = run()
+            text = _run_guest(target, call, request.tool, params, context)
             call.lifetime.check()
             answer = scan_answer(call, read_answer(call, text))
             call.lifetime.check()  # reading an answer takes time too, and an answer that is late is none
         finally:
-            if not call.abandoned:  # pragma: no branch - an abandoned call ends by an exception
-                close()
+            _close(pipeline, call, services)
         output = _output(call, answer)
     except BaseException as error:
-        if not call.abandoned:
-            close()  # again, where a signal's handler raised in the middle of it
+        _close(pipeline, call, services)  # again, where a signal's handler raised in the middle of it
         failure = _failure(call, error)
         end = _End(getattr(failure, "usage", None) or call.usage(), failure)
         _record(pipeline, target, request, call, params, end)

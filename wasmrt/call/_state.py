@@ -73,7 +73,6 @@ class Call:
     __slots__ = (
         "_scan_until",
         "_watched",
-        "abandoned",
         "backends",
         "call_id",
         "deadline",
@@ -149,8 +148,6 @@ class Call:
         """Its guest's side; None for a call of the host's own."""
         self.tape: Tape | None = None
         """Stands between the guest and its services while the call is recorded or replayed."""
-        self.abandoned = False
-        """Its guest is still in the engine's hands, and whoever waited for it no longer does."""
         self.decisions: list[Decision] = []
         self.decisions_dropped = 0
         self.params_bytes = 0

@@ -83,6 +83,7 @@ def show_built(built: Built) -> None:
     """Print the report on a build."""
     report = built.report
     print_message(f"built {built.project.component.name}: {size_in_words(report.size_bytes)}, {report.world}")
+    print_message(f"compilers and build scripts ran {built.confinement}")
     print_message(f"tools: {', '.join(report.tools) or 'none'}")
     wasi = [name for name in report.imports if name.startswith("wasi:")]
     print_message(f"imports: {len(report.imports)} functions, {len(wasi)} of them WASI's")

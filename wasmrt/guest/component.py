@@ -37,7 +37,6 @@ class LinkedComponent:
         self._linker = Linker(component, _interfaces(component.type))
         self._world = worlds.detect(self._linker, data)
         self._metered = metered
-        self.unbounded_lift = self._linker.unbounded_lift or self._world.unbounded_lift
 
     def describe(self, name: str) -> Description:
         """Start the component once, without any power, and ask it what it is.

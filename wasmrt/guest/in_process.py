@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from wasmrt.guest.artifacts import DiskCache
+from wasmrt.guest.compiler import Compiler
 from wasmrt.guest.component import LinkedComponent
-from wasmrt.guest.engine import Compiler
 from wasmrt.guest.settings import EngineConfig, best_allocator, fits_the_pool
 from wasmrt.limits import ResourceLimits
 

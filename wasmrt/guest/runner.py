@@ -42,10 +42,6 @@ class GuestComponent(Protocol):
     def description(self) -> Description:
         """The answers it gave when it was prepared."""
 
-    @property
-    def unbounded_lift(self) -> bool:
-        """True where the engine may take long over its values, and nothing interrupts that."""
-
     def run(self, call: GuestCall, tool: str, params: str, context: str | None, *, user: str) -> str:
         """Run one tool in a fresh store and return its JSON text; `user` is who it runs for.
 

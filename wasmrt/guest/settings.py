@@ -34,6 +34,15 @@ POOL = {
     "table_keep_resident": 64 * 1024,
 }
 
+WORKER_POOL = POOL | {
+    "total_component_instances": 2,
+    "total_core_instances": 2 * POOL_CORE_INSTANCES_PER_COMPONENT,
+    "total_memories": 2 * POOL_MEMORIES_PER_COMPONENT,
+    "total_tables": 2 * POOL_TABLES_PER_COMPONENT,
+    "total_stacks": 1,
+}
+"""That of a worker, which runs one guest at a time: a fork copies every mapping, and each stack is two."""
+
 # A guest's own stack, not the host's: deep recursion ends as a trap long before Python's thread would overflow.
 MAX_WASM_STACK_BYTES = 512 * 1024
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from wasmrt.guest.engine._compiler import (
-    Compiler,
-)
 from wasmrt.guest.engine._engine import (
     Component,
     Engine,
+    shared_engine,
 )
 from wasmrt.guest.engine._ffi import (
     VERSION,
-    give_memory_back,
 )
 from wasmrt.guest.engine._linker import (
     HostInterface,
@@ -37,7 +34,6 @@ from wasmrt.guest.engine._wat import (
 
 __all__ = [
     "VERSION",
-    "Compiler",
     "Component",
     "Engine",
     "EngineFault",
@@ -48,8 +44,8 @@ __all__ = [
     "Sandbox",
     "StoreLimits",
     "TrapCode",
-    "give_memory_back",
     "resolve",
+    "shared_engine",
     "track",
     "wat2wasm",
 ]

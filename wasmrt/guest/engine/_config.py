@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping
 
 from wasmrt.guest.engine import _ffi
 from wasmrt.guest.settings import (
     FEATURES_OFF,
     FEATURES_ON,
     MAX_WASM_STACK_BYTES,
-    POOL,
     Allocator,
     EngineConfig,
     OptLevel,
 )
 
 
-def native_config(config: EngineConfig) -> int:
-    """A wasm_config_t for `config`; the engine that is made of it takes it over."""
+def native_config(config: EngineConfig, sizes: Mapping[str, int]) -> int:
+    """A wasm_config_t for `config` and a pool of these sizes; the engine that is made of it takes it over."""
     native = _ffi.config_new()
     for name in FEATURES_ON:
         _ffi.config_setter(name, ctypes.c_bool)(native, name != "consume_fuel" or config.consume_fuel)
@@ -30,7 +30,7 @@ def native_config(config: EngineConfig) -> int:
     _ffi.config_setter("cranelift_opt_level", ctypes.c_uint8)(native, level)
     if config.allocator == Allocator.POOLING:
         pool = _ffi.pooling_new()
-        for name, value in POOL.items():
+        for name, value in sizes.items():
             _ffi.pooling_setter(name)(pool, value)
         _ffi.pooling_strategy_set(native, pool)
         _ffi.pooling_delete(pool)

@@ -6,6 +6,7 @@ import ctypes
 import os
 import threading
 import weakref
+from collections.abc import Mapping
 
 from wasmrt.component import ComponentType, printable_line
 from wasmrt.component.counts import check_counts
@@ -15,15 +16,15 @@ from wasmrt.guest.engine._config import native_config
 from wasmrt.guest.engine._reflect import reflect
 from wasmrt.guest.engine._ticker import Ticker
 from wasmrt.guest.engine._traps import fault
-from wasmrt.guest.settings import EngineConfig
+from wasmrt.guest.settings import POOL, EngineConfig
 
 
 class Engine:
     """A wasmtime engine with its epoch ticker."""
 
-    def __init__(self, config: EngineConfig) -> None:
+    def __init__(self, config: EngineConfig, pool: Mapping[str, int] = POOL) -> None:
         self.config = config
-        self.pointer: int = _ffi.engine_new_with_config(native_config(config))
+        self.pointer: int = _ffi.engine_new_with_config(native_config(config, pool))
         if not self.pointer:
             raise InternalError("the engine could not be created")
         self._finalizer = weakref.finalize(self, _ffi.engine_delete, self.pointer)

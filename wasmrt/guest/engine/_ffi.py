@@ -121,29 +121,6 @@ FUNC_CALLBACK = CFUNCTYPE(P, P, P, P, P, N, P, N)
 RESOURCE_CALLBACK = CFUNCTYPE(P, P, P, c_uint32)
 EPOCH_CALLBACK = CFUNCTYPE(P, P, P, POINTER(c_uint64), POINTER(c_uint8))
 
-# glibc keeps what a thread's values took: up to 64 MiB a thread once large blocks were freed, because freeing them
-# raises its thresholds; and trimming leaves the ends of threads' heaps alone.
-_glibc = ctypes.CDLL(None) if sys.platform == "linux" and hasattr(ctypes.CDLL(None), "malloc_trim") else None
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
-_KEPT_BYTES = 1024 * 1024
-_told: list[bool] = []
-
-
-def give_memory_back() -> None:
-    """Have the C allocator return what is free in it to the system; takes milliseconds.
-
-    From the first time on it keeps no more than a mebibyte at the end of a heap: a process in which a guest made the
-    engine hold very many values can meet another such guest.
-    """
-    if _glibc is None:
-        return
-    if not _told:
-        _told.append(True)
-        _glibc.mallopt(_M_MMAP_THRESHOLD, _KEPT_BYTES)
-        _glibc.mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
-    _glibc.malloc_trim(N(0))
-
-
 # Errors and traps.
 error_new = _function(_quick, "wasmtime_error_new", P, ctypes.c_char_p)
 error_delete = _function(_quick, "wasmtime_error_delete", None, P)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from wasmrt.component import FuncType, InterfaceType, has_unbounded_lift
+from wasmrt.component import FuncType, InterfaceType
 from wasmrt.errors import InternalError, UnknownImportError
 from wasmrt.guest.engine import _ffi
 from wasmrt.guest.engine._arena import OwnedArena
@@ -117,13 +117,6 @@ class Linker:
         self.component = component
         pairs = resolve(component.type.imports, interfaces)
         _refuse_loose_imports(component)
-        self.unbounded_lift = any(
-            has_unbounded_lift(kind)
-            for interface in component.type.imports
-            for _, function in interface.functions
-            for _, kind in function.params
-        )
-        """True where the engine may take long over values passed to an import; nothing interrupts that."""
         self._ids: list[int] = []
         self.pointer: int = _ffi.linker_new(component.engine.pointer)
         weakref.finalize(self, _unlink, self.pointer, self._ids).atexit = False

@@ -59,8 +59,8 @@ class Export:
         self.index = _export_index(linker.component.pointer, path)
         self.lowerers: tuple[Lowerer, ...] = tuple(lowerer(param) for _, param in kind.params)
         self.lift: Lifter | None = None if kind.result is None else lifter(kind.result)
-        self.unbounded_lift = kind.result is not None and has_unbounded_lift(kind.result)
-        """True where the engine may take long over a result; nothing interrupts that."""
+        self.large = kind.result is not None and has_unbounded_lift(kind.result)
+        """True where a result may take the engine long to drop."""
 
 
 def _export_index(component: int, path: tuple[str, ...]) -> int:
@@ -184,7 +184,7 @@ class Sandbox:
         try:
             return export.lift(at, context)
         finally:
-            (_ffi.val_delete_slow if export.unbounded_lift else _ffi.val_delete)(at)
+            (_ffi.val_delete_slow if export.large else _ffi.val_delete)(at)
 
     @property
     def fuel_used(self) -> int:

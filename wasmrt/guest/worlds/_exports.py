@@ -20,10 +20,6 @@ class World(Protocol):
     @property
     def name(self) -> str: ...
 
-    @property
-    def unbounded_lift(self) -> bool:
-        """True where the engine may take long over an answer; nothing interrupts that."""
-
     def describe(self, sandbox: Sandbox, name: str) -> list[ToolSpec]:
         """Ask the component for its tools; what it says wrongly becomes a problem of the spec."""
 
@@ -70,10 +66,6 @@ class _AgentWorld(NamedTuple):
     description: Export
     typed: bool
 
-    @property
-    def unbounded_lift(self) -> bool:
-        return self.execute.unbounded_lift
-
     def describe(self, sandbox: Sandbox, name: str) -> list[ToolSpec]:
         problems: list[str] = []
         description = _description(sandbox.call(self.description), problems)
@@ -98,10 +90,6 @@ class _ProviderWorld(NamedTuple):
     name: str
     list_tools: Export
     invoke: Export
-
-    @property
-    def unbounded_lift(self) -> bool:
-        return self.invoke.unbounded_lift
 
     def describe(self, sandbox: Sandbox, name: str) -> list[ToolSpec]:
         specs: dict[str, ToolSpec] = {}

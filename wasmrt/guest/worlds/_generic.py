@@ -21,10 +21,6 @@ class GenericWorld:
     specs: tuple[ToolSpec, ...]
     name: str = worlds.GENERIC_WORLD
 
-    @property
-    def unbounded_lift(self) -> bool:
-        return any(export.unbounded_lift for export in self.exports.values())
-
     def describe(self, _sandbox: Sandbox, _name: str) -> list[ToolSpec]:
         return list(self.specs)
 

@@ -64,11 +64,6 @@ class ProgramWorld(NamedTuple):
     name: str
     main: Export
 
-    @property
-    def unbounded_lift(self) -> bool:
-        """False: it answers with one bit."""
-        return self.main.unbounded_lift
-
     def describe(self, _sandbox: Sandbox, name: str) -> list[ToolSpec]:
         """Return its one tool, which has the name of the component."""
         says = f"Runs the program {name}. The result has what it printed, as stdout and stderr, and its exit_code."

@@ -18,6 +18,7 @@ from wasmrt.component import ANY_OBJECT, ToolSpec
 from wasmrt.errors import InvalidParametersError, WasmrtError, WorkerCrashedError
 from wasmrt.guest.call import GuestCall
 from wasmrt.guest.runner import Description
+from wasmrt.isolation.pool.control import TICK_SECONDS
 from wasmrt.isolation.pool.serving import Server, read_log
 from wasmrt.isolation.wire import (
     MAX_DESCRIPTION_DEPTH,
@@ -39,8 +40,6 @@ from wasmrt.limits import (
     MIB,
 )
 
-TICK_SECONDS = 0.02
-"""The interval at which a host that waits for a worker looks whether its call is over."""
 GRACE_SECONDS = 0.05
 """A worker that ends its guest by itself, as nearly all do, gets this long to say how."""
 _FRAME_ROOM = 2 * MIB
@@ -97,7 +96,7 @@ class Worker:
         Raises:
             WasmrtError: it cannot be started; or the worker did not survive it.
         """
-        self._channel.waiting = lifetime.check
+        self._channel.waiting = self._channel.between = lifetime.check
         self._channel.send(Kind.DESCRIBE)
         frame = self._channel.receive(MAX_DESCRIPTION_HEAD)
         if frame.kind == Kind.FAULT:
@@ -106,8 +105,14 @@ class Worker:
             raise ProtocolError("a worker answered something else than a description")
         return _description(frame.fields(MAX_DESCRIPTION_HEAD, MAX_DESCRIPTION_DEPTH))
 
-    def adopt(self, description: Description) -> None:
-        """Tell a new worker what its component has said before."""
+    def adopt(self, description: Description, lifetime: Lifetime) -> None:
+        """Tell a new worker what its component has said before.
+
+        Raises:
+            ClosedError: the worker is gone.
+            DeadlineExceededError, CancelledError, RuntimeClosedError: the call ended before the worker listened.
+        """
+        self._channel.waiting = self._channel.between = lifetime.check
         self._channel.send(Kind.ADOPT, {
             "specs": [{"name": spec.name, "schema": spec.schema} for spec in description.specs.values()],
             "memories": description.memories,
@@ -123,7 +128,7 @@ class Worker:
         """
         self.calls += 1
         channel, lifetime = self._channel, call.lifetime
-        channel.waiting = _Watch(channel, lifetime)
+        channel.waiting = channel.between = _Watch(channel, lifetime)
         services = call.services
         encoded, more = _utf8(params), b"" if context is None else _utf8(context)
         request_bytes = services.max_request_bytes
@@ -168,6 +173,11 @@ class Worker:
         if handle >= 0:
             os.close(handle)
         self._channel.close()
+
+    def __del__(self) -> None:
+        # Of one that a signal's handler came between: whoever held it could not put it back.
+        if hasattr(self, "_handle"):
+            self.kill()
 
 
 def _utf8(text: str) -> bytes:

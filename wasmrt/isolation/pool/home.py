@@ -8,15 +8,24 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from wasmrt.errors import ComponentTooLargeError, InternalError, InvalidComponentError, RuntimeClosedError
+from wasmrt.errors import (
+    ComponentTooLargeError,
+    DeadlineExceededError,
+    InternalError,
+    InvalidComponentError,
+    RuntimeClosedError,
+)
 from wasmrt.guest.artifacts import DiskCache, cache_key
 from wasmrt.guest.settings import Allocator, EngineConfig, best_allocator, fits_the_pool
 from wasmrt.isolation.confine import COMPILE_WORKER
 from wasmrt.isolation.pool import launcher
+from wasmrt.isolation.pool.control import TICK_SECONDS, unhurried
 from wasmrt.isolation.pool.exchange import unwatched
 from wasmrt.isolation.pool.memory import memory_file, sealed_memory
-from wasmrt.isolation.pool.program import Program, ProgramKey, Shelf
+from wasmrt.isolation.pool.program import Program, Shelf
+from wasmrt.isolation.pool.template import ProgramKey
 from wasmrt.isolation.wire import Channel, ClosedError, Kind, ProtocolError, faults
+from wasmrt.lifetime import Lifetime
 from wasmrt.limits import MIB, ResourceLimits
 
 MAX_IDLE_WORKERS = 32
@@ -93,7 +102,7 @@ class WorkerHome:
     def _artifact(self, key: ProgramKey, data: bytes) -> bytes | memoryview:
         if self._disk is None:
             return self._compile(key, data)
-        entry = cache_key(key.digest, self._zygote.version, self._engine._replace(allocator=key.allocator))
+        entry = cache_key(key.digest, self._zygote.version(unhurried()), self._engine._replace(allocator=key.allocator))
         found = self._disk.load(entry)
         if found is not None:
             return found
@@ -122,15 +131,15 @@ def _compiler(zygote: launcher.Zygote, key: ProgramKey, data: bytes) -> Iterator
     """Run a compile worker; it is gone at the end, however that comes."""
     ours, theirs = socket.socketpair()
     with ours:
-        ours.settimeout(COMPILE_SECONDS)
+        lifetime = Lifetime(COMPILE_SECONDS)
         head: dict[str, object] = {"allocator": str(key.allocator), "required": key.required}
         with theirs, memory_file(data) as source:
-            pid = zygote.fork(Kind.COMPILE, head, [theirs.fileno(), source])
-        ended: int | None = None
+            pid = zygote.fork(Kind.COMPILE, head, [theirs.fileno(), source], unhurried())
+        channel = Channel(ours).patient(TICK_SECONDS)
+        channel.waiting = channel.between = lifetime.check
         try:
-            yield Channel(ours)
-        except ClosedError as error:
-            ended = zygote.end(pid)
+            yield channel
+        except (ClosedError, DeadlineExceededError) as error:
             raise ComponentTooLargeError(
                 f"compiling the component took more memory or time than it may ({_bounds()}), or broke the compiler",
                 hint="build it smaller, with fewer nested instances, fewer locals or smaller functions",
@@ -138,5 +147,4 @@ def _compiler(zygote: launcher.Zygote, key: ProgramKey, data: bytes) -> Iterator
         except ProtocolError as error:
             raise InternalError("a compile worker broke the rules") from error
         finally:
-            if ended is None:
-                zygote.end(pid)
+            zygote.end(pid, unhurried())

@@ -12,24 +12,22 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
-from wasmrt.errors import InternalError
+from wasmrt.errors import InternalError, ToolError
 from wasmrt.guest.settings import EngineConfig
+from wasmrt.isolation.pool.control import Control, GoneError, held
 from wasmrt.isolation.pool.exchange import unbroken
-from wasmrt.isolation.wire import (
-    ClosedError,
-    Frame,
-    Head,
-    Kind,
-    ProtocolError,
-    receive_with_descriptors,
-    send_with_descriptors,
-)
+from wasmrt.isolation.wire import Kind
+from wasmrt.lifetime import Lifetime
+
+_T = TypeVar("_T")
 
 START_SECONDS = 30.0
 """A machine under load takes its time; one that takes longer has no room for workers."""
 _BOOT = """
-import sys
+import gc, sys
+gc.disable()
 sys.path[:] = __import__("json").loads(sys.argv.pop(1))
 from wasmrt.isolation.worker.zygote import main
 main()
@@ -47,44 +45,37 @@ class Zygote:
 
     def __init__(self, engine: EngineConfig) -> None:
         self._engine = engine
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._process = os.getpid()
         self._start()
 
-    @property
-    def version(self) -> str:
-        """The engine's version, which its machine code fits."""
-        return self._exchange(self._greeted).text("version", 64)
+    def version(self, lifetime: Lifetime) -> str:
+        """Return the engine's version, which its machine code fits; raises as `fork`."""
+        return self._exchange(lambda: self._control.greeting(lifetime), lifetime).fields().text("version", 64)
 
-    def fork(self, kind: Kind, head: dict[str, object], descriptors: list[int]) -> int:
+    def fork(self, kind: Kind, head: dict[str, object], descriptors: list[int], lifetime: Lifetime) -> int:
         """Have a child forked that gets these descriptors; return its number.
 
         Raises:
             InternalError: the zygote is gone.
+            DeadlineExceededError, CancelledError, RuntimeClosedError: the lifetime ended before there was an answer;
+                a child that was forked all the same is ended.
         """
+        return self._exchange(
+            lambda: self._control.number(kind, head, descriptors, Kind.SPAWNED, "pid", lifetime), lifetime
+        )
 
-        def ask() -> Head:
-            self._greeted()
-            return self._ask(kind, head, descriptors, Kind.SPAWNED)
+    def end(self, pid: int, lifetime: Lifetime) -> int:
+        """End a child with all that it forked; return its status as `waitpid` does, 0 where it is not known in time.
 
-        return self._exchange(ask).whole("pid")
-
-    def end(self, pid: int) -> int:
-        """End a child with all that it forked; return its status as `waitpid` gives it."""
-
-        def ask() -> int:
-            with self._lock:
-                if self.is_ours:
-                    with suppress(InternalError):
-                        return self._ask(Kind.REAP, {"pid": pid}, [], Kind.ENDED).whole("status")
-                return 0
-
-        return unbroken(ask)
+        A child that has a socket of its own has to have lost it before: then it ends even where this is not waited for.
+        """
+        return unbroken(lambda: self._end(pid, lifetime)) if self.is_ours else 0
 
     @property
     def is_ours(self) -> bool:
         """False in a process that was forked from the one that started it, and once it was closed."""
-        return self._process == os.getpid() and self._control.fileno() >= 0
+        return self._process == os.getpid() and self._control.is_open
 
     def close(self) -> None:
         """End the zygote; its children end with it."""
@@ -100,25 +91,34 @@ class Zygote:
         self._control.close()
 
     def _start(self) -> None:
-        self._hello: Head | None = None
         ours, theirs = socket.socketpair()
-        ours.settimeout(START_SECONDS)
-        self._control = ours
+        self._control = Control(ours, Kind.HELLO, START_SECONDS)
         with theirs:
             self._pid = self._spawn(theirs.fileno())
 
-    def _exchange(self, ask: Callable[[], Head]) -> Head:
-        def alone() -> Head:
-            with self._lock:
+    def _end(self, pid: int, lifetime: Lifetime) -> int:
+        asked = False
+        try:
+            with held(self._lock, lifetime):
+                asked = True
+                return self._control.status(pid, lifetime) if self.is_ours else 0
+        except (GoneError, ToolError):
+            if not asked:
+                self._control.leave(pid)
+            return 0
+
+    def _exchange(self, ask: Callable[[], _T], lifetime: Lifetime) -> _T:
+        def alone() -> _T:
+            with held(self._lock, lifetime):
                 return self._again(ask)
 
         return unbroken(alone)
 
-    def _again(self, ask: Callable[[], Head]) -> Head:
+    def _again(self, ask: Callable[[], _T]) -> _T:
         """Ask, and where the zygote is gone, ask another: with it went all that it had forked."""
         try:
             return ask()
-        except InternalError:
+        except GoneError:
             if not self.is_ours:
                 raise
         self._control.close()
@@ -131,7 +131,8 @@ class Zygote:
     def _spawn(self, end: int) -> int:
         paths = json.dumps([path or str(Path.cwd()) for path in sys.path])
         metered = "metered" if self._engine.consume_fuel else "unmetered"
-        argv = [sys.executable, "-I", "-S", "-B", "-c", _BOOT, paths, str(self._engine.optimization_level), metered]
+        argv = [sys.executable, "-I", "-S", *_bytecode(), "-c", _BOOT, paths]
+        argv += [str(self._engine.optimization_level), metered]
         nothing = os.devnull
         actions = [
             (os.POSIX_SPAWN_DUP2, end, 3),
@@ -143,29 +144,14 @@ class Zygote:
         except OSError as error:
             raise InternalError(f"no worker process can be started ({error.strerror})") from error
 
-    def _greeted(self) -> Head:
-        if self._hello is None:
-            self._hello = self._answer(Kind.HELLO).fields()
-        return self._hello
 
-    def _ask(self, kind: Kind, head: dict[str, object], descriptors: list[int], expected: Kind) -> Head:
-        try:
-            send_with_descriptors(self._control, kind, head, descriptors)
-        except ClosedError as error:
-            raise InternalError("the process that starts workers is gone") from error
-        return self._answer(expected).fields()
+def _bytecode() -> list[str]:
+    """Return the options by which another interpreter finds and keeps bytecode where this one does.
 
-    def _answer(self, expected: Kind) -> Frame:
-        try:
-            frame, _ = receive_with_descriptors(self._control)
-        except (ClosedError, ProtocolError) as error:
-            raise InternalError(
-                "the process that starts workers does not answer",
-                hint='see wasmrt doctor; isolation = "in-process" runs guests without workers',
-            ) from error
-        if frame.kind != expected:
-            raise InternalError("the process that starts workers answered something else")
-        return frame
+    What only workers import would otherwise be compiled anew for each runtime.
+    """
+    options = ["-B"] if sys.dont_write_bytecode else []
+    return options if sys.pycache_prefix is None else [*options, "-X", f"pycache_prefix={sys.pycache_prefix}"]
 
 
 _zygotes: dict[EngineConfig, tuple[Zygote, int]] = {}

@@ -1,6 +1,7 @@
 """Frames between the host and its workers, and what they carry, read as hostile input."""
 
 from wasmrt.isolation.wire._frames import (
+    MAX_CONTROL_BYTES,
     MAX_DESCRIPTION_DEPTH,
     MAX_DESCRIPTION_HEAD,
     MAX_TEXT,
@@ -15,6 +16,7 @@ from wasmrt.isolation.wire._frames import (
 )
 
 __all__ = [
+    "MAX_CONTROL_BYTES",
     "MAX_DESCRIPTION_DEPTH",
     "MAX_DESCRIPTION_HEAD",
     "MAX_TEXT",

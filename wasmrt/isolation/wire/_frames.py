@@ -178,15 +178,17 @@ def _never() -> None:
 class Channel:
     """One end of a stream socket. Used by one thread at a time.
 
-    Once it is `patient`, `waiting` is called at intervals while a frame is waited for or cannot be sent; what it raises
-    ends the wait.
+    Once it is `patient`, `waiting` is called at intervals while a frame is waited for or cannot be sent, and `between`
+    between the pieces of one, however fast they come; what they raise ends the wait. A frame that fits the buffer can
+    be waited for again then.
     """
 
-    __slots__ = ("_buffer", "_end", "_start", "_view", "socket", "waiting")
+    __slots__ = ("_buffer", "_end", "_start", "_view", "between", "socket", "waiting")
 
     def __init__(self, end: socket.socket) -> None:
         self.socket = end
         self.waiting: Callable[[], None] = _never
+        self.between: Callable[[], None] = _never
         self._buffer = bytearray(_BUFFER_BYTES)
         self._view = memoryview(self._buffer)
         self._start = self._end = 0
@@ -222,14 +224,12 @@ class Channel:
         """
         if self._start == self._end:
             self._start = self._end = 0
-        while self._end - self._start < _FRAME.size:
-            self._fill()
+        self._reach(_FRAME.size)
         size, kind, head = _FRAME.unpack_from(self._buffer, self._start)
         if not _HEAD.size <= size <= most:
             raise ProtocolError(f"a frame of {size} bytes, where {most} are the most")
         if head > size - _HEAD.size:
             raise ProtocolError("the head of a frame is longer than the frame")
-        self._start += _FRAME.size
         body = self._take(size - _HEAD.size)
         return Frame(kind, bytes(body[:head]), memoryview(body)[head:])
 
@@ -244,18 +244,26 @@ class Channel:
 
     def _take(self, size: int) -> bytes | bytearray:
         if size <= _BUFFER_BYTES - _FRAME.size:
-            while self._end - self._start < size:
-                self._fill()
-            taken = bytes(self._view[self._start : self._start + size])
-            self._start += size
-            return taken
+            self._reach(_FRAME.size + size)
+            start = self._start + _FRAME.size
+            self._start = start + size
+            return bytes(self._view[start : start + size])
         # Not the whole at once: a length is cheap to announce, and its bytes may never come.
-        whole = bytearray(self._view[self._start : self._end])
+        whole = bytearray(self._view[self._start + _FRAME.size : self._end])
         self._start = self._end = 0
         while len(whole) < size:
-            piece = self._receive(min(size - len(whole), MIB))
-            whole += piece
+            self.between()
+            whole += self._receive(min(size - len(whole), MIB))
         return whole
+
+    def _reach(self, size: int) -> None:
+        """Wait until the buffer holds `size` bytes. SECURITY: who sends them one by one is asked for the time too."""
+        if self._end - self._start >= size:
+            return
+        self._fill()
+        while self._end - self._start < size:
+            self.between()
+            self._fill()
 
     def _fill(self) -> None:
         if self._start and self._end == _BUFFER_BYTES:
@@ -300,6 +308,7 @@ class Channel:
                 raise ClosedError("the other end of the socket is gone") from error
             if sent == len(rest):
                 return
+            self.between()
             rest = memoryview(rest)[sent:]
 
 

@@ -19,7 +19,7 @@ from typing import NoReturn
 from wasmrt.errors import InvalidParametersError
 from wasmrt.guest import wasi as _wasi  # noqa: F401 - a sealed worker can import nothing
 from wasmrt.guest.engine import VERSION, Engine
-from wasmrt.guest.settings import Allocator, EngineConfig, OptLevel, best_allocator
+from wasmrt.guest.settings import WORKER_POOL, Allocator, EngineConfig, OptLevel, best_allocator
 from wasmrt.guest.worlds import _generic, _program  # noqa: F401 - as above
 from wasmrt.isolation.wire import (
     ClosedError,
@@ -49,7 +49,7 @@ def main() -> NoReturn:
         if config.allocator == Allocator.ON_DEMAND:
             allocator = Allocator.ON_DEMAND
         if allocator not in engines:
-            engines[allocator] = Engine(config._replace(allocator=allocator))
+            engines[allocator] = Engine(config._replace(allocator=allocator), WORKER_POOL)
         return engines[allocator]
 
     engine(config.allocator)
@@ -57,10 +57,12 @@ def main() -> NoReturn:
     codecs.lookup("unicode_escape")  # a codec is a module too; refused paths are told in it
     gc.collect()
     gc.freeze()  # the collector would touch, and so copy, every page that the children share
+    gc.enable()
     send_with_descriptors(control, Kind.HELLO, {"version": VERSION, "allocator": str(config.allocator)}, ())
+    forked: set[int] = set()
     try:
         while True:
-            _serve(control, engine)
+            _serve(control, engine, forked)
     except (ClosedError, ProtocolError):
         os._exit(0)
 
@@ -76,15 +78,20 @@ def _validate_once() -> None:
         Validator(schema).accept({"a": "abc", "b": 1.5, "c": [1, 2], "x": 10**20})
 
 
-def _serve(control: socket.socket, engine: Callable[[Allocator], Engine]) -> None:
+def _serve(control: socket.socket, engine: Callable[[Allocator], Engine], forked: set[int]) -> None:
     frame, descriptors = receive_with_descriptors(control)
     head = frame.fields()
     if frame.kind == Kind.REAP:
-        send_with_descriptors(control, Kind.ENDED, {"status": end_group(head.whole("pid"))}, ())
+        pid = head.whole("pid")
+        # One of a zygote before this one, which ended with it, may be anybody's number by now.
+        status = end_group(pid) if pid in forked else 0
+        forked.discard(pid)
+        send_with_descriptors(control, Kind.ENDED, {"status": status}, ())
         return
     chosen = engine(Allocator(head.text("allocator")))
     body = children.template if frame.kind == Kind.LOAD else children.compile_worker
     pid = spawn(lambda: body(chosen, head, descriptors))
+    forked.add(pid)
     for descriptor in descriptors:
         os.close(descriptor)
     send_with_descriptors(control, Kind.SPAWNED, {"pid": pid}, ())

@@ -7,8 +7,7 @@ from collections import OrderedDict
 
 from wasmrt.errors import InvalidComponentError
 from wasmrt.guest.artifacts import DiskCache, cache_key
-from wasmrt.guest.engine._engine import Component, Engine, shared_engine
-from wasmrt.guest.engine._ffi import VERSION
+from wasmrt.guest.engine import VERSION, Component, Engine, shared_engine
 from wasmrt.guest.settings import Allocator, EngineConfig
 
 MEMORY_ENTRIES = 256
@@ -37,6 +36,7 @@ class Compiler:
 
     @property
     def disk(self) -> DiskCache | None:
+        """The cache on disk, where there is one."""
         return self._disk
 
     def compile(self, data: bytes, digest: str, *, pooled: bool = True) -> Component:
