@@ -58,6 +58,7 @@ class WorkspaceWriter:
             raise ConfigurationError("the workspace root is not a directory", hint="create it, or name another one")
         self._granted = granted
         self._resolved = self._root.resolve()
+        self._kept = [(folder, _folded(folder.resolve())) for folder in find_places()]
         self._capabilities = Capabilities.none().with_workspace_write(granted)
 
     @property
@@ -191,8 +192,7 @@ class WorkspaceWriter:
         # SECURITY: by what the folders are and not only by what they are called here, since a mount is a name too; and
         # by their names, since who makes a folder of wasmrt's first decides what is in it.
         place = _folded(self._resolved / plain)
-        for folder in find_places():
-            kept = _folded(folder.resolve())
+        for folder, kept in self._kept:
             inside = place.is_relative_to(kept)
             with suppress(OSError):
                 status = folder.stat()
