@@ -62,6 +62,7 @@ THREATS = (
         source=SEED,
         tests=(
             "workspace/test_workspace_reader.py::test_a_path_that_is_not_a_granted_file_is_refused_with_its_reason",
+            "programs/test_program_writes.py::test_a_program_is_refused_elsewhere_and_that_is_on_record",
         ),
         attacks=("open-files", "read-workspace-without-grant"),
     ),
@@ -107,7 +108,12 @@ THREATS = (
     Threat(
         threat="path traversal",
         source=SEED,
-        tests=("workspace/test_workspace_reader.py::test_no_path_reads_beyond_its_grant",),
+        tests=(
+            "workspace/test_workspace_reader.py::test_no_path_reads_beyond_its_grant",
+            "workspace/test_workspace_writer.py::test_a_path_that_may_not_be_written_is_refused_with_its_reason",
+            "workspace/test_workspace_writer.py::test_no_link_is_followed_not_even_one_that_stays_inside",
+            "workspace/test_workspace_writer.py::test_a_folder_that_keeps_changing_never_lets_a_write_out",
+        ),
     ),
     Threat(
         threat="a trapped instance that is used again",
@@ -409,6 +415,26 @@ THREATS = (
             "approvals/test_terminal.py::test_nothing_that_others_chose_drives_the_terminal_or_looks_like_ours",
             "approvals/test_terminal.py::test_one_is_asked_at_a_time_and_keys_pressed_before_answer_nothing",
             "approvals/test_approvals.py::test_what_is_changed_after_the_request_was_made_changes_nothing",
+        ),
+    ),
+    Threat(
+        threat="a tool that changes what an agent is, or what decides about tools",
+        source=OURS,
+        tests=(
+            "capabilities/test_workspace_write.py::test_an_identity_file_is_protected_however_it_is_spelled",
+            "capabilities/test_workspace_write.py::test_no_detour_leads_to_an_identity_file",
+            "workspace/test_workspace_writer.py::test_what_wasmrt_decides_by_is_never_written_wherever_it_is",
+            "workspace/test_workspace_writer.py::test_only_a_folder_of_the_call_itself_is_moved",
+        ),
+    ),
+    Threat(
+        threat="a tool that fills the disk, or leaves half a file",
+        source=OURS,
+        tests=(
+            "workspace/test_workspace_writer.py::test_bounds_are_held_before_a_byte_is_written",
+            "workspace/test_workspace_writer.py::test_a_full_disk_leaves_the_old_file_and_no_other",
+            "workspace/test_workspace_writer.py::test_a_process_that_is_killed_while_it_writes_leaves_a_whole_file",
+            "programs/test_program_writes.py::test_a_program_that_breaks_leaves_the_old_content",
         ),
     ),
     Threat(

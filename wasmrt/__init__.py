@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from wasmrt.capabilities import ToolInvokeCapability as ToolInvokeCapability
     from wasmrt.capabilities import ToolLimits as ToolLimits
     from wasmrt.capabilities import WorkspaceCapability as WorkspaceCapability
+    from wasmrt.capabilities import WorkspaceWriteCapability as WorkspaceWriteCapability
     from wasmrt.component import ToolSpec as ToolSpec
     from wasmrt.config import WasmRuntimeConfig as WasmRuntimeConfig
     from wasmrt.context import ToolContext as ToolContext
@@ -134,6 +135,7 @@ _NAMES = {
         "ToolInvokeCapability",
         "ToolLimits",
         "WorkspaceCapability",
+        "WorkspaceWriteCapability",
     ),
     "component": ("ToolSpec",),
     "config": ("WasmRuntimeConfig",),

@@ -16,7 +16,7 @@ from wasmrt.egress import EgressGateway, NetworkConfig, SecretsView
 from wasmrt.leaks import LeakDetector
 from wasmrt.lifetime import Lifetime
 from wasmrt.rates import RateLimiter
-from wasmrt.workspace import WorkspaceReader
+from wasmrt.workspace import WorkspaceReader, WorkspaceWriter
 
 
 class BackendFactory:
@@ -45,13 +45,16 @@ class BackendFactory:
         Raises:
             ConfigurationError: the workspace is no directory.
         """
-        workspace = None
+        workspace = writer = None
         if grant.workspace_read is not None and self._workspace is not None:
             workspace = WorkspaceReader(self._workspace, grant.workspace_read.allowed_prefixes)
+        if grant.workspace_write is not None and self._workspace is not None:
+            writer = WorkspaceWriter(self._workspace, grant.workspace_write)
         return Backends(
             detector,
             http=None if grant.http is None else GuestHttp(self._gateway),
             workspace=workspace,
+            writer=writer,
             secrets_of=self._plain if grant.http is None else self._renewed,
             tools=None if grant.tool_invoke is None else tools,
         )

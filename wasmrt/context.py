@@ -35,6 +35,8 @@ class ToolContext:
     """Called when the call of a component begins: from then on it writes its receipt."""
     effects: frozenset[Effect] | None = None
     """The effects that the call is held to; None for all that the tool has."""
+    write_paths: tuple[tuple[str, ...], ...] = ()
+    """Folders of the workspace that the call is held to where it writes; each tuple of them narrows further."""
     receipt: Receipt = EMPTY_RECEIPT
     """The part of the call's receipt that is known so far."""
     may_invoke: MayInvoke | None = None

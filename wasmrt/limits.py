@@ -136,6 +136,13 @@ MAX_OPEN_ANSWERS = 8
 MAX_WORKSPACE_FILE_BYTES = 4 * MIB
 MAX_WORKSPACE_ENTRIES = 500
 MAX_WORKSPACE_BYTES_PER_CALL = 64 * MIB
+DEFAULT_WRITE_FILE_BYTES = MAX_WORKSPACE_FILE_BYTES
+"""Of one file, where a grant does not say: one that is written can be read."""
+DEFAULT_WRITE_BYTES = 16 * MIB
+MAX_WRITE_BYTES = MAX_WORKSPACE_BYTES_PER_CALL
+"""Of one call, and so of one file, whatever a grant says."""
+DEFAULT_WRITE_FILES = 100
+MAX_WRITE_FILES = 10_000
 MAX_PATH_BYTES = 4 * KIB
 
 # Capability files.

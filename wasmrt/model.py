@@ -45,6 +45,12 @@ class Reason(StrEnum):
     NOT_FOUND = "not-found"
     NOT_A_FILE = "not-a-file"
     FILE_TOO_LARGE = "file-too-large"
+    PROTECTED_FILE = "protected-file"
+    REMOVE_NOT_ALLOWED = "remove-not-allowed"
+    WRITE_BUDGET = "write-budget"
+    ALREADY_EXISTS = "already-exists"
+    NOT_EMPTY = "not-empty"
+    NO_SPACE = "no-space"
     # secrets and tools
     SECRET_NOT_ALLOWED = "secret-not-allowed"  # noqa: S105 - a reason, not a password
     ALIAS_NOT_ALLOWED = "alias-not-allowed"
@@ -77,6 +83,7 @@ class GrantList(StrEnum):
 
     HTTP = "http.allowlist"
     WORKSPACE = "workspace.allowed_prefixes"
+    WORKSPACE_WRITE = "workspace_write.allowed_prefixes"
     SECRETS = "secrets.allowed_names"
     TOOLS = "tool_invoke.aliases"
 
@@ -98,7 +105,7 @@ class Addition(NamedTuple):
         """The line to add, in words."""
         section, _, name = self.to.partition(".")
         is_map = self.to is GrantList.TOOLS
-        if self.to is GrantList.WORKSPACE and self.entry == '""':
+        if self.to in (GrantList.WORKSPACE, GrantList.WORKSPACE_WRITE) and self.entry == '""':
             return f'add "{section}": true'
         if self.new_section:
             return f'add "{section}": {{"{name}": {self.entry if is_map else f"[{self.entry}]"}}}'
@@ -136,7 +143,7 @@ class _Decided(NamedTuple):
     suggestion: Suggestion | None
     """For a denial: the entry that would allow it, or the step to take."""
     capability: str
-    """`http`, `workspace`, `secrets`, `tool_invoke`, ..."""
+    """`http`, `workspace`, `workspace_write`, `secrets`, `tool_invoke`, ..."""
     subject: str
     """The use that was decided, cut and free of secrets: `GET https://api.example.com/v1/`."""
     policy: str = ""

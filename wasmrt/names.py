@@ -97,6 +97,12 @@ def folded(name: str) -> str:
     return name.lower().replace("-", "_")
 
 
+def setting_of(tool: str, name: str) -> str:
+    """Return the secret that holds a tool's setting of this name: it begins with the tool's own name."""
+    prefix, name = f"{folded(tool)}_", name.replace("-", "_").replace(".", "_")
+    return name.lower() if name.lower().startswith(prefix) else f"{prefix}{name.lower()}"
+
+
 def is_alias(text: str) -> bool:
     """Return whether `text` can be the alias by which a guest invokes another tool."""
     return re.fullmatch(_ALIAS, text) is not None

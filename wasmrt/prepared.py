@@ -27,7 +27,7 @@ from wasmrt.effects import READING, Effect
 from wasmrt.errors import InvalidParametersError, NotInstalledError, ToolError
 from wasmrt.limits import ResourceLimits
 from wasmrt.model import ToolOutput
-from wasmrt.names import offered_name
+from wasmrt.names import did_you_mean, offered_name
 from wasmrt.traits import ToolDefaults, Traits
 
 if TYPE_CHECKING:
@@ -99,6 +99,11 @@ class PreparedTool(ToolDefaults):
     def prompt(self) -> str:
         """A document for models from its package, in Markdown; empty where there is none."""
         return self._spec.prompt if self._spec else ""
+
+    @property
+    def default_permission(self) -> str:  # type: ignore[override]  # its package's, and not to be set
+        """The permission that its package wants it to have, `allow`, `ask` or `deny`; empty where it says nothing."""
+        return self._spec.permission if self._spec else ""
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -223,8 +228,9 @@ class PreparedTool(ToolDefaults):
         """
         spec = self._target.specs.get(name)
         if spec is None:
-            known = ", ".join(self._target.specs) or "none"
-            raise NotInstalledError(f"{self._target.name} has no tool {name!r}", hint=f"it has: {known}")
+            near = did_you_mean(name, self._target.specs)
+            hint = f"did you mean {near}?" if near else f"it has: {', '.join(self._target.specs) or 'none'}"
+            raise NotInstalledError(f"{self._target.name} has no tool {name!r}", hint=hint)
         return PreparedTool(self._runner, self._target, self.size_bytes, spec)
 
     def execute(

@@ -315,6 +315,8 @@ class ToolDefaults:
     requires_sanitization: bool = True
     """False for a tool whose output is the agent's own."""
     aliases: tuple[str, ...] = ()
+    default_permission: str = ""
+    """The wish of its author: `ask`, or `deny` until a rule of the operator's allows it. Nothing else counts."""
     check: Callable[..., Any] | None = None
     """A check of the params by the tool itself, before anybody is asked: it returns a `Decision` or None."""
 

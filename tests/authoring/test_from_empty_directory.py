@@ -63,7 +63,9 @@ def test_new_build_test_install_and_run(
     step("new", "weather", "--lang", language)
     built = json.loads(step("build", "weather", "--json", *["--yes"] * fetching).stdout)
     tested = json.loads(step("test", "weather", "--json").stdout)
-    step("install", f"weather/{built['component']}", "--yes")
+    packed = [json.loads(step("pack", "weather", "--to", f"{number}.zip", "--json").stdout) for number in (1, 2)]
+    inspected = json.loads(step("inspect", "./1.zip", "--json").stdout)
+    step("install", "1.zip", "--yes")
     Path("files/weather").mkdir(parents=True)
     Path("files", _PLACES).write_text("Oslo 59.91 10.75\n")
     ran = step("run", "weather", '{"place": "Atlantis"}', "--workspace", "files", "--json", code=1)
@@ -71,6 +73,10 @@ def test_new_build_test_install_and_run(
     with capsys.disabled():
         size = f"{built['size_bytes']:,} B"
         print(f"\n{language}: {size}, {tested['passed']} cases passed; {', '.join(step.times)}")
+    assert packed[0]["digest"] == packed[1]["digest"]
+    assert Path("1.zip").read_bytes() == Path("2.zip").read_bytes()
+    assert (inspected["name"], inspected["sidecar"]["version"]) == ("weather", "0.1.0")
+    assert inspected["asks"] == built["asks"]
     assert tested["failed"] == 0
     assert tested["passed"] >= 3
     assert built["world"] == "wasmrt:tool/provider@0.1.0"

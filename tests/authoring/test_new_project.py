@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from wasmrt.authoring import create_project, load_template, open_project, template_names
 from wasmrt.capabilities.file import parse
 from wasmrt.cli import cli
-from wasmrt.errors import ConfigurationError, InvalidNameError
+from wasmrt.errors import ConfigurationError, InvalidNameError, PackageError
+from wasmrt.install.package import FolderFiles, pack, read_package_file
 from wasmrt.names import check_installed_name
 
 LANGUAGES = template_names()
@@ -34,6 +35,18 @@ def test_a_new_project_is_whole_and_has_no_placeholder_left(language: str, tmp_p
     for path in project.folder.rglob("*"):
         assert not re.search(r"\{\{[a-z_]+\}\}", path.name)
         assert path.is_dir() or not re.search(r"\{\{[a-z_]+\}\}", path.read_text()), path.name
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_new_projects_package_file_has_all_that_an_author_says(language: str, tmp_path: Path) -> None:
+    project = create_project("word-count", language, tmp_path)
+    own = read_package_file(project.package_file.read_bytes())
+
+    assert {*own.values} == {"name", "language", "version", "description", "license", "source", "files"}
+    assert own.values["files"] == ["README.md"]
+    with pytest.raises(PackageError, match="has not been built") as refused:
+        pack(FolderFiles(project.folder))
+    assert refused.value.hint == "run: wasmrt build"
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

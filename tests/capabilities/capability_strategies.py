@@ -14,6 +14,7 @@ from wasmrt.capabilities import (
     ToolInvokeCapability,
     ToolLimits,
     WorkspaceCapability,
+    WorkspaceWriteCapability,
 )
 
 PUBLIC_LITERAL = "8.8.8.8"
@@ -70,6 +71,14 @@ limits = st.builds(
     fuel=st.none() | st.integers(1, 2**40),
     timeout_seconds=st.none() | st.floats(0.001, 86400),
 )
+writings = st.builds(
+    WorkspaceWriteCapability,
+    subset(FOLDERS),
+    max_file_bytes=st.integers(1, 2**20),
+    max_bytes=st.integers(1, 2**26),
+    max_files=st.integers(1, 1000),
+    remove=st.booleans(),
+)
 capabilities = st.builds(
     Capabilities,
     st.none() | https,
@@ -78,6 +87,7 @@ capabilities = st.builds(
     st.none()
     | st.builds(ToolInvokeCapability, st.dictionaries(st.sampled_from("abc"), st.sampled_from(["t1", "t2"])), rates),
     limits,
+    workspace_write=st.none() | writings,
 )
 urls = st.builds(
     lambda scheme, host, port, path: f"{scheme}://{host}{port}{path}",

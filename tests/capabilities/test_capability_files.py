@@ -211,6 +211,25 @@ def test_a_file_that_is_not_strictly_sound_is_refused(text, told):
     assert any(told in sentence for _, sentence in caught.value.problems), caught.value.problems
 
 
+WIDER = {"x": {"http": {"allowlist": [{"host": "b.example"}]}}}
+
+
+@pytest.mark.parametrize(
+    ("tree", "place"),
+    [
+        ({"capabilities": {"http": {}, "tools": WIDER}}, "capabilities.tools.x.http.allowlist[0]"),
+        ({"capabilities": {"http": {}}, "tools": WIDER}, "tools.x.http.allowlist[0]"),
+        ({"capabilities": {"htp": {}}}, "capabilities.htp"),
+        ({"capabilities": {"http": {"allowlist": [{"host": "a", "methods": ["GTE"]}]}}},
+         "capabilities.http.allowlist[0].methods[0]"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_a_section_one_level_down_is_told_where_it_stands(tree, place):
+    with pytest.raises(CapabilityFileError) as caught:
+        parse(json.dumps(tree))
+    assert [path for path, _ in caught.value.problems] == [place]
+
+
 def test_a_file_full_of_mistakes_is_answered_with_a_hundred_of_them():
     with pytest.raises(CapabilityFileError) as caught:
         parse(json.dumps({f"k{n}": 1 for n in range(5000)}))

@@ -250,6 +250,8 @@ def test_explain_speaks_in_sentences_or_decides_one_use(caps):
     )
     assert json.loads(answer.stdout)["reason"] == "address-not-allowed"
     caps("explain", "a.json", "--path", "x/y.md")
+    denied = caps("explain", "a.json", "--write", "x/y.md", code=3)
+    assert 'add "workspace_write": {"allowed_prefixes": ["x/"]}' in denied.stderr
     caps("explain", "a.json", "--secret", "token", code=3)
     caps("explain", "a.json", "--alias", "search", code=3)
     caps("explain", "a.json", "--alias", "search", "--secret", "token", code=2)

@@ -50,6 +50,8 @@ def test_a_merge_allows_paths_secrets_and_aliases_exactly_when_both_sides_do(req
     both = merge(request, grant)
     for path in FILES:
         assert both.explain_workspace(path).allowed == all(c.explain_workspace(path).allowed for c in (request, grant))
+        written = [c.explain_workspace_write(path).allowed for c in (request, grant)]
+        assert both.explain_workspace_write(path).allowed == all(written)
     for name in [*SECRETS, "openai", "x"]:
         assert both.explain_secret(name).allowed == all(c.explain_secret(name).allowed for c in (request, grant))
     for alias in "abc":
@@ -95,6 +97,10 @@ def test_a_merge_never_raises_a_number_over_either_side(request, grant):
     for name in ToolLimits.__dataclass_fields__:
         merged, *sides = (getattr(c.limits.over(defaults), name) for c in (both, request, grant))
         assert merged == min(sides)
+    if both.workspace_write:
+        for name in ("max_file_bytes", "max_bytes", "max_files", "remove"):
+            sides = [getattr(c.workspace_write, name) for c in (request, grant)]
+            assert getattr(both.workspace_write, name) == min(sides)
     if both.http:
         for name in ("max_request_bytes", "max_response_bytes", "timeout_seconds"):
             assert getattr(both.http, name) == min(getattr(c.http, name) for c in (request, grant))
@@ -205,6 +211,7 @@ def test_a_suggested_entry_widens_one_list_by_one_entry_and_nothing_else(before,
     ask = {
         GrantList.HTTP: lambda c: c.explain_http(method, url),
         GrantList.WORKSPACE: lambda c: c.explain_workspace(path),
+        GrantList.WORKSPACE_WRITE: lambda c: c.explain_workspace_write(path),
         GrantList.SECRETS: lambda c: c.explain_secret(name),
         GrantList.TOOLS: lambda c: c.explain_tool(alias),
     }
@@ -273,6 +280,7 @@ def test_a_suggestion_is_data_with_a_form_in_json():
         (GrantList.HTTP, '{"host": "a.example"}, {"host": "b.example"}'),
         (GrantList.HTTP, '{"host": "a.example"}]}, "secrets": {"allowed_names": ["*"'),
         (GrantList.WORKSPACE, '"../x"'),
+        (GrantList.WORKSPACE_WRITE, '"a"], "remove": true, "allowed_prefixes": [""'),
         (GrantList.SECRETS, '"a", "*"'),
         (GrantList.SECRETS, "[" * 100_000),
         (GrantList.TOOLS, '{"a b": "c"}'),
@@ -308,6 +316,7 @@ def test_every_refusal_has_a_rule_and_a_next_step(given_capabilities, text, answ
         given_capabilities.explain_http(method, url, answers),
         given_capabilities.explain_http(method, text),
         given_capabilities.explain_workspace(text),
+        given_capabilities.explain_workspace_write(text),
         given_capabilities.explain_secret(text),
         given_capabilities.explain_tool(text),
     ):

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from wasmrt.errors import CancelledError, DeadlineExceededError, ToolError, WasmrtError
 from wasmrt.guest.call import GuestCall
 from wasmrt.guest.clock import SystemClock
-from wasmrt.guest.services import NoServices
+from wasmrt.guest.services import HostServices, NoServices
 from wasmrt.isolation.pool.handle import Worker
 from wasmrt.isolation.pool.serving import _METHODS
 from wasmrt.isolation.wire import ClosedError, Head, Kind, ProtocolError
@@ -30,6 +30,7 @@ COUNTS = struct.pack("<4Q", 1, 0, 0, 0)
 HEAD_FIELDS = (
     "do", "method", "url", "headers", "body", "timeout", "handle", "path", "looking", "name", "alias", "done", "total",
     "message", "reason", "rule", "hint", "capability", "subject", "error", "code", "limit", "used", "setting", "kind",
+    "new", "directory", "to",
 )  # fmt: skip
 REFUSES = {"do": "refuse", "capability": "http", "reason": "allowed", "rule": "", "subject": ""}
 LOG = json.dumps({"place": 0, "level": "info", "message": "m", "at": 1}).encode()
@@ -43,8 +44,35 @@ def logged(place: int) -> bytes:
     return frame(Kind.LOG, json.dumps({"place": place, "level": "info", "message": "m", "at": 1}).encode())
 
 
-def a_call() -> GuestCall:
-    return GuestCall(Lifetime(LIMITS.timeout_seconds), LIMITS, NoServices(), SystemClock())
+class WritableServices(NoServices):
+    """A host that lets everything be written, and looks at what reaches it."""
+
+    has_workspace = True
+    max_write_bytes = 64
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+
+    def workspace_size(self, path: str) -> int | None:  # type: ignore[override]
+        assert isinstance(path, str)
+        return None
+
+    def workspace_write(self, path: str, content: bytes, *, new: bool = False) -> None:  # type: ignore[override]
+        assert isinstance(path, str) and isinstance(content, bytes) and isinstance(new, bool)
+        self.written.append(content)
+
+    def workspace_make_directory(self, path: str) -> None:  # type: ignore[override]
+        assert isinstance(path, str)
+
+    def workspace_remove(self, path: str, *, directory: bool = False) -> None:  # type: ignore[override]
+        assert isinstance(path, str) and isinstance(directory, bool)
+
+    def workspace_rename(self, path: str, to: str) -> None:  # type: ignore[override]
+        assert isinstance(path, str) and isinstance(to, str)
+
+
+def a_call(services: HostServices | None = None) -> GuestCall:
+    return GuestCall(Lifetime(LIMITS.timeout_seconds), LIMITS, services or NoServices(), SystemClock())
 
 
 def answer_to(sent: bytes, call: GuestCall | None = None) -> str | BaseException:
@@ -209,8 +237,52 @@ FRAMES = st.builds(frame, KINDS, HEADS | st.binary(max_size=40) | st.just(COUNTS
 @settings(max_examples=400, deadline=None)
 @given(st.lists(FRAMES, max_size=6), st.binary(max_size=30))
 def test_no_frames_in_any_order_harm_the_host(frames: list[bytes], rest: bytes) -> None:
-    ended = answer_to(b"".join(frames) + rest)
-    assert isinstance(ended, (str, WasmrtError))
+    for services in (NoServices(), WritableServices()):
+        ended = answer_to(b"".join(frames) + rest, a_call(services))
+        assert isinstance(ended, (str, WasmrtError)), ended
+
+
+WRITES = ("workspace_size", "workspace_write", "workspace_make_directory", "workspace_remove", "workspace_rename")
+WRITE_HEADS = st.builds(
+    lambda do, fields: json.dumps({"do": do} | fields).encode("utf-8", "surrogatepass"),
+    st.sampled_from(WRITES),
+    st.fixed_dictionaries({}, optional={"path": VALUES, "to": VALUES, "new": VALUES, "directory": VALUES}),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(WRITE_HEADS, st.binary(max_size=60))
+def test_a_worker_that_writes_is_read_field_by_field(head: bytes, tail: bytes) -> None:
+    services = WritableServices()
+    ended = answer_to(frame(Kind.IMPORT, head, tail) + frame(Kind.RESULT, COUNTS, b"{}"), a_call(services))
+    assert ended == "{}" or isinstance(ended, WasmrtError)
+    assert services.written in ([], [tail])
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        {"do": "workspace_write", "new": False},
+        {"do": "workspace_write", "path": 7, "new": False},
+        {"do": "workspace_write", "path": "x", "new": 1},
+        {"do": "workspace_remove", "path": "x"},
+        {"do": "workspace_rename", "path": "x", "to": ["y"]},
+        {"do": "workspace_size", "path": "x" * 10_000_000},
+        {"do": "refuse", "capability": "workspace_write", "reason": "write-budget", "rule": "", "subject": ""},
+    ],
+)
+def test_a_frame_that_writes_and_breaks_the_rules_ends_the_worker(head: dict[str, Any]) -> None:
+    services = WritableServices()
+    answer = answer_to(frame(Kind.IMPORT, json.dumps(head).encode()), a_call(services))
+    assert isinstance(answer, ProtocolError) and not services.written
+
+
+def test_a_worker_that_sends_more_than_any_frame_may_have_is_ended_before_it_is_read() -> None:
+    services = WritableServices()
+    head = b'{"do": "workspace_write", "path": "x", "new": false}'
+    claimed = struct.pack("<IBI", 4 + len(head) + 64 * 1024 * 1024, Kind.IMPORT, len(head)) + head
+    assert isinstance(answer_to(claimed, a_call(services)), ProtocolError)
+    assert not services.written
 
 
 @settings(max_examples=200, deadline=None)

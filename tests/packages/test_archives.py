@@ -201,6 +201,40 @@ def test_many_different_entries_of_a_tar_are_counted() -> None:
     assert refusal(gzip.compress(blocks + bytes(1024), 1)) == "package-entries"
 
 
+def headers(kind: bytes, size: int, count: int) -> bytes:
+    info = tarfile.TarInfo("x")
+    info.type, info.size = kind, size
+    return info.tobuf(tarfile.GNU_FORMAT) * count
+
+
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK])
+@pytest.mark.parametrize(("size", "count"), [(0, 100_000), (8 * 1024 * MIB - 1, 1)])
+def test_headers_before_an_entry_are_no_way_around_the_bounds(kind: bytes, size: int, count: int) -> None:
+    packed = zlib.compressobj(1, zlib.DEFLATED, 31)
+    data = packed.compress(headers(kind, size, count)) + packed.compress(bytes(MIB) * 200 * (count == 1))
+    data += packed.flush()
+
+    tracemalloc.start()
+    try:
+        assert refusal(data) in ("package-broken", "package-too-large", "package-entries")
+        assert tracemalloc.get_traced_memory()[1] < 3 * MAX_PACKAGE_BYTES
+    finally:
+        tracemalloc.stop()
+
+
+def test_many_names_of_one_packed_file_are_as_large_as_all_of_them() -> None:
+    data = zipped(("a", bytes(MIB)))
+    at, end = data.index(b"PK\x01\x02"), data.index(b"PK\x05\x06")
+    local, entry = data[:at], data[at:end]
+    count = MAX_PACKAGE_BYTES // MIB + 1
+    names = [f"{number:04}".encode() for number in range(count)]
+    longer = [entry[:28] + struct.pack("<H", 4) + entry[30:46] + name + entry[47:] for name in names]
+    directory = b"".join(longer)
+    tail = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, count, count, len(directory), len(local), 0)
+
+    assert refusal(local + directory + tail) in ("package-broken", "package-too-large")
+
+
 def edited(data: bytes, at: bytes, offset: int, value: bytes) -> bytes:
     place = data.rfind(at) + offset
     return data[:place] + value + data[place + len(value) :]

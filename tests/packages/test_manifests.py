@@ -161,6 +161,31 @@ def test_a_mistake_is_told_at_its_key(tmp_path: Path, mistake: str) -> None:
     assert any(key in place for place in problems(tmp_path, old, new))
 
 
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        (V2, "capability_provider.tools.capabilities[0]"),
+        (V2.replace("[capability_provider.tools]\n", "").replace("capability_provider.tools.", ""), "capabilities[0]"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("old", "new", "key"),
+    [
+        ('"dispatch_capability"', '"dispatch_capabilty"', "effects[0]"),
+        ('id = "desk.list_tickets"', 'id = "mail.list_tickets"', "id"),
+    ],
+)
+def test_a_mistake_in_version_2_is_told_where_it_stands(
+    tmp_path: Path, text: str, place: str, old: str, new: str, key: str
+) -> None:
+    folder = write_package(tmp_path / "desk", WASM)
+    (folder / "manifest.toml").write_text(text.replace(old, new))
+
+    with pytest.raises(ManifestError) as refused:
+        read_package(open_files(folder))
+    assert [where for where, _ in refused.value.problems] == [f"{place}.{key}"]
+
+
 def test_every_mistake_is_told_at_once(tmp_path: Path) -> None:
     found = problems(tmp_path, '"network", "use_secret"', '"netwrok", "use_secrt"')
 

@@ -13,10 +13,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.packages.desk_package import HERE, write_package
-from wasmrt.capabilities.file import OAuthConfig
+from wasmrt.capabilities.file import OAuthConfig, format_file
 from wasmrt.cli import cli
 from wasmrt.cli._services import settings
-from wasmrt.install.package import FolderFiles, pack, read_archive
+from wasmrt.errors import PackageError
+from wasmrt.install.package import FolderFiles, open_files, pack, read_archive, read_package
 from wasmrt.limits import MAX_TOOLS_PER_COMPONENT
 from wasmrt.secrets import Secret
 from wasmrt.testing import MemorySecrets
@@ -103,6 +104,24 @@ def test_an_update_with_a_tool_more_waits_for_a_grant(wasmrt: Run, folder: Path,
     assert json.loads(granted.stdout)["number"] == 2
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"ask"\nvisibility = "model"', '"allow"\nvisibility = "model"', "purge_tickets: its package said 'ask'"),
+        ('visibility = "hidden"', 'visibility = "model"', "send_message was hidden from models"),
+    ],
+)
+def test_an_update_that_holds_a_tool_back_less_waits_for_a_person(
+    wasmrt: Run, folder: Path, wasm: bytes, tmp_path: Path, old: str, new: str, said: str
+) -> None:
+    wasmrt("install", folder, "--yes")
+    looser = write_package(tmp_path / "looser" / "desk", wasm, edits={old: new})
+
+    assert said in wasmrt("install", looser, code=3).stderr
+    wasmrt("grant", "desk", "--yes")
+    assert "waits" not in wasmrt("install", folder).stderr, "stricter is no question"
+
+
 def test_inspect_shows_a_packages_tools_by_what_they_may_do(wasmrt: Run, folder: Path) -> None:
     shown = wasmrt("inspect", f"{folder}/").stdout
 
@@ -167,6 +186,34 @@ def test_forty_nine_tools_fit_one_screen_and_answer_questions_about_each(wasmrt:
         assert ("GET and HEAD" in block) == (number % 3 != 0)
 
 
+def test_explain_answers_five_questions_about_each_of_forty_nine_tools(
+    wasmrt: Run, large: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "large.capabilities.json"
+    file.write_text(format_file(read_package(open_files(large)).request))
+    explained = wasmrt("caps", "explain", file).stdout
+
+    assert screen(explained) <= 50
+    for number in range(10):
+        sentences = [line for line in explained.splitlines() if f"tool_number_{number:02}" in line]
+        said = " ".join(sentences)
+        assert ("https://vault.desk.example" in said) == (number % 5 == 0), "where to"
+        assert ("https://api.desk.example" in said) == (number % 5 != 0), "and nowhere else"
+        assert ("secret vault_key in the Authorization header" in said) == (number % 5 == 0), "with which secret, where"
+        assert ("GET and HEAD" in said) == (number % 3 != 0), "by which methods"
+        assert "60 times a minute" in said or "every tool may send those requests 60 times" in explained, "how often"
+
+
+def test_a_component_without_its_package_shows_its_tagged_union_as_one(
+    wasmrt: Run, tmp_path: Path, wasm: bytes
+) -> None:
+    (tmp_path / "bare.wasm").write_bytes(wasm)
+    shown = wasmrt("inspect", tmp_path / "bare.wasm").stdout
+
+    assert "params: action is one of: list_tickets, purge_tickets" in shown
+    assert "#/$defs/gone" in " ".join(shown.split()), "the branch that leads nowhere is told"
+
+
 OWN = """
 name = "parrot"
 version = "2.0"
@@ -203,6 +250,38 @@ def test_a_package_of_our_own_is_packed_installed_and_run(wasmrt: Run, own: Path
     assert json.loads(wasmrt("run", "parrot", "{}").stdout) == {"capability_id": "parrot.whoami_context"}
     assert "nothing is allowed here" in wasmrt("run", "parrot", '{"x": 1}', code=2).stderr
     assert json.loads(wasmrt("inspect", target, "--json").stdout)["asks"][0].startswith("may send any request")
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("digests.json", "package-digest"),
+        ("readme.md", "package-case"),
+        ("../x", "package-name"),
+        ("no", "package-missing"),
+    ],
+)
+def test_an_archive_that_an_install_would_refuse_is_not_made(own: Path, name: str, code: str) -> None:
+    (own / "wasmrt.toml").write_text(OWN.replace('["README.md"]', f'["README.md", "{name}"]'))
+    for extra in ("digests.json", "readme.md"):
+        (own / extra).write_text("{}")
+
+    with pytest.raises(PackageError) as refused:
+        pack(FolderFiles(own))
+    assert refused.value.code == code
+
+
+def test_a_folder_that_is_no_package_of_ours_is_not_packed_and_says_why(wasmrt: Run, folder: Path) -> None:
+    refused = wasmrt("pack", folder, code=2).stderr
+
+    assert "package desk has no wasmrt.toml" in refused
+    assert "wasmrt new writes one" in refused
+
+
+def test_a_folder_named_like_a_tool_is_told_apart(wasmrt: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder.parent)
+
+    assert "for the folder write ./desk" in wasmrt("inspect", "desk", code=2).stderr
 
 
 def test_the_same_files_always_make_the_same_archive(own: Path, tmp_path: Path) -> None:

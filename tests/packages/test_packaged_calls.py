@@ -219,3 +219,22 @@ def test_the_definition_for_a_model_carries_the_document_where_it_has_room(desk:
 def test_a_package_cannot_name_a_tool_that_a_component_of_another_world_lacks(desk: Desk) -> None:
     with pytest.raises(InvalidComponentError, match="'shout' that the component does not have"):
         desk.runtime.prepare("echo", find_bundled("echo").component, tools=[ToolSpec("shout")])
+
+
+def test_what_a_package_does_not_say_of_a_tool_the_component_does(desk: Desk) -> None:
+    component = find_bundled("echo").component
+    plain = desk.runtime.prepare("echo", component)
+    packaged = desk.runtime.prepare("echo", component, tools=[ToolSpec("echo", prompt="# How")])
+
+    assert packaged.prompt == "# How"
+    assert (packaged.schema, packaged.description) == (plain.schema, plain.description)
+    with pytest.raises(InvalidParametersError):
+        packaged.execute({"mesage": "x"})
+
+
+def test_a_schema_that_only_describes_does_not_decide_where_the_package_has_none(desk: Desk) -> None:
+    own = desk.runtime.prepare("bare", desk.package.component)
+    packaged = desk.runtime.prepare("bare", desk.package.component, tools=[ToolSpec(own.tools[0].name)])
+
+    assert own.schema["required"] == ["action"]
+    assert packaged.schema == {"type": "object"}

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from tests.programs.build import echo_plugin
+from wasmrt.context import ToolContext
 from wasmrt.effects import Effect
-from wasmrt.errors import InvalidParametersError, LimitError, ToolError
+from wasmrt.errors import ConfigurationError, InvalidParametersError, LimitError, ToolError
 from wasmrt.plugins import Plugins, PluginTool
 
 
@@ -63,6 +64,41 @@ def test_the_workspace_is_read_and_never_written(echo: PluginTool, workspace: Pa
         assert "failed" in echo.execute({"text": f"@write {path}"}).result
     assert (workspace / "notes/one.txt").read_text() == "a note\n"
     assert sorted(path.name for path in workspace.iterdir()) == ["notes"]
+
+
+def test_a_wasi_plugin_writes_the_folders_it_was_given_and_no_other(
+    write: Callable[..., None], load: Callable[..., Plugins], workspace: Path
+) -> None:
+    (workspace / "out").mkdir()
+    write("echo", program=echo_plugin("wasm32-wasip2"))
+    echo = load(workspace=workspace, write_paths=[workspace / "out"])["echo"]
+    assert echo.execute({"text": "@request"}).result["mounts"] == [
+        {"host_path": "/workspace", "guest_path": "/workspace", "read_only": True},
+        {"host_path": "/write/out", "guest_path": "/write/out", "read_only": False},
+    ]
+    assert {Effect.WRITE_FILESYSTEM, Effect.DELETE_FILESYSTEM} <= echo.effects
+    assert echo.execute({"text": "@write /write/out/new.txt"}).result == {"done": "written"}
+    assert echo.execute({"text": "@read /workspace/out/new.txt"}).result == {"done": "written"}
+    for path in ("/workspace/out/x", "/workspace/notes/one.txt", "/write/x", "/write/out/../x", "/write/out/SOUL.md"):
+        assert "failed" in echo.execute({"text": f"@write {path}"}).result, path
+    assert sorted(path.name for path in (workspace / "out").iterdir()) == ["new.txt"]
+    assert sorted(path.name for path in workspace.iterdir()) == ["notes", "out"]
+    held = echo.execute({"text": "@write /write/out/y"}, ToolContext(effects=frozenset({Effect.READ_FILESYSTEM})))
+    assert "failed" in held.result
+
+
+@pytest.mark.parametrize("place", ["plugins", "outside"])
+def test_a_folder_that_a_wasi_plugin_cannot_write_is_refused_when_it_is_loaded(
+    write: Callable[..., None], load: Callable[..., Plugins], workspace: Path, tmp_path: Path, place: str
+) -> None:
+    (tmp_path / "outside").mkdir()
+    write("echo", program=echo_plugin("wasm32-wasip2"))
+    if place == "plugins":
+        with pytest.raises(ConfigurationError, match="what decides about them"):
+            load(workspace=tmp_path, write_paths=[tmp_path])
+        return
+    refused = load(workspace=workspace, write_paths=[tmp_path / "outside"]).refused["echo"]
+    assert refused.code == "no-wasi-writing"
 
 
 @pytest.mark.parametrize(("text", "setting"), [("@spin", "max_runtime_ms"), ("@flood", "max_stdout_bytes")])

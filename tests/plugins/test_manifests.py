@@ -221,7 +221,7 @@ def test_an_interrupt_while_they_are_loaded_leaves_no_runtime_behind(
     assert [runtime.closed for runtime in closed] == [True]
 
 
-def test_a_wasi_plugin_that_would_write_or_need_the_network_is_refused(
+def test_a_wasi_plugin_that_would_write_elsewhere_or_need_the_network_is_refused(
     write: Callable[..., None], load: Callable[..., Plugins], tmp_path: Path
 ) -> None:
     (tmp_path / "out").mkdir()

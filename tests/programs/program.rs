@@ -2,7 +2,7 @@
 
 use std::env;
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, Write};
 use std::process::{exit, ExitCode};
 
 fn main() -> ExitCode {
@@ -25,6 +25,22 @@ fn main() -> ExitCode {
             if let Err(error) = fs::write(given(2), "written") {
                 return failed(&error.to_string());
             }
+        }
+        "change" => match changed(&words[2..]) {
+            Ok(text) => print!("{text}"),
+            Err(error) => return failed(&error.to_string()),
+        },
+        "leave-open" => {
+            // Neither closed nor synced when the program ends.
+            let mut file = fs::File::create(given(2)).unwrap();
+            file.write_all(b"left open").unwrap();
+            std::mem::forget(file);
+            exit(given(3).parse().unwrap_or(0));
+        }
+        "break-off" => {
+            let mut file = fs::File::create(given(2)).unwrap();
+            file.write_all(b"half").unwrap();
+            panic!("before it was closed");
         }
         "exit" => {
             println!("last words");
@@ -58,4 +74,40 @@ fn main() -> ExitCode {
 fn failed(message: &str) -> ExitCode {
     eprintln!("{message}");
     ExitCode::FAILURE
+}
+
+/// One change of a file or folder; the answer is what is there afterwards.
+fn changed(words: &[String]) -> io::Result<String> {
+    let (path, more) = (&words[1], words.get(2).map(String::as_str).unwrap_or(""));
+    let open = |options: &mut fs::OpenOptions| options.open(path);
+    match words[0].as_str() {
+        "write" => fs::write(path, more)?,
+        "new" => open(fs::OpenOptions::new().write(true).create_new(true))?.write_all(more.as_bytes())?,
+        "append" => open(fs::OpenOptions::new().append(true).create(true))?.write_all(more.as_bytes())?,
+        "patch" => {
+            let mut file = open(fs::OpenOptions::new().read(true).write(true))?;
+            file.seek(io::SeekFrom::Start(2))?;
+            file.write_all(more.as_bytes())?;
+            file.sync_all()?;
+        }
+        "resize" => open(fs::OpenOptions::new().write(true))?.set_len(more.parse().unwrap())?,
+        "large" => {
+            let mut file = fs::File::create(path)?;
+            for _ in 0..more.parse().unwrap() {
+                file.write_all(&[b'x'; 1024])?;
+            }
+            return Ok(String::new());
+        }
+        "make" => fs::create_dir_all(path)?,
+        "remove" => fs::remove_file(path)?,
+        "remove-folder" => fs::remove_dir(path)?,
+        "rename" => fs::rename(path, more)?,
+        other => panic!("{other}"),
+    }
+    let seen = if words[0] == "rename" { more } else { path };
+    match fs::metadata(seen) {
+        Ok(found) if found.is_file() => fs::read_to_string(seen),
+        Ok(_) => Ok("a folder".into()),
+        Err(_) => Ok("nothing".into()),
+    }
 }

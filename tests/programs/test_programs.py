@@ -186,7 +186,7 @@ def test_nothing_is_written_and_the_attempt_is_on_record(runtime: WasmToolRuntim
     with pytest.raises(GuestExitError) as caught:
         run(granted, "write", "notes/one.txt")
     (decision,) = (one for one in caught.value.decisions if not one.allowed)
-    assert decision.rule == "the workspace is read-only"
+    assert (decision.rule, decision.capability) == ("no workspace_write section", "workspace_write")
 
 
 def test_a_secret_that_a_program_prints_is_cut_out_of_result_and_failure(tool: PreparedTool) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from wasmrt.schema import Validator
 from wasmrt.schema.providers import render
 
 _TYPES = {"STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT"}
@@ -27,6 +28,9 @@ def check(schema: dict[str, Any]) -> None:
     for part in parts(schema):
         assert set(part) <= _KNOWN, set(part) - _KNOWN
         assert ("anyOf" in part) != (part.get("type") in _TYPES)
+        assert "anyOf" not in part or (set(part) == {"anyOf"} and part["anyOf"])
+        assert ("properties" in part) == (part.get("type") == "OBJECT")
+        assert part.get("properties", True), "an object without properties"
         assert set(part.get("required", ())) <= set(part.get("properties", {}))
         if "enum" in part:
             assert part["type"] == "STRING"
@@ -57,6 +61,29 @@ def test_a_schema_comes_out_in_geminis_words() -> None:
     assert [part["type"] for part in properties["place"]["anyOf"]] == ["STRING", "OBJECT"]
     assert properties["level"] == {"type": "INTEGER"}
     assert rendered["parameters"]["required"] == ["unit"]
+
+
+def test_a_choice_has_nothing_beside_it_and_each_kind_says_what_is_said_of_all() -> None:
+    part = {"description": "Which.", "anyOf": [
+        {"type": "string"}, {"type": "null"},
+        {"oneOf": [{"type": "integer"}, {"type": "boolean", "description": "On."}]},
+    ]}  # fmt: skip
+    rendered = render("tool", "", {"type": "object", "properties": {"x": part}}, "gemini")["parameters"]
+
+    assert rendered["properties"]["x"] == {"anyOf": [
+        {"description": "Which.", "nullable": True, "type": "STRING"},
+        {"description": "Which.", "nullable": True, "type": "INTEGER"},
+        {"description": "On.", "nullable": True, "type": "BOOLEAN"},
+    ]}  # fmt: skip
+
+
+def test_a_tool_without_params_has_none_and_a_free_object_is_json_text_that_the_check_reads_back() -> None:
+    assert render("tool", "Does it.", {"type": "object"}, "gemini") == {"name": "tool", "description": "Does it."}
+    schema = {"type": "object", "properties": {"labels": {"type": "object", "description": "By name."}}}
+    rendered = render("tool", "", schema, "gemini")["parameters"]
+
+    assert rendered["properties"]["labels"] == {"type": "STRING", "description": "By name. An object, as JSON text."}
+    assert Validator(schema).accept({"labels": '{"a": "b"}'}) == {"labels": {"a": "b"}}
 
 
 _leaf = st.sampled_from(

@@ -17,6 +17,7 @@ from wasmrt.capabilities import (
     CredentialMapping,
     EndpointPattern,
     HttpCapability,
+    WorkspaceWriteCapability,
     effects_of,
     within_effects,
 )
@@ -121,17 +122,24 @@ endpoints = st.builds(
 )
 credential = CredentialMapping(secret_name="key", location=CredentialLocation.bearer(), host_patterns=("a.example",))
 grants = st.builds(
-    lambda http, keys, workspace, secrets, tools: Capabilities(
+    lambda http, keys, workspace, secrets, tools, writing: Capabilities(
         http=HttpCapability(tuple(http), (credential,) if keys else ()) if http is not None else None,
         workspace_read=None if workspace is None else Capabilities.none().with_workspace_read(workspace).workspace_read,
         secrets=None if secrets is None else Capabilities.none().with_secrets(secrets).secrets,
         tool_invoke=None if tools is None else Capabilities.none().with_tool_invoke(tools).tool_invoke,
+        workspace_write=writing,
     ),
     st.none() | st.lists(endpoints, max_size=3),
     st.booleans(),
     st.none() | st.lists(st.sampled_from(["", "notes/"]), max_size=2),
     st.none() | st.lists(st.sampled_from(["key", "other*"]), max_size=2),
     st.none() | st.dictionaries(st.sampled_from(["one", "two"]), st.just("tool"), max_size=2),
+    st.none()
+    | st.builds(
+        WorkspaceWriteCapability,
+        st.lists(st.sampled_from(["", "out/"]), max_size=2).map(tuple),
+        remove=st.booleans(),
+    ),
 )
 
 

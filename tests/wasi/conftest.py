@@ -29,6 +29,7 @@ class Guest:
         seconds: float = 30,
         clock: Clock | None = None,
         workspace: Any = None,
+        writer: Any = None,
         grant: Capabilities | None = None,
         http: Any = None,
     ) -> None:
@@ -39,7 +40,9 @@ class Guest:
             user="local",
             limits=limits,
             grant=grant or Capabilities.none(),
-            backends=Backends(_DETECTOR, workspace=workspace, http=None if http is None else GuestHttp(http)),
+            backends=Backends(
+                _DETECTOR, workspace=workspace, writer=writer, http=None if http is None else GuestHttp(http)
+            ),
         )
         self.services = CallServices(self.call)
         self.ctx = self.call.guest = GuestCall(self.call.lifetime, limits, self.services, clock or LogicalClock())

@@ -1,4 +1,4 @@
-"""Files: the granted part of the workspace as `/`, readable and nothing else."""
+"""Files: the granted part of the workspace as `/`, readable and nothing else where nothing may be written."""
 
 from __future__ import annotations
 
@@ -148,7 +148,10 @@ def test_nothing_is_ever_written(files: Files, root: Path, method: str, values: 
     before = sorted(os.listdir(root / "notes"))
     assert files(method, files.top, *values) == Err("read-only")
     assert sorted(os.listdir(root / "notes")) == before
-    assert files.guest.call.decisions[-1].reason == Reason.FILESYSTEM_DENIED
+    decision = files.guest.call.decisions[-1]
+    by_path = method in ("create-directory-at", "remove-directory-at", "unlink-file-at", "rename-at")
+    assert decision.reason == (Reason.NOT_GRANTED if by_path else Reason.FILESYSTEM_DENIED)
+    assert not by_path or decision.hint == 'add "workspace_write": {"allowed_prefixes": ["notes/"]}'
 
 
 def test_a_folder_is_no_file_and_a_file_no_folder(files: Files) -> None:

@@ -52,6 +52,7 @@ class Recording(NamedTuple):
     start_ns: int
     has_workspace: bool
     max_request_bytes: int
+    max_write_bytes: int
     events: tuple[Event, ...]
     outcome: str
     text: str | None
@@ -118,6 +119,7 @@ class RecordingTape:
             "start_ns": self._clock.start_ns,
             "has_workspace": host.has_workspace,
             "max_request_bytes": host.max_request_bytes,
+            "max_write_bytes": host.max_write_bytes,
         }
         lines = [_encode(head), *self._lines, _encode({"outcome": outcome, "text": text})]
         data = "".join(f"{line}\n" for line in lines).encode()
@@ -164,6 +166,7 @@ def _parsed(data: bytes, digest: str) -> Recording:
             start_ns=head["start_ns"],
             has_workspace=head["has_workspace"],
             max_request_bytes=head["max_request_bytes"],
+            max_write_bytes=head.get("max_write_bytes", 0),
             events=tuple(Event(str(event["do"]), list(event["ask"]), event["answer"]) for event in events),
             outcome=end["outcome"],
             text=end["text"],

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from wasmrt.audit._recording import Recording
-from wasmrt.audit._tape import asked_refusal, asked_request, decoded, failure_of
+from wasmrt.audit._tape import asked_refusal, asked_request, asked_write, decoded, failure_of
 from wasmrt.errors import ToolError
 from wasmrt.guest.clock import LogicalClock
 from wasmrt.guest.services import DirectoryEntry, GuestRequest, GuestResponse, HostFailure, HostServices
@@ -51,6 +51,7 @@ class Replay:
         self._difference: str | None = None
         self.has_workspace = recording.has_workspace
         self.max_request_bytes = recording.max_request_bytes
+        self.max_write_bytes = recording.max_write_bytes
 
     def services(self, host: HostServices) -> HostServices:
         """Return itself: the host is never asked."""
@@ -105,6 +106,27 @@ class Replay:
     def workspace_list(self, path: str, *, looking: bool = False) -> Sequence[DirectoryEntry]:
         """Return the recorded entries."""
         return [_Entry(*entry) for entry in self._answer("workspace_list", [path, looking])]
+
+    def workspace_size(self, path: str) -> int | None:
+        """Return the recorded size."""
+        size = self._answer("workspace_size", [path])
+        return None if size is None else int(size)
+
+    def workspace_write(self, path: str, content: bytes, *, new: bool = False) -> None:
+        """Check that the same is written as was; no file is touched."""
+        self._answer("workspace_write", asked_write(path, content, new))
+
+    def workspace_make_directory(self, path: str) -> None:
+        """Check that a directory is made as it was."""
+        self._answer("workspace_make_directory", [path])
+
+    def workspace_remove(self, path: str, *, directory: bool = False) -> None:
+        """Check that the same is removed as was."""
+        self._answer("workspace_remove", [path, directory])
+
+    def workspace_rename(self, path: str, to: str) -> None:
+        """Check that the same is renamed as was."""
+        self._answer("workspace_rename", [path, to])
 
     def secret_exists(self, name: str) -> bool:
         """Return the recorded answer."""

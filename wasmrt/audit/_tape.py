@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from wasmrt.component.worlds import FailureKind
+from wasmrt.component_bytes import digest_of
 from wasmrt.guest.clock import Clock, LogicalClock
 from wasmrt.guest.services import DirectoryEntry, GuestRequest, GuestResponse, HostFailure, HostServices
 from wasmrt.model import Decision
@@ -52,6 +53,7 @@ class RecordingServices:
         self._responses = 0
         self.has_workspace = host.has_workspace
         self.max_request_bytes = host.max_request_bytes
+        self.max_write_bytes = host.max_write_bytes
 
     def http_refusal(self, method: str, url: str) -> HostFailure | None:
         """Return why no request can be sent at all; None where one may."""
@@ -83,6 +85,32 @@ class RecordingServices:
             lambda: self._host.workspace_list(path, looking=looking),
             lambda entries: [[entry.name, entry.is_directory, entry.size_bytes] for entry in entries],
         )
+
+    def workspace_size(self, path: str) -> int | None:
+        """Return the size of a file that may be written."""
+        return self._asked("workspace_size", [path], lambda: self._host.workspace_size(path), _size)
+
+    def workspace_write(self, path: str, content: bytes, *, new: bool = False) -> None:
+        """Make a file; what is written is noted by its digest."""
+        asked = asked_write(path, content, new)
+        self._asked("workspace_write", asked, lambda: self._host.workspace_write(path, content, new=new), _none)
+
+    def workspace_make_directory(self, path: str) -> None:
+        """Make a directory."""
+        self._asked("workspace_make_directory", [path], lambda: self._host.workspace_make_directory(path), _none)
+
+    def workspace_remove(self, path: str, *, directory: bool = False) -> None:
+        """Remove a file, or an empty directory."""
+        self._asked(
+            "workspace_remove",
+            [path, directory],
+            lambda: self._host.workspace_remove(path, directory=directory),
+            _none,
+        )
+
+    def workspace_rename(self, path: str, to: str) -> None:
+        """Give a file another name."""
+        self._asked("workspace_rename", [path, to], lambda: self._host.workspace_rename(path, to), _none)
 
     def secret_exists(self, name: str) -> bool:
         """Tell whether a secret of this name is granted and set."""
@@ -156,6 +184,11 @@ def asked_request(request: GuestRequest) -> list[Any]:
     return [request.method, request.url, headers, body, request.timeout_seconds]
 
 
+def asked_write(path: str, content: bytes, new: bool) -> list[Any]:
+    """Return a file that is written as JSON data."""
+    return [path, digest_of(content), len(content), new]
+
+
 def asked_refusal(decision: Decision) -> list[Any]:
     """Return a refusal of the guest's side as JSON data."""
     return [decision.capability, str(decision.reason), decision.rule, decision.subject]
@@ -201,6 +234,10 @@ def failure_of(data: dict[str, Any]) -> HostFailure:
         denied=data["denied"],
         limit_bytes=data["limit_bytes"],
     )
+
+
+def _size(size: int | None) -> int | None:
+    return size
 
 
 def _none(answer: None) -> None:

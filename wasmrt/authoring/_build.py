@@ -12,6 +12,7 @@ from pathlib import Path
 
 from wasmrt.authoring._confined import BuildRoom, build_room
 from wasmrt.authoring._docs import with_docs
+from wasmrt.authoring._package_file import complete_package_file
 from wasmrt.authoring._placeholders import fill, names_of
 from wasmrt.authoring._process import run_command
 from wasmrt.authoring._project import Project
@@ -42,6 +43,8 @@ class Built:
 
 def build(project: Project, *, confirm: Confirm, progress: Progress = no_progress) -> Built:
     """Build a project with its language's toolchain and leave the component, checked, in its build folder.
+
+    The project's wasmrt.toml gets what was made: its world, tools and digests.
 
     Raises:
         MissingToolchainError: a command is missing, or a package that the person declined to fetch.
@@ -75,6 +78,8 @@ def build(project: Project, *, confirm: Confirm, progress: Progress = no_progres
     label = "checking the component" if len(data) < MIB else "compiling and checking the component"
     with progress(label), WasmToolRuntime() as runtime:
         report = check_build(runtime, project.name, data, sidecar)
+    made_files = {project.component.name: data} | ({} if sidecar is None else {beside.name: sidecar})
+    complete_package_file(project.package_file, report.world, report.described, made_files)
     return Built(project, report, time.monotonic() - started, room.sentence)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
 
+from wasmrt.authoring._package_file import new_package_file
 from wasmrt.authoring._placeholders import fill, names_of
 from wasmrt.authoring._template import Template, load_template, template_names, world_text
 from wasmrt.errors import ConfigurationError
@@ -25,6 +26,11 @@ class Project:
     folder: Path
     name: str
     language: str
+
+    @property
+    def package_file(self) -> Path:
+        """The file that says what the package is; a build completes it."""
+        return self.folder / PROJECT_FILE
 
     @property
     def build(self) -> Path:
@@ -116,7 +122,7 @@ def _write(template: Template, name: str, folder: Path) -> None:
             target.write_bytes(data)
     (folder / "wit").mkdir(exist_ok=True)
     (folder / "wit" / "tool.wit").write_text(world_text(), encoding="utf-8")
-    (folder / PROJECT_FILE).write_text(f'name = "{name}"\nlanguage = "{template.language}"\n', encoding="utf-8")
+    (folder / PROJECT_FILE).write_text(new_package_file(name, template.language), encoding="utf-8")
 
 
 def _renamed(path: str, name: str) -> str:

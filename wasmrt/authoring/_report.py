@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from wasmrt.capabilities import CAPABILITY_SECTIONS, Capabilities, capabilities_of
+from wasmrt.authoring._package_file import BuiltTool
+from wasmrt.capabilities import CAPABILITY_SECTIONS, Capabilities, capabilities_of, uses_section
 from wasmrt.capabilities.file import parse
 from wasmrt.capabilities.sentences import explain, review
 from wasmrt.component import functions_by_interface, qualified_names, worlds
@@ -21,7 +22,7 @@ class BuildReport:
 
     size_bytes: int
     world: str
-    tools: tuple[str, ...]
+    described: tuple[BuiltTool, ...]
     imports: tuple[str, ...]
     """`interface#function`."""
     exports: tuple[str, ...]
@@ -31,9 +32,15 @@ class BuildReport:
     """Imports that will be refused every time."""
     warnings: tuple[str, ...]
 
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """The names of its tools."""
+        return tuple(tool.name for tool in self.described)
+
     def as_dict(self) -> dict[str, Any]:
         """Return the report as JSON values."""
-        values = ((name, getattr(self, name)) for name in self.__slots__)
+        names = ("tools" if name == "described" else name for name in self.__slots__)
+        values = ((name, getattr(self, name)) for name in names)
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values}
 
 
@@ -57,7 +64,7 @@ def check_build(runtime: WasmToolRuntime, name: str, data: bytes, sidecar: bytes
     return BuildReport(
         size_bytes=len(data),
         world=tool.world,
-        tools=tuple(spec.name for spec in tool.tools),
+        described=tuple(BuiltTool(spec.name, spec.description) for spec in tool.tools),
         imports=imports,
         exports=_functions(tool, of="exports"),
         asks=explain(request),
@@ -88,15 +95,18 @@ def _denied(imports: tuple[str, ...], request: Capabilities) -> tuple[str, ...]:
     for capability, name in capabilities_of(imports).items():
         if capability not in CAPABILITY_SECTIONS:
             denied.append(f"{name}: no capability file can allow {capability}")
-        elif request.section(capability) is None:
+        elif request.section(capability) is None and not _only_writes(capability, name, request):
             denied.append(f"{name}: the capability file has no section {capability}")
     return tuple(denied)
 
 
+def _only_writes(capability: str, name: str, request: Capabilities) -> bool:
+    return capability == "workspace" and request.workspace_write is not None and uses_section("workspace_write", [name])
+
+
 def _unused(imports: tuple[str, ...], request: Capabilities) -> list[str]:
-    needed = capabilities_of(imports)
     return [
         f"{capability}: it is asked for, and the component imports nothing that uses it"
         for capability in CAPABILITY_SECTIONS
-        if request.section(capability) is not None and capability not in needed
+        if request.section(capability) is not None and not uses_section(capability, imports)
     ]

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 
-from wasmrt.authoring._project import Project
+from wasmrt.authoring._project import PROJECT_FILE, Project
 from wasmrt.authoring._template import load_template
 from wasmrt.errors import ConfigurationError
 from wasmrt.limits import MAX_PROJECT_FILES, WATCH_SECONDS
@@ -65,7 +65,7 @@ def _look(project: Project) -> _Seen:
     for folder, folders, files in os.walk(root):
         folders[:] = [name for name in folders if name not in _SKIPPED and not name.startswith(".")]
         for name in files:
-            if name.startswith("."):
+            if name.startswith(".") or (folder == root and name == PROJECT_FILE):  # builds complete it
                 continue
             path = os.path.join(folder, name)  # noqa: PTH118 - half the time of a Path, for every file and look
             try:

@@ -15,7 +15,7 @@ from wasmrt.call._answer import Answer, clean_line, clean_logs, last_words, read
 from wasmrt.call._outcome import tool_error
 from wasmrt.call._params import encoded, parsed
 from wasmrt.call._services import CallServices
-from wasmrt.call._state import Call, held_to
+from wasmrt.call._state import Call, held_to, held_to_paths
 from wasmrt.call._target import CallTarget
 from wasmrt.capabilities import RateLimitConfig
 from wasmrt.component.worlds import FailureKind
@@ -132,7 +132,8 @@ def _open(
     pipeline: CallPipeline, target: CallTarget, request: CallRequest, params: str, context: str | None
 ) -> tuple[Call, CallServices]:
     effects = held_to(request.terms, request.parent)
-    grant, backends = target.power(request.tool, effects)
+    write_paths = held_to_paths(request.terms, request.parent)
+    grant, backends = target.power(request.tool, effects, write_paths)
     call = Call(
         call_id=_new_id(),
         tool=target.name,
@@ -140,7 +141,7 @@ def _open(
         limits=target.limits,
         grant=grant,
         backends=backends,
-        full_grant=target.power(request.tool).grant if effects is not None else grant,
+        full_grant=target.power(request.tool).grant if effects is not None or write_paths else grant,
         terms=request.terms,
         action=target.action(request.tool),
         parent=request.parent,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from wasmrt.call._answer import clean_line
 from wasmrt.call._state import Call
+from wasmrt.call._writes import CallWrites
 from wasmrt.component.worlds import FailureKind
 from wasmrt.errors import (
     BudgetExceededError,
@@ -51,10 +52,15 @@ class CallServices:
         self._open: list[GuestResponse] = []
         self._refused: set[tuple[str, str]] = set()
         self._progress_reports = 0
+        self._writes = CallWrites(call, self.refuse)
 
     @property
     def has_workspace(self) -> bool:
-        return self._call.backends.workspace is not None
+        return self._call.backends.workspace is not None or self._call.backends.writer is not None
+
+    @property
+    def max_write_bytes(self) -> int:
+        return self._writes.max_write_bytes
 
     @property
     def max_request_bytes(self) -> int:
@@ -125,6 +131,26 @@ class CallServices:
             return self._workspace(path).list(path)
         except CapabilityDeniedError as error:
             raise self._workspace_failure(error, _LOOKING_FOR_A_FOLDER if looking else None) from error
+
+    def workspace_size(self, path: str) -> int | None:
+        """Return the size of a file that may be written; None where there is none. Raises `HostFailure`."""
+        return self._writes.size(path)
+
+    def workspace_write(self, path: str, content: bytes, *, new: bool = False) -> None:
+        """Make a file that holds `content`. Raises `HostFailure`."""
+        self._writes.write(path, content, new=new)
+
+    def workspace_make_directory(self, path: str) -> None:
+        """Make a directory. Raises `HostFailure`."""
+        self._writes.make_directory(path)
+
+    def workspace_remove(self, path: str, *, directory: bool = False) -> None:
+        """Remove a file, or an empty directory. Raises `HostFailure`."""
+        self._writes.remove(path, directory=directory)
+
+    def workspace_rename(self, path: str, to: str) -> None:
+        """Give a file another name. Raises `HostFailure`."""
+        self._writes.rename(path, to)
 
     def _workspace(self, path: str) -> WorkspaceReader:
         reader, grant = self._call.backends.workspace, self._call.grant

@@ -23,14 +23,16 @@ from wasmrt.url import Network
 
 if TYPE_CHECKING:
     from wasmrt.egress import SecretsView
-    from wasmrt.workspace import WorkspaceReader
+    from wasmrt.workspace import WorkspaceReader, WorkspaceWriter
 
 _LATE = "[withheld: it could not be scanned in time]"
 CLOSING_SECONDS = 0.05
 """Logs and errors of a call that is late are still scanned for this long; what is not done by then is withheld."""
 
 
-_NARROWED = frozenset({Reason.NOT_GRANTED, Reason.EMPTY_ALLOWLIST, Reason.METHOD_NOT_ALLOWED})
+_NARROWED = frozenset(
+    {Reason.NOT_GRANTED, Reason.EMPTY_ALLOWLIST, Reason.METHOD_NOT_ALLOWED, Reason.REMOVE_NOT_ALLOWED}
+)
 
 
 class ToolInvoker(Protocol):
@@ -56,6 +58,7 @@ class Backends(NamedTuple):
     detector: LeakDetector
     http: HttpAccess | None = None
     workspace: WorkspaceReader | None = None
+    writer: WorkspaceWriter | None = None
     secrets_of: Callable[[str, Lifetime], SecretsView] | None = None
     """From a user and a call's time to the view of that user's secrets, and of nobody else's."""
     tools: ToolInvoker | None = None
@@ -95,6 +98,7 @@ class Call:
         "tool_invocations",
         "trace_id",
         "user",
+        "write_paths",
     )
 
     def __init__(
@@ -130,6 +134,7 @@ class Call:
         self.full_grant = full_grant or grant
         """The grant before it was narrowed to the effects that the call is held to."""
         self.effects = held_to(terms, parent)
+        self.write_paths = held_to_paths(terms, parent)
         self.may_invoke: MayInvoke | None = None if terms is None else terms.may_invoke
         if parent is not None:
             self.may_invoke = parent.may_invoke
@@ -224,6 +229,9 @@ class Call:
 
         An entry for the capability file would not help: it stands there already.
         """
+        if self._withheld_by_paths(decision):
+            step = Step("add the folder to allow_write_paths of the preset")
+            return decision._replace(rule="the preset lets no tool write there", suggestion=step)
         if self.effects is None or decision.allowed or decision.reason not in _NARROWED:
             return decision
         section = decision.capability
@@ -232,6 +240,13 @@ class Call:
         held = ", ".join(sorted(self.effects)) or "none"
         step = Step("call it outside of the view or preset that holds it, or declare the effect for this tool")
         return decision._replace(rule=f"the call is held to its effects ({held})", suggestion=step)
+
+    def _withheld_by_paths(self, decision: Decision) -> bool:
+        if not self.write_paths or decision.reason != Reason.PREFIX_NOT_ALLOWED:
+            return False
+        if decision.capability != "workspace_write" or self.full_grant.workspace_write is None:
+            return False
+        return self.full_grant.explain_workspace_write(decision.subject).allowed
 
     def _shown(self, decision: Decision) -> Decision:
         scanner = self.scanner.partial
@@ -269,3 +284,11 @@ def held_to(terms: ToolContext | None, parent: Call | None) -> frozenset[Effect]
     if parent is None or parent.effects is None:
         return own
     return parent.effects if own is None else own & parent.effects
+
+
+def held_to_paths(terms: ToolContext | None, parent: Call | None) -> tuple[tuple[str, ...], ...]:
+    """Return the folders that a call is held to where it writes: its own terms' and its caller's."""
+    own = () if terms is None else terms.write_paths
+    return (
+        own if parent is None else (*parent.write_paths, *(paths for paths in own if paths not in parent.write_paths))
+    )

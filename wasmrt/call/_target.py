@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wasmrt.call._state import Backends
-from wasmrt.capabilities import Capabilities, for_tool, within_effects
-from wasmrt.component import ToolSpec, worlds
+from wasmrt.capabilities import Capabilities, for_tool, within_effects, within_write_paths
+from wasmrt.component import ANY_OBJECT, ToolSpec, worlds
 from wasmrt.effects import Effect
 from wasmrt.errors import InvalidComponentError, InvalidParametersError
 from wasmrt.guest.runner import GuestComponent
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 CAPABILITY_ID = "capability_id"
 """The key of a call's context that tells a component of a package which of its tools is meant."""
 _MAX_POWERS = 1024
+WritePaths = tuple[tuple[str, ...], ...]
 
 
 class Power(NamedTuple):
@@ -55,15 +56,15 @@ class CallTarget:
         self._own = component.description.specs
         self.specs = dict(self._own if tools is None else tools)
         """Its tools by name."""
-        for known, spec in self.specs.items():
-            if not spec.description and known in self._own:
-                self.specs[known] = replace(spec, description=self._own[known].description)
+        decides = worlds.schema_decides(component.world)
+        if tools is not None:
+            self.specs.update({name: _completed(spec, self._own.get(name), decides) for name, spec in tools.items()})
         self._packaged = tools is not None
-        self.checked = self._packaged or worlds.schema_decides(component.world)
+        self.checked = self._packaged or decides
         """True where params that do not fit the schema are refused; else the guest decides."""
         self._backends = backends
         self._whole = Power(grant, backends(grant))
-        self._powers: dict[tuple[str, frozenset[Effect] | None], Power] = {}
+        self._powers: dict[tuple[str, frozenset[Effect] | None, WritePaths], Power] = {}
         self._validators: dict[str, Validator] = {}
         self._lock = threading.Lock()
         for spec in self.specs.values():
@@ -73,19 +74,24 @@ class CallTarget:
     def limits(self) -> ResourceLimits:
         return self.component.limits
 
-    def power(self, tool: str, effects: frozenset[Effect] | None = None) -> Power:
+    def power(self, tool: str, effects: frozenset[Effect] | None = None, write_paths: WritePaths = ()) -> Power:
         """Return what a call of one tool may do: that tool's part of the grant, and nothing of another's.
 
-        `effects` are those that the call is held to; None for all that the grant gives.
+        `effects` are those that the call is held to; None for all that the grant gives. Each of `write_paths` are the
+        folders that it writes below.
         """
-        if self.grant.tools is None and effects is None:
+        if self.grant.workspace_write is None:
+            write_paths = ()
+        if self.grant.tools is None and effects is None and not write_paths:
             return self._whole
-        key = (tool if self.grant.tools is not None else "", effects)
+        key = (tool if self.grant.tools is not None else "", effects, write_paths)
         power = self._powers.get(key)
         if power is None:
             grant = self.grant if self.grant.tools is None else for_tool(self.grant, tool)
             if effects is not None:
                 grant = within_effects(grant, effects)
+            for paths in write_paths:
+                grant = within_write_paths(grant, paths)
             with self._lock:
                 if len(self._powers) >= _MAX_POWERS:  # whoever makes views of views in a loop
                     self._powers.clear()
@@ -150,3 +156,22 @@ class CallTarget:
             f"its package names a tool {spec.name!r} that the component does not have",
             hint=f"the component has: {', '.join(self._own) or 'none'}",
         )
+
+
+def _completed(spec: ToolSpec, own: ToolSpec | None, decides: bool) -> ToolSpec:
+    """Return what a package says of a tool, and where it says nothing, what the component does.
+
+    `decides` is true for a world whose components' own schemas count.
+    """
+    if own is None:
+        return spec
+    described = replace(spec, description=spec.description or own.description)
+    if not decides:
+        return described
+    return replace(
+        described,
+        schema=own.schema if spec.schema == ANY_OBJECT else spec.schema,
+        read_only=spec.read_only or own.read_only,
+        destructive=spec.destructive or own.destructive,
+        network=spec.network or own.network,
+    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from wasmrt.capabilities._capabilities import CAPABILITY_SECTIONS, Capabilities, ToolGrant
 from wasmrt.capabilities._effects import READ_METHODS, effects_of, within_effects
-from wasmrt.capabilities._imports import capabilities_of
+from wasmrt.capabilities._imports import capabilities_of, uses_section
 from wasmrt.capabilities._propose import propose
 from wasmrt.capabilities.decide import (
     AllowlistValidator,
@@ -17,7 +17,7 @@ from wasmrt.capabilities.decide import (
     describe_request,
     describe_unread,
 )
-from wasmrt.capabilities.lattice import for_tool, merge
+from wasmrt.capabilities.lattice import for_tool, merge, within_write_paths
 from wasmrt.capabilities.model import (
     METHODS,
     CredentialLocation,
@@ -30,9 +30,11 @@ from wasmrt.capabilities.model import (
     ToolInvokeCapability,
     ToolLimits,
     WorkspaceCapability,
+    WorkspaceWriteCapability,
     folded_header,
     is_host_header,
     path_problem,
+    plain_path,
     read_secret_name,
 )
 
@@ -53,6 +55,7 @@ __all__ = [
     "ToolInvokeCapability",
     "ToolLimits",
     "WorkspaceCapability",
+    "WorkspaceWriteCapability",
     "capabilities_of",
     "check_addresses",
     "check_host",
@@ -64,7 +67,10 @@ __all__ = [
     "is_host_header",
     "merge",
     "path_problem",
+    "plain_path",
     "propose",
     "read_secret_name",
+    "uses_section",
     "within_effects",
+    "within_write_paths",
 ]

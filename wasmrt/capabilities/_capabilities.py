@@ -7,7 +7,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
-from wasmrt.capabilities.decide import decide_http, decide_secret, decide_tool, decide_workspace
+from wasmrt.capabilities.decide import (
+    decide_http,
+    decide_secret,
+    decide_tool,
+    decide_workspace,
+    decide_workspace_write,
+)
 from wasmrt.capabilities.model import (
     EndpointPattern,
     HttpCapability,
@@ -15,6 +21,7 @@ from wasmrt.capabilities.model import (
     ToolInvokeCapability,
     ToolLimits,
     WorkspaceCapability,
+    WorkspaceWriteCapability,
 )
 from wasmrt.effects import Effect
 from wasmrt.errors import CapabilityFileError, ConfigurationError
@@ -22,10 +29,11 @@ from wasmrt.model import Addition, Decision, GrantList
 from wasmrt.url import Network
 
 T = TypeVar("T")
-Capability = HttpCapability | WorkspaceCapability | SecretsCapability | ToolInvokeCapability
+Capability = HttpCapability | WorkspaceCapability | WorkspaceWriteCapability | SecretsCapability | ToolInvokeCapability
 CAPABILITY_SECTIONS = {
     "http": "http",
     "workspace": "workspace_read",
+    "workspace_write": "workspace_write",
     "secrets": "secrets",
     "tool_invoke": "tool_invoke",
 }
@@ -45,6 +53,7 @@ class Capabilities:
     """Sections of single tools, by name. None: every tool of the component has all of it. With sections, a tool that
     none is for has nothing, and one that has a section has what both that and the component's own capabilities allow
     (`wasmrt.capabilities.for_tool`)."""
+    workspace_write: WorkspaceWriteCapability | None = None
 
     def __post_init__(self) -> None:
         if self.tools is None:
@@ -78,7 +87,15 @@ class Capabilities:
         tools = None
         if asked.tools is not None:
             tools = tuple(ToolGrant(name, cls.of(part), effects) for name, part, effects in asked.tools)
-        return cls(asked.http, asked.workspace_read, asked.secrets, asked.tool_invoke, asked.limits, tools)
+        return cls(
+            asked.http,
+            asked.workspace_read,
+            asked.secrets,
+            asked.tool_invoke,
+            asked.limits,
+            tools,
+            asked.workspace_write,
+        )
 
     def section(self, name: str) -> Capability | None:
         """Return the capability of a section in `CAPABILITY_SECTIONS`; None where the tool does not have it."""
@@ -95,6 +112,13 @@ class Capabilities:
         """Allow reading below these prefixes; `""` is the whole workspace."""
         given = prefixes if isinstance(prefixes, WorkspaceCapability) else WorkspaceCapability(_listed(prefixes))
         return replace(self, workspace_read=given)
+
+    def with_workspace_write(self, prefixes: WorkspaceWriteCapability | Iterable[str]) -> Capabilities:
+        """Allow writing below these prefixes, within the default bounds and without removing; `""` is all of it."""
+        given = prefixes
+        if not isinstance(given, WorkspaceWriteCapability):
+            given = WorkspaceWriteCapability(_listed(given))
+        return replace(self, workspace_write=given)
 
     def with_secrets(self, names: SecretsCapability | Iterable[str]) -> Capabilities:
         """Allow asking whether these secrets are set; `*` at the end covers all that begin so."""
@@ -130,6 +154,9 @@ class Capabilities:
         if workspace is not None and added.workspace_read is not None:
             prefixes = (*workspace.allowed_prefixes, *added.workspace_read.allowed_prefixes)
             workspace = WorkspaceCapability(prefixes)
+        if (writing := self.workspace_write) is not None and added.workspace_write is not None:
+            prefixes = (*writing.allowed_prefixes, *added.workspace_write.allowed_prefixes)
+            writing = replace(writing, allowed_prefixes=prefixes)
         if secrets is not None and added.secrets is not None:
             secrets = SecretsCapability((*secrets.allowed_names, *added.secrets.allowed_names))
         if tools is not None and added.tool_invoke is not None:
@@ -141,6 +168,7 @@ class Capabilities:
             tools or added.tool_invoke,
             self.limits,
             self.tools,
+            writing or added.workspace_write,
         )
 
     def explain_http(
@@ -157,6 +185,10 @@ class Capabilities:
     def explain_workspace(self, path: str) -> Decision:
         """Decide whether a workspace path may be read; whether it exists is the reader's to find out."""
         return decide_workspace(self.workspace_read, path)
+
+    def explain_workspace_write(self, path: str) -> Decision:
+        """Decide whether a workspace path may be written; how much is the writer's to count."""
+        return decide_workspace_write(self.workspace_write, path)
 
     def explain_secret(self, name: str) -> Decision:
         """Decide whether a guest may ask if a secret exists."""
@@ -196,6 +228,8 @@ class Asked(Protocol):
     @property
     def workspace_read(self) -> WorkspaceCapability | None: ...
     @property
+    def workspace_write(self) -> WorkspaceWriteCapability | None: ...
+    @property
     def secrets(self) -> SecretsCapability | None: ...
     @property
     def tool_invoke(self) -> ToolInvokeCapability | None: ...
@@ -214,7 +248,7 @@ def _file_of(addition: Addition) -> str:
     except (ValueError, RecursionError):
         raise CapabilityFileError("the suggested entry is not JSON, or for no list of a capability file") from None
     section, _, name = to.partition(".")
-    if to is GrantList.WORKSPACE and entry == "":
+    if to in (GrantList.WORKSPACE, GrantList.WORKSPACE_WRITE) and entry == "":
         return json.dumps({section: True})
     return json.dumps({section: {name: entry if to is GrantList.TOOLS else [entry]}})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from wasmrt.capabilities._capabilities import Capabilities
-from wasmrt.capabilities.model import EndpointPattern, HttpCapability
+from wasmrt.capabilities.model import EndpointPattern, HttpCapability, WorkspaceWriteCapability
 from wasmrt.effects import Effect
 
 READ_METHODS = ("GET", "HEAD")
@@ -26,6 +26,10 @@ def effects_of(grant: Capabilities) -> frozenset[Effect]:
             effects.add(Effect.USE_SECRET)
     if grant.workspace_read is not None and grant.workspace_read.allowed_prefixes:
         effects.add(Effect.READ_FILESYSTEM)
+    if grant.workspace_write is not None and grant.workspace_write.allowed_prefixes:
+        effects.add(Effect.WRITE_FILESYSTEM)
+        if grant.workspace_write.remove:
+            effects.add(Effect.DELETE_FILESYSTEM)
     if grant.secrets is not None and grant.secrets.allowed_names:
         effects.add(Effect.USE_SECRET)
     if grant.tool_invoke is not None and grant.tool_invoke.aliases:
@@ -39,9 +43,16 @@ def within_effects(grant: Capabilities, effects: frozenset[Effect]) -> Capabilit
         grant,
         http=_http(grant.http, effects),
         workspace_read=grant.workspace_read if Effect.READ_FILESYSTEM in effects else None,
+        workspace_write=_writing(grant.workspace_write, effects),
         secrets=grant.secrets if Effect.USE_SECRET in effects else None,
         tool_invoke=grant.tool_invoke if Effect.INVOKE_TOOL in effects else None,
     )
+
+
+def _writing(writing: WorkspaceWriteCapability | None, effects: frozenset[Effect]) -> WorkspaceWriteCapability | None:
+    if writing is None or Effect.WRITE_FILESYSTEM not in effects:
+        return None
+    return writing if Effect.DELETE_FILESYSTEM in effects else replace(writing, remove=False)
 
 
 def _http(http: HttpCapability | None, effects: frozenset[Effect]) -> HttpCapability | None:

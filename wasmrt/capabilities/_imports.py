@@ -21,6 +21,10 @@ _INTERFACES: Mapping[str, str | None] = {
 }
 
 
+_WRITING = "wasi:filesystem/preopens"
+"""The import that can write as well, where `workspace_write` says so; what it needs at least is `workspace`."""
+
+
 def capabilities_of(imports: Iterable[str]) -> dict[str, str]:
     """Map each capability that a component's imports need to the first import that needs it.
 
@@ -37,7 +41,17 @@ def capabilities_of(imports: Iterable[str]) -> dict[str, str]:
 
 def import_example(capability: str) -> str:
     """Return an import that uses a capability."""
+    if capability == "workspace_write":
+        return _WRITING
     return next(name for name, needs in _INTERFACES.items() if needs == capability)
+
+
+def uses_section(section: str, imports: Iterable[str]) -> bool:
+    """Tell whether a component with these imports can use a section of a capability file."""
+    names = tuple(imports)
+    if section == "workspace_write":
+        return any(_unversioned(name).partition("#")[0] == _WRITING for name in names)
+    return section in capabilities_of(names)
 
 
 def _unversioned(name: str) -> str:

@@ -19,6 +19,7 @@ def propose(decisions: Iterable[Decision]) -> Capabilities:
     asked = [Capabilities.none().with_addition(addition) for addition in additions]
     entries = [entry for one in asked if one.http for entry in one.http.allowlist]
     prefixes = [prefix for one in asked if one.workspace_read for prefix in one.workspace_read.allowed_prefixes]
+    written = [prefix for one in asked if one.workspace_write for prefix in one.workspace_write.allowed_prefixes]
     names = [name for one in asked if one.secrets for name in one.secrets.allowed_names]
     aliases = {alias: tool for one in asked if one.tool_invoke for alias, tool in one.tool_invoke.aliases}
     proposal = Capabilities.none()
@@ -26,6 +27,8 @@ def propose(decisions: Iterable[Decision]) -> Capabilities:
         proposal = proposal.with_http(_with_shared_methods(entries))
     if prefixes:
         proposal = proposal.with_workspace_read(widest(prefixes, prefix_within))
+    if written:
+        proposal = proposal.with_workspace_write(widest(written, prefix_within))
     if names:
         proposal = proposal.with_secrets(widest(names, name_within))
     return proposal.with_tool_invoke(aliases) if aliases else proposal

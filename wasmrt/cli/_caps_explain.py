@@ -7,8 +7,9 @@ from pathlib import Path
 import click
 
 from wasmrt.capabilities import Capabilities
-from wasmrt.capabilities.file import parse
+from wasmrt.capabilities.file import CapabilityFile, parse
 from wasmrt.capabilities.sentences import explain as sentences_for
+from wasmrt.capabilities.sentences import explain_logins
 from wasmrt.cli._errors import DENIED
 from wasmrt.cli._options import capability_file_argument, json_option
 from wasmrt.cli._output import print_message, show, show_json
@@ -27,6 +28,7 @@ from wasmrt.url import AddressClass, InvalidUrlError, classify_address, parse_ur
 @click.option("--method", help="The request's method; GET unless given.")
 @click.option("--resolves-to", multiple=True, metavar="IP", help="An address the URL's host has; may be repeated.")
 @click.option("--path", help="Decide reading this workspace path.")
+@click.option("--write", help="Decide writing this workspace path.")
 @click.option("--secret", help="Decide asking whether this secret is set.")
 @click.option("--alias", help="Decide calling a tool by this alias.")
 @json_option
@@ -36,6 +38,7 @@ def explain(
     method: str | None,
     resolves_to: tuple[str, ...],
     path: str | None,
+    write: str | None,
     secret: str | None,
     alias: str | None,
     as_json: bool,
@@ -50,27 +53,30 @@ def explain(
       wasmrt caps explain search.capabilities.json
       wasmrt caps explain search.capabilities.json --url https://api.example.com/ --resolves-to 10.0.0.7
     """
-    asked = [use for use in (url, path, secret, alias) if use is not None]
+    asked = [use for use in (url, path, write, secret, alias) if use is not None]
     if len(asked) > 1:
-        raise click.UsageError("give one of --url, --path, --secret and --alias")
+        raise click.UsageError("give one of --url, --path, --write, --secret and --alias")
     if url is None and (method is not None or resolves_to):
         raise click.UsageError("--method and --resolves-to say more about a --url; give one")
     _check_addresses(resolves_to)
-    granted = parse(read_capability_file(file)).capabilities
+    read = parse(read_capability_file(file))
+    granted = read.capabilities
     if not asked:
-        _print_sentences(granted, as_json)
+        _print_sentences(read, as_json)
         return 0
     if url is not None:
         return _decide_http(granted, method or "GET", url, resolves_to, as_json)
     if path is not None:
         return _print_decision(granted.explain_workspace(path), as_json)
+    if write is not None:
+        return _print_decision(granted.explain_workspace_write(write), as_json)
     if secret is not None:
         return _print_decision(granted.explain_secret(secret), as_json)
     return _print_decision(granted.explain_tool(alias or ""), as_json)
 
 
-def _print_sentences(granted: Capabilities, as_json: bool) -> None:
-    sentences = sentences_for(granted)
+def _print_sentences(file: CapabilityFile, as_json: bool) -> None:
+    sentences = (*sentences_for(file.capabilities), *explain_logins(file.every_login))
     if as_json:
         show_json({"sentences": sentences})
     else:

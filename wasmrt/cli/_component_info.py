@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from wasmrt.capabilities import CAPABILITY_SECTIONS, Capabilities, capabilities_of
+from wasmrt.capabilities import CAPABILITY_SECTIONS, Capabilities, capabilities_of, uses_section
 from wasmrt.capabilities.sentences import explain
 from wasmrt.component import functions_by_interface, qualified_names
 from wasmrt.component_bytes import digest_of
@@ -15,6 +15,7 @@ from wasmrt.prepared import PreparedTool
 _LINES = {
     "http": '"http": {"allowlist": [{"host": "...", "methods": ["GET"]}]}',
     "workspace": '"workspace": {"allowed_prefixes": ["..."]}',
+    "workspace_write": '"workspace_write": {"allowed_prefixes": ["..."]}',
     "secrets": '"secrets": {"allowed_names": ["..."]}',
     "tool_invoke": '"tool_invoke": {"aliases": {"...": "..."}}',
 }
@@ -62,10 +63,11 @@ def list_capabilities(
     ]
     listed: list[dict[str, Any]] = []
     for name in names:
-        refused = name in grouped and _section(grant, name) is None
+        only_writes = name == "workspace" and grant.workspace_write is not None
+        refused = name in grouped and _section(grant, name) is None and not only_writes
         listed.append({
             "capability": name,
-            "imports": grouped.get(name, {}),
+            "imports": grouped.get(name) or _writing(name, grouped),
             "asks": _sentences(asked, name),
             "granted": _sentences(grant, name),
             "refused": _way_out(name, asked) if refused else None,
@@ -73,6 +75,13 @@ def list_capabilities(
     if None in grouped:
         listed.append({"capability": None, "imports": grouped[None]})
     return listed
+
+
+def _writing(name: str, grouped: dict[str | None, dict[str, list[str]]]) -> dict[str, list[str]]:
+    """Return the imports of another capability that write where `name` is the one that lets them."""
+    if name != "workspace_write":
+        return {}
+    return {each: functions for each, functions in grouped.get("workspace", {}).items() if uses_section(name, [each])}
 
 
 def _section(capabilities: Capabilities | None, name: str) -> object:

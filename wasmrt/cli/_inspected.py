@@ -18,13 +18,7 @@ def show_report(report: dict[str, Any]) -> None:
     number = f" version {report['version']}" if report["version"] else ""
     origin = "a file, granted nothing" if report["origin"] == "file" and not report["granted"][1:] else report["origin"]
     show(f"{report['name']}{number} ({origin}): {report['world']}, {size_in_words(report['size_bytes'])}")
-    show(f"digest: {report['digest']}")
-    for warning in report["warnings"]:
-        print_message(f"warning: {warning}")
-    if report["installed_at"]:
-        show(f"from: {report['source']}, {report['installed_at']}")
-    if report["built_with"]:
-        show(_wrapped("built with: " + "; ".join(", ".join(values) for values in report["built_with"].values()), 0))
+    _show_origin(report)
     if len(report["versions"]) > 1:
         show_section("versions", [_version(version) for version in report["versions"]])
     if report["groups"]:
@@ -37,11 +31,34 @@ def show_report(report: dict[str, Any]) -> None:
         show(f"  no tool: {len(report['not_callable']) - _MAX_TOOLS} functions more")
     if not report["groups"]:
         _show_capabilities(report["capabilities"])
+    for login in report["logins"]:
+        show(_wrapped(login, 0))
     for secret in report["missing_secrets"]:
         show(_wrapped(f"{secret['problem']}; {secret['hint'] or 'set it again'}", 0))
     if "limits" in report:
         show_section("limits", [_limit(name, row["limit"], row["to_start"]) for name, row in report["limits"].items()])
     show("more: --json has the schemas, --wit every import and export")
+
+
+def _show_origin(report: dict[str, Any]) -> None:
+    if about := _about(report["sidecar"] or {}):
+        show(_wrapped(about, 0))
+    show(f"digest: {report['digest']}")
+    for warning in report["warnings"]:
+        print_message(f"warning: {warning}")
+    if report["installed_at"]:
+        show(f"from: {report['source']}, {report['installed_at']}")
+    if report["built_with"]:
+        show(_wrapped("built with: " + "; ".join(", ".join(values) for values in report["built_with"].values()), 0))
+
+
+def _about(sidecar: dict[str, Any]) -> str:
+    """Return what a capability file says of its tool: version, license, source, description."""
+    said = [f"version {sidecar['version']}"] if sidecar.get("version") else []
+    said += [f"license {sidecar['license']}"] if sidecar.get("license") else []
+    said += [f"source {sidecar['source']}"] if sidecar.get("source") else []
+    description = " ".join(str(sidecar.get("description") or "").split())
+    return ": ".join(filter(None, (", ".join(said), description)))
 
 
 def show_tool(tool: dict[str, Any]) -> None:

@@ -38,22 +38,26 @@ def missing_secrets(
         problem = f"is set is unknown: {error.message}"
         return [MissingSecret(name, f"whether the secret {name} {problem}", error.hint) for name in names]
     found = []
-    login = file.auth.secret_name if file.auth is not None and file.auth.oauth is not None else None
+    logins = {login.secret_name: login.vendor for login in file.every_login if login.oauth is not None}
     for name in names:
         try:
             kept.get(user or DEFAULT_USER, name)
         except SecretError as error:
-            hint = f"run: wasmrt auth {tool}" if name == login else error.hint
+            which = f" --vendor {logins[name]}" if name in logins and len(logins) > 1 else ""
+            hint = f"run: wasmrt auth {tool}{which}" if name in logins else error.hint
             found.append(MissingSecret(name, error.message, hint))
     return found
 
 
 def _needed(file: CapabilityFile, granted: Capabilities) -> Iterator[str]:
-    if file.auth is not None and not file.auth.optional:
-        yield file.auth.secret_name
+    parts = [granted] if granted.tools is None else [tool.capabilities for tool in granted.tools]
+    credentials = [mapping for part in parts if part.http is not None for mapping in part.http.credentials]
+    used = {mapping.secret_name for mapping in credentials}
+    login = file.auth  # of a package, only where a tool that was granted something can use it
+    if login is not None and not login.optional and (granted.tools is None or login.secret_name in used):
+        yield login.secret_name
     yield from (asked.name for asked in file.setup_secrets if not asked.optional)
-    if granted.http is not None:
-        yield from (mapping.secret_name for mapping in granted.http.credentials if not mapping.optional)
+    yield from (mapping.secret_name for mapping in credentials if not mapping.optional)
 
 
 def print_missing(missing: Iterable[MissingSecret]) -> None:

@@ -12,7 +12,7 @@ from wasmrt.cli._login import author_instructions, find_with_login, login_file_o
 from wasmrt.cli._options import json_option, user_option
 from wasmrt.cli._output import print_message, show_json
 from wasmrt.cli._secret_messages import store
-from wasmrt.cli._services import auth_section, call_for, open_gateway
+from wasmrt.cli._services import call_for, logins_of, open_gateway
 from wasmrt.egress import HttpFailure, HttpRequest
 from wasmrt.errors import ConfigurationError, SecretExpiredError, SecretNotFoundError
 from wasmrt.install.find import FoundTool
@@ -74,11 +74,13 @@ def _login_of(found: FoundTool, name: str, tool: str) -> tuple[AuthSection, Vali
         ConfigurationError: the tool has none, it is about another secret, or it names no request.
     """
     example = f'"auth": {{"secret_name": "{name}", {_VALIDATION}}}'
-    auth = auth_section(found, hint=f"add one with a request that tells whether the secret works: {example}")
-    if auth.secret_name != name:
+    logins = logins_of(found, hint=f"add one with a request that tells whether the secret works: {example}")
+    auth = next((login for login in logins if login.secret_name == name), None)
+    if auth is None:
+        known = [login.secret_name for login in logins]
         raise ConfigurationError(
-            f"the login of {found.name} is about {auth.secret_name}, not {name}",
-            hint=f"wasmrt secret test {auth.secret_name} --tool {tool}",
+            f"the login of {found.name} is about {' and '.join(known)}, not {name}",
+            hint=f"wasmrt secret test {known[0]} --tool {tool}",
         )
     if auth.validation_endpoint is None:
         raise ConfigurationError(

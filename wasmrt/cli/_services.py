@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from wasmrt.capabilities import Capabilities
 from wasmrt.capabilities.file import AuthSection, OAuthConfig, parse
 from wasmrt.config_file import read_config_file
@@ -9,7 +11,7 @@ from wasmrt.egress import EgressGateway, HostCall
 from wasmrt.errors import ConfigurationError, SecretNotFoundError
 from wasmrt.install.find import FoundTool
 from wasmrt.leaks import LeakDetector, WatchedSecrets
-from wasmrt.names import folded
+from wasmrt.names import did_you_mean, setting_of
 from wasmrt.oauth import Renewals, token_renewer
 from wasmrt.places import find_places
 from wasmrt.secrets import SecretsStore
@@ -21,21 +23,43 @@ def open_gateway() -> EgressGateway:
     return EgressGateway(config.network, rates=config.rate_limiter())
 
 
-def auth_section(found: FoundTool, *, hint: str) -> AuthSection:
-    """Return the auth section of a tool's capability file; `hint` is the next step where there is none.
+def logins_of(found: FoundTool, *, hint: str) -> tuple[AuthSection, ...]:
+    """Return the logins of a tool's capability file, at least one; `hint` is the next step where there is none.
 
     Raises:
         ConfigurationError: there is none.
     """
-    auth = None if found.sidecar is None else parse(found.sidecar).auth
-    if auth is None:
+    logins = () if found.sidecar is None else parse(found.sidecar).every_login
+    if not logins:
         raise ConfigurationError(
             f"the capability file of {found.name} has no auth section"
             if found.sidecar is not None
             else f"{found.name} has no capability file, and so no auth section",
             hint=hint,
         )
-    return auth
+    return logins
+
+
+def choose_login(tool: str, logins: Sequence[AuthSection], vendor: str | None) -> AuthSection:
+    """Return the login of a vendor; without one, the only login, or the only one that a browser does.
+
+    Raises:
+        ConfigurationError: there is no such vendor, or there are several to choose from.
+    """
+    known = [login.vendor for login in logins]
+    if vendor is None:
+        by_browser = [login for login in logins if login.oauth is not None]
+        chosen = by_browser if len(by_browser) == 1 else list(logins)
+        if len(chosen) == 1:
+            return chosen[0]
+        raise ConfigurationError(
+            f"{tool} has several logins", hint=f"choose one: {'; '.join(f'--vendor {name}' for name in known)}"
+        )
+    if vendor not in known:
+        near = did_you_mean(vendor, known)
+        hint = f"did you mean {near}?" if near else f"there are: {', '.join(known)}"
+        raise ConfigurationError(f"{tool} has no login of {vendor!r:.80}", hint=hint)
+    return logins[known.index(vendor)]
 
 
 def settings(kept: SecretsStore, user: str, tool: str, oauth: OAuthConfig) -> dict[str, str]:
@@ -46,10 +70,10 @@ def settings(kept: SecretsStore, user: str, tool: str, oauth: OAuthConfig) -> di
     """
     found = {}
     for variable in (oauth.client_id_env, oauth.client_secret_env):
-        if variable is None or not variable.lower().startswith(f"{folded(tool)}_"):
+        if variable is None:
             continue
         try:
-            found[variable] = kept.get(user, variable.lower()).reveal()
+            found[variable] = kept.get(user, setting_of(tool, variable)).reveal()
         except SecretNotFoundError:
             continue
     return found

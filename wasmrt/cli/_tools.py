@@ -44,8 +44,10 @@ def _from_name(name: str, number: int | None) -> FoundTool:
     try:
         return find_tool(name, find_places().data, number=number)
     except NotInstalledError as error:
-        if os.path.isfile(name):  # noqa: PTH113 - no error for what can name no file
-            raise NotInstalledError(error.message, hint=f"for the file write ./{name}") from None
+        # No error for what can name no file.
+        kind = "file" if os.path.isfile(name) else "folder" if os.path.isdir(name) else None  # noqa: PTH112, PTH113
+        if kind is not None:
+            raise NotInstalledError(error.message, hint=f"for the {kind} write ./{name}") from None
         raise
 
 

@@ -3,30 +3,45 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import click
 
+from wasmrt.capabilities.file import OAuthConfig
 from wasmrt.cli._login import author_instructions, find_with_login, login_file_option, print_instructions
 from wasmrt.cli._options import json_option, user_option
 from wasmrt.cli._output import print_message, show_json
 from wasmrt.cli._secret_messages import store
-from wasmrt.cli._services import auth_section, open_gateway, settings
+from wasmrt.cli._services import choose_login, logins_of, open_gateway, settings
 from wasmrt.errors import ConfigurationError
 from wasmrt.install.find import FoundTool
+from wasmrt.names import setting_of
 from wasmrt.oauth import check_replaceable, log_in, login_state, store_tokens
 
 
 @click.command("auth")
 @click.argument("tool", metavar="NAME_OR_PATH")
 @user_option
+@click.option("--vendor", metavar="NAME", help="Of several logins, this one.")
 @click.option("--browser/--no-browser", default=True, help="Open a browser, or only print the address.")
 @click.option("--replace", is_flag=True, help="Replace a secret of that name that came from elsewhere.")
 @login_file_option
 @json_option
-def auth(tool: str, user: str, browser: bool, replace: bool, capabilities: Path | None, as_json: bool) -> None:
+def auth(
+    tool: str,
+    user: str,
+    vendor: str | None,
+    browser: bool,
+    replace: bool,
+    capabilities: Path | None,
+    as_json: bool,
+) -> None:
     """Log in for a tool whose capability file has an `auth.oauth` section, and keep what it needs.
+
+    A package may have a login for each of several vendors; --vendor says which. The token is set as the secret of
+    that vendor's credentials and of no other.
 
     The browser comes back to this machine; the token is kept as a secret and renewed by itself. The address to log
     in at goes to stderr, with and without --json.
@@ -35,18 +50,22 @@ def auth(tool: str, user: str, browser: bool, replace: bool, capabilities: Path 
     Examples:
       wasmrt auth calendar
       wasmrt auth calendar --no-browser --json
+      wasmrt auth desk --vendor vault
     """
     found = find_with_login(tool, capabilities)
-    section = auth_section(found, hint=_set_instead(found))
+    section = choose_login(found.name, logins_of(found, hint=_set_instead(found)), vendor)
     if section.oauth is None:
         if not as_json:
             print_instructions(found.name, author_instructions(section))
+        of = "" if vendor is None else f" of {vendor}"
         raise ConfigurationError(
-            f"the capability file of {found.name} has no OAuth login",
+            f"the capability file of {found.name} has no OAuth login{of}",
             hint=f"run: wasmrt secret set {section.secret_name}",
         )
     kept = store()
-    state = login_state(section.oauth, os.environ | settings(kept, user, found.name, section.oauth))
+    known = os.environ | settings(kept, user, found.name, section.oauth)
+    _check_client(found.name, section.oauth, known)
+    state = login_state(section.oauth, known)
     if not replace:
         check_replaceable(kept, user, section.secret_name, state)
     issuer = urlsplit(state.token_url).hostname
@@ -67,6 +86,15 @@ def auth(tool: str, user: str, browser: bool, replace: bool, capabilities: Path 
     else:
         print_message(
             f"{section.secret_name} is set for {user}" + ("" if tokens.refresh_token else "; it cannot be renewed")
+        )
+
+
+def _check_client(tool: str, oauth: OAuthConfig, known: Mapping[str, str]) -> None:
+    variable = oauth.client_id_env
+    if oauth.client_id is None and variable and not known.get(variable):
+        raise ConfigurationError(
+            "the login needs a client id",
+            hint=f"run: wasmrt secret set {setting_of(tool, variable)} (or set the variable {variable})",
         )
 
 

@@ -41,4 +41,4 @@ def build(folder: Path, yes: bool, as_json: bool) -> None:
         return
     show_built(built)
     where = "" if folder == Path() else f" {folder.as_posix()}"
-    print_message(f"next: wasmrt test{where}, or wasmrt install {(folder / component).as_posix()}")
+    print_message(f"next: wasmrt test{where}, wasmrt pack{where}, or wasmrt install {(folder / component).as_posix()}")

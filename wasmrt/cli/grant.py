@@ -8,14 +8,14 @@ import click
 
 from wasmrt.capabilities import merge
 from wasmrt.capabilities.file import format_file, parse
-from wasmrt.capabilities.sentences import diff, explain
+from wasmrt.capabilities.sentences import diff, explain, explain_logins
 from wasmrt.cli._grant import NotGrantedError, ask, print_request
 from wasmrt.cli._missing import missing_secrets, print_missing
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import is_interactive, print_message, show_json
 from wasmrt.errors import NotInstalledError
 from wasmrt.install import Catalog
-from wasmrt.install.granted import granted_to, only_tools, request_of
+from wasmrt.install.granted import granted_to, logins_of, only_tools, request_of
 from wasmrt.install.sources import read_capability_file
 from wasmrt.places import find_places
 
@@ -45,14 +45,15 @@ def grant(name: str, grant: Path | None, only: tuple[str, ...], yes: bool, as_js
     if only:
         granted = only_tools(granted, only)
     new = [f"new: {change.sentence}" for change in diff(granted_to(catalog.get(name)), granted).widened]
+    asks = (*explain(granted), *explain_logins(logins_of(pending.sidecar)))
     if not as_json:
-        print_request(f"{name} version {pending.number}", [*explain(granted), *new])
+        print_request(f"{name} version {pending.number}", [*asks, *new])
     if not yes:
         if as_json or not is_interactive():
             raise NotGrantedError(
                 f"nobody is here to grant {name} anything",
                 hint="read what it asks for, then pass --yes",
-                asks=explain(granted),
+                asks=asks,
                 changes=new,
             )
         ask(name)

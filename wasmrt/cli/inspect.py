@@ -11,7 +11,7 @@ import click
 from wasmrt.authoring import find_wasm_tools, limits_that_start, measure
 from wasmrt.capabilities import Capabilities
 from wasmrt.capabilities.file import parse
-from wasmrt.capabilities.sentences import explain, tool_groups
+from wasmrt.capabilities.sentences import explain, explain_logins, tool_groups
 from wasmrt.cli._authoring import showing_output
 from wasmrt.cli._component_info import exports_of, imports_of, list_capabilities, refusals
 from wasmrt.cli._inspected import show_report, show_tool
@@ -108,7 +108,8 @@ def _prepared(found: FoundTool, runtime: WasmToolRuntime, measuring: bool) -> Pr
 
 def _report(found: FoundTool, prepared: PreparedTool) -> dict[str, Any]:
     imports = imports_of(prepared)
-    request = None if found.sidecar is None else parse(found.sidecar).capabilities
+    file = None if found.sidecar is None else parse(found.sidecar)
+    request = None if file is None else file.capabilities
     listed = list_capabilities(imports, request, found.grant)
     version = found.version
     return {
@@ -128,6 +129,7 @@ def _report(found: FoundTool, prepared: PreparedTool) -> dict[str, Any]:
         "capabilities": listed,
         "asks": [] if request is None else list(explain(request)),
         "granted": list(explain(found.grant)),
+        "logins": [] if file is None else list(explain_logins(file.every_login)),
         "refused": refusals(listed),
         "missing_secrets": _missing(found),
         "version": None if version is None else version.number,

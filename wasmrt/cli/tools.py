@@ -76,6 +76,7 @@ def describe(name: str, view_of: ViewOf, as_json: bool) -> None:
         row = _row(registry.source(name), name, view)
     data = row | {
         "description": tool.description,
+        "prompt": view.document(name),
         "schema": tool.schema,
         "effects": sorted(traits.effects),
         "actions": [{"name": each.name, "effects": sorted(each.effects)} for each in traits.actions],
@@ -94,6 +95,7 @@ def describe(name: str, view_of: ViewOf, as_json: bool) -> None:
     )  # fmt: skip
     show_section("Actions", [f"{each.name}: {in_words(each.effects)}" for each in traits.actions])
     show_section("Params", _params(tool.schema))
+    show_section("Document for models", data["prompt"].splitlines())
 
 
 @tools.command("run")

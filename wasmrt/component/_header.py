@@ -12,9 +12,9 @@ HEADER = b"\0asm\x0d\0\x01\0"
 MAGIC, _VERSION, _LAYER = HEADER[:4], 0x0D, 1
 _CORE_LAYER = 0
 CORE_MODULE_HINT = (
-    "build for wasm32-wasip2, or wrap it (pip install 'wasmrt[author]'): wasm-tools component embed wit/ module.wasm "
-    "-o embedded.wasm && wasm-tools component new embedded.wasm -o tool.wasm; a program for WASI is installed with "
-    "wasmrt install FILE --command"
+    "a program for WASI is installed with wasmrt install FILE --command; else build for wasm32-wasip2, or wrap it "
+    "(pip install 'wasmrt[author]'): wasm-tools component embed wit/ module.wasm -o embedded.wasm && "
+    "wasm-tools component new embedded.wasm -o tool.wasm"
 )
 """The way from a core module and the WIT of its world, in the folder `wit`, to a component."""
 TEXT_HINT = "encode the text first (pip install 'wasmrt[author]'): wasm-tools parse tool.wat -o tool.wasm"

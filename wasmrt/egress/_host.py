@@ -47,11 +47,10 @@ class HostCall:
     def charge_http_bytes(self, *, sent: int, received: int) -> None:
         """Count nothing: the capability caps each request and each response."""
 
-    def decide(self, decision: Decision) -> Decision:
-        """Pass a decision on, and return it."""
+    def decide(self, decision: Decision) -> None:
+        """Pass a decision on."""
         if self.on_decision is not None:
             self.on_decision(decision)
-        return decision
 
 
 class HostClient:

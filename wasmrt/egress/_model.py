@@ -117,5 +117,5 @@ class EgressCall(Protocol):
     def charge_http_bytes(self, *, sent: int, received: int) -> None:
         """Count bytes on the wire, headers included, as they come."""
 
-    def decide(self, decision: Decision) -> Decision:
-        """Record a decision, and return it as it is on record."""
+    def decide(self, decision: Decision) -> Decision | None:
+        """Record a decision, and return it as it is on record; None where that is as it was given."""

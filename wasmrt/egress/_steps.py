@@ -192,7 +192,9 @@ def denied(call: EgressCall, decision: Decision, kind: FailureKind = FailureKind
     # SECURITY: rule, hint and subject may quote the guest's URL, and a URL may hold a secret.
     scanner = call.scanner.partial
     # As it is on record: a call that is held to fewer effects than its grant is told so, and not to widen the grant.
-    decision = call.decide(decision.redacted(lambda text: _redact(scanner, text)))
+    decision = decision.redacted(lambda text: _redact(scanner, text))
+    recorded = call.decide(decision)
+    decision = decision if recorded is None else recorded
     return HttpFailure(kind, str(decision.reason), decision.rule, decision=decision)
 
 

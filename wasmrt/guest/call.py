@@ -32,7 +32,7 @@ def cut_log(message: str, beyond_bytes: int = 0) -> str:
 class GuestCall(GuestBudgets):
     """The `ctx` of every import. Used by one guest at a time."""
 
-    __slots__ = ("_parts", "clock", "log_entries_dropped", "logs", "services")
+    __slots__ = ("_at_end", "_parts", "clock", "log_entries_dropped", "logs", "services")
 
     def __init__(self, lifetime: Lifetime, limits: ResourceLimits, services: HostServices, clock: Clock) -> None:
         super().__init__(lifetime, limits)
@@ -41,6 +41,7 @@ class GuestCall(GuestBudgets):
         self.logs: list[LogEntry] = []
         self.log_entries_dropped = 0
         self._parts: dict[Any, Any] | None = None
+        self._at_end: list[Callable[[], None]] | None = None
 
     def part(self, make: Callable[[], Part]) -> Part:
         """Return the call's own instance of `make`, built the first time: an import's private state."""
@@ -49,6 +50,17 @@ class GuestCall(GuestBudgets):
         if make not in self._parts:
             self._parts[make] = make()
         return self._parts[make]  # type: ignore[no-any-return]
+
+    def at_end(self, act: Callable[[], None]) -> None:
+        """Have `act` done when the guest has ended well."""
+        if self._at_end is None:
+            self._at_end = []
+        self._at_end.append(act)
+
+    def finish(self) -> None:
+        """Do what is left once the guest has ended well; it may raise what ends the call. Safe to call twice."""
+        for act in self._at_end or ():
+            act()
 
     def log(self, level: LogLevel, message: str) -> None:
         """Keep a log line, cut on a character boundary; the ones over the cap are counted."""

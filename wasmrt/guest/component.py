@@ -77,7 +77,9 @@ class LinkedComponent:
         sandbox = Sandbox(self._linker, self._store_limits, call)
         try:
             sandbox.instantiate()
-            return self._world.run(sandbox, call, self.description.specs[tool], params, context)
+            text = self._world.run(sandbox, call, self.description.specs[tool], params, context)
+            call.finish()
+            return text
         except BaseException as error:
             call.fuel_used = sandbox.fuel_used
             cause = ended(error, call)

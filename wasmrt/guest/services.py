@@ -105,6 +105,10 @@ class HostServices(Protocol):
         """True where the call has a workspace."""
 
     @property
+    def max_write_bytes(self) -> int:
+        """The most bytes that a file may have that is written; 0 where none may be."""
+
+    @property
     def max_request_bytes(self) -> int:
         """The most bytes that the body of an HTTP request may have."""
 
@@ -119,6 +123,21 @@ class HostServices(Protocol):
 
     def workspace_list(self, path: str, *, looking: bool = False) -> Sequence[DirectoryEntry]:
         """Return a directory's entries."""
+
+    def workspace_size(self, path: str) -> int | None:
+        """Return the size in bytes of a file that may be written; None where there is none."""
+
+    def workspace_write(self, path: str, content: bytes, *, new: bool = False) -> None:
+        """Make a file that holds `content`, in one step; with `new`, nothing may be there yet."""
+
+    def workspace_make_directory(self, path: str) -> None:
+        """Make a directory."""
+
+    def workspace_remove(self, path: str, *, directory: bool = False) -> None:
+        """Remove a file, or an empty directory."""
+
+    def workspace_rename(self, path: str, to: str) -> None:
+        """Give a file, or a directory that the call has made, another name."""
 
     def secret_exists(self, name: str) -> bool:
         """Answer truthfully for granted names, and no for every other."""
@@ -137,6 +156,7 @@ class NoServices:
     """A host that grants nothing: for a component that is only asked what it is."""
 
     has_workspace = False
+    max_write_bytes = 0
     max_request_bytes = DEFAULT_MAX_REQUEST_BYTES
 
     def http_refusal(self, method: str, url: str) -> HostFailure:
@@ -152,6 +172,26 @@ class NoServices:
         raise _nothing_granted()
 
     def workspace_list(self, path: str, *, looking: bool = False) -> NoReturn:
+        """Refuse."""
+        raise _nothing_granted()
+
+    def workspace_size(self, path: str) -> NoReturn:
+        """Refuse."""
+        raise _nothing_granted()
+
+    def workspace_write(self, path: str, content: bytes, *, new: bool = False) -> NoReturn:
+        """Refuse."""
+        raise _nothing_granted()
+
+    def workspace_make_directory(self, path: str) -> NoReturn:
+        """Refuse."""
+        raise _nothing_granted()
+
+    def workspace_remove(self, path: str, *, directory: bool = False) -> NoReturn:
+        """Refuse."""
+        raise _nothing_granted()
+
+    def workspace_rename(self, path: str, to: str) -> NoReturn:
         """Refuse."""
         raise _nothing_granted()
 

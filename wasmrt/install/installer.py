@@ -11,18 +11,20 @@ from dataclasses import dataclass
 
 from wasmrt.capabilities import Capabilities, merge
 from wasmrt.capabilities.file import format_file, parse
-from wasmrt.capabilities.sentences import diff, explain
+from wasmrt.capabilities.sentences import diff, explain, explain_logins
 from wasmrt.component import ToolSpec
 from wasmrt.component_bytes import ComponentBytes
 from wasmrt.errors import InvalidNameError
 from wasmrt.install._catalog import Catalog
 from wasmrt.install._model import ComponentInfo, NewVersion, ToolVersion
 from wasmrt.install._stored import load_tools
-from wasmrt.install.granted import granted_to, only_tools, request_of
+from wasmrt.install.granted import granted_to, logins_of, only_tools, request_of
 from wasmrt.install.sources import Source
 from wasmrt.install.validator import WasmValidator
 from wasmrt.names import check_installed_name
 
+_STRICTER = ("", "allow", "ask", "deny")
+"""Permissions that a package may want for a tool, each stricter than the one before."""
 Prepare = Callable[[str, ComponentBytes, Sequence[ToolSpec] | None], ComponentInfo]
 """Compiles a component, through the cache, and reads what it says of itself, or its package says of its tools."""
 
@@ -44,8 +46,8 @@ class InstallPlan:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Sentences on what the tool would be allowed, for a person."""
-        return explain(self.grant)
+        """Sentences on what the tool would be allowed, and on its logins, for a person."""
+        return (*explain(self.grant), *explain_logins(logins_of(self.new.sidecar)))
 
     @property
     def is_installed(self) -> bool:
@@ -153,6 +155,8 @@ def _compare(
     found += [f"no longer imports {name}" for name in sorted({*old.imports} - {*info.imports})]
     if new.package != old.package:
         found.append(f"other tools: {old.tools} became {new.tools}" if new.tools != old.tools else "other tools")
+    loosened = [] if new.package == old.package else _loosened(old.package, new.package)
+    found += loosened
     if info.schema_digest != old.schema_digest:
         found.append("another schema: its params are no longer the same")
     requested = diff(request_of(old), asked)
@@ -160,11 +164,32 @@ def _compare(
     found += [f"no longer asks: {change.sentence}" for change in requested.narrowed]
     if not requested and new.sidecar != old.sidecar:
         found.append("another capability file, with the same capabilities")
+    logins, known = logins_of(new.sidecar), logins_of(old.sidecar)
+    # SECURITY: a login names the place that a client's secret is sent to, so a change of it waits for a person.
+    unseen = [login for login in logins if login.oauth is not None and login not in known]
+    found += [f"another login: {sentence}" for sentence in explain_logins(unseen)]
     granted = diff(granted_to(old), given)
     if granted and not requested:
         found += [f"would be granted: {change.sentence}" for change in granted.widened]
         found += [f"would no longer be granted: {change.sentence}" for change in granted.narrowed]
-    return tuple(found), bool(granted.widened)
+    return tuple(found), bool(granted.widened or unseen or loosened)
+
+
+def _loosened(old: str | None, new: str | None) -> list[str]:
+    """Return a sentence for each tool that its package held back more before."""
+    before = {} if old is None else {tool.name: tool for tool in load_tools(old)}
+    after = () if new is None else load_tools(new)
+    sentences = []
+    for tool in after:
+        was = before.get(tool.name)
+        if was is None:
+            continue
+        if _STRICTER.index(was.permission) > _STRICTER.index(tool.permission):
+            sentences.append(f"{tool.name}: its package said {was.permission!r}, and says {tool.permission!r} now")
+        if was.hidden and not tool.hidden:
+            sentences.append(f"{tool.name} was hidden from models, and is offered to them now")
+    gone = [tool.name for tool in before.values() if tool.permission in _STRICTER[2:]] if new is None else []
+    return sentences + [f"{name}: its package no longer says how it may be called" for name in gone]
 
 
 def _suggested(text: str) -> str:

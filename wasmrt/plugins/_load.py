@@ -8,12 +8,19 @@ from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
-from wasmrt.capabilities import Capabilities
+from wasmrt.capabilities import Capabilities, WorkspaceWriteCapability
 from wasmrt.component import check_header
 from wasmrt.config import WasmRuntimeConfig
 from wasmrt.errors import ConfigurationError, CoreModuleError, NotInstalledError, SourceError, WasmrtError
 from wasmrt.files import read_file
-from wasmrt.limits import COMPONENT_MAX_BYTES, MAX_MANIFEST_BYTES, MAX_PLUGINS, ResourceLimits
+from wasmrt.limits import (
+    COMPONENT_MAX_BYTES,
+    MAX_MANIFEST_BYTES,
+    MAX_PLUGINS,
+    MAX_WRITE_BYTES,
+    MAX_WRITE_FILES,
+    ResourceLimits,
+)
 from wasmrt.names import did_you_mean
 from wasmrt.places import find_places
 from wasmrt.plugins._manifest import PluginManifest, read_manifest
@@ -93,7 +100,8 @@ def load_plugins(
         workspace: The folder that plugins read, at `/workspace`; none without it.
         config: Settings of the runtime that WASI plugins live in, but for its workspace.
         unsafe_native_plugins: Whether native plugins may run: programs that the kernel alone confines.
-        write_paths: Folders that native plugins may write. WASI plugins cannot write yet, and are refused with any.
+        write_paths: Folders that plugins may write, each at `/write/<name of the folder>`. WASI plugins are refused
+            with one that is not in the workspace.
         allow_network: Whether native plugins that require the network get it.
         adapt: Makes a component of a WASI plugin for preview 1, such as `wasmrt.authoring.adapt_program` with an
             adapter.
@@ -181,12 +189,7 @@ class _Loader:
 
     def _wasi_program(self, manifest: PluginManifest) -> WasiProgram:
         name = manifest.tool_name
-        if self._writable:
-            raise ConfigurationError(
-                f"{name} is a WASI plugin, and those cannot write yet",
-                code="no-wasi-writing",
-                hint="load it without write_paths",
-            )
+        writable = self._writable_parts(name)
         if manifest.requires_network and self._network:
             raise ConfigurationError(
                 f"{name} is a WASI plugin that requires the network, and WASI has no sockets here",
@@ -201,6 +204,12 @@ class _Loader:
                 raise
             data = self._adapt(data)
         grant = Capabilities.none() if self._workspace is None else Capabilities.none().with_workspace_read([""])
+        if writable:
+            prefixes = tuple("" if path == "." else path for path in writable.values())
+            grant = grant.with_workspace_write(
+                # As much as a native one is given: to remove, and no fewer files than any call may write.
+                WorkspaceWriteCapability(prefixes, max_bytes=MAX_WRITE_BYTES, max_files=MAX_WRITE_FILES, remove=True)
+            )
         limits = ResourceLimits(
             timeout_seconds=manifest.timeout_seconds,
             fuel=_NO_BOUND,  # a manifest bounds time, and not instructions
@@ -210,7 +219,21 @@ class _Loader:
         if self._runtime is None:
             self._runtime = WasmToolRuntime(self._config)
         tool = self._runtime.prepare(name, data, grant, limits)
-        return WasiProgram(tool, manifest, has_workspace=self._workspace is not None)
+        return WasiProgram(tool, manifest, has_workspace=self._workspace is not None, writable=writable)
+
+    def _writable_parts(self, name: str) -> dict[str, str]:
+        """Return the folders that a WASI plugin writes, by its own names, as paths of the workspace."""
+        parts = {}
+        for mount in self._writable:
+            path = Path(mount.host_path)
+            if self._workspace is None or not path.is_relative_to(self._workspace):
+                raise ConfigurationError(
+                    f"{name} is a WASI plugin, which writes in the workspace only: {path.name or path} is elsewhere",
+                    code="no-wasi-writing",
+                    hint="name folders below the workspace as write_paths",
+                )
+            parts[mount.guest_path] = path.relative_to(self._workspace).as_posix()
+        return parts
 
     def _read(self, name: str, most: int) -> bytes:
         try:

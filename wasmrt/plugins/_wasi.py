@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from wasmrt.component import worlds
@@ -24,7 +25,9 @@ class WasiProgram:
 
     kind = "wasi"
 
-    def __init__(self, tool: PreparedTool, manifest: PluginManifest, *, has_workspace: bool) -> None:
+    def __init__(
+        self, tool: PreparedTool, manifest: PluginManifest, *, has_workspace: bool, writable: Mapping[str, str]
+    ) -> None:
         if worlds.exported_program([tool.world]) is None:
             raise UnknownWorldError(
                 "the plugin's component is no program: it exports something else than wasi:cli/run",
@@ -33,7 +36,9 @@ class WasiProgram:
         self._tool = tool
         self._manifest = manifest
         # SECURITY: a guest learns no path of this machine, so the host's path is the guest's own.
-        self.mounts = (Mount(WORKSPACE, WORKSPACE, read_only=True),) if has_workspace else ()
+        read = (Mount(WORKSPACE, WORKSPACE, read_only=True),) if has_workspace else ()
+        self.mounts = (*read, *(Mount(name, name, read_only=False) for name in writable))
+        self._folders = {"workspace": WORKSPACE, "writable": dict(writable)}
         self.cwd = WORKSPACE
         self.digest = tool.digest
 
@@ -45,7 +50,7 @@ class WasiProgram:
         """
         params = {"stdin": request.decode(), "check": False}
         try:
-            output = self._tool.execute(params, replace(context, data={"workspace": WORKSPACE}))
+            output = self._tool.execute(params, replace(context, data=self._folders))
         except (DeadlineExceededError, OutputLimitError) as error:
             # The bounds of this call are the manifest's, so that is where they are raised.
             error.setting = "max_runtime_ms" if isinstance(error, DeadlineExceededError) else "max_stdout_bytes"

@@ -48,12 +48,19 @@ def decide_guard(guard: ExfiltrationGuard, tool: str, traits: Traits) -> Decisio
     return Decision(False, Reason.NETWORK_NOT_ALLOWED, rule, hint, what, tool)
 
 
-def decide_permission(permission: Permission | None, tool: str, rule: str = "") -> Decision | None:
-    """Decide whether an operator's rule denies a tool outright."""
+def decide_permission(permission: Permission | None, tool: str, rule: str = "", *, author: str = "") -> Decision | None:
+    """Decide whether an operator's rule denies a tool outright, or its author does and no rule allows it.
+
+    SECURITY: what the author wants (`author`) only ever tightens; an author's `allow` is nothing.
+    """
     what = "tool.permission"
     if permission is Permission.DENY:
         hint = f"change the permission in [tools.rules.{rule}]" if rule else "change the permission in [tools.rules]"
         return Decision(False, Reason.DENIED_BY_RULE, "a rule of the policy denies the tool", hint, what, tool)
+    if author == Permission.DENY and permission is not Permission.ALLOW:
+        hint = f'to allow it, write permission = "allow" in [tools.rules."{tool}"]'
+        said = "the tool's own package denies it, and no rule of the policy allows it"
+        return Decision(False, Reason.DENIED_BY_RULE, said, hint, what, tool)
     return (
         None if permission is None else Decision(True, Reason.ALLOWED, f"tools.rules: {permission}", None, what, tool)
     )

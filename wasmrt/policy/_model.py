@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from blake3 import blake3
 
-from wasmrt.capabilities import RateLimitConfig
+from wasmrt.capabilities import RateLimitConfig, path_problem, plain_path
 from wasmrt.errors import ConfigurationError
 from wasmrt.limits import KIB
 from wasmrt.names import did_you_mean, folded, offered_name
@@ -76,7 +76,7 @@ class Preset:
 
     def __post_init__(self) -> None:
         for path in self.allow_write_paths:
-            if not path or path.startswith("/") or "\\" in path or ".." in path.split("/"):
+            if path_problem(path) is not None or not plain_path(path):
                 raise ConfigurationError(
                     f"the write path {path!r:.80} leaves the workspace", hint="write it like 'out' or 'notes/daily'"
                 )

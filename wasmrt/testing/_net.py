@@ -72,5 +72,6 @@ class FakeCall:
         self.sent_bytes += sent
         self.received_bytes += received
 
-    def decide(self, decision: Decision) -> None:
+    def decide(self, decision: Decision) -> Decision:
         self.decisions.append(decision)
+        return decision

@@ -68,6 +68,13 @@ class Entry:
         return self.tool.traits.effects if found is None else found
 
     @property
+    def document(self) -> str:
+        """A document for models from the tool's package; empty where there is none."""
+        # SECURITY: it is read by the model like an answer, and a stranger wrote it.
+        document: str = _cleaned(getattr(self.tool, "prompt", ""))
+        return document
+
+    @property
     def validator(self) -> Validator | None:
         """The validator of params in this process; None where they are checked where the tool lives.
 
@@ -100,8 +107,7 @@ class Entry:
         if actions is not None:
             schema = with_actions(schema, tool.traits.action_param, actions)
             description = f"{description.rstrip()} Actions here: {', '.join(sorted(actions))}.".lstrip()
-        prompt = _cleaned(getattr(tool, "prompt", ""))
-        rendered = render(self.offered, description, schema, provider, prompt=prompt)
+        rendered = render(self.offered, description, schema, provider, prompt=self.document)
         if provider == "mcp":
             rendered["annotations"] = self._annotations(actions)
         return rendered

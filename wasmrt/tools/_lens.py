@@ -38,6 +38,11 @@ class Lens(NamedTuple):
         guarded = any(each.enabled and not fits(name, each.allow_tools) for each in (guard, *self.guards))
         return EVERY_EFFECT - NETWORKING if shut or guarded else EVERY_EFFECT
 
+    @property
+    def write_paths(self) -> tuple[tuple[str, ...], ...]:
+        """The folders of the workspace that a sandbox may write below here, by every preset."""
+        return tuple(dict.fromkeys(tuple(preset.allow_write_paths) for preset in self.presets))
+
     def decide_presets(self, name: str, traits: Traits) -> Decision | None:
         """Decide whether every preset of the view lets the tool be called; the active one is among them."""
         decision = None

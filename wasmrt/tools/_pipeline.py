@@ -131,6 +131,7 @@ def tool_context(state: CallState, seconds: float) -> ToolContext:
         receipt=known_receipt(state),
         on_begin=state.begin_in_sandbox,
         effects=None if entry.granted_effects <= held and not lens.narrows else held,
+        write_paths=lens.write_paths,
         may_invoke=partial(_may_invoke, state),
     )
 

@@ -102,8 +102,7 @@ class ToolRegistry(ToolView):
             )
         chosen = ToolSource.BUILTIN if builtin else source or _source_of(tool)
         several = isinstance(tool, PreparedTool) and tool.has_several
-        parts = [tool.tool(spec.name) for spec in tool.tools if not spec.hidden] if several else [tool]  # type: ignore[union-attr]
-        for part in parts:
+        for part in _parts(tool):
             check_prepared_name(part.name)
             given = (*getattr(part, "aliases", ()), *aliases) if not several else ()
             self._system.store.add(Entry(part, part.name, chosen, group, tuple(given)))
@@ -189,3 +188,10 @@ def _source_of(tool: object) -> ToolSource:
     if isinstance(tool, PreparedTool):
         return ToolSource.COMPONENT
     return ToolSource.PLUGIN if isinstance(tool, PluginTool) else ToolSource.FUNCTION
+
+
+def _parts(tool: Tool) -> list[Tool]:
+    """Return the tools to offer: of a component, each that its package does not hide from models."""
+    if not isinstance(tool, PreparedTool):
+        return [tool]
+    return [tool.tool(spec.name) if tool.has_several else tool for spec in tool.tools if not spec.hidden]

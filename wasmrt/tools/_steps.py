@@ -91,13 +91,15 @@ def check_preset(state: CallState) -> Step:
 
 
 def check_rules(state: CallState) -> Step:
-    """Decide by the operator's rules for this tool."""
+    """Decide by the operator's rules for this tool, and by its author's wish to have it denied."""
     name = state.known.name
     policy = state.system.policy
     permission = policy.permission_for(name)
     rule = next((rule.tool for rule in policy.rules_for(name) if rule.permission is permission), "")
     tightened = policy.tightening_for(name) != NO_TIGHTENING
-    return _step(decide_permission(permission, name, rule), _asking_rules(state) if tightened else "no rule")
+    author = getattr(state.tool, "default_permission", "")
+    found = decide_permission(permission, name, rule, author=author)
+    return _step(found, _asking_rules(state) if tightened else "no rule")
 
 
 def check_exfiltration(state: CallState) -> Step:
@@ -117,14 +119,16 @@ def check_confirmation(state: CallState) -> Step:
     asked = bool(state.tool.requires_approval(state.params))
     derived = Traits(effects=traits.effects).needs_confirmation(effects)
     ruled = permission is Permission.ASK or (not derived and traits.needs_confirmation(effects))
-    if not (asked or ruled or derived):
+    wished = _author_asks(state)
+    if not (asked or ruled or derived or wished):
         return f"the risk is {traits.risk(effects)}, and nobody has to confirm it"
     said = f"{_asking_rules(state)} asks for it" if ruled else "the tool asks for it" if asked else None
-    said = said or f"the call can {in_words(effects)}"
+    said = said or ("its package asks for it" if wished else f"the call can {in_words(effects)}")
     if state.token is not None:
         return _redeemed(state)
     confirmed = state.system.policy.tightening_for(name).confirmation is Confirmation.ALWAYS
-    if permission is Permission.ALLOW and not (asked or ruled or confirmed):  # it approves what effects ask for alone
+    # It approves what effects, or the package, ask for alone.
+    if permission is Permission.ALLOW and not (asked or ruled or confirmed):
         state.approved_by = ("rule", "operator", "always")
         return _passed("confirmation", f"the operator's rule approves it: {said}", name)
     state.needs = Decision(False, Reason.APPROVAL_REQUIRED, said, "a person has to approve it", "tool.approval", name)
@@ -142,8 +146,10 @@ def check_unattended(state: CallState) -> Step:
     tightened = policy.tightening_for(name) != NO_TIGHTENING and state.traits.needs_confirmation(state.effects)
     if rule is Permission.ALLOW and not tightened:
         return "a rule approves it"
-    if rule is Permission.ASK or tightened:
-        said = f"{_asking_rules(state)} wants a person to be asked, and another tool invokes it"
+    wished = _author_asks(state) and rule is not Permission.ALLOW
+    if rule is Permission.ASK or tightened or wished:
+        who = "its package" if wished else _asking_rules(state)
+        said = f"{who} wants a person to be asked, and another tool invokes it"
         return Decision(False, Reason.APPROVAL_REQUIRED, said, "have the agent call it itself", "tool.approval", name)
     return "its effects are its caller's"
 
@@ -196,6 +202,10 @@ def _asking_rules(state: CallState) -> str:
         if rule.permission is Permission.ASK or rule.tightening != NO_TIGHTENING
     ]
     return ", ".join(f"tools.rules.{tool}" for tool in asking) or "a rule of the policy"
+
+
+def _author_asks(state: CallState) -> bool:
+    return getattr(state.tool, "default_permission", "") == Permission.ASK
 
 
 def _redeemed(state: CallState) -> Decision:

@@ -115,6 +115,17 @@ class ToolView:
             found.append(entry.definition(provider, actions))
         return found
 
+    def document(self, name: str) -> str:
+        """Return the document for models that a tool's package has, made fit for a model to read; empty without one.
+
+        A definition has it where the provider leaves room for the whole of it.
+
+        Raises:
+            NotInstalledError: no tool has this name, or this view does not.
+        """
+        self.get(name)
+        return self._system.store.get(name).document
+
     def __iter__(self) -> Iterator[Any]:
         return (entry.tool for entry in self._visible())
 

@@ -15,7 +15,10 @@ from wasmrt.tools._state import denied
 from wasmrt.tools._tool import Tool
 from wasmrt.traits import ToolDefaults, Traits
 
-_PASSED_ON = ("check", "preview", "is_async", "ends_by_itself", "requires_sanitization", "digest", "grant_digest")
+_PASSED_ON = (
+    "check", "preview", "is_async", "ends_by_itself", "requires_sanitization", "digest", "grant_digest",
+    "default_permission",
+)  # fmt: skip
 
 
 class ReadOnlyToolWrapper(ToolDefaults):

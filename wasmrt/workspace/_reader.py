@@ -11,8 +11,9 @@ from pathlib import Path
 from wasmrt.capabilities import Capabilities, path_problem
 from wasmrt.errors import CapabilityDeniedError, ConfigurationError
 from wasmrt.files import UnfitFileError, opened_file
-from wasmrt.limits import MAX_PATH_BYTES, MAX_WORKSPACE_ENTRIES, MAX_WORKSPACE_FILE_BYTES
-from wasmrt.model import Decision, Reason
+from wasmrt.limits import MAX_WORKSPACE_ENTRIES, MAX_WORKSPACE_FILE_BYTES
+from wasmrt.model import Reason
+from wasmrt.workspace._refusals import refusal, refused
 from wasmrt.workspace._walk import OutsideError, Walk, walking
 
 
@@ -50,14 +51,14 @@ class WorkspaceReader:
         """
         decision = self._capabilities.explain_workspace(path)
         if not decision.allowed:
-            raise _refused(decision)
+            raise refused(decision)
         if path.endswith(("/", "/.")):
-            raise _refusal(Reason.INVALID_PATH, "a file's path does not end in a slash", path, "leave it out")
+            raise refusal(Reason.INVALID_PATH, "a file's path does not end in a slash", path, "leave it out")
         try:
             with walking(self._root) as walk:
                 name = walk.to(path)
                 if name is None:
-                    raise _refusal(Reason.NOT_A_FILE, "the path is a directory", path, "list it instead")
+                    raise refusal(Reason.NOT_A_FILE, "the path is a directory", path, "list it instead")
                 self._check_real(walk.path_of(name), path)
                 return _read_file(walk.here, name, path)
         except OSError as error:
@@ -74,11 +75,11 @@ class WorkspaceReader:
         if path:
             decision = self._capabilities.explain_workspace(path)
             if not decision.allowed:
-                raise _refused(decision)
+                raise refused(decision)
         try:
             with walking(self._root) as walk:
                 if walk.to(path) is not None:
-                    raise _refusal(Reason.NOT_A_FILE, "the path is not a directory", path, "read it instead")
+                    raise refusal(Reason.NOT_A_FILE, "the path is not a directory", path, "read it instead")
                 self._check_real(walk.path_of(), path)
                 return _list_directory(walk, path)
         except OSError as error:
@@ -89,25 +90,25 @@ class WorkspaceReader:
         granted = self._capabilities.workspace_read
         if granted is None or not granted.allows(real):
             rule = "the path leads to a place that no entry of workspace.allowed_prefixes covers"
-            raise _refusal(Reason.PREFIX_NOT_ALLOWED, rule, path, "grant the place it leads to as well")
+            raise refusal(Reason.PREFIX_NOT_ALLOWED, rule, path, "grant the place it leads to as well")
 
 
 def _read_file(directory: int, name: str, path: str) -> bytes:
     # Looked at before it is opened, since to open a device can already do something; what counts is what is open.
     if not stat.S_ISREG(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
-        raise _refusal(Reason.NOT_A_FILE, "the path is not a regular file", path, "read a plain file")
+        raise refusal(Reason.NOT_A_FILE, "the path is not a regular file", path, "read a plain file")
     try:
         with opened_file(name, folder=directory, follow_link=False) as (file, status):
             if status.st_nlink > 1:
-                raise _refusal(Reason.NOT_A_FILE, "the file has several names (hard links)", path, "copy the file")
+                raise refusal(Reason.NOT_A_FILE, "the file has several names (hard links)", path, "copy the file")
             if status.st_size <= MAX_WORKSPACE_FILE_BYTES:
                 content = file.read(MAX_WORKSPACE_FILE_BYTES + 1)
                 if len(content) <= MAX_WORKSPACE_FILE_BYTES:
                     return content
     except UnfitFileError:
-        raise _refusal(Reason.NOT_A_FILE, "the path is not a regular file", path, "read a plain file") from None
+        raise refusal(Reason.NOT_A_FILE, "the path is not a regular file", path, "read a plain file") from None
     rule = f"the file is larger than {MAX_WORKSPACE_FILE_BYTES} bytes"
-    raise _refusal(Reason.FILE_TOO_LARGE, rule, path, "split the file")
+    raise refusal(Reason.FILE_TOO_LARGE, rule, path, "split the file")
 
 
 def _list_directory(walk: Walk, path: str) -> tuple[WorkspaceEntry, ...]:
@@ -118,7 +119,7 @@ def _list_directory(walk: Walk, path: str) -> tuple[WorkspaceEntry, ...]:
             seen += 1
             if seen > MAX_WORKSPACE_ENTRIES:
                 rule = f"the directory holds more than {MAX_WORKSPACE_ENTRIES} entries"
-                raise _refusal(Reason.FILE_TOO_LARGE, rule, path, "read its files by name")
+                raise refusal(Reason.FILE_TOO_LARGE, rule, path, "read its files by name")
             if path_problem(entry.name) is None and not entry.is_symlink():
                 entries += _describe(entry)
     return tuple(sorted(entries, key=lambda entry: entry.name))
@@ -138,18 +139,7 @@ def _describe(entry: os.DirEntry[str]) -> list[WorkspaceEntry]:
 
 def _from_os(error: OSError, path: str) -> CapabilityDeniedError:
     if isinstance(error, OutsideError):
-        return _refusal(
+        return refusal(
             Reason.INVALID_PATH, "the path leads out of the workspace", path, "name the file by its own path"
         )
-    return _refusal(Reason.NOT_FOUND, "there is no such file that can be read", path, "list the folder above it")
-
-
-def _refusal(reason: Reason, rule: str, path: str, hint: str) -> CapabilityDeniedError:
-    shown = path[:MAX_PATH_BYTES].encode("unicode_escape").decode("ascii")
-    return _refused(Decision(False, reason, rule, hint=hint, capability="workspace", subject=shown))
-
-
-def _refused(decision: Decision) -> CapabilityDeniedError:
-    return CapabilityDeniedError(
-        f"the workspace refused to read {decision.subject!r}: {decision.rule}", decision=decision
-    )
+    return refusal(Reason.NOT_FOUND, "there is no such file that can be read", path, "list the folder above it")

@@ -24,6 +24,10 @@ class OutsideError(OSError):
     """A link leads out of the root."""
 
 
+class LinkError(OSError):
+    """A name on the way is a link, where none is followed."""
+
+
 class Walk:
     """Open directories from the root down to one place; close it to close them all."""
 
@@ -63,6 +67,28 @@ class Walk:
             else:
                 return word
         return None
+
+    def down(self, path: str) -> None:
+        """Enter every folder of a path without `..`, and follow no link.
+
+        Raises:
+            LinkError: a word is one.
+            OSError: a word is missing, or no folder.
+        """
+        for word in path.split("/"):
+            if word in ("", "."):
+                continue
+            if stat.S_ISLNK(os.stat(word, dir_fd=self.here, follow_symlinks=False).st_mode):
+                raise LinkError(errno.ELOOP, "a link")
+            self._enter(word)
+
+    def up(self) -> None:
+        """Go back to the folder that was entered before."""
+        self._leave()
+
+    def statuses(self) -> list[os.stat_result]:
+        """Return the status of every folder from the root down to the one reached."""
+        return [os.fstat(handle) for handle in self._open]
 
     def _enter(self, name: str) -> None:
         if len(self._open) > _MAX_DEPTH:

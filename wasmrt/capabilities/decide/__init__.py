@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from wasmrt.capabilities.decide._allowlist import AllowlistValidator
-from wasmrt.capabilities.decide._decide import decide_http, decide_secret, decide_tool, decide_workspace
+from wasmrt.capabilities.decide._decide import (
+    decide_http,
+    decide_secret,
+    decide_tool,
+    decide_workspace,
+    decide_workspace_write,
+)
 from wasmrt.capabilities.decide._hosts import check_addresses, check_host, internal_host
 from wasmrt.capabilities.decide._subjects import describe_request, describe_unread
 
@@ -15,6 +21,7 @@ __all__ = [
     "decide_secret",
     "decide_tool",
     "decide_workspace",
+    "decide_workspace_write",
     "describe_request",
     "describe_unread",
     "internal_host",

@@ -13,10 +13,12 @@ from wasmrt.capabilities.model import (
     SecretsCapability,
     ToolInvokeCapability,
     WorkspaceCapability,
+    WorkspaceWriteCapability,
     exposed_credential,
     is_under_prefixes,
     path_problem,
     plain_path,
+    protected_problem,
     read_alias,
     read_secret_name,
 )
@@ -63,28 +65,41 @@ def decide_http(
 
 
 def decide_workspace(granted: WorkspaceCapability | None, path: str) -> Decision:
-    """Decide a workspace path by its text alone."""
+    """Decide a workspace path that is read by its text alone."""
+    return _decide_path(granted, path, GrantList.WORKSPACE)
+
+
+def decide_workspace_write(granted: WorkspaceWriteCapability | None, path: str) -> Decision:
+    """Decide a workspace path that is written, moved or removed by its text alone."""
+    return _decide_path(granted, path, GrantList.WORKSPACE_WRITE)
+
+
+def _decide_path(
+    granted: WorkspaceCapability | WorkspaceWriteCapability | None, path: str, grants: GrantList
+) -> Decision:
+    section = grants.partition(".")[0]
 
     def deny(reason: Reason, rule: str, suggestion: str | Suggestion) -> Decision:
-        return Decision(False, reason, rule, suggestion, "workspace", subject)
+        return Decision(False, reason, rule, suggestion, section, subject)
 
     subject = path[:MAX_PATH_BYTES].encode("unicode_escape").decode("ascii") if isinstance(path, str) else ""
     problem = path_problem(path)
     if problem:
         return deny(Reason.INVALID_PATH, problem, "write it relative to the workspace, like context/notes.md")
+    if grants is GrantList.WORKSPACE_WRITE and (problem := protected_problem(path)) is not None:
+        # SECURITY: before the grant, so that no denial suggests an entry that would change nothing.
+        return deny(Reason.PROTECTED_FILE, problem, "have the tool write another file")
     plain = plain_path(path)
     folder = plain.rpartition("/")[0]
     prefix = json.dumps(f"{folder}/" if folder else plain)
     if granted is None:
-        addition = Addition(GrantList.WORKSPACE, prefix, new_section=True)
-        return deny(Reason.NOT_GRANTED, "no workspace section", addition)
+        addition = Addition(grants, prefix, new_section=True)
+        return deny(Reason.NOT_GRANTED, f"no {section} section", addition)
     for index, allowed in enumerate(granted.allowed_prefixes):
         if is_under_prefixes(path, (allowed,)):
-            return Decision(
-                True, Reason.ALLOWED, f"workspace.allowed_prefixes[{index}]", capability="workspace", subject=subject
-            )
-    rule = "no entry of workspace.allowed_prefixes covers this path"
-    return deny(Reason.PREFIX_NOT_ALLOWED, rule, Addition(GrantList.WORKSPACE, prefix))
+            return Decision(True, Reason.ALLOWED, f"{grants}[{index}]", capability=section, subject=subject)
+    rule = f"no entry of {grants} covers this path"
+    return deny(Reason.PREFIX_NOT_ALLOWED, rule, Addition(grants, prefix))
 
 
 def decide_secret(granted: SecretsCapability | None, name: str) -> Decision:

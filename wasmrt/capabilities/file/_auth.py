@@ -49,6 +49,11 @@ class AuthSection:
     oauth: OAuthConfig | None = None
     validation_endpoint: ValidationEndpoint | None = None
 
+    @property
+    def vendor(self) -> str:
+        """The name that `wasmrt auth --vendor` takes: the provider, else the secret."""
+        return self.provider or self.secret_name
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetupSecret:

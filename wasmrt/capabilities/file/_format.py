@@ -9,8 +9,8 @@ from typing import Any
 from wasmrt.capabilities._capabilities import Capabilities, ToolGrant
 from wasmrt.capabilities.file._auth import AuthSection
 from wasmrt.capabilities.file._model import CapabilityFile
-from wasmrt.capabilities.model import HttpCapability, RateLimitConfig, WorkspaceCapability
-from wasmrt.capabilities.sections import HTTP_NUMBERS
+from wasmrt.capabilities.model import HttpCapability, RateLimitConfig, WorkspaceCapability, WorkspaceWriteCapability
+from wasmrt.capabilities.sections import HTTP_NUMBERS, WRITE_NUMBERS
 
 _WIDTH = 110
 _RATE_NUMBERS = ("requests_per_minute", "requests_per_hour")
@@ -34,6 +34,8 @@ def as_tree(file: CapabilityFile | Capabilities) -> dict[str, Any]:
     tree |= _capabilities(file.capabilities)
     if file.auth is not None:
         tree["auth"] = _auth(file.auth)
+    if file.logins:
+        tree["logins"] = {login.vendor: _auth(replace(login, provider=None)) for login in file.logins}
     return tree | {key: value for key, value in file.sections.items() if key != "$schema"}
 
 
@@ -43,6 +45,8 @@ def _capabilities(capabilities: Capabilities) -> dict[str, Any]:
         tree["http"] = _http(capabilities.http)
     if capabilities.workspace_read is not None:
         tree["workspace"] = _workspace(capabilities.workspace_read)
+    if capabilities.workspace_write is not None:
+        tree["workspace_write"] = _writing(capabilities.workspace_write, WorkspaceWriteCapability())
     if capabilities.secrets is not None:
         tree["secrets"] = {"allowed_names": list(capabilities.secrets.allowed_names)}
     if (invoke := capabilities.tool_invoke) is not None:
@@ -50,15 +54,15 @@ def _capabilities(capabilities: Capabilities) -> dict[str, Any]:
     if overrides := capabilities.limits.overrides():
         tree["limits"] = {name: _as_json(name, value) for name, value in overrides.items()}
     if capabilities.tools is not None:
-        tree["tools"] = {tool.name: _tool(tool, capabilities.http) for tool in capabilities.tools}
+        tree["tools"] = {tool.name: _tool(tool, capabilities) for tool in capabilities.tools}
     return tree
 
 
-def _tool(tool: ToolGrant, component: HttpCapability | None) -> dict[str, Any]:
+def _tool(tool: ToolGrant, component: Capabilities) -> dict[str, Any]:
     """A tool's section: numbers that are the component's are left out, and its credentials are named."""
     asked, http = _capabilities(replace(tool.capabilities, http=None)), tool.capabilities.http
     if http is not None:
-        outer = component or HttpCapability()
+        outer = component.http or HttpCapability()
         known = [mapping.name for mapping in http.credentials if mapping in outer.credentials]
         own = {mapping.name: mapping.as_dict() for mapping in http.credentials if mapping not in outer.credentials}
         tree: dict[str, Any] = {"allowlist": [entry.as_dict() for entry in http.allowlist]}
@@ -68,6 +72,8 @@ def _tool(tool: ToolGrant, component: HttpCapability | None) -> dict[str, Any]:
             tree["rate_limit"] = {name: getattr(http.rate_limit, name) for name in _RATE_NUMBERS}
         tree |= {n: _as_json(n, getattr(http, n)) for n in HTTP_NUMBERS if getattr(http, n) != getattr(outer, n)}
         asked = {"http": tree} | ({"credentials": known} if known else {}) | asked
+    if (writing := tool.capabilities.workspace_write) is not None:
+        asked["workspace_write"] = _writing(writing, component.workspace_write or WorkspaceWriteCapability())
     return asked | ({} if tool.effects is None else {"effects": [str(effect) for effect in tool.effects]})
 
 
@@ -80,6 +86,14 @@ def _http(http: HttpCapability) -> dict[str, Any]:
 
 def _workspace(workspace: WorkspaceCapability) -> Any:
     return True if "" in workspace.allowed_prefixes else {"allowed_prefixes": list(workspace.allowed_prefixes)}
+
+
+def _writing(writing: WorkspaceWriteCapability, outer: WorkspaceWriteCapability) -> Any:
+    numbers = {name: getattr(writing, name) for name in WRITE_NUMBERS if getattr(writing, name) != getattr(outer, name)}
+    more = numbers | ({"remove": True} if writing.remove else {})
+    if "" not in writing.allowed_prefixes:
+        return {"allowed_prefixes": list(writing.allowed_prefixes)} | more
+    return {"allowed_prefixes": True} | more if more else True
 
 
 def _rate(rate: RateLimitConfig) -> dict[str, Any]:

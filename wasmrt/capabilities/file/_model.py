@@ -19,7 +19,14 @@ class CapabilityFile:
     version: str | None = None
     wit_version: str | None = None
     auth: AuthSection | None = None
+    logins: tuple[AuthSection, ...] = ()
+    """Those of more vendors, each of another secret."""
     setup_secrets: tuple[SetupSecret, ...] = ()
     """Read from `setup`, required ones first."""
     sections: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """The other descriptive sections, validated and carried as JSON: `setup`, `discovery_summary`, ..."""
+
+    @property
+    def every_login(self) -> tuple[AuthSection, ...]:
+        """The way to each credential, that of `auth` first."""
+        return (*(() if self.auth is None else (self.auth,)), *self.logins)

@@ -23,6 +23,7 @@ def parse(data: str | bytes) -> CapabilityFile:
         version=tree.get("version"),
         wit_version=tree.get("wit_version"),
         auth=build_auth(tree["auth"]) if "auth" in tree else None,
+        logins=tuple(build_auth(login | {"provider": vendor}) for vendor, login in tree.get("logins", {}).items()),
         setup_secrets=build_setup(tree.get("setup", {})),
         sections={key: tree[key] for key in SECTIONS if key in tree},
     )

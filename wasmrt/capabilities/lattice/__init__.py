@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from wasmrt.capabilities.lattice._merge import for_tool, merge, widest
+from wasmrt.capabilities.lattice._merge import for_tool, merge, widest, within_write_paths
 
-__all__ = ["for_tool", "merge", "widest"]
+__all__ = ["for_tool", "merge", "widest", "within_write_paths"]

@@ -17,6 +17,7 @@ from wasmrt.capabilities.model import (
     ToolInvokeCapability,
     ToolLimits,
     WorkspaceCapability,
+    WorkspaceWriteCapability,
     common_endpoints,
     common_hosts,
     common_paths,
@@ -55,6 +56,9 @@ def merge(request: Capabilities, grant: Capabilities, *, defaults: ResourceLimit
         tool_invoke=request.tool_invoke and grant.tool_invoke and _merge_tools(request.tool_invoke, grant.tool_invoke),
         limits=_merge_limits(request.limits, grant.limits, defaults or ResourceLimits()),
         tools=_merge_sections(request, grant),
+        workspace_write=request.workspace_write
+        and grant.workspace_write
+        and _merge_writing(request.workspace_write, grant.workspace_write),
     )
 
 
@@ -135,6 +139,30 @@ def _free_name(name: str, taken: set[str]) -> str:
     if name not in taken:
         return name
     return next(free for n in range(2, MAX_CAPABILITY_ENTRIES**2) if (free := f"{name[:120]}-{n}") not in taken)
+
+
+def _merge_writing(request: WorkspaceWriteCapability, grant: WorkspaceWriteCapability) -> WorkspaceWriteCapability:
+    return WorkspaceWriteCapability(
+        _common(request.allowed_prefixes, grant.allowed_prefixes, prefix_within),
+        max_file_bytes=min(request.max_file_bytes, grant.max_file_bytes),
+        max_bytes=min(request.max_bytes, grant.max_bytes),
+        max_files=min(request.max_files, grant.max_files),
+        remove=request.remove and grant.remove,
+    )
+
+
+def within_write_paths(capabilities: Capabilities, paths: Iterable[str]) -> Capabilities:
+    """Return the part of capabilities that writes below these folders of the workspace only; it is never wider.
+
+    Raises:
+        ConfigurationError: a folder is no prefix that a capability file could have.
+    """
+    writing = capabilities.workspace_write
+    if writing is None:
+        return capabilities
+    folders = WorkspaceWriteCapability(tuple(paths)).allowed_prefixes
+    common = _common(writing.allowed_prefixes, folders, prefix_within)
+    return replace(capabilities, workspace_write=replace(writing, allowed_prefixes=common))
 
 
 def _merge_tools(request: ToolInvokeCapability, grant: ToolInvokeCapability) -> ToolInvokeCapability:

@@ -10,6 +10,7 @@ from wasmrt.capabilities.model._capability import (
     SecretsCapability,
     ToolInvokeCapability,
     WorkspaceCapability,
+    WorkspaceWriteCapability,
     glob_covers,
     read_alias,
     read_secret_glob,
@@ -42,6 +43,7 @@ from wasmrt.capabilities.model._endpoint import (
 )
 from wasmrt.capabilities.model._host_headers import folded_header, is_host_header
 from wasmrt.capabilities.model._limits import MAX_CALL_TIMEOUT_SECONDS, ToolLimits
+from wasmrt.capabilities.model._protected import protected_problem
 from wasmrt.capabilities.model._workspace_path import is_under_prefixes, path_problem, plain_path, read_prefix
 
 __all__ = [
@@ -60,6 +62,7 @@ __all__ = [
     "ToolInvokeCapability",
     "ToolLimits",
     "WorkspaceCapability",
+    "WorkspaceWriteCapability",
     "common_endpoints",
     "common_hosts",
     "common_paths",
@@ -76,6 +79,7 @@ __all__ = [
     "path_problem",
     "plain_path",
     "prefix_within",
+    "protected_problem",
     "read_alias",
     "read_host_pattern",
     "read_path_prefix",

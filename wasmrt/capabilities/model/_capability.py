@@ -16,7 +16,12 @@ from wasmrt.limits import (
     DEFAULT_MAX_RESPONSE_BYTES,
     DEFAULT_REQUESTS_PER_HOUR,
     DEFAULT_REQUESTS_PER_MINUTE,
+    DEFAULT_WRITE_BYTES,
+    DEFAULT_WRITE_FILE_BYTES,
+    DEFAULT_WRITE_FILES,
     MAX_CAPABILITY_ENTRIES,
+    MAX_WRITE_BYTES,
+    MAX_WRITE_FILES,
 )
 from wasmrt.names import is_alias, is_invoked_name
 from wasmrt.url import DEFAULT_PORTS, ParsedUrl
@@ -85,14 +90,47 @@ class WorkspaceCapability:
     allowed_prefixes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        set_tuple(self, "allowed_prefixes", str)
-        object.__setattr__(self, "allowed_prefixes", unique(read_prefix, self.allowed_prefixes))
-        if "" in self.allowed_prefixes:
-            object.__setattr__(self, "allowed_prefixes", ("",))
+        _set_prefixes(self)
 
     def allows(self, path: str) -> bool:
         """Tell whether a path that was already found valid lies under a prefix, by whole segments."""
         return is_under_prefixes(path, self.allowed_prefixes)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceWriteCapability:
+    """The parts of the workspace that may be written, and how much of it. The prefix `""` is all of it.
+
+    Reading is a capability of its own. Identity files and what wasmrt decides by are never written, whatever stands
+    here.
+    """
+
+    allowed_prefixes: tuple[str, ...] = ()
+    max_file_bytes: int = DEFAULT_WRITE_FILE_BYTES
+    """Of one file."""
+    max_bytes: int = DEFAULT_WRITE_BYTES
+    """Of all that one call writes; what is written twice counts twice."""
+    max_files: int = DEFAULT_WRITE_FILES
+    """Names that one call makes, writes, moves or removes."""
+    remove: bool = False
+    """True where files and empty folders may be removed that the call itself has not made."""
+
+    def __post_init__(self) -> None:
+        _set_prefixes(self)
+        check_numbers(self, "max_file_bytes", "max_bytes", maximum=MAX_WRITE_BYTES)
+        check_numbers(self, "max_files", maximum=MAX_WRITE_FILES)
+        if not isinstance(self.remove, bool):
+            raise ConfigurationError("remove must be true or false")
+
+    def allows(self, path: str) -> bool:
+        """Tell whether a path that was already found valid lies under a prefix, by whole segments."""
+        return is_under_prefixes(path, self.allowed_prefixes)
+
+
+def _set_prefixes(owner: WorkspaceCapability | WorkspaceWriteCapability) -> None:
+    set_tuple(owner, "allowed_prefixes", str)
+    prefixes = unique(read_prefix, owner.allowed_prefixes)
+    object.__setattr__(owner, "allowed_prefixes", ("",) if "" in prefixes else prefixes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,12 +20,13 @@ from wasmrt.capabilities.sections._fields import (
     nearest,
 )
 from wasmrt.capabilities.sections._json import Problems, child
-from wasmrt.capabilities.sections._read import HTTP_NUMBERS, Sections, read_sections
+from wasmrt.capabilities.sections._read import HTTP_NUMBERS, WRITE_NUMBERS, Sections, read_sections
 
 __all__ = [
     "HTTP_NUMBERS",
     "INVALID",
     "SECTIONS",
+    "WRITE_NUMBERS",
     "Anything",
     "Flag",
     "ListOf",

@@ -10,6 +10,7 @@ from wasmrt.capabilities.model import (
     SecretsCapability,
     ToolInvokeCapability,
     WorkspaceCapability,
+    WorkspaceWriteCapability,
     credential_within,
     endpoint_within,
     name_within,
@@ -19,6 +20,7 @@ from wasmrt.capabilities.sections._json import child
 
 T = TypeVar("T")
 _NUMBERS = ("max_request_bytes", "max_response_bytes", "timeout_seconds")
+_WRITE_NUMBERS = ("max_file_bytes", "max_bytes", "max_files", "remove")
 _RATES = ("requests_per_minute", "requests_per_hour")
 _WIDER = "is wider than what the component has; a tool can have a part of it only"
 
@@ -30,6 +32,8 @@ class Part(Protocol):
     def http(self) -> HttpCapability | None: ...
     @property
     def workspace_read(self) -> WorkspaceCapability | None: ...
+    @property
+    def workspace_write(self) -> WorkspaceWriteCapability | None: ...
     @property
     def secrets(self) -> SecretsCapability | None: ...
     @property
@@ -47,6 +51,8 @@ def beyond(tool: Part, component: Part) -> Iterator[tuple[str, str]]:
         theirs.allowed_prefixes if theirs else (),
         prefix_within,
     )
+    if tool.workspace_write is not None:
+        yield from _beyond_writing(tool.workspace_write, component.workspace_write or WorkspaceWriteCapability())
     names, known = tool.secrets, component.secrets
     yield from _entries(
         "secrets.allowed_names", names.allowed_names if names else (), known.allowed_names if known else (), name_within
@@ -56,6 +62,15 @@ def beyond(tool: Part, component: Part) -> Iterator[tuple[str, str]]:
         for alias, name in tool.tool_invoke.aliases:
             if granted.get(alias) != name:
                 yield child("tool_invoke.aliases", alias), _WIDER
+
+
+def _beyond_writing(tool: WorkspaceWriteCapability, component: WorkspaceWriteCapability) -> Iterator[tuple[str, str]]:
+    yield from _entries(
+        "workspace_write.allowed_prefixes", tool.allowed_prefixes, component.allowed_prefixes, prefix_within
+    )
+    for name in _WRITE_NUMBERS:
+        if getattr(tool, name) > getattr(component, name):
+            yield child("workspace_write", name), _WIDER
 
 
 def _beyond_http(tool: HttpCapability, component: HttpCapability) -> Iterator[tuple[str, str]]:

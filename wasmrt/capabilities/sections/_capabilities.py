@@ -39,6 +39,7 @@ from wasmrt.capabilities.sections._fields import (
 from wasmrt.capabilities.sections._json import Problems, child
 from wasmrt.effects import Effect
 from wasmrt.errors import ConfigurationError
+from wasmrt.limits import MAX_WRITE_BYTES, MAX_WRITE_FILES
 
 _HOST = Text(max_length=256, check=read_host_pattern, pattern=r"^(\*\.)?[^\s/@*?#]+$")
 _PATH = Text(max_length=MAX_PREFIX_LENGTH, check=read_path_prefix, pattern=r"^/[!-~]*$")
@@ -104,18 +105,24 @@ def _read_listed_prefix(text: str) -> str:
     return read_prefix(text)
 
 
+_LISTED_PREFIXES = ListOf(item=Text(check=_read_listed_prefix))
+
+
+class _Prefixes(Field):
+    """A list of prefixes, or `true` for the whole workspace."""
+
+    def read(self, value: Any, path: str, problems: Problems) -> Any:
+        return [""] if value is True else _LISTED_PREFIXES.read(value, path, problems)
+
+    def schema(self) -> dict[str, Any]:
+        return {"anyOf": [{"const": True}, _LISTED_PREFIXES.schema()]}
+
+
 class _Workspace(Field):
     """`true` is the whole workspace, `false` none of it."""
 
-    _listed = ObjectSchema(
-        {
-            "allowed_prefixes": Property(
-                field=ListOf(item=Text(check=_read_listed_prefix)),
-                about="Folders or files, such as 'context/'. An empty list allows nothing.",
-                required=True,
-            )
-        }
-    )
+    def __init__(self, listed: ObjectSchema) -> None:
+        self._listed = listed
 
     def read(self, value: Any, path: str, problems: Problems) -> Any:
         if isinstance(value, bool):
@@ -126,6 +133,30 @@ class _Workspace(Field):
         return {"anyOf": [{"type": "boolean"}, self._listed.schema()]}
 
 
+_READING = ObjectSchema(
+    {
+        "allowed_prefixes": Property(
+            field=_LISTED_PREFIXES,
+            about="Folders or files, such as 'context/'. An empty list allows nothing.",
+            required=True,
+        )
+    }
+)
+_WRITING = ObjectSchema(
+    {
+        "allowed_prefixes": Property(
+            field=_Prefixes(), about="Folders or files, such as 'out/', or true for the whole workspace.", required=True
+        ),
+        "max_file_bytes": Property(
+            field=Number(maximum=MAX_WRITE_BYTES, example="1048576 for 1 MiB"), about="One file; 4 MiB if absent."
+        ),
+        "max_bytes": Property(field=Number(maximum=MAX_WRITE_BYTES), about="All that a call writes; 16 MiB if absent."),
+        "max_files": Property(
+            field=Number(maximum=MAX_WRITE_FILES), about="Names that a call makes or changes; 100 if absent."
+        ),
+        "remove": Property(field=Flag(), about="True where it may remove what the call itself has not made."),
+    }
+)
 _RATE = ObjectSchema(
     {
         "requests_per_minute": Property(field=Number(maximum=MAX_REQUESTS), about="60 where nothing is said."),
@@ -204,13 +235,16 @@ _LIMITS = ObjectSchema(
 )
 CAPABILITIES = {
     "http": Property(field=_HTTP, about="Requests that may leave, and credentials for them."),
-    "workspace": Property(field=_Workspace(), about="Files that may be read.", aliases=("workspace_read",)),
+    "workspace": Property(field=_Workspace(_READING), about="Files that may be read.", aliases=("workspace_read",)),
+    "workspace_write": Property(
+        field=_Workspace(_WRITING), about="Files that may be written; reading is a section of its own."
+    ),
     "secrets": Property(field=_SECRETS, about="Secrets whose existence may be asked about."),
     "tool_invoke": Property(field=_TOOL_INVOKE, about="Tools that may be called, by alias."),
     "limits": Property(field=_LIMITS, about="Limits that differ from the runtime's."),
 }
 _TOOL_SECTION = ObjectSchema(
-    {name: CAPABILITIES[name] for name in ("http", "workspace", "secrets", "tool_invoke")}
+    {name: CAPABILITIES[name] for name in ("http", "workspace", "workspace_write", "secrets", "tool_invoke")}
     | {
         "credentials": Property(
             field=ListOf(item=Text(max_length=128)), about="Names in http.credentials of the component: those it uses."

@@ -110,6 +110,7 @@ _WEBHOOK = ObjectSchema(
         }.items()
     }
 )
+_LOGIN = ObjectSchema({key: prop for key, prop in _AUTH.properties.items() if key != "provider"})
 SECTIONS = {
     "setup": Property(field=_SETUP, about="What a person is asked before the first run."),
     "discovery_summary": Property(field=_DISCOVERY, about="Hints for a model that looks for a tool."),
@@ -120,6 +121,8 @@ SECTIONS = {
         field=Anything(only_object=True),
         about="The JSON Schema of the params of a near:agent tool, in place of its own.",
     ),
+    "license": Property(field=_WORD, about="An SPDX expression."),
+    "source": Property(field=Text(max_length=2048), about="Where the tool's source is."),
     "tags": Property(field=ListOf(item=_WORD), about="Carried for other hosts."),
     "tier": Property(field=_WORD, about="Carried for other hosts."),
     "$schema": Property(field=Text(max_length=2048), about="Where editors find this schema."),
@@ -129,4 +132,5 @@ ABOUT = {
     "version": Property(field=_WORD, about="The tool's version."),
     "wit_version": Property(field=_WORD, about="The tool world's version that it was built for."),
     "auth": Property(field=_AUTH, about="How a person gets the credential."),
+    "logins": Property(field=MapOf(item=_LOGIN), about="The same for credentials of more vendors."),
 }

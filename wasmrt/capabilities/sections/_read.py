@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
@@ -15,6 +16,7 @@ from wasmrt.capabilities.model import (
     ToolInvokeCapability,
     ToolLimits,
     WorkspaceCapability,
+    WorkspaceWriteCapability,
 )
 from wasmrt.capabilities.sections._beyond import beyond
 from wasmrt.capabilities.sections._capabilities import NESTED, ROOT
@@ -25,18 +27,20 @@ from wasmrt.errors import CapabilityFileError, WasmrtError
 
 T = TypeVar("T")
 HTTP_NUMBERS = ("max_request_bytes", "max_response_bytes", "timeout_seconds")
+WRITE_NUMBERS = ("max_file_bytes", "max_bytes", "max_files")
 _Attempt = Callable[[str, Callable[[], Any]], Any]
 
 
 class Asked(NamedTuple):
-    """The capabilities that a file asks for, in the order of the fields of `Capabilities`."""
+    """The capabilities that a file asks for."""
 
-    http: HttpCapability | None
-    workspace_read: WorkspaceCapability | None
-    secrets: SecretsCapability | None
-    tool_invoke: ToolInvokeCapability | None
-    limits: ToolLimits
+    http: HttpCapability | None = None
+    workspace_read: WorkspaceCapability | None = None
+    secrets: SecretsCapability | None = None
+    tool_invoke: ToolInvokeCapability | None = None
+    limits: ToolLimits = ToolLimits()
     tools: tuple[AskedOfTool, ...] | None = None
+    workspace_write: WorkspaceWriteCapability | None = None
 
 
 class AskedOfTool(NamedTuple):
@@ -67,9 +71,14 @@ def read_sections(data: str | bytes) -> Sections:
         problems.add("channel", "this is the file of a channel (messages in and out of a chat), which is no tool")
         raise _error(problems)
     if tree is not None or not problems:
-        tree = _raise_nested(ROOT.read(tree, "", problems), problems)
-    asked = None if tree is INVALID or problems else _build(tree, problems)
-    if asked is None or problems:
+        tree, nested = _raise_nested(ROOT.read(tree, "", problems), problems)
+    if tree is not INVALID and not problems:
+        found = Problems()
+        asked = _build(tree, found)
+        _check_logins(tree, found)
+        for path, sentence in found.found:
+            problems.add(f"{NESTED}.{path}" if _top(path) in nested else path, sentence)
+    if problems:
         raise _error(problems)
     return Sections(asked, tree)
 
@@ -92,27 +101,44 @@ def _error(problems: Problems) -> CapabilityFileError:
     )
 
 
-def _raise_nested(tree: Any, problems: Problems) -> Any:
-    """Move the sections under `capabilities` to the top; one that is in both places is a mistake."""
+def _raise_nested(tree: Any, problems: Problems) -> tuple[Any, frozenset[str]]:
+    """Move the sections under `capabilities` to the top, and name them; one that is in both places is a mistake."""
     if tree is INVALID or NESTED not in tree:
-        return tree
+        return tree, frozenset()
     nested = tree.pop(NESTED)
     for key in nested:
         if key in tree:
             problems.add(child(NESTED, key), f"{key!r} also stands at the top; keep one")
-    return nested | tree
+    return nested | tree, frozenset(nested)
+
+
+def _top(path: str) -> str:
+    """Return the section that a path lies in."""
+    return re.split(r"[.\[]", path, maxsplit=1)[0]
+
+
+def _check_logins(tree: dict[str, Any], problems: Problems) -> None:
+    """Find logins that could be taken for each other: of one vendor, or for one secret."""
+    auth = tree.get("auth", {})
+    taken = {auth.get("secret_name"): "auth"}
+    for vendor, login in tree.get("logins", {}).items():
+        at = child("logins", vendor)
+        if vendor in (auth.get("provider"), auth.get("secret_name")):
+            problems.add(at, "auth is the login of this vendor already")
+        if (other := taken.setdefault(login["secret_name"], at)) != at:
+            problems.add(f"{at}.secret_name", f"{other} sets this secret already")
 
 
 def _build(tree: dict[str, Any], problems: Problems) -> Asked:
-    asked = _build_sections(tree, "", None, problems)
+    asked = _build_sections(tree, "", Asked(), problems)
     if "tools" not in tree or problems:
         return asked
     tools = tuple(_build_tool(name, section, asked, problems) for name, section in tree["tools"].items())
     return asked._replace(tools=tools)
 
 
-def _build_sections(tree: dict[str, Any], at: str, outer: HttpCapability | None, problems: Problems) -> Asked:
-    """Build the sections of a component, or of a tool whose component has `outer`."""
+def _build_sections(tree: dict[str, Any], at: str, outer: Asked, problems: Problems) -> Asked:
+    """Build the sections of a component, or of a tool whose component has `outer`, which numbers come from."""
 
     def attempt(path: str, make: Callable[[], T]) -> T | None:
         try:
@@ -122,12 +148,14 @@ def _build_sections(tree: dict[str, Any], at: str, outer: HttpCapability | None,
             return None
 
     workspace, secrets, invoke = tree.get("workspace"), tree.get("secrets"), tree.get("tool_invoke")
+    writing, over = tree.get("workspace_write"), outer.workspace_write or WorkspaceWriteCapability()
     return Asked(
-        http=_build_http(tree["http"], outer or HttpCapability(), attempt) if "http" in tree else None,
+        http=_build_http(tree["http"], outer.http or HttpCapability(), attempt) if "http" in tree else None,
         workspace_read=WorkspaceCapability(workspace["allowed_prefixes"]) if workspace else None,
         secrets=SecretsCapability(secrets["allowed_names"]) if secrets is not None else None,
         tool_invoke=attempt("tool_invoke", lambda: _build_invoke(invoke)) if invoke is not None else None,
         limits=ToolLimits(**tree.get("limits", {})),
+        workspace_write=replace(over, **{"remove": False} | writing) if writing else None,
     )
 
 
@@ -153,7 +181,7 @@ def _build_http(tree: dict[str, Any], outer: HttpCapability, attempt: _Attempt) 
 def _build_tool(name: str, tree: dict[str, Any], component: Asked, problems: Problems) -> AskedOfTool:
     at = child("tools", name)
     outer = component.http
-    asked = _build_sections(tree, f"{at}.", outer, problems)
+    asked = _build_sections(tree, f"{at}.", component, problems)
     http = asked.http
     if "credentials" in tree:
         known = {mapping.name: mapping for mapping in outer.credentials} if outer is not None else {}

@@ -12,11 +12,13 @@ from wasmrt.capabilities.lattice import for_tool
 from wasmrt.capabilities.model import (
     HttpCapability,
     RateLimitConfig,
+    WorkspaceWriteCapability,
     credential_within,
     endpoint_within,
     name_within,
     prefix_within,
 )
+from wasmrt.capabilities.sections import WRITE_NUMBERS
 from wasmrt.capabilities.sentences._phrases import format_credential, format_endpoint, format_prefix, name_tools
 from wasmrt.limits import ResourceLimits
 
@@ -83,6 +85,7 @@ def _added(before: Capabilities, after: Capabilities, defaults: ResourceLimits) 
         prefix_within,
         lambda prefix: f"may read {format_prefix(prefix)}",
     )
+    yield from _added_writing(before.workspace_write, after.workspace_write)
     yield from _listed(
         "secrets.allowed_names",
         before.secrets.allowed_names if before.secrets else (),
@@ -101,6 +104,20 @@ def _added(before: Capabilities, after: Capabilities, defaults: ResourceLimits) 
         yield from _added_rate("tool_invoke", before.tool_invoke.rate_limit, after.tool_invoke.rate_limit)
     was, now = before.limits.over(defaults), after.limits.over(defaults)
     yield from _larger("limits", was, now, [f.name for f in fields(defaults)])
+
+
+def _added_writing(before: WorkspaceWriteCapability | None, after: WorkspaceWriteCapability | None) -> Iterator[Change]:
+    yield from _listed(
+        "workspace_write.allowed_prefixes",
+        before.allowed_prefixes if before else (),
+        after.allowed_prefixes if after else (),
+        prefix_within,
+        lambda prefix: f"may write {format_prefix(prefix)}",
+    )
+    if after and after.remove and not (before and before.remove):
+        yield Change("workspace_write.remove", "may remove what it has not made")
+    if before and after:
+        yield from _larger("workspace_write", before, after, WRITE_NUMBERS)
 
 
 def _added_http(before: HttpCapability | None, after: HttpCapability | None) -> Iterator[Change]:

@@ -12,6 +12,7 @@ from wasmrt.capabilities.model import (
     EndpointPattern,
     HttpCapability,
     ToolLimits,
+    WorkspaceWriteCapability,
     common_hosts,
     common_paths,
 )
@@ -69,6 +70,9 @@ def _allowed(capabilities: Capabilities) -> list[str]:
         sentences += _http_sentences(capabilities.http)
     if (workspace := capabilities.workspace_read) is not None and workspace.allowed_prefixes:
         sentences += [f"may read {format_prefix(prefix)}" for prefix in workspace.allowed_prefixes]
+    if (writing := capabilities.workspace_write) is not None and writing.allowed_prefixes:
+        sentences += [f"may write {format_prefix(prefix)}" for prefix in writing.allowed_prefixes]
+        sentences.append(_writing_sentence(writing))
     if (secrets := capabilities.secrets) is not None and secrets.allowed_names:
         sentences.append(
             f"may ask whether these secrets are set, never what they are: {join_words(secrets.allowed_names)}"
@@ -80,6 +84,15 @@ def _allowed(capabilities: Capabilities) -> list[str]:
     if limits:
         sentences.append(f"may use {limits}")
     return sentences
+
+
+def _writing_sentence(writing: WorkspaceWriteCapability) -> str:
+    files = "file" if writing.max_files == 1 else "files"
+    sentence = (
+        f"may write at most {format_bytes(writing.max_bytes)} to {writing.max_files:,} {files} in a call, each of at "
+        f"most {format_bytes(writing.max_file_bytes)}"
+    )
+    return sentence + (", and remove what is there" if writing.remove else "")
 
 
 def _http_sentences(http: HttpCapability) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from wasmrt.capabilities._capabilities import CAPABILITY_SECTIONS, Capabilities
-from wasmrt.capabilities._imports import capabilities_of, import_example
+from wasmrt.capabilities._imports import capabilities_of, import_example, uses_section
 from wasmrt.capabilities.decide import internal_host
 from wasmrt.capabilities.file import CapabilityFile
 from wasmrt.capabilities.model import EndpointPattern, HttpCapability, common_hosts, common_paths
@@ -14,7 +14,7 @@ from wasmrt.capabilities.sections import SECTIONS, child
 from wasmrt.capabilities.sentences._phrases import join_words
 
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-_READ_SECTIONS = frozenset({"setup", "$schema", "discovery_summary"})
+_READ_SECTIONS = frozenset({"setup", "$schema", "discovery_summary", "license", "source"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,15 @@ def _on_capabilities(capabilities: Capabilities) -> Iterator[FileWarning]:
             )
         if "" in workspace.allowed_prefixes:
             yield FileWarning("workspace", "every file of the workspace may be read")
+    if (writing := capabilities.workspace_write) is not None:
+        if not writing.allowed_prefixes:
+            yield FileWarning(
+                "workspace_write.allowed_prefixes", "an empty list allows nothing; true allows the whole workspace"
+            )
+        if "" in writing.allowed_prefixes:
+            yield FileWarning("workspace_write", "every file of the workspace may be written, but for protected ones")
+        if writing.remove:
+            yield FileWarning("workspace_write.remove", "files may be removed that the tool has not made")
     if (secrets := capabilities.secrets) is not None and "*" in secrets.allowed_names:
         yield FileWarning("secrets.allowed_names", "'*' lets the tool find out which secrets exist at all")
 
@@ -103,24 +112,28 @@ def _on_credentials(http: HttpCapability) -> Iterator[FileWarning]:
 
 
 def _on_sections(file: CapabilityFile) -> Iterator[FileWarning]:
-    if file.auth and file.auth.oauth and file.auth.oauth.client_secret:
-        yield FileWarning(
-            "auth.oauth.client_secret", "a client secret in a file is public; name client_secret_env instead"
-        )
+    places = {"auth": file.auth} | {child("logins", login.vendor): login for login in file.logins}
+    for at, login in places.items():
+        if login and login.oauth and login.oauth.client_secret:
+            yield FileWarning(
+                f"{at}.oauth.client_secret", "a client secret in a file is public; name client_secret_env instead"
+            )
     for name in file.sections:
         if name not in _READ_SECTIONS:
             yield FileWarning(name, f"wasmrt does not act on this section: {SECTIONS[name].about}")
 
 
 def _on_imports(capabilities: Capabilities, imports: Iterable[str]) -> Iterator[FileWarning]:
+    imports = tuple(imports)
     needed = capabilities_of(imports)
+    writes = capabilities.workspace_write is not None and uses_section("workspace_write", imports)
     for name in CAPABILITY_SECTIONS:
         capability = capabilities.section(name)
-        if name in needed and capability is None:
+        if name in needed and capability is None and not (name == "workspace" and writes):
             yield FileWarning(
                 name, f"the component imports {needed[name]}, which no section here allows: it will be refused"
             )
-        if name not in needed and capability is not None:
+        if capability is not None and not uses_section(name, imports):
             yield FileWarning(name, f"the component imports nothing that uses it (such as {import_example(name)})")
     if needed.get("sockets"):
         yield FileWarning(

@@ -6,10 +6,10 @@ guest sees instead waits on its call's deadline, is capped, and opens neither fi
 
 from wasmrt.guest.engine import HostInterface
 from wasmrt.guest.wasi import _cli, _clocks, _filesystem, _http, _io, _random, _sockets
-from wasmrt.guest.wasi._program import Printed, Program, log_printed
+from wasmrt.guest.wasi._program import Printed, Program, ProgramFolder, log_printed
 from wasmrt.guest.wasi._signatures import SIGNATURES
 
-__all__ = ["Printed", "Program", "interfaces", "log_printed"]
+__all__ = ["Printed", "Program", "ProgramFolder", "interfaces", "log_printed"]
 
 _ALL: tuple[HostInterface, ...] = tuple(
     interface._replace(signatures=SIGNATURES.get(interface.name, {}))

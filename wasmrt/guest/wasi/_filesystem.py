@@ -1,4 +1,4 @@
-"""`wasi:filesystem@0.2`: the granted workspace, read-only, as `/` or the folder that a program has it under.
+"""`wasi:filesystem@0.2`: the granted workspace as `/` or under names that a program is given, written where granted.
 
 Without a grant no path leads anywhere.
 """
@@ -12,16 +12,25 @@ from typing import Any
 from wasmrt.component import Err, Ok
 from wasmrt.guest.call import GuestCall
 from wasmrt.guest.engine import HostInterface
-from wasmrt.guest.wasi._files import File, Folder, Listing, Node, list_folder, open_path, refuse_write
+from wasmrt.guest.wasi import _file_changes
+from wasmrt.guest.wasi._file_writing import close_written
+from wasmrt.guest.wasi._files import (
+    File,
+    Folder,
+    Listing,
+    Node,
+    list_folder,
+    open_path,
+    open_to_write,
+    refuse_change,
+    refuse_write,
+)
 from wasmrt.guest.wasi._handles import Handles, drop_handle
 from wasmrt.guest.wasi._program import Program
 from wasmrt.guest.wasi._streams import BytesStream, IoError
 from wasmrt.limits import MAX_STREAM_CHUNK_BYTES
 
-_WRITES = (
-    "write-via-stream append-via-stream set-size set-times write create-directory-at set-times-at link-at "
-    "remove-directory-at rename-at symlink-at unlink-file-at"
-)
+_NEVER = ("set-times", "set-times-at", "link-at", "symlink-at")
 
 
 def _error_code(ctx: GuestCall, rep: int) -> str | None:
@@ -31,7 +40,8 @@ def _error_code(ctx: GuestCall, rep: int) -> str | None:
 def _directories(ctx: GuestCall) -> list[tuple[int, str]]:
     if not ctx.services.has_workspace:
         return []
-    return [(ctx.part(Handles).add(Folder("")), ctx.part(Program).folder)]
+    handles, program = ctx.part(Handles), ctx.part(Program)
+    return [(handles.add(Folder(path, read_only)), name) for name, path, read_only in program.folders]
 
 
 def _descriptor(ctx: GuestCall, rep: int) -> Node:
@@ -40,15 +50,24 @@ def _descriptor(ctx: GuestCall, rep: int) -> Node:
 
 def _find(ctx: GuestCall, rep: int, path: str) -> Node | Err:
     base = _descriptor(ctx, rep)
-    return open_path(ctx, base.path, path) if isinstance(base, Folder) else Err("not-directory")
+    return open_path(ctx, base, path) if isinstance(base, Folder) else Err("not-directory")
 
 
 def _open_at(
     ctx: GuestCall, rep: int, _follow: frozenset[str], path: str, how: frozenset[str], flags: frozenset[str]
 ) -> Ok | Err:
-    if how & {"create", "exclusive", "truncate"} or flags & {"write", "mutate-directory"}:
-        return refuse_write(ctx, path)
-    found = _find(ctx, rep, path)
+    base = _descriptor(ctx, rep)
+    if not isinstance(base, Folder):
+        return Err("not-directory")
+    if "directory" not in how and (how or "write" in flags):
+        found = open_to_write(ctx, base, path, how)
+    elif how & {"create", "exclusive", "truncate"}:
+        return Err("invalid")
+    else:
+        found = open_path(ctx, base, path)
+        writable = ctx.services.max_write_bytes and not base.read_only
+        if flags & {"write", "mutate-directory"} and not writable and not isinstance(found, Err):
+            return refuse_write(ctx, found.path)
     if isinstance(found, Err):
         return found
     if "directory" in how and isinstance(found, File):
@@ -67,7 +86,7 @@ def _read(ctx: GuestCall, rep: int, length: int, offset: int) -> Ok | Err:
     file = _descriptor(ctx, rep)
     if not isinstance(file, File):
         return Err("is-directory")
-    chunk = file.content[offset : offset + min(length, MAX_STREAM_CHUNK_BYTES)]
+    chunk = bytes(file.content[offset : offset + min(length, MAX_STREAM_CHUNK_BYTES)])
     return Ok((chunk, offset + len(chunk) >= len(file.content)))
 
 
@@ -119,14 +138,24 @@ def _same(ctx: GuestCall, rep: int, other: int) -> bool:
 
 def _refused(method: str) -> Callable[..., Err]:
     def refuse(ctx: GuestCall, rep: int, *_: Any) -> Err:
-        return refuse_write(ctx, f"{method} in {_descriptor(ctx, rep).path or '/'}")
+        return refuse_change(ctx, f"{method} in {_descriptor(ctx, rep).path or '/'}")
 
     return refuse
 
 
 def _flags(ctx: GuestCall, rep: int) -> Ok:
-    _descriptor(ctx, rep)
-    return Ok(frozenset(("read",)))
+    node = _descriptor(ctx, rep)
+    if isinstance(node, File):
+        return Ok(frozenset(("read", "write") if node.written is not None else ("read",)))
+    writable = ctx.services.max_write_bytes and isinstance(node, Folder) and not node.read_only
+    return Ok(frozenset(("read", "mutate-directory") if writable else ("read",)))
+
+
+def _drop_descriptor(ctx: GuestCall, rep: int) -> None:
+    node = _descriptor(ctx, rep)
+    drop_handle(ctx, rep)
+    if isinstance(node, File) and node.written is not None:
+        close_written(ctx, node.written)
 
 
 def _no_link(ctx: GuestCall, rep: int, _path: str) -> Err:
@@ -153,9 +182,8 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "read-directory": _read_directory,
     "readlink-at": _no_link,
     "advise": _harmless,
-    "sync": _harmless,
-    "sync-data": _harmless,
-    **{method: _refused(method) for method in _WRITES.split()},
+    **_file_changes.METHODS,
+    **{method: _refused(method) for method in _NEVER},
 }
 
 INTERFACES = (
@@ -166,7 +194,7 @@ INTERFACES = (
             **{f"[method]descriptor.{name}": function for name, function in _METHODS.items()},
             "[method]directory-entry-stream.read-directory-entry": _next_entry,
         },
-        {"descriptor": drop_handle, "directory-entry-stream": drop_handle},
+        {"descriptor": _drop_descriptor, "directory-entry-stream": drop_handle},
     ),
     HostInterface("wasi:filesystem/preopens@0.2.0", {"get-directories": _directories}),
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from wasmrt.component import Ok
 from wasmrt.guest.call import GuestCall
 from wasmrt.guest.wasi._streams import BytesStream, InputStream, OutputStream
@@ -33,6 +35,16 @@ class Printed(OutputStream):
         return self._data.decode("utf-8", "replace")
 
 
+class ProgramFolder(NamedTuple):
+    """A folder of the workspace, under a name of the program's own."""
+
+    name: str
+    path: str
+    """Relative to the workspace; empty for all of it."""
+    read_only: bool = False
+    """True where nothing is written by way of it, whatever the grant allows."""
+
+
 class Program:
     """Standard input and output of a call. Without `start` the guest is a tool of another world.
 
@@ -42,17 +54,17 @@ class Program:
     def __init__(self) -> None:
         self.arguments: list[str] = []
         self.stdin = InputStream()
-        self.folder = "/"
-        """The name under which it finds the workspace."""
+        self.folders: tuple[ProgramFolder, ...] = (ProgramFolder("/", ""),)
+        """The folders that it finds when it starts."""
         self.stdout: Printed | None = None
         self.stderr: Printed | None = None
         self.printed_bytes = 0
 
-    def start(self, arguments: list[str], stdin: bytes, folder: str) -> tuple[Printed, Printed]:
+    def start(self, arguments: list[str], stdin: bytes, folders: tuple[ProgramFolder, ...]) -> tuple[Printed, Printed]:
         """Give it arguments and input, keep what it prints, and return its output and its errors."""
         self.arguments = arguments
         self.stdin = BytesStream(stdin)
-        self.folder = folder
+        self.folders = folders
         self.stdout, self.stderr = Printed(self), Printed(self)
         return self.stdout, self.stderr
 

@@ -52,14 +52,14 @@ class InputStream:
 class BytesStream(InputStream):
     """Bytes that are already here, from an offset on."""
 
-    def __init__(self, content: bytes, offset: int = 0) -> None:
+    def __init__(self, content: bytes | bytearray, offset: int = 0) -> None:
         self._content = content
         self._offset = offset
 
     def read(self, ctx: GuestCall, count: int) -> bytes | Err:
         if self._offset >= len(self._content):
             return CLOSED
-        chunk = self._content[self._offset : self._offset + count]
+        chunk = bytes(self._content[self._offset : self._offset + count])
         self._offset += len(chunk)
         return chunk
 

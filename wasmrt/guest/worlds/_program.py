@@ -9,7 +9,7 @@ from wasmrt.component import Ok, ToolSpec, last_lines
 from wasmrt.errors import GuestExitError, InvalidComponentError, InvalidParametersError
 from wasmrt.guest.call import GuestCall
 from wasmrt.guest.engine import EngineFault, Export, Linker, Sandbox
-from wasmrt.guest.wasi import Printed, Program, log_printed
+from wasmrt.guest.wasi import Printed, Program, ProgramFolder, log_printed
 from wasmrt.limits import (
     MAX_PARAMS_BYTES,
     MAX_PATH_BYTES,
@@ -21,6 +21,8 @@ from wasmrt.model import LogLevel
 
 WORKSPACE = "workspace"
 """The key of a call's context that names the folder under which the program finds the workspace."""
+WRITABLE = "writable"
+"""The key of a call's context that maps more folders to parts of the workspace; with it, the others are read-only."""
 _RUN, _SIGNATURE = "run", "func() -> result"
 _SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -78,12 +80,13 @@ class ProgramWorld(NamedTuple):
         given = json.loads(params)
         arguments = [tool.name, *given.get("args", ())]
         stdin = given.get("stdin", "").encode("utf-8", "replace")
-        stdout, stderr = call.part(Program).start(arguments, stdin, _folder(context))
+        stdout, stderr = call.part(Program).start(arguments, stdin, _folders(context))
         try:
             code = self._exit_code(sandbox, call)
         except BaseException:
             _log(call, stdout, stderr)
             raise
+        call.finish()  # a program that failed has ended all the same: what it wrote before is written
         if code and given.get("check", True):
             _log(call, stdout, stderr)
             raise GuestExitError(_sentence(code, stdout, stderr), exit_code=code)
@@ -100,14 +103,34 @@ class ProgramWorld(NamedTuple):
             return ended.exit_code
 
 
-def _folder(context: str | None) -> str:
+def _folders(context: str | None) -> tuple[ProgramFolder, ...]:
     given = None if context is None else json.loads(context)
-    folder = given.get(WORKSPACE, "/") if isinstance(given, dict) else "/"
-    if not isinstance(folder, str) or not folder.startswith("/") or len(folder) > MAX_PATH_BYTES or "\0" in folder:
+    if not isinstance(given, dict):
+        return (ProgramFolder("/", ""),)
+    folder, writable = given.get(WORKSPACE, "/"), given.get(WRITABLE, {})
+    if not _is_absolute(folder):
         raise InvalidParametersError(
             "the context's workspace is no absolute path", hint='{"workspace": "/workspace"} is one'
         )
-    return folder
+    if not isinstance(writable, dict) or not all(
+        _is_absolute(name) and _is_relative(path) for name, path in writable.items()
+    ):
+        raise InvalidParametersError(
+            "the context's writable folders are no absolute paths with a path of the workspace each",
+            hint='{"writable": {"/write/out": "out"}} is one',
+        )
+    # With folders to write in, the whole is for reading: a program finds the two apart, as it was told.
+    whole = ProgramFolder(folder, "", read_only=WRITABLE in given)
+    return (whole, *(ProgramFolder(name, path) for name, path in writable.items()))
+
+
+def _is_absolute(name: object) -> bool:
+    return isinstance(name, str) and name.startswith("/") and len(name) <= MAX_PATH_BYTES and "\0" not in name
+
+
+def _is_relative(path: object) -> bool:
+    # What it means is the host's to decide, which reads it again with every file.
+    return isinstance(path, str) and bool(path) and not path.startswith("/") and len(path) <= MAX_PATH_BYTES
 
 
 def _log(call: GuestCall, stdout: Printed, stderr: Printed) -> None:

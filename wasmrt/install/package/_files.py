@@ -156,6 +156,8 @@ def read_archive(data: bytes) -> dict[str, bytes]:
     Raises:
         PackageError: it is no archive that is known, or is refused.
     """
+    if len(data) > MAX_ARCHIVE_BYTES:
+        raise PackageError(f"the archive is over {MAX_ARCHIVE_BYTES:,} bytes", code="package-too-large")
     if data.startswith(b"PK"):
         return read_zip(data)
     if data.startswith(b"\x1f\x8b"):

@@ -59,11 +59,11 @@ def read_manifest(data: bytes) -> Manifest:
         problems.add("schema_version", f"must be {V3!r} or {V2!r}{nearest(str(schema), (V3, V2))}")
         raise refused(problems)
     _check_kind(tree)
-    tools = _listed_tools(tree, problems)
+    place, tools = _listed_tools(tree, problems)
     head, left = _head(tree, problems)
-    read = [_read_tool(schema, tool, f"tools[{index}]", problems) for index, tool in enumerate(tools)]
+    read = [_read_tool(schema, tool, f"{place}[{index}]", problems) for index, tool in enumerate(tools)]
     if head is not INVALID:
-        _check(head, [tool for tool in read if tool is not INVALID], problems)
+        _check(head, {f"{place}[{index}]": tool for index, tool in enumerate(read) if tool is not INVALID}, problems)
     if problems:
         raise refused(problems)
     return Manifest(
@@ -124,23 +124,24 @@ def _check_kind(tree: Mapping[str, Any]) -> None:
             )  # fmt: skip
 
 
-def _listed_tools(tree: dict[str, Any], problems: Problems) -> list[Any]:
-    """Take the tools out of the tree, wherever its version has them."""
-    tools: Any = tree.pop("tools", None)
+def _listed_tools(tree: dict[str, Any], problems: Problems) -> tuple[str, list[Any]]:
+    """Take the tools out of the tree, wherever its version has them, with the place they stood at."""
+    place, tools = "tools", tree.pop("tools", None)
     for key in ("capabilities", _PROVIDER):
-        section = tree.pop(key, None)
-        if isinstance(section, dict):
-            section = section.get("tools", {})
-            section = section.get("capabilities", []) if isinstance(section, dict) else section
-        tools = section if section is not None and tools is None else tools
+        at, section = key, tree.pop(key, None)
+        for inner in ("tools", "capabilities"):
+            if isinstance(section, dict):
+                at, section = f"{at}.{inner}", section.get(inner)
+        if tools is None and section is not None:
+            place, tools = at, section
     tree.pop("host_api", None)
     if not isinstance(tools, list) or not tools:
-        problems.add("tools", "must be a list of at least one tool")
-        return []
+        problems.add(place, "must be a list of at least one tool")
+        return place, []
     if len(tools) > MAX_TOOLS_PER_COMPONENT:
-        problems.add("tools", f"holds over {MAX_TOOLS_PER_COMPONENT} tools")
-        return []
-    return tools
+        problems.add(place, f"holds over {MAX_TOOLS_PER_COMPONENT} tools")
+        return place, []
+    return place, tools
 
 
 def _head(tree: Mapping[str, Any], problems: Problems) -> tuple[Any, list[str]]:
@@ -169,7 +170,8 @@ def _read_tool(schema: str, tool: Any, at: str, problems: Problems) -> Any:
     return read
 
 
-def _check(head: Mapping[str, Any], tools: list[dict[str, Any]], problems: Problems) -> None:
+def _check(head: Mapping[str, Any], tools: Mapping[str, dict[str, Any]], problems: Problems) -> None:
+    """Check what is about several keys; `tools` by the place where each stands."""
     try:
         check_installed_name(head["id"])
     except InvalidNameError as error:
@@ -179,8 +181,7 @@ def _check(head: Mapping[str, Any], tools: list[dict[str, Any]], problems: Probl
     if "module" not in head["runtime"]:
         problems.add("runtime.module", "is missing")
     seen: set[str] = set()
-    for index, tool in enumerate(tools):
-        at = f"tools[{index}]"
+    for at, tool in tools.items():
         package, _, name = tool["id"].partition(".")
         if package != head["id"] or not is_alias(name):
             problems.add(f"{at}.id", f"must be {head['id']}.NAME, with a name of letters, digits, '_', '-' and '.'")
@@ -190,6 +191,7 @@ def _check(head: Mapping[str, Any], tools: list[dict[str, Any]], problems: Probl
         _check_schema(head["id"], tool, at, problems)
         for number, credential in enumerate(tool.get("credentials", ())):
             _check_credential(credential, child(f"{at}.credentials", number), problems)
+    _check_vendors(head.get("auth", {}), tools, problems)
 
 
 def _check_schema(package: str, tool: Mapping[str, Any], at: str, problems: Problems) -> None:
@@ -221,3 +223,17 @@ def _check_credential(credential: Mapping[str, Any], at: str, problems: Problems
         problems.add(f"{at}.injection.type", "a secret cannot be put into a body here")
     elif needed[injection["type"]] not in injection:
         problems.add(f"{at}.injection.{needed[injection['type']]}", "is missing")
+
+
+def _check_vendors(logins: Mapping[str, Any], tools: Mapping[str, dict[str, Any]], problems: Problems) -> None:
+    """Find secrets of two vendors, one of which has a login: its token would go to where the other's belongs."""
+    owners: dict[str, str] = {}
+    for at, tool in tools.items():
+        for number, credential in enumerate(tool.get("credentials", ())):
+            vendor, handle = credential["vendor"], credential["handle"]
+            owner = owners.setdefault(handle, vendor)
+            if owner != vendor and not {owner, vendor}.isdisjoint(logins):
+                problems.add(
+                    f"{at}.credentials[{number}].handle",
+                    f"{handle!r} is the secret of {owner or 'no vendor'!r}; a login sets its own vendor's secret only",
+                )

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from io import BytesIO
 from typing import Any, NamedTuple
 from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
 from wasmrt.capabilities.file import CapabilityFile, parse
-from wasmrt.capabilities.sections import INVALID, ListOf, ObjectSchema, Problems, Property, Text
+from wasmrt.capabilities.sections import INVALID, ListOf, MapOf, ObjectSchema, Problems, Property, Text
 from wasmrt.component import ToolSpec
 from wasmrt.component_bytes import digest_of
 from wasmrt.errors import InvalidNameError, PackageError
-from wasmrt.install.package._files import ArchiveFiles, FolderFiles, PackageFiles
+from wasmrt.install.package._files import ArchiveFiles, FolderFiles, PackageFiles, read_archive
 from wasmrt.install.package._manifest import read_toml, refused
 from wasmrt.install.package._package import Package, read_prompt, read_tool_schema
 from wasmrt.limits import COMPONENT_MAX_BYTES, MAX_CAPABILITY_FILE_BYTES, MAX_MANIFEST_BYTES, MAX_PACKAGE_BYTES
@@ -46,6 +47,22 @@ FIELDS = ObjectSchema({
     "capabilities": Property(field=_WORD, about="The capability file; NAME.capabilities.json where nothing is said."),
     "tools": Property(field=ListOf(item=_TOOL), about="Its tools, where their names and schemas are files."),
     "files": Property(field=ListOf(item=_WORD), about="What else goes into an archive."),
+    "built": Property(
+        field=ObjectSchema({
+            "world": Property(field=_WORD, about="The component's."),
+            "digests": Property(field=MapOf(item=Text(max_length=64)), about="BLAKE3 of each file that was made."),
+            "tools": Property(
+                field=ListOf(
+                    item=ObjectSchema({
+                        "name": Property(field=Text(), about="As the component calls it.", required=True),
+                        "description": Property(field=_PROSE, about="How it begins."),
+                    })
+                ),
+                about="Its tools, as the component says.",
+            ),
+        }),
+        about="What the last build made; wasmrt build writes it.",
+    ),
 })  # fmt: skip
 
 
@@ -104,16 +121,15 @@ def read_own_package(files: PackageFiles, *, max_bytes: int = COMPONENT_MAX_BYTE
     """
     check_digests(files)
     own = read_package_file(files.read(PACKAGE_FILE, max_bytes=MAX_MANIFEST_BYTES))
-    request = CapabilityFile()
-    if files.has(own.capabilities):
-        request = parse(files.read(own.capabilities, max_bytes=MAX_CAPABILITY_FILE_BYTES))
+    component, capabilities = _component(own, files, max_bytes=max_bytes), _capabilities(own, files)
+    _check_built(own, component, capabilities)
     listed = own.values.get("tools")
     return Package(
         id=own.name,
         version=own.values.get("version", ""),
         description=own.values.get("description", ""),
-        component=files.read(_component(own, files), max_bytes=max_bytes),
-        request=request,
+        component=component,
+        request=_about(own, CapabilityFile() if capabilities is None else parse(capabilities)),
         tools=None if listed is None else tuple(_spec(tool, files) for tool in listed),
     )
 
@@ -123,21 +139,30 @@ def pack(files: FolderFiles) -> tuple[str, bytes]:
 
     Raises:
         ManifestError: wasmrt.toml has mistakes.
-        PackageError: a file that it names is missing, or is a link.
+        PackageError: it or a file that it names is missing, is a link, or is not what the last build made; or an
+            install would refuse the archive.
+        CapabilityFileError: the capability file is not valid.
     """
+    if not files.has(PACKAGE_FILE):
+        raise PackageError(
+            f"{files.origin} has no {PACKAGE_FILE}",
+            code="package-missing", hint=f"only a package with a {PACKAGE_FILE} is packed; wasmrt new writes one",
+        )  # fmt: skip
     own = read_package_file(files.read(PACKAGE_FILE, max_bytes=MAX_MANIFEST_BYTES))
     contents = {PACKAGE_FILE: files.read(PACKAGE_FILE, max_bytes=MAX_MANIFEST_BYTES)}
-    component = _component(own, files)
-    contents[own.component[0]] = files.read(component, max_bytes=COMPONENT_MAX_BYTES)
-    if files.has(own.capabilities):
-        contents[own.capabilities] = files.read(own.capabilities, max_bytes=MAX_CAPABILITY_FILE_BYTES)
-        parse(contents[own.capabilities])
+    component, capabilities = _component(own, files, max_bytes=COMPONENT_MAX_BYTES), _capabilities(own, files)
+    _check_built(own, component, capabilities)
+    contents[own.component[0]] = component
+    if capabilities is not None:
+        contents[own.capabilities] = capabilities
     for name in own.named:
         contents[name] = files.read(name, max_bytes=MAX_PACKAGE_BYTES)
     digests = {name: digest_of(data) for name, data in sorted(contents.items())}
     contents[DIGESTS] = (json.dumps(digests, indent=2) + "\n").encode()
+    data = _zip(contents)
+    read_own_package(ArchiveFiles(read_archive(data), "the archive"))  # as an install will
     version = own.values.get("version")
-    return f"{own.name}-{version}.zip" if version else f"{own.name}.zip", _zip(contents)
+    return f"{own.name}-{version}.zip" if version else f"{own.name}.zip", data
 
 
 def check_digests(files: PackageFiles) -> dict[str, str]:
@@ -159,8 +184,37 @@ def check_digests(files: PackageFiles) -> dict[str, str]:
     return found
 
 
-def _component(own: PackageFile, files: PackageFiles) -> str:
-    return next((name for name in own.component if files.has(name)), own.component[0])
+def _component(own: PackageFile, files: PackageFiles, *, max_bytes: int) -> bytes:
+    name = next((name for name in own.component if files.has(name)), None)
+    if name is None and "language" in own.values:
+        raise PackageError(f"{own.name} has not been built", code="package-missing", hint="run: wasmrt build")
+    return files.read(name or own.component[0], max_bytes=max_bytes)
+
+
+def _capabilities(own: PackageFile, files: PackageFiles) -> bytes | None:
+    has = files.has(own.capabilities)
+    return files.read(own.capabilities, max_bytes=MAX_CAPABILITY_FILE_BYTES) if has else None
+
+
+def _check_built(own: PackageFile, component: bytes, capabilities: bytes | None) -> None:
+    """Check component and capability file against the digests that a build wrote: what it described are these."""
+    told = own.values.get("built", {}).get("digests", {})
+    for name, data in ((f"{own.name}.wasm", component), (f"{own.name}.capabilities.json", capabilities)):
+        if told and told.get(name) != (None if data is None else digest_of(data)):
+            raise PackageError(
+                f"{name} is not what the last build made", code="package-digest", hint="run: wasmrt build"
+            )
+
+
+def _about(own: PackageFile, request: CapabilityFile) -> CapabilityFile:
+    """Return the request with what the package says of itself, where the capability file says nothing."""
+    said = {key: own.values[key] for key in ("license", "source") if own.values.get(key)}
+    return replace(
+        request,
+        description=request.description or own.values.get("description") or None,
+        version=request.version or own.values.get("version") or None,
+        sections={**said, **request.sections},
+    )
 
 
 def _spec(tool: Mapping[str, Any], files: PackageFiles) -> ToolSpec:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from wasmrt.capabilities.file import AuthSection, CapabilityFile, OAuthConfig
+from wasmrt.capabilities.file import CapabilityFile
 from wasmrt.component import ANY_OBJECT, ToolSpec
 from wasmrt.effects import READING, Effect
 from wasmrt.errors import ConfigurationError, PackageError
 from wasmrt.install.package._fields import ORIGINS
 from wasmrt.install.package._files import PackageFiles
+from wasmrt.install.package._logins import read_logins, settings_of
 from wasmrt.install.package._manifest import Manifest, read_manifest
 from wasmrt.install.package._request import effects_of, request_of_tools
 from wasmrt.install.package._standard import standard_operations
@@ -50,11 +50,11 @@ def read_ironclaw_package(files: PackageFiles, *, max_bytes: int = COMPONENT_MAX
         PackageError: a file that it names is missing or too large, or it is of another kind.
     """
     manifest = read_manifest(files.read("manifest.toml", max_bytes=MAX_MANIFEST_BYTES))
+    logins = read_logins(manifest)
     try:
-        asked = request_of_tools(manifest.tools)
+        asked = request_of_tools(manifest.tools, logins.instead)
     except ConfigurationError as error:
         raise PackageError(f"its manifest asks for what cannot be granted: {error.message}", hint=error.hint) from None
-    login, left = _login(manifest)
     return Package(
         id=manifest.id,
         version=manifest.version,
@@ -64,12 +64,12 @@ def read_ironclaw_package(files: PackageFiles, *, max_bytes: int = COMPONENT_MAX
             capabilities=asked,
             description=manifest.description or None,
             version=manifest.version or None,
-            auth=login,
-            setup_secrets=(),
-            sections=_setup(manifest),
+            auth=logins.sections[0] if logins.sections else None,
+            logins=logins.sections[1:],
+            sections=settings_of(manifest),
         ),
         tools=tuple(_spec(tool, files) for tool in manifest.tools),
-        left=(*manifest.left, *left, *_widened(manifest)),
+        left=(*manifest.left, *logins.left, *_widened(manifest)),
     )
 
 
@@ -133,79 +133,3 @@ def read_prompt(name: str, files: PackageFiles) -> str:
 
 def _cut(text: str, max_bytes: int) -> str:
     return text.encode()[:max_bytes].decode(errors="ignore")
-
-
-def _login(manifest: Manifest) -> tuple[AuthSection | None, list[str]]:
-    """Return the login of the first vendor that a credential comes from, and what was left out of the logins."""
-    handles: dict[str, str] = {}
-    scopes: dict[str, dict[str, None]] = {}
-    for tool in manifest.tools:
-        for credential in tool.get("credentials", ()):
-            vendor = credential.get("vendor", "")
-            handles.setdefault(vendor, credential["handle"])
-            scopes.setdefault(vendor, {}).update(dict.fromkeys(credential.get("scopes", ())))
-    sections, left = {}, []
-    for vendor, login in manifest.logins.items():
-        if vendor not in handles:
-            left.append(f"[auth.{vendor}] was left out: no tool has a credential of it")
-            continue
-        sections[vendor] = _auth(vendor, handles[vendor], login, tuple(scopes[vendor]))
-        left += [f"[auth.{vendor}] {what}" for what in _not_followed(login)]
-    left += [
-        f"[auth.{vendor}] logs in by a browser only where it is the only login: set {handles[vendor]} itself"
-        for vendor, section in [*sections.items()][1:]
-        if section.oauth is not None
-    ]
-    return next(iter(sections.values()), None), left
-
-
-def _auth(vendor: str, handle: str, login: dict[str, Any], scopes: tuple[str, ...]) -> AuthSection:
-    oauth = None
-    if login["method"] == "oauth2_code" and {"authorization_endpoint", "token_endpoint"} <= login.keys():
-        client = login.get("client_credentials", {})
-        scopes = tuple(login.get("scopes", scopes))
-        extra = dict(login.get("extra_authorize_params", {}))
-        if (parameter := login.get("scope_param", "scope")) != "scope":
-            extra[parameter], scopes = " ".join(scopes), ()
-        token = login.get("token_response", {}).get("access_token", "/access_token")
-        oauth = OAuthConfig(
-            authorization_url=login["authorization_endpoint"],
-            token_url=login["token_endpoint"],
-            client_id_env=_variable(client.get("client_id_handle")),
-            client_secret_env=_variable(client.get("client_secret_handle")),
-            scopes=scopes,
-            extra_params=tuple(sorted(extra.items())),
-            access_token_field=str(token).lstrip("/").replace("/", "."),
-        )
-    return AuthSection(
-        secret_name=handle,
-        display_name=login.get("display_name"),
-        instructions=login.get("instructions"),
-        setup_url=login.get("setup_url"),
-        provider=vendor,
-        oauth=oauth,
-    )
-
-
-def _variable(handle: str | None) -> str | None:
-    """The environment variable of a setting: its name in capitals."""
-    return None if handle is None else handle.upper().replace("-", "_").replace(".", "_")
-
-
-def _not_followed(login: dict[str, Any]) -> Iterator[str]:
-    if login["method"] not in ("oauth2_code", "api_key"):
-        yield f"is a login by {login['method']!r}, which is not known: set the secret itself"
-    for key in ("validation", "revocation", "token_exchange"):
-        if key in login:
-            yield f"{key} is not followed"
-
-
-def _setup(manifest: Manifest) -> dict[str, Any]:
-    """The operator's settings, as secrets that are asked for once."""
-    asked: dict[str, list[dict[str, str]]] = {"required_secrets": [], "optional_secrets": []}
-    for item in manifest.settings:
-        told = ": ".join(filter(None, (item.get("label"), item.get("description"))))
-        kind = "required_secrets" if item.get("required", False) else "optional_secrets"
-        asked[kind].append({"name": item["handle"]} | ({"prompt": told} if told else {}))
-    listed = {kind: items for kind, items in asked.items() if items}
-    return {"setup": listed} if listed else {}

@@ -22,11 +22,11 @@ from wasmrt.install.package._fields import EFFECTS
 from wasmrt.limits import DEFAULT_MAX_REQUEST_BYTES
 
 
-def request_of_tools(tools: Iterable[Mapping[str, Any]]) -> Capabilities:
+def request_of_tools(tools: Iterable[Mapping[str, Any]], instead: Mapping[str, str]) -> Capabilities:
     """Return what the tools of a manifest ask for.
 
     A tool may send requests to its network targets and to where its credentials may go: any, or where none of its
-    effects is a write, such as only read.
+    effects is a write, such as only read. `instead` are names of secrets that another one is taken for.
 
     Raises:
         ConfigurationError: a host or a credential is not one that a capability file can have.
@@ -35,7 +35,7 @@ def request_of_tools(tools: Iterable[Mapping[str, Any]]) -> Capabilities:
     known: dict[CredentialMapping, str] = {}
     for tool in tools:
         effects = effects_of(tool)
-        credentials = tuple(_named(_credential(item), known) for item in tool.get("credentials", ()))
+        credentials = tuple(_named(_credential(item, instead), known) for item in tool.get("credentials", ()))
         http = _http(tool, effects, credentials)
         sections.append(ToolGrant(tool["id"].partition(".")[2], Capabilities(http=http), tuple(effects)))
     return Capabilities(http=_union(sections), tools=tuple(sections))
@@ -68,7 +68,7 @@ def _endpoint(place: Mapping[str, Any], methods: tuple[str, ...]) -> EndpointPat
     return EndpointPattern(place["host"], None, methods, ports, (place.get("scheme", "https"),))
 
 
-def _credential(item: Mapping[str, Any]) -> CredentialMapping:
+def _credential(item: Mapping[str, Any], instead: Mapping[str, str]) -> CredentialMapping:
     injection = item["injection"]
     match injection["type"]:
         case "query_param":
@@ -80,7 +80,7 @@ def _credential(item: Mapping[str, Any]) -> CredentialMapping:
         case _:
             location = _header(injection["name"], injection.get("prefix", ""))
     return CredentialMapping(
-        secret_name=item["handle"],
+        secret_name=instead.get(item["handle"], item["handle"]),
         location=location,
         host_patterns=(item["audience"]["host"],),
         optional=not item.get("required", True),

@@ -133,10 +133,10 @@ class Worker:
         encoded, more = _utf8(params), b"" if context is None else _utf8(context)
         request_bytes = services.max_request_bytes
         head = CallHead(
-            lifetime.remaining(), request_bytes, len(encoded), context is not None, services.has_workspace,
-            *clock_fields(call.clock), tool,
+            lifetime.remaining(), request_bytes, services.max_write_bytes, len(encoded), context is not None,
+            services.has_workspace, *clock_fields(call.clock), tool,
         )  # fmt: skip
-        most = max(request_bytes, call.limits.output_bytes, 4 * MIB) + _FRAME_ROOM
+        most = max(request_bytes, services.max_write_bytes, call.limits.output_bytes, 4 * MIB) + _FRAME_ROOM
         server: Server | None = None
         try:
             channel.send(Kind.CALL, head.pack(), encoded, more)

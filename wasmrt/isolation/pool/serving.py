@@ -20,6 +20,7 @@ _MAX_OPEN = 4 * MAX_OPEN_ANSWERS
 _REFUSALS = {
     "sockets": Reason.SOCKETS_DENIED,
     "workspace": Reason.FILESYSTEM_DENIED,
+    "workspace_write": Reason.FILE_TOO_LARGE,
     "http": Reason.REQUEST_TOO_LARGE,
 }
 """Capabilities that the guest's side refuses by itself, with the one reason that each can have."""
@@ -106,6 +107,25 @@ class Server:
         entries = self._services.workspace_list(head.text("path"), looking=head.flag("looking"))
         return {"end": "ok", "entries": [(e.name, e.is_directory, e.size_bytes) for e in entries]}, b""
 
+    def _workspace_size(self, head: Head, _frame: Frame) -> _Answer:
+        return {"end": "ok", "size": self._services.workspace_size(head.text("path"))}, b""
+
+    def _workspace_write(self, head: Head, frame: Frame) -> _Answer:
+        self._services.workspace_write(head.text("path"), bytes(frame.tail), new=head.flag("new"))
+        return {"end": "ok"}, b""
+
+    def _workspace_make_directory(self, head: Head, _frame: Frame) -> _Answer:
+        self._services.workspace_make_directory(head.text("path"))
+        return {"end": "ok"}, b""
+
+    def _workspace_remove(self, head: Head, _frame: Frame) -> _Answer:
+        self._services.workspace_remove(head.text("path"), directory=head.flag("directory"))
+        return {"end": "ok"}, b""
+
+    def _workspace_rename(self, head: Head, _frame: Frame) -> _Answer:
+        self._services.workspace_rename(head.text("path"), head.text("to"))
+        return {"end": "ok"}, b""
+
     def _secret_exists(self, head: Head, _frame: Frame) -> _Answer:
         return {"end": "ok", "exists": self._services.secret_exists(head.text("name"))}, b""
 
@@ -140,6 +160,11 @@ _METHODS: dict[str, Callable[[Server, Head, Frame], _Answer]] = {
     "http_close": Server._http_close,
     "workspace_read": Server._workspace_read,
     "workspace_list": Server._workspace_list,
+    "workspace_size": Server._workspace_size,
+    "workspace_write": Server._workspace_write,
+    "workspace_make_directory": Server._workspace_make_directory,
+    "workspace_remove": Server._workspace_remove,
+    "workspace_rename": Server._workspace_rename,
     "secret_exists": Server._secret_exists,
     "invoke_tool": Server._invoke_tool,
     "report_progress": Server._report_progress,

@@ -10,7 +10,7 @@ from wasmrt.guest.clock import Clock, LogicalClock, SystemClock
 from wasmrt.isolation.wire._frames import ProtocolError
 from wasmrt.limits import MAX_HOST_CALLS
 
-_CALL = struct.Struct("<dQI4?16sQ")
+_CALL = struct.Struct("<dQQI4?16sQ")
 _COUNTS = struct.Struct("<4Q")
 _MAX_COUNT = 2**62
 _SEED_BYTES = 16
@@ -31,6 +31,7 @@ class CallHead(NamedTuple):
     seconds: float
     """Until its deadline."""
     max_request_bytes: int
+    max_write_bytes: int
     params_bytes: int
     """Of the frame's tail; what follows them is the context."""
     has_context: bool

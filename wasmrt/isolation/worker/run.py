@@ -100,7 +100,7 @@ class RunWorker:
         channel, tail, split = self._channel, frame.tail, head.params_bytes
         params, context = str(tail[:split], "utf-8"), str(tail[split:], "utf-8") if head.has_context else None
         lifetime = WorkerLifetime(head.seconds, self._poll)
-        services = RemoteServices(channel, head.has_workspace, head.max_request_bytes)
+        services = RemoteServices(channel, head.has_workspace, head.max_request_bytes, head.max_write_bytes)
         call = _StreamingCall(lifetime, self._component.limits, services, head.clock())
         call.channel = channel
         channel.waiting = _waiting

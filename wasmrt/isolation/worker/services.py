@@ -65,10 +65,11 @@ class Entry(NamedTuple):
 class RemoteServices:
     """Implements `wasmrt.guest.services.HostServices` over the worker's socket."""
 
-    def __init__(self, channel: Channel, has_workspace: bool, max_request_bytes: int) -> None:
+    def __init__(self, channel: Channel, has_workspace: bool, max_request_bytes: int, max_write_bytes: int) -> None:
         self._channel = channel
         self.has_workspace = has_workspace
         self.max_request_bytes = max_request_bytes
+        self.max_write_bytes = max_write_bytes
 
     def http_refusal(self, method: str, url: str) -> HostFailure | None:
         """Return why no HTTP request can be sent at all; None where one may."""
@@ -104,6 +105,29 @@ class RemoteServices:
         """Return a directory's entries."""
         head, _ = self.ask("workspace_list", {"path": _cut(path), "looking": looking})
         return [Entry(*entry) for entry in head.items("entries", 1_000_000)]
+
+    def workspace_size(self, path: str) -> int | None:
+        """Return the size of a file that may be written; None where there is none."""
+        size = self.ask("workspace_size", {"path": _cut(path)})[0].number_or_none("size")
+        return None if size is None else int(size)
+
+    def workspace_write(self, path: str, content: bytes, *, new: bool = False) -> None:
+        """Make a file that holds `content`, in one step; with `new`, nothing may be there yet."""
+        # One byte too many is enough for the host to refuse it.
+        whole = memoryview(content)[: self.max_write_bytes + 1]
+        self.ask("workspace_write", {"path": _cut(path), "new": new}, whole)
+
+    def workspace_make_directory(self, path: str) -> None:
+        """Make a directory."""
+        self.ask("workspace_make_directory", {"path": _cut(path)})
+
+    def workspace_remove(self, path: str, *, directory: bool = False) -> None:
+        """Remove a file, or an empty directory."""
+        self.ask("workspace_remove", {"path": _cut(path), "directory": directory})
+
+    def workspace_rename(self, path: str, to: str) -> None:
+        """Give a file another name."""
+        self.ask("workspace_rename", {"path": _cut(path), "to": _cut(to)})
 
     def secret_exists(self, name: str) -> bool:
         """Answer truthfully for granted names, and no for every other."""

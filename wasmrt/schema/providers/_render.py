@@ -64,7 +64,7 @@ def render(
     if provider == "anthropic":
         return {"name": tool_name, "description": description, "input_schema": params}
     if provider == "gemini":
-        return {"name": tool_name, "description": description, "parameters": params}
+        return {"name": tool_name, "description": description} | ({"parameters": params} if params else {})
     if provider == "mcp":
         return {"name": tool_name, "description": description, "inputSchema": params}
     function: dict[str, Any] = {

@@ -1,0 +1,89 @@
+"""Changes of the workspace by one call: decided under its own grant, counted by a budget of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from wasmrt.call._state import Call
+from wasmrt.component.worlds import FailureKind
+from wasmrt.errors import CapabilityDeniedError
+from wasmrt.guest.services import HostFailure
+from wasmrt.limits import MAX_PATH_BYTES
+from wasmrt.model import Decision, Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wasmrt.workspace import WorkspaceWriter, WriteBudget
+
+_NO_ATTEMPT = frozenset({Reason.NOT_FOUND, Reason.NOT_A_FILE, Reason.ALREADY_EXISTS, Reason.NOT_EMPTY})
+"""Refusals of a guest that has tried nothing that it may not."""
+
+
+class CallWrites:
+    """The part of `wasmrt.guest.services.HostServices` that changes files. Methods raise `HostFailure`."""
+
+    def __init__(self, call: Call, refuse: Callable[[Decision], None]) -> None:
+        self._call = call
+        self._refuse = refuse
+        self._budget: WriteBudget | None = None
+
+    @property
+    def max_write_bytes(self) -> int:
+        """The most bytes that a file may have that is written; 0 where none is."""
+        writer = self._call.backends.writer
+        return 0 if writer is None else writer.max_file_bytes
+
+    def size(self, path: str) -> int | None:
+        """Return the size of a file that may be written; None where there is none."""
+        with self._writing(path) as (writer, _):
+            return writer.size(path)
+
+    def write(self, path: str, content: bytes, *, new: bool) -> None:
+        """Make a file that holds `content`; with `new`, nothing may be there."""
+        with self._writing(path) as (writer, budget):
+            writer.write(path, content, budget, new=new)
+
+    def make_directory(self, path: str) -> None:
+        """Make a directory."""
+        with self._writing(path) as (writer, budget):
+            writer.make_directory(path, budget)
+
+    def remove(self, path: str, *, directory: bool) -> None:
+        """Remove a file, or an empty directory."""
+        with self._writing(path) as (writer, budget):
+            writer.remove(path, budget, directory=directory)
+
+    def rename(self, path: str, to: str) -> None:
+        """Give a file another name."""
+        with self._writing(path) as (writer, budget):
+            writer.rename(path, to, budget)
+
+    @contextmanager
+    def _writing(self, path: str) -> Iterator[tuple[WorkspaceWriter, WriteBudget]]:
+        writer = self._call.backends.writer
+        if writer is None:
+            raise self._failure(self._missing(path))
+        if self._budget is None:
+            self._budget = writer.new_budget()
+        try:
+            yield writer, self._budget
+        except CapabilityDeniedError as error:
+            assert error.decision is not None  # the workspace refuses by decisions only
+            raise self._failure(error.decision) from error
+
+    def _missing(self, path: str) -> Decision:
+        decision = self._call.grant.explain_workspace_write(path)
+        if not decision.allowed:
+            return decision
+        rule = "this runtime has no workspace"
+        hint = "give it a folder: wasmrt run --workspace DIR; in Python, WasmRuntimeConfig(workspace=DIR)"
+        subject = path[:MAX_PATH_BYTES].encode("unicode_escape").decode("ascii")
+        return Decision(False, Reason.NOT_GRANTED, rule, hint, capability="workspace_write", subject=subject)
+
+    def _failure(self, decision: Decision) -> HostFailure:
+        if decision.reason not in _NO_ATTEMPT:
+            self._refuse(decision)
+        return HostFailure(FailureKind.NETWORK_DENIED, str(decision.reason), decision.sentence, denied=True)
