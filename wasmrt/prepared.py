@@ -63,6 +63,9 @@ class PreparedTool(ToolDefaults):
         self._runner = runner
         self._target = target
         self.size_bytes = size_bytes
+        self.installed = False
+        """True for one that comes from the catalog, and not from the program."""
+        self._parts: dict[str, PreparedTool] = {}
         self._kept: tuple[frozenset[Effect], Traits] | None = None
         specs = target.specs
         self._spec = spec or (next(iter(specs.values())) if len(specs) == 1 else None)
@@ -231,7 +234,10 @@ class PreparedTool(ToolDefaults):
             near = did_you_mean(name, self._target.specs)
             hint = f"did you mean {near}?" if near else f"it has: {', '.join(self._target.specs) or 'none'}"
             raise NotInstalledError(f"{self._target.name} has no tool {name!r}", hint=hint)
-        return PreparedTool(self._runner, self._target, self.size_bytes, spec)
+        # The same object each time: whoever registered it finds it again when another tool invokes it.
+        part = self._parts.setdefault(name, PreparedTool(self._runner, self._target, self.size_bytes, spec))
+        part.installed = self.installed
+        return part
 
     def execute(
         self,

@@ -124,7 +124,9 @@ class WasmToolRuntime:
             ComponentError, RuntimeClosedError: as `prepare`.
         """
         found = find_tool(name, find_places().data)
-        return self.prepare(name, found.component, found.grant, tools=found.tools)
+        tool = self.prepare(name, found.component, found.grant, tools=found.tools)
+        tool.installed = found.origin == "installed"
+        return tool
 
     def check_open(self) -> None:
         """Refuse work on a runtime that is closed, or that stayed behind in the process this one was forked from.

@@ -144,7 +144,8 @@ class Traits:
         Raises:
             ConfigurationError: an effect is not one of the closed set.
         """
-        listed = tuple(ActionDescriptor(name, read_effects(own)) for name, own in (actions or {}).items())
+        base = read_effects(effects or ())
+        listed = tuple(ActionDescriptor(name, base | read_effects(own)) for name, own in (actions or {}).items())
         whole = EVERY_EFFECT if effects is None and not listed else read_effects(effects or ())
         whole = whole.union(*(action.effects for action in listed))
         declared = effects is not None or bool(listed)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -19,7 +21,12 @@ from wasmrt import (
     CallbackApprover,
     Capabilities,
     ConfigurationError,
+    ConfirmationTokens,
+    Effect,
+    LogEntry,
+    LogLevel,
     RateLimitConfig,
+    ReadOnlyToolWrapper,
     Receipt,
     ToolCall,
     ToolCallAccumulator,
@@ -28,16 +35,18 @@ from wasmrt import (
     ToolOutput,
     ToolPolicy,
     ToolRegistry,
+    ToolSource,
     Traits,
     WasmRuntimeConfig,
     WasmToolRuntime,
     tool,
 )
 from wasmrt.effects import EVERY_EFFECT, NETWORKING
-from wasmrt.errors import GuestError, InvalidParametersError
+from wasmrt.errors import GuestError, InvalidNameError, InvalidParametersError
 from wasmrt.leaks import Action, LeakDetector
 from wasmrt.policy import ExfiltrationGuard, Permission, Preset, ToolRule
 from wasmrt.safety import Sanitizer
+from wasmrt.tools import Outcome
 from wasmrt.tools._lens import Lens
 from wasmrt.traits import Confirmation, Risk, SubagentAccess, Tightening
 
@@ -460,3 +469,108 @@ def test_a_sandbox_gives_no_network_where_a_preset_or_a_guard_has_none() -> None
     assert not Lens(guards=(guard,)).in_sandbox(off, "x") & NETWORKING
     assert not Lens().in_sandbox(guard, "x") & NETWORKING
     assert Lens(guards=(guard,)).in_sandbox(off, "known") == EVERY_EFFECT
+
+
+# -- what a maintainer saw ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("effects", [[], ["write-filesystem"], ["financial"]])
+@pytest.mark.parametrize("tightening", [Tightening(risk=Risk.HIGH), Tightening(confirmation=Confirmation.ALWAYS)])
+def test_more_effects_are_not_asked_for_less_under_a_rule(effects: list[str], tightening: Tightening) -> None:
+    @tool(name="x", effects=effects)
+    def acts() -> None: ...
+
+    rules = (ToolRule(tool="*", permission=Permission.ALLOW), ToolRule(tool="x", tightening=tightening))
+    assert under(acts, rules=rules).explain("x").outcome is Outcome.ASKS
+
+
+def test_a_tool_that_is_removed_while_a_person_is_asked_does_not_run() -> None:
+    done: list[str] = []
+    registry: ToolRegistry
+
+    @tool(effects=["write-filesystem"])
+    def write(name: str) -> None:
+        done.append(name)
+
+    def approve(_: Any) -> bool:
+        registry.remove("write")
+        return True
+
+    registry = ToolRegistry(approver=CallbackApprover(approve))
+    registry.register(write)
+    assert not registry.answer(ToolCall("1", "write", {"name": "a"})).ok
+    assert done == []
+
+
+def test_effects_of_an_action_are_added_to_those_of_the_tool() -> None:
+    traits = Traits.of(["financial"], {"list": ["network"]})
+    assert traits.effects_of({"action": "list"}) == {Effect.FINANCIAL, Effect.NETWORK}
+    assert not traits.actions[0].read_only
+
+
+def test_a_token_is_not_used_up_by_a_call_that_the_rate_refuses(tmp_path: Path) -> None:
+    tokens = ConfirmationTokens(tmp_path / "t.sqlite3", tmp_path / "t.key")
+
+    @tool(effects=["write-filesystem"])
+    def write(name: str) -> str:
+        return name
+
+    policy = ToolPolicy(rules=(ToolRule(tool="write", rate=RateLimitConfig(1, 1)),))
+    registry = ToolRegistry(policy=policy, tokens=tokens, approver=CallbackApprover(lambda _: True))
+    registry.register(write)
+    registry.execute("write", {"name": "a"}, trace="t")
+    token = tokens.issue(trace="t", tools=["write"], scopes=["write-filesystem"], params_digest=None, ttl_seconds=60)
+    with pytest.raises(ToolError) as caught:
+        registry.execute("write", {"name": "a"}, trace="t", token=token)
+    assert caught.value.code == "rate-limited"
+    other = ToolRegistry(tokens=tokens)
+    other.register(write)
+    assert other.execute("write", {"name": "a"}, trace="t", token=token).result == "a"
+
+
+def test_a_function_cannot_fail_with_the_outcome_of_success_nor_log_a_secret() -> None:
+    receipts: list[Receipt] = []
+
+    class Sly(Raw):
+        def execute(self, params: Any, context: Any) -> ToolOutput:
+            if params:
+                raise ToolError(f"no: {TOKEN}", code="ok")
+            return ToolOutput(result=1, logs=(LogEntry(LogLevel.INFO, TOKEN, 0),))
+
+    registry = ToolRegistry(receipts=receipts.append)
+    registry.register(Sly(None))
+    assert TOKEN not in str(registry.execute("raw").logs)
+    with pytest.raises(ToolError) as caught:
+        registry.execute("raw", {"fail": True})
+    assert TOKEN not in str(caught.value)
+    assert [each.outcome for each in receipts] == ["ok", "execution-failed"]
+
+
+def test_a_preset_without_write_paths_has_no_function_that_writes() -> None:
+    @tool(effects=["write-filesystem"])
+    def write() -> None: ...
+
+    registry = under(write, presets={"none": Preset(name="none", tools=("*",))})
+    assert registry.explain("write").outcome is Outcome.ASKS
+    denied = registry.under("none").explain("write").decision
+    assert (denied.allowed, denied.capability) == (False, "tool.write_paths")
+
+
+def test_a_part_of_an_external_tool_is_external_as_well() -> None:
+    registry = under()
+    with WasmToolRuntime(WasmRuntimeConfig(isolation="in-process")) as runtime:
+        echo = runtime.prepare_installed("echo")
+        echo.installed = True
+        wrapped = ReadOnlyToolWrapper.wrap(echo)
+        assert wrapped is not None
+        with pytest.raises(InvalidNameError):  # nor does it get a protected name by being wrapped
+            registry.register(wrapped)
+        assert ToolSource.INSTALLED.external
+
+
+@pytest.mark.parametrize("piece", [{"index": [], "function": {}}, {"choices": 5}, {"choices": [7]}, {"tool_calls": 3}])
+def test_a_broken_piece_is_a_typed_error_or_nothing(piece: Any) -> None:
+    accumulator = ToolCallAccumulator()
+    with suppress(InvalidParametersError):
+        accumulator.add(piece)
+    assert accumulator.calls == ()

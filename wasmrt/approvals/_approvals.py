@@ -84,7 +84,7 @@ class Approvals:
                 kept = self._store.remembered(request)
             except ApprovalError as error:
                 _log.warning("remembered approvals cannot be read (%s); every call asks", error)
-                return None if found is None else found.answer
+                return None if found is None or found.approved else found.answer
             found = kept or found
         return None if found is None else found.answer
 

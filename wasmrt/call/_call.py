@@ -79,14 +79,17 @@ def run_call(pipeline: CallPipeline, target: CallTarget, request: CallRequest) -
     Raises:
         ToolError: with what was used, logged and decided until then.
     """
-    if request.terms is not None and request.terms.on_begin is not None:
-        request.terms.on_begin()
+    begin = None if request.terms is None else request.terms.on_begin
     try:
         params, context = _check(target, request)
     except ToolError as error:
+        if begin is not None:
+            begin()
         _record_refusal(pipeline, target, request, error)
         raise
     call, services = _open(pipeline, target, request, params, context)
+    if begin is not None:  # from here on there is a receipt, however it ends
+        begin()
     call.params_bytes = len(params)
     if request.on_open is not None:
         request.on_open(call)

@@ -112,7 +112,7 @@ def load_plugins(
     """
     home = _folder(folder, "the folder of the plugins")
     root = None if workspace is None else _folder(workspace, "the workspace")
-    settings = replace(config or WasmRuntimeConfig(), workspace=root)
+    settings = replace(config or WasmRuntimeConfig(), audit=None, audit_record=False, workspace=root)
     writable = _writable(write_paths, home)
     return _Loader(home, settings, unsafe_native_plugins, writable, allow_network, adapt).load()
 

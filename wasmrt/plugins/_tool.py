@@ -86,6 +86,11 @@ class PluginTool(ToolDefaults):
         return self._program.kind
 
     @property
+    def grant_digest(self) -> str:
+        """BLAKE3 of what it was given, in hex: other folders or the network are another grant."""
+        return digest_of(repr((tuple(self._program.mounts), self._network, sorted(self.effects))).encode())
+
+    @property
     def effects(self) -> frozenset[Effect]:
         """Everything that a call can do to the world, from what it was given and not from what it says."""
         found = {Effect.READ_FILESYSTEM} if self._program.mounts else set()

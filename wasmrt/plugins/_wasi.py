@@ -50,7 +50,7 @@ class WasiProgram:
         """
         params = {"stdin": request.decode(), "check": False}
         try:
-            output = self._tool.execute(params, replace(context, data=self._folders))
+            output = self._tool.execute(params, replace(context, data=self._folders, on_begin=None))
         except (DeadlineExceededError, OutputLimitError) as error:
             # The bounds of this call are the manifest's, so that is where they are raised.
             error.setting = "max_runtime_ms" if isinstance(error, DeadlineExceededError) else "max_stdout_bytes"

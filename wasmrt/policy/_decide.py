@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from wasmrt.effects import Effect
 from wasmrt.model import Decision, Reason
 from wasmrt.policy._model import ExfiltrationGuard, ExternalFilter, Permission, Preset, fits
 from wasmrt.traits import Traits
@@ -33,6 +34,10 @@ def decide_preset(preset: Preset | None, tool: str, traits: Traits) -> Decision 
         hint = f"set allow_network = true in [presets.{preset.name}]"
         rule = f"the preset {preset.name} has no network, and the tool needs it"
         return Decision(False, Reason.NETWORK_NOT_ALLOWED, rule, hint, "tool.network", tool)
+    if not preset.allow_write_paths and Effect.WRITE_FILESYSTEM in traits.effects and not traits.enforced:
+        hint = f"name the folders in allow_write_paths of [presets.{preset.name}]"
+        rule = f"the preset {preset.name} has no folder to write to, and nothing holds the tool to that"
+        return Decision(False, Reason.NOT_IN_PRESET, rule, hint, "tool.write_paths", tool)
     return Decision(True, Reason.ALLOWED, f"presets.{preset.name}", None, "tool.allow", tool)
 
 

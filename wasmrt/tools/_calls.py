@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from wasmrt.errors import InvalidParametersError, MalformedArgumentsError
@@ -50,16 +50,16 @@ class ToolCallAccumulator:
             piece = dump() if callable(dump) else None
         if not isinstance(piece, Mapping):
             raise InvalidParametersError("a piece of a tool call is no object", hint=_HINT)
-        for choice in piece.get("choices") or ():  # a whole chunk of OpenAI's
+        for choice in _listed(piece.get("choices")):  # a whole chunk of OpenAI's
             self.add(choice)
         kind = piece.get("type")
         if kind in ("content_block_start", "content_block_delta"):
             self._add_anthropic(piece)
         elif "delta" in piece and isinstance(piece["delta"], Mapping):  # a choice of OpenAI's chunk
-            for entry in piece["delta"].get("tool_calls") or ():
+            for entry in _listed(piece["delta"].get("tool_calls")):
                 self._add_openai(entry)
         elif "tool_calls" in piece:  # a delta or a whole message
-            for entry in piece["tool_calls"] or ():
+            for entry in _listed(piece["tool_calls"]):
                 self._add_openai(entry)
         elif "function" in piece:
             self._add_openai(piece)
@@ -82,7 +82,7 @@ class ToolCallAccumulator:
         if index is None:  # some servers leave it out: an id begins a call, and what has none goes on with the last
             index = self._last + 1 if identity or not self._parts else self._last
         place = self._places.get(index, index) if isinstance(index, int) else index
-        known = self._parts.get(place)
+        known = self._parts.get(place) if isinstance(place, int) else None
         if known is not None and identity and known.id and known.id != identity:  # some give every call the same one
             place = self._places[index] = max(self._parts) + 1
         parts = self._at(place)
@@ -128,6 +128,10 @@ class ToolCallAccumulator:
                 f"the arguments are over {self._max_bytes} bytes", hint="pass large data by reference"
             )
         parts.arguments.append(text)
+
+
+def _listed(value: Any) -> Iterable[Any]:
+    return value if isinstance(value, (list, tuple)) else ()
 
 
 class _Parts:

@@ -94,7 +94,8 @@ def _tried(state: CallState, step: Callable[[CallState], _steps.Step], name: str
         if isinstance(found, Decision):
             return found
         return Decision(True, Reason.ALLOWED, found, None, f"tool.{name}", state.name[:80])
-    except ToolError as error:
+    except Exception as raised:
+        error = raised if isinstance(raised, ToolError) else ToolError(f"the step broke with {type(raised).__name__}")
         denial = next((each for each in error.decisions if not each.allowed), None)
         return denial or Decision(False, _reason(error), error.message, error.hint, f"tool.{name}", state.name[:80])
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from wasmrt.approvals import ApprovalAnswer, ApprovalRequest, new_request_id
+from wasmrt.audit import OK
 from wasmrt.context import ToolContext
 from wasmrt.errors import CancelledError, InvalidParametersError, RateLimitedError, ToolError, WasmrtError
 from wasmrt.lifetime import Lifetime
@@ -14,7 +15,7 @@ from wasmrt.model import Decision, Reason, ToolOutput
 from wasmrt.tools import _steps
 from wasmrt.tools._entry import Entry
 from wasmrt.tools._receipt import known_receipt, write_receipt
-from wasmrt.tools._scan import scanned
+from wasmrt.tools._scan import clean_logs, scanned
 from wasmrt.tools._state import CallState, changed, denied
 from wasmrt.tools._tool import ToolSource
 from wasmrt.tools._waits import Waits
@@ -41,6 +42,13 @@ def finished(state: CallState, error: BaseException) -> ToolError:
     """Return how a call failed, with every decision on it, and write its receipt."""
     failure = _as_tool_error(error)
     failure.decisions = _with_sandbox(state, failure)
+    if not state.in_sandbox:
+        # SECURITY: what a function or a plugin says of its failure goes where its answer would have gone.
+        failure.message = state.system.detector.redact(failure.message)
+        failure.args = (failure.message,)
+        failure.logs = clean_logs(state, failure.logs)
+        if failure.code == OK:
+            failure.code = type(failure).code
     failure.call_id = failure.call_id or state.call_id
     write_receipt(state, failure)
     return failure
@@ -73,6 +81,9 @@ async def approve(state: CallState, waits: Waits) -> None:
     """
     if state.needs is None:
         return
+    if state.token is not None:
+        state.take(_steps.redeem(state))
+        return
     request = approval_request(state)
     approvals = state.system.approvals
     answer = approvals.remembered(request) or await waits.decide(approvals, request)
@@ -80,6 +91,10 @@ async def approve(state: CallState, waits: Waits) -> None:
     name, by = state.known.name, f" by {answer.by}" if answer.by else ""
     if not answer.approved:
         raise denied(_taken(state, _not_approved(state, answer)))
+    if state.system.store.find(state.known.name) is not state.entry:
+        rule = "the tool was removed or exchanged while a person was asked"
+        raise denied(_taken(state, Decision(False, Reason.APPROVAL_DENIED, rule, None, "tool.approval",
+                     state.known.name)))  # fmt: skip
     state.edited = changed(answer.params, state.params)
     words = f"approved {answer.scope}{by}{', with other parameters' if state.edited else ''}"
     _taken(state, Decision(True, Reason.ALLOWED, words, None, "tool.approval", name))
@@ -182,7 +197,8 @@ def _may_invoke(state: CallState, name: str) -> Decision | None:
     # SECURITY: an alias may name it otherwise than it is registered, such as a package with a single tool.
     entry = system.store.find(prepared.name)
     if entry is None or entry.tool is not prepared:
-        entry = Entry(prepared, prepared.name, ToolSource.COMPONENT, "", ())
+        source = ToolSource.INSTALLED if prepared.installed else ToolSource.COMPONENT
+        entry = Entry(prepared, prepared.name, source, "", ())
     inner = replace(state, name=name, entry=entry, decisions=[], needs=None, token=None)
     inner.traits = entry.traits(system.policy)
     inner.held = state.held

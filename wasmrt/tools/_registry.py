@@ -25,6 +25,7 @@ from wasmrt.tools._lens import Lens
 from wasmrt.tools._system import System, Tokens
 from wasmrt.tools._tool import Tool, ToolSource
 from wasmrt.tools._view import ToolView
+from wasmrt.tools._wrapper import ReadOnlyToolWrapper
 
 
 class ToolRegistry(ToolView):
@@ -56,7 +57,8 @@ class ToolRegistry(ToolView):
         if approver is not None and approvals is not None:
             raise ConfigurationError("give a registry an approver or approvals, not both")
         policy = policy or ToolPolicy()
-        system = System(policy=policy, rates=rates or RateLimiter(), detector=detector or LeakDetector(), tokens=tokens)
+        shared = rates or (RateLimiter() if runtime is None else runtime.pipeline.rates)
+        system = System(policy=policy, rates=shared, detector=detector or LeakDetector(), tokens=tokens)
         if approver is not None:
             approvals = Approvals(approver, timeout_seconds=policy.approval_seconds)
         if approvals is not None:
@@ -185,8 +187,10 @@ class ToolRegistry(ToolView):
 
 
 def _source_of(tool: object) -> ToolSource:
+    if isinstance(tool, ReadOnlyToolWrapper):
+        return _source_of(tool.inner)
     if isinstance(tool, PreparedTool):
-        return ToolSource.COMPONENT
+        return ToolSource.INSTALLED if tool.installed else ToolSource.COMPONENT
     return ToolSource.PLUGIN if isinstance(tool, PluginTool) else ToolSource.FUNCTION
 
 

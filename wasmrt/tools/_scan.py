@@ -8,7 +8,7 @@ from typing import Any
 from wasmrt.errors import GuestOutputError, LeakError
 from wasmrt.leaks import Action, LeakDetector
 from wasmrt.limits import MAX_TOOL_OUTPUT_BYTES
-from wasmrt.model import Decision, Reason, ToolOutput
+from wasmrt.model import Decision, LogEntry, Reason, ToolOutput
 from wasmrt.strict_json import JsonError, utf8_size, write_json
 from wasmrt.tools._state import CallState
 
@@ -34,7 +34,13 @@ def scanned(state: CallState, output: ToolOutput) -> ToolOutput:
     if not output.usage.wall_seconds:
         seconds = round(output.duration or time.monotonic() - state.started, 6)
         output = output._replace(usage=output.usage._replace(wall_seconds=seconds, output_bytes=len(text)))
-    return _clean(state, output, text)
+    return _clean(state, output._replace(logs=clean_logs(state, output.logs)), text)
+
+
+def clean_logs(state: CallState, logs: tuple[LogEntry, ...]) -> tuple[LogEntry, ...]:
+    """Return log lines without secrets."""
+    redact = state.system.detector.redact
+    return tuple(entry._replace(message=redact(entry.message)) for entry in logs)
 
 
 def _clean(state: CallState, output: ToolOutput, text: str) -> ToolOutput:

@@ -16,7 +16,7 @@ from wasmrt.tools._calls import parse_arguments
 from wasmrt.tools._lens import decide_effects
 from wasmrt.tools._state import CallState
 from wasmrt.tools._tool import ToolSource
-from wasmrt.traits import Confirmation, Traits
+from wasmrt.traits import Traits
 
 Step = Decision | str
 """A decision, or why there was none to make."""
@@ -109,26 +109,20 @@ def check_exfiltration(state: CallState) -> Step:
 
 
 def check_confirmation(state: CallState) -> Step:
-    """Find whether a person has to approve the call, and take a confirmation token in place of that.
-
-    Raises:
-        NotAuthorizedError: the token is not good for this call.
-    """
+    """Find whether a person, or a confirmation token in place of one, has to approve the call."""
     name, traits, effects = state.known.name, state.traits, state.effects
     permission = state.system.policy.permission_for(name)
     asked = bool(state.tool.requires_approval(state.params))
     derived = Traits(effects=traits.effects).needs_confirmation(effects)
-    ruled = permission is Permission.ASK or (not derived and traits.needs_confirmation(effects))
+    tightened = state.system.policy.tightening_for(name) != NO_TIGHTENING and traits.needs_confirmation(effects)
+    ruled = permission is Permission.ASK or tightened
     wished = _author_asks(state)
     if not (asked or ruled or derived or wished):
         return f"the risk is {traits.risk(effects)}, and nobody has to confirm it"
     said = f"{_asking_rules(state)} asks for it" if ruled else "the tool asks for it" if asked else None
     said = said or ("its package asks for it" if wished else f"the call can {in_words(effects)}")
-    if state.token is not None:
-        return _redeemed(state)
-    confirmed = state.system.policy.tightening_for(name).confirmation is Confirmation.ALWAYS
     # It approves what effects, or the package, ask for alone.
-    if permission is Permission.ALLOW and not (asked or ruled or confirmed):
+    if permission is Permission.ALLOW and not (asked or ruled):
         state.approved_by = ("rule", "operator", "always")
         return _passed("confirmation", f"the operator's rule approves it: {said}", name)
     state.needs = Decision(False, Reason.APPROVAL_REQUIRED, said, "a person has to approve it", "tool.approval", name)
@@ -208,7 +202,12 @@ def _author_asks(state: CallState) -> bool:
     return getattr(state.tool, "default_permission", "") == Permission.ASK
 
 
-def _redeemed(state: CallState) -> Decision:
+def redeem(state: CallState) -> Decision:
+    """Use up the confirmation token, after everything else has let the call through.
+
+    Raises:
+        NotAuthorizedError: it is not good for this call.
+    """
     tokens = state.system.tokens
     name = state.known.name
     if tokens is None:

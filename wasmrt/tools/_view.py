@@ -112,7 +112,11 @@ class ToolView:
         for entry in self._visible():
             traits = self._traits(entry)
             actions = actions_within(traits, self._lens.held(entry.name, traits))
-            found.append(entry.definition(provider, actions))
+            held = self._lens.held(entry.name, traits)
+            definition = entry.definition(provider, actions)
+            if provider == "mcp":
+                definition["annotations"] = traits.within(held).annotations()
+            found.append(definition)
         return found
 
     def document(self, name: str) -> str:

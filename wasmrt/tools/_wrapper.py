@@ -30,12 +30,36 @@ class ReadOnlyToolWrapper(ToolDefaults):
     def __init__(self, tool: Tool) -> None:
         self._tool = tool
         self.name = tool.name
-        self.traits: Traits = tool.traits.within(READING)
-        self._actions = actions_within(tool.traits, READING)
         self.timeout_seconds = tool.timeout_seconds
-        for part in _PASSED_ON:
-            if hasattr(tool, part):
-                setattr(self, part, getattr(tool, part))
+
+    @property
+    def inner(self) -> Tool:
+        """The tool of which this is a part: its source, and its trust, are this one's."""
+        return self._tool
+
+    @property
+    def traits(self) -> Traits:
+        """Its effects, held to reading."""
+        return self._tool.traits.within(READING)
+
+    @property
+    def _actions(self) -> frozenset[str] | None:
+        return actions_within(self._tool.traits, READING)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _PASSED_ON:
+            return getattr(self._tool, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    @property
+    def check(self) -> Any:  # type: ignore[override]  # the tool's own
+        """The tool's own check of the params."""
+        return getattr(self._tool, "check", None)
+
+    @property
+    def requires_sanitization(self) -> bool:  # type: ignore[override]  # the tool's own
+        """False for a tool whose output is the agent's own."""
+        return getattr(self._tool, "requires_sanitization", True)
 
     @classmethod
     def wrap(cls, tool: Tool) -> ReadOnlyToolWrapper | None:
