@@ -7,6 +7,7 @@ import gc
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import threading
@@ -354,3 +355,20 @@ def test_a_folder_that_is_taken_away_under_a_writer_is_said_in_the_chain(
     (chain.folder / "head").unlink()
     writer(receipt(3))
     assert "the head was missing" in chain.verified(first=2).notes[1]
+
+
+def test_a_folder_that_was_removed_is_an_error_once_and_is_made_again(
+    chain: Chain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "LOOK_SECONDS", 0.0)
+    writer = chain.writer()
+    writer(receipt(1))
+    shutil.rmtree(chain.folder)
+    chain.folder.write_text("in its place")
+    for number in (2, 3):
+        with pytest.raises(ConfigurationError):
+            writer(receipt(number))
+    chain.folder.unlink()
+    writer(receipt(4))
+    writer.close()
+    assert calls(chain)[-1] == "call-4"

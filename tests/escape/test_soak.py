@@ -29,7 +29,7 @@ def test_kills_in_between_leave_no_process_descriptor_permit_or_temporary_file()
     assert result["crashed"] > 0
     left = ("descriptors_left", "threads_left", "files_left", "permits_left")
     assert {key: result[key] for key in left} == dict.fromkeys(left, 0)
-    assert result["workers_after"] <= max(MAX_IDLE_WORKERS, result["workers_before"])
+    assert result["workers_after"] <= result["workers_before"] + MAX_IDLE_WORKERS  # those before are of other runtimes
     assert result["growth"] < 0.05, result
 
 

@@ -116,6 +116,9 @@ class ReceiptWriter:
     def _acquire(self) -> None:
         """Take the advisory lock on the head that is in place now."""
         while True:
+            if self._head == _CLOSED:  # the folder was gone when it was last looked for
+                self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+                self._head = _opened(self._folder / HEAD_FILE)
             _locked(self._head)
             if (now := time.monotonic()) < self._look_at:
                 return
@@ -126,7 +129,6 @@ class ReceiptWriter:
                 return
             os.close(self._head)  # somebody removed it; others lock the one that is there now
             self._head, self._raw = _CLOSED, None
-            self._head = _opened(self._folder / HEAD_FILE)
 
     def _append(self, content: bytes) -> None:
         at = self._end()

@@ -16,12 +16,14 @@ from wasmrt.limits import MAX_PARAMS_BYTES
 from wasmrt.model import Addition, Decision, LogEntry
 
 T = TypeVar("T")
+_END_SECONDS = 5.0
 
 
 def interruptible(close: Callable[[], None], work: Callable[[], T]) -> T:
     """Do `work` on a thread of its own.
 
-    Ctrl-C reaches this thread only, and only while it runs no guest; closing the runtime ends the one that does.
+    Ctrl-C reaches this thread only, and only while it runs no guest; closing the runtime ends the one that does. What
+    waits for a person in another process is not waited for.
     """
     ended: list[T] = []
     failed: list[BaseException] = []
@@ -32,13 +34,13 @@ def interruptible(close: Callable[[], None], work: Callable[[], T]) -> T:
         except BaseException as error:
             failed.append(error)
 
-    thread = threading.Thread(target=call, name="wasmrt-run")
+    thread = threading.Thread(target=call, name="wasmrt-run", daemon=True)
     thread.start()
     try:
         thread.join()
     except KeyboardInterrupt:
         close()
-        thread.join()
+        thread.join(_END_SECONDS)
         raise
     if failed:
         raise failed[0]

@@ -175,7 +175,7 @@ class ToolPolicy:
 
     @cached_property
     def digest(self) -> str:
-        """BLAKE3 of the whole policy, in hex."""
+        """BLAKE3 of what the policy allows, in hex: active preset, filter, guard, rules and the cap of an answer."""
         rules = [[rule.tool, rule.permission, repr(rule.tightening), repr(rule.rate), rule.timeout_seconds]
                  for rule in self.rules]  # fmt: skip
         return _digest(

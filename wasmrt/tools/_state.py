@@ -69,7 +69,7 @@ class CallState:
 
     @property
     def policy_digest(self) -> str:
-        """The digest of the policy that decides, and of the presets of the view."""
+        """The digest that a step's own decision is stamped with: of the last preset, else of the policy."""
         presets = self.lens.presets
         return presets[-1].digest if presets else self.system.policy.digest
 

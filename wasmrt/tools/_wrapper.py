@@ -15,10 +15,7 @@ from wasmrt.tools._state import denied
 from wasmrt.tools._tool import Tool
 from wasmrt.traits import ToolDefaults, Traits
 
-_PASSED_ON = (
-    "check", "preview", "is_async", "ends_by_itself", "requires_sanitization", "digest", "grant_digest",
-    "default_permission",
-)  # fmt: skip
+_PASSED_ON = ("preview", "is_async", "ends_by_itself", "digest", "grant_digest", "granted_effects", "prompt")
 
 
 class ReadOnlyToolWrapper(ToolDefaults):
@@ -55,6 +52,11 @@ class ReadOnlyToolWrapper(ToolDefaults):
     def check(self) -> Any:  # type: ignore[override]  # the tool's own
         """The tool's own check of the params."""
         return getattr(self._tool, "check", None)
+
+    @property
+    def default_permission(self) -> str:  # type: ignore[override]  # the tool's own
+        """The permission that the tool's package wants."""
+        return getattr(self._tool, "default_permission", "")
 
     @property
     def requires_sanitization(self) -> bool:  # type: ignore[override]  # the tool's own
