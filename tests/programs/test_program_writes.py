@@ -211,6 +211,23 @@ def test_a_preset_holds_a_component_to_its_write_paths(
     assert not (root / path).exists()
 
 
+def test_a_preset_holds_also_when_the_powers_that_were_kept_are_forgotten(
+    tool: PreparedTool, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wasmrt.call._target._MAX_POWERS", 1)
+    registry = ToolRegistry(policy=ToolPolicy(rules=(ToolRule(tool="*", permission=Permission.ALLOW),)))
+    registry.register(tool)
+    for path, written in (("out/", True), ("elsewhere/", False), ("out/", True), ("other/", False)):
+        view = registry.under(Preset(name="p", tools=("*",), allow_write_paths=(path,), allow_network=True))
+        (root / "out/b.txt").unlink(missing_ok=True)
+        if written:
+            view.execute("program", {"args": ["change", "write", "out/b.txt", "x"]})
+        else:
+            with pytest.raises(GuestExitError):
+                view.execute("program", {"args": ["change", "write", "out/b.txt", "x"]})
+        assert (root / "out/b.txt").exists() is written
+
+
 def test_what_may_be_written_and_not_read_is_not_read_by_writing(runtime: WasmToolRuntime, root: Path) -> None:
     blind = runtime.prepare("program", program(), Capabilities.none().with_workspace_write(["out/"]))
     assert change(blind, "write", "out/b.txt", "x") in ("nothing", "x")
