@@ -228,6 +228,15 @@ def test_a_product_of_two_counts_over_its_bound_is_refused(code: bytes, declared
     assert what in refusal(function(code, declared=declared))
 
 
+def test_no_more_blocks_and_loops_are_counted_than_end() -> None:
+    many = vector([encode_u32(9_999) + b"\x7f"])
+    for begins in (b"\x02\x40", b"\x03\x40", b"\x04\x40"):
+        check_counts(function(begins * 2_000, declared=many))
+        assert "(9,999 locals, 1,201 blocks)" in refusal(function(begins * 2_000 + b"\x0b" * 1_200, declared=many))
+        assert "blocks that begin in one function" in refusal(function(begins * 4_001, declared=many))
+    assert "200 loops" in refusal(function(b"\x03\x40" * 200 + b"\x0b" * 199, declared=many))
+
+
 def test_loops_add_up_over_all_functions() -> None:
     body = b"\0" + b"\x03\x40" * 30_000 + b"\x0b" * 30_000 + b"\x0b"
     bodies = [encode_u32(len(body)) + body] * 12
