@@ -69,7 +69,7 @@ class ReadOnlyToolWrapper(ToolDefaults):
         """Return the tool without what changes something; None where nothing would be left of it."""
         if isinstance(tool, ReadOnlyToolWrapper):
             return tool
-        return cls(tool) if is_visible(tool.name, tool.traits, READING) else None
+        return cls(tool) if is_visible(tool.traits, READING) else None
 
     @property
     def description(self) -> str:
