@@ -66,9 +66,15 @@ def refusal(component: bytes) -> str:
     return caught.value.message
 
 
+def read(path: Path) -> bytes:
+    if not path.exists():
+        pytest.skip(f"{path.stem} was built anew since the tests were collected")
+    return path.read_bytes()
+
+
 @pytest.mark.parametrize("path", [*TOOLS, *BUILT], ids=lambda path: path.stem)
 def test_a_real_component_is_within_every_count(path: Path) -> None:
-    check_counts(path.read_bytes())
+    check_counts(read(path))
 
 
 @pytest.mark.parametrize("path", [*TOOLS, *BUILT], ids=lambda path: path.stem)
@@ -79,7 +85,7 @@ def test_a_real_component_has_a_tenth_of_what_is_allowed(path: Path, monkeypatch
             monkeypatch.setattr(code, name, getattr(code, name) // 10)
         if hasattr(code, "_BOUNDS"):
             monkeypatch.setattr(code, "_BOUNDS", tuple(bound // 10 for bound in code._BOUNDS))
-    check_counts(path.read_bytes())
+    check_counts(read(path))
 
 
 # -- instances ---------------------------------------------------------------------------------------------------------
