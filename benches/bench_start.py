@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from statistics import median
 
-TARGET = 1.6
+TARGET = 2.0
 WASMRT = [sys.executable, "-m", "wasmrt"]
 COMMANDS = {
     "python -c pass": [sys.executable, "-c", "pass"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -14,11 +15,10 @@ from wasmrt.files import Unfit, UnfitFileError, read_file
 from wasmrt.guest.settings import DEFAULT_ISOLATION, Isolation
 from wasmrt.leaks import DECODE_LIMIT_RULE, Action, Direction, LeakDetector, Overrides, Rule, read_rule_file
 from wasmrt.limits import DEFAULT_SEGMENT_BYTES, MAX_CONFIG_FILE_BYTES, MIN_SEGMENT_BYTES
-from wasmrt.names import did_you_mean
 from wasmrt.places import find_places
 from wasmrt.policy import POLICY_SECTIONS, ToolPolicy, read_policy
 from wasmrt.rates import RateLimiter
-from wasmrt.strict_toml import Mistake, lines_of
+from wasmrt.strict_toml import Mistake, Place, lines_of, read_table
 from wasmrt.url import AddressClass, InvalidUrlError, classify_address, parse_url
 
 _SECTION = "network"
@@ -120,16 +120,17 @@ def read_config_file(path: Path) -> OperatorConfig:
         _values(name, section, path.parent, mistakes) for name, section in _sections(tree, mistakes)
     )
     policy = read_policy(tree, path.parent, mistakes)
-    _refuse(path, mistakes, lines_of(text.decode()))
+    _refuse(path, mistakes, text)
     own = {key: network.pop(key) for key in _OWN if key in network}
     audited = AuditSettings(**audit)
     return OperatorConfig(NetworkConfig(**network), **own, **guests, **leaks, policy=policy, audit=audited)
 
 
-def _refuse(path: Path, mistakes: Sequence[Mistake], lines: Mapping[str, int]) -> None:
+def _refuse(path: Path, mistakes: Sequence[Mistake], text: bytes) -> None:
     """Raise every mistake of the file, in its order; nothing where there is none."""
     if not mistakes:
         return
+    lines = lines_of(text.decode())
     mistakes = [_with_line(mistake, lines) for mistake in mistakes]
     listed = tuple((m.key, f"{m.problem}; {m.hint}" if m.hint else m.problem) for m in mistakes)
     if len(mistakes) == 1:
@@ -186,20 +187,13 @@ def _sections(tree: dict[str, Any], mistakes: list[Mistake]) -> list[tuple[str, 
 
 def _values(name: str, section: dict[str, Any], folder: Path, mistakes: list[Mistake]) -> dict[str, Any]:
     """Read every value by itself, so that each mistake is found."""
-    values: dict[str, Any] = {}
-    readers = _SECTIONS[name]
-    for key, value in section.items():
-        place = f"{name}.{key}"
-        if key not in readers:
-            near = did_you_mean(key, readers)
-            hint = f"did you mean {near}?" if near else f"known are {', '.join(readers)}"
-            mistakes.append(Mistake(place, "is not known", hint))
-            continue
-        try:
-            values |= readers[key](value, folder)
-        except ConfigurationError as error:
-            mistakes.append(Mistake(place, error.message.removeprefix(f"{key} "), error.hint))
-    return values
+    readers = {key: partial(_read_in, folder, read) for key, read in _SECTIONS[name].items()}
+    found = read_table(section, Place((name,)), readers, mistakes, example="")
+    return {key: value for values in found.values() for key, value in values.items()}
+
+
+def _read_in(folder: Path, read: Callable[[Any, Path], dict[str, Any]], value: Any) -> dict[str, Any]:
+    return read(value, folder)
 
 
 def _network_setting(key: str) -> Callable[[Any, Path], dict[str, Any]]:

@@ -117,10 +117,8 @@ def opened_file(
         raise
     try:
         status = os.fstat(handle)
-        if not stat.S_ISREG(status.st_mode):
-            raise UnfitFileError(name, Unfit.NOT_REGULAR)
-        if private:
-            _check_private(name, status)
+        if (reason := unfit(status, private=private)) is not None:
+            raise UnfitFileError(name, reason)
         with os.fdopen(handle, "rb", closefd=False) as file:
             yield file, status
     finally:
@@ -163,12 +161,18 @@ def _read_key(path: Path) -> bytes:
     return key
 
 
-def _check_private(name: str, status: os.stat_result) -> None:
+def unfit(status: os.stat_result, *, private: bool) -> Unfit | None:
+    """Return why a file of this status is not used; with `private` it has to be this user's alone."""
+    if stat.S_ISLNK(status.st_mode):
+        return Unfit.LINK
+    if not stat.S_ISREG(status.st_mode):
+        return Unfit.NOT_REGULAR
+    if not private:
+        return None
     # SECURITY: what others can read is no secret, and what others can exchange is nobody's word.
     if status.st_uid != os.geteuid():
-        raise UnfitFileError(name, Unfit.FOREIGN)
-    if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise UnfitFileError(name, Unfit.EXPOSED)
+        return Unfit.FOREIGN
+    return Unfit.EXPOSED if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO) else None
 
 
 def _write_draft(folder: Path, parts: tuple[bytes, ...], mode: int, *, durable: bool) -> Path:

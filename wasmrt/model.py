@@ -67,12 +67,10 @@ class Reason(StrEnum):
     ACTION_MISSING = "action-missing"
     SUBAGENT_DENIED = "subagent-denied"
     COMMAND_NOT_ALLOWED = "command-not-allowed"
-    CONFIRMATION_REQUIRED = "confirmation-required"
     APPROVAL_REQUIRED = "approval-required"
     APPROVAL_DENIED = "approval-denied"
     INVALID_ARGUMENTS = "invalid-arguments"
     UNKNOWN_TOOL = "unknown-tool"
-    OUTPUT_BLOCKED = "output-blocked"
     # WASI
     FILESYSTEM_DENIED = "filesystem-denied"
     SOCKETS_DENIED = "sockets-denied"

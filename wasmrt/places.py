@@ -16,7 +16,7 @@ class Places(NamedTuple):
     """The data and the cache folder; neither has to exist yet."""
 
     data: Path
-    """The catalog, the approvals, the secrets file, the keys and the operator's configuration file."""
+    """The catalog, the approvals, the receipts, the secrets file, the keys and the operator's configuration file."""
     cache: Path
     """Compiled code: may be deleted at any time."""
 
@@ -27,7 +27,7 @@ class Places(NamedTuple):
 
     @property
     def receipts(self) -> Path:
-        """The chain of receipts of the command line."""
+        """The chain of receipts, unless the configuration file names another folder."""
         return self.data / "receipts"
 
     @property

@@ -356,9 +356,10 @@ class PreparedTool(ToolDefaults):
         if not isinstance(context, ToolContext):
             return CallRequest(self._tool, params, context, user, on_progress, receipt=receipt)
         on_progress = on_progress or context.on_progress
-        return CallRequest(
-            self._tool, params, context.data, context.user, on_progress, receipt=context.receipt, terms=context
-        )
+        receipt = context.receipt
+        if not receipt.trace_id:
+            receipt = receipt._replace(trace_id=context.trace_id)
+        return CallRequest(self._tool, params, context.data, context.user, on_progress, receipt=receipt, terms=context)
 
     def _run(self, request: CallRequest) -> ToolOutput:
         self._runner.check_open()

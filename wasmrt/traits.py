@@ -146,7 +146,7 @@ class Traits:
         """
         base = read_effects(effects or ())
         listed = tuple(ActionDescriptor(name, base | read_effects(own)) for name, own in (actions or {}).items())
-        whole = EVERY_EFFECT if effects is None and not listed else read_effects(effects or ())
+        whole = EVERY_EFFECT if effects is None and not listed else base
         whole = whole.union(*(action.effects for action in listed))
         declared = effects is not None or bool(listed)
         return cls(effects=whole, declared=declared, actions=listed, action_param=action_param)
@@ -250,16 +250,6 @@ _CONFIRMATIONS = {
     Risk.MEDIUM: Confirmation.IF_DESTRUCTIVE,
     Risk.HIGH: Confirmation.ALWAYS,
 }
-
-
-def risk_of(effects: frozenset[Effect]) -> Risk:
-    """Return the risk that effects have."""
-    return _RISKS[tier_of(effects)]
-
-
-def confirmation_of(effects: frozenset[Effect]) -> Confirmation:
-    """Return which calls with these effects have to be confirmed."""
-    return _CONFIRMATIONS[risk_of(effects)]
 
 
 def subagent_access_of(effects: frozenset[Effect], can_read_only: bool) -> SubagentAccess:

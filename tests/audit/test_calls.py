@@ -14,7 +14,7 @@ import pytest
 
 from tests.audit.conftest import Chain
 from tests.call.test_invoke import relay
-from wasmrt import PreparedTool, WasmRuntimeConfig, WasmToolRuntime
+from wasmrt import PreparedTool, ToolContext, WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.audit import Approval, Receipt, read_keys
 from wasmrt.audit.verify import verify
 from wasmrt.errors import ConfigurationError, InvalidParametersError, ToolError, TrapError
@@ -98,7 +98,9 @@ def test_a_pipeline_in_front_of_a_call_says_its_part_of_the_receipt(chain: Chain
         echo.execute({}, receipt=known)
         assert opened.pipeline.audit is not None
         opened.pipeline.audit(known._replace(kind="function", tool="add", outcome="not-authorized"))
-    of_call, own = receipts(chain)
+        echo.execute({}, ToolContext(user="ann", trace_id="trace-8"))
+    of_call, own, of_context = receipts(chain)
+    assert (of_context["trace_id"], of_context["user"]) == ("trace-8", "ann")
     assert (of_call["trace_id"], of_call["source"], of_call["policy"]) == ("trace-7", "installed", "p" * 64)
     assert of_call["approval"] == {"how": "terminal", "by": "ann", "scope": "once"}
     assert [each["rule"] for each in of_call["decisions"]] == ["presets.dev.tools"]

@@ -45,6 +45,9 @@ def test_an_answer_can_be_seen_as_a_model_gets_it(wasmrt: Run) -> None:
     message = json.loads(wasmrt("tools", "run", "echo", "{", "--as-model", "--json", code=2).stdout)
     assert message["role"] == "tool"
     assert "Tool execution failed" in message["content"]
+    for more in (["--logs"], ["--token", "t"]):
+        refused = wasmrt("tools", "run", "echo", '{"message": "hi"}', "--as-model", *more, code=2)
+        assert "--as-model prints the answer alone" in refused.stderr
 
 
 def test_an_installed_tool_is_external_and_needs_the_filter_to_be_open(

@@ -162,7 +162,7 @@ def test_without_a_grant_no_file_is_there(tool: PreparedTool) -> None:
         run(tool, "read", "notes/one.txt")
 
 
-@pytest.mark.parametrize("folder", [None, "/workspace", "/work/space"])
+@pytest.mark.parametrize("folder", [None, "/workspace", "/srv/files"])
 def test_the_granted_workspace_is_read_under_the_folder_that_the_caller_names(
     runtime: WasmToolRuntime, folder: str | None
 ) -> None:

@@ -287,6 +287,28 @@ def test_a_function_that_would_end_the_process_has_failed() -> None:
     assert "SystemExit" in under(parse).answer(ToolCall("1", "parse")).text
 
 
+def test_a_function_that_raises_stop_iteration_has_failed_in_a_loop_too() -> None:
+    @tool(effects=[])
+    def first() -> Any:
+        return next(iter(()))
+
+    async def main() -> None:
+        registry = under(first)
+        with pytest.raises(ToolError):
+            await registry.aexecute("first", {})
+        assert not (await registry.aanswer(ToolCall("1", "first"))).ok
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("other", [len, "raw", Raw])
+def test_what_is_no_tool_replaces_none(other: Any) -> None:
+    registry = under(Raw("fine"))
+    with pytest.raises(ConfigurationError):
+        registry.replace(other)
+    assert registry.execute("raw", {}).result == "fine"
+
+
 def test_a_batch_that_is_cancelled_while_it_waits_leaves_a_receipt_of_each_call() -> None:
     receipts: list[Receipt] = []
 

@@ -83,6 +83,10 @@ def test_a_tool_says_what_a_call_will_probably_cost_and_take() -> None:
     priced = Priced()
     assert (priced.estimated_cost({}), priced.estimated_duration({})) == (Decimal("0.02"), 1.5)
 
+    reading = ReadOnlyToolWrapper.wrap(priced)
+    assert reading is not None
+    assert (reading.estimated_cost({}), reading.estimated_duration({})) == (Decimal("0.02"), 1.5)
+
     @tool(effects=[])
     def free() -> None: ...
 

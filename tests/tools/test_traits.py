@@ -92,6 +92,12 @@ def test_tier_risk_and_confirmation_follow_from_effects(
     assert (traits.tier(), traits.risk(), traits.confirmation()) == (tier, risk, confirmation)
 
 
+def test_effects_that_can_be_read_only_once_are_all_there() -> None:
+    traits = Traits.of((effect for effect in ["external-write"]), {"list": []})
+    assert Effect.EXTERNAL_WRITE in traits.effects
+    assert Effect.EXTERNAL_WRITE in traits.actions[0].effects
+
+
 @pytest.mark.parametrize(
     ("effects", "enforced", "access"),
     [

@@ -8,13 +8,12 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from wasmrt.errors import ApprovalError
-from wasmrt.files import Unfit
+from wasmrt.files import unfit
 
 _BUSY_SECONDS = 30.0
 _SCRUB_MS = 200
@@ -40,8 +39,9 @@ class Database:
             return None
         except OSError as error:
             raise _unusable(str(error.strerror)) from error
-        if (unfit := _unfit(found)) is not None:
-            raise _unusable(f"{self.path.name} {unfit}")
+        # SECURITY: whoever can write here can approve, and whoever can read here sees the parameters.
+        if (reason := unfit(found, private=True)) is not None:
+            raise _unusable(f"{self.path.name} {reason}")
         return found
 
     @contextmanager
@@ -119,17 +119,6 @@ def translated() -> Iterator[None]:
         raise _unusable(str(error.strerror)) from error
     except (ValueError, KeyError, TypeError) as error:  # an effect or a reason of another version, say
         raise _unusable("a row was written by another wasmrt") from error
-
-
-def _unfit(found: os.stat_result) -> Unfit | None:
-    # SECURITY: whoever can write here can approve, and whoever can read here sees the parameters.
-    if stat.S_ISLNK(found.st_mode):
-        return Unfit.LINK
-    if not stat.S_ISREG(found.st_mode):
-        return Unfit.NOT_REGULAR
-    if found.st_uid != os.geteuid():
-        return Unfit.FOREIGN
-    return Unfit.EXPOSED if found.st_mode & (stat.S_IRWXG | stat.S_IRWXO) else None
 
 
 def _unusable(reason: str) -> ApprovalError:

@@ -14,12 +14,11 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from wasmrt.component.worlds import FailureKind
 from wasmrt.component_bytes import digest_of
-from wasmrt.guest.clock import Clock, LogicalClock
+from wasmrt.guest.clock import SEED_BYTES, Clock, LogicalClock
 from wasmrt.guest.services import DirectoryEntry, GuestRequest, GuestResponse, HostFailure, HostServices
 from wasmrt.model import Decision
 
 Answer = TypeVar("Answer")
-SEED_BYTES = 16
 
 
 class Tape(Protocol):
@@ -134,7 +133,7 @@ class RecordingServices:
         try:
             answer = act()
         except HostFailure as failure:
-            self._note(Event(do, ask, {"failure": failed(failure)}))
+            self._note(Event(do, ask, {"failure": failure.as_dict()}))
             raise
         except BaseException as error:
             self._note(Event(do, ask, {"ended": getattr(error, "code", None) or type(error).__name__}))
@@ -209,23 +208,11 @@ def decoded(data: dict[str, str]) -> bytes:
 
 def failure_or_none(failure: HostFailure | None) -> dict[str, Any] | None:
     """Return the answer of `http_refusal` as JSON data."""
-    return None if failure is None else failed(failure)
-
-
-def failed(failure: HostFailure) -> dict[str, Any]:
-    """Return a refusal of the host's as JSON data."""
-    return {
-        "kind": str(failure.kind),
-        "code": failure.code,
-        "message": failure.message,
-        "request_sent": failure.request_sent,
-        "denied": failure.denied,
-        "limit_bytes": failure.limit_bytes,
-    }
+    return None if failure is None else failure.as_dict()
 
 
 def failure_of(data: dict[str, Any]) -> HostFailure:
-    """Return the refusal that `failed` wrote."""
+    """Return the refusal whose `as_dict` this is."""
     return HostFailure(
         FailureKind(data["kind"]),
         data["code"],

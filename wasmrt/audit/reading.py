@@ -60,20 +60,31 @@ def read_receipts(folder: Path, wanted: Filter = EVERY) -> Iterator[Record]:
     with reading():
         known = segments(folder)
     for segment in known:
-        with reading(), opened_file(segment_path(folder, segment), follow_link=False) as (file, _):
-            while line := file.readline(MAX_LINE_BYTES):
-                record = _record(line)
-                if record is not None and wanted.takes(record):
-                    yield record
+        yield from _of_segment(folder, segment, wanted)
 
 
 def last_receipts(folder: Path, count: int, wanted: Filter = EVERY) -> list[Record]:
-    """Return the newest receipts, oldest of them first.
+    """Return the newest receipts, oldest of them first; of older segments no more is read than they are in.
 
     Raises:
         ConfigurationError: a segment cannot be read.
     """
-    return list(deque(read_receipts(folder, wanted), maxlen=count))
+    with reading():
+        known = segments(folder)
+    found: list[Record] = []
+    for segment in reversed(known):
+        found[:0] = deque(_of_segment(folder, segment, wanted), maxlen=count - len(found))
+        if len(found) == count:
+            break
+    return found
+
+
+def _of_segment(folder: Path, segment: int, wanted: Filter) -> Iterator[Record]:
+    with reading(), opened_file(segment_path(folder, segment), follow_link=False) as (file, _):
+        while line := file.readline(MAX_LINE_BYTES):
+            record = _record(line)
+            if record is not None and wanted.takes(record):
+                yield record
 
 
 def find_receipt(folder: Path, call_id: str) -> Record | None:

@@ -97,9 +97,12 @@ def find_adapter(*, confirm: Confirm, progress: Progress = no_progress) -> bytes
         )
     folder.mkdir(parents=True, exist_ok=True)
     kept = folder / f"{carrier.sha256[:16]}.wasm"
-    with exclusive(kept, progress), progress(f"fetching {what} ({carrier.size})"):
-        data = _fetched(carrier, folder)
-        replace_file(kept, data, mode=0o644, durable=False)
+    with exclusive(kept, progress):
+        if kept.is_file() and _is(data := _read(kept), carrier):
+            return data  # somebody else has fetched it meanwhile
+        with progress(f"fetching {what} ({carrier.size})"):
+            data = _fetched(carrier, folder)
+            replace_file(kept, data, mode=0o644, durable=False)
     return data
 
 

@@ -53,12 +53,12 @@ class _Announcing:
 
 
 @contextmanager
-def open_registry(*, workspace: Path | None = None, approver: Approver | None = None) -> Iterator[ToolRegistry]:
+def open_registry(*, workspace: Path | None = None) -> Iterator[ToolRegistry]:
     """Open the registry that the configuration describes, for one command; tools that cannot be had are named."""
     settings = {} if workspace is None else {"workspace": workspace}
     with WasmToolRuntime(WasmRuntimeConfig.load(**settings)) as runtime:
         with status("preparing the tools"):
-            registry = load_registry(runtime, approver=approver, around=_Announcing)
+            registry = load_registry(runtime, around=_Announcing)
         with registry:
             for name, error in registry.problems.items():
                 print_message(f"{name} cannot be used: {error.message}")

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from wasmrt.authoring import is_stale, open_project
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import print_message, show_json
 from wasmrt.component_bytes import digest_of
@@ -35,8 +34,11 @@ def pack(folder: Path, to: Path | None, as_json: bool) -> None:
     if not folder.is_dir():
         raise SourceError(f"{folder.name!r} is no folder", hint="give the folder that has the wasmrt.toml")
     name, data = make_archive(FolderFiles(folder))
-    if "language" in read_package_file((folder / PACKAGE_FILE).read_bytes()).values and is_stale(open_project(folder)):
-        print_message("warning: the source changed since the build; wasmrt build brings the component up to date")
+    if "language" in read_package_file((folder / PACKAGE_FILE).read_bytes()).values:
+        from wasmrt.authoring import is_stale, open_project  # with all that builds tools
+
+        if is_stale(open_project(folder)):
+            print_message("warning: the source changed since the build; wasmrt build brings the component up to date")
     target = to or Path(name)
     try:
         replace_file(target, data, mode=0o644)

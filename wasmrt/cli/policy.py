@@ -15,7 +15,7 @@ from wasmrt.config_file import read_config_file
 from wasmrt.install import Catalog
 from wasmrt.install.find import bundled_names
 from wasmrt.places import find_places
-from wasmrt.policy import Preset, ToolPolicy
+from wasmrt.policy import Preset, ToolPolicy, ToolRule
 from wasmrt.tools import Outcome, ToolView
 
 
@@ -78,7 +78,7 @@ def show_policy(as_json: bool) -> None:
     guard = f"on, but for {', '.join(found.guard.allow_tools) or 'none'}" if found.guard.enabled else "off"
     show_section("External tools", [external])
     show_section("Exfiltration guard", [guard])
-    show_section("Rules", [_rule_line(rule.tool, found) for rule in found.rules])
+    show_section("Rules", [_rule_line(rule) for rule in found.rules])
     show_section("Approvals", [f"asked: {found.approver}, denied after {found.approval_seconds:g} s"])
 
 
@@ -146,7 +146,7 @@ def as_data(found: ToolPolicy) -> dict[str, object]:
             "external_allow_list": list(found.filter.external_allow_list),
         },
         "exfiltration_guard": {"enabled": found.guard.enabled, "allow_tools": list(found.guard.allow_tools)},
-        "rules": [_rule_line(rule.tool, found) for rule in found.rules],
+        "rules": [_rule_line(rule) for rule in found.rules],
         "max_output_bytes": found.max_output_bytes,
         "approvals": {"approver": str(found.approver), "timeout_seconds": found.approval_seconds},
     }
@@ -163,8 +163,7 @@ def _preset_row(preset: Preset) -> tuple[str, ...]:
     )
 
 
-def _rule_line(tool: str, found: ToolPolicy) -> str:
-    rule = next(rule for rule in found.rules if rule.tool == tool)
+def _rule_line(rule: ToolRule) -> str:
     said = [f"permission {rule.permission}"] if rule.permission else []
     words = ("tier", "risk", "confirmation", "subagent_access")
     said += [f"{word} {value}" for word in words if (value := getattr(rule.tightening, word)) is not None]
@@ -172,4 +171,4 @@ def _rule_line(tool: str, found: ToolPolicy) -> str:
     if rule.rate is not None:
         said.append(f"{rule.rate.requests_per_minute} a minute, {rule.rate.requests_per_hour} an hour")
     said += [f"{rule.timeout_seconds:g} s a call"] if rule.timeout_seconds else []
-    return f"{tool}: {', '.join(said) or 'nothing'}"
+    return f"{rule.tool}: {', '.join(said) or 'nothing'}"

@@ -31,7 +31,7 @@ def replay(call_id: str, tool: str | None, folder: Path | None, as_json: bool) -
     Calls are recorded with record = true below [audit] in the configuration file. The tool is the one that is installed
     now under the recorded name, or NAME_OR_PATH: one that has changed since is said so, and replayed all the same.
 
-    Exit code 0: the same; 1: not the same.
+    Exit code 0: the same; 1: not the same, or the recording is not the one that the call's receipt names.
 
     \b
     Examples:

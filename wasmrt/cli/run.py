@@ -101,7 +101,7 @@ def _show_unused_sidecar(found: FoundTool, path: str, decisions: Iterable[Decisi
 
 
 def _without_denials(error: ToolError) -> str:
-    """Return an error's sentence without the refusals that a tool passed on in it: `_show_denials` has shown them."""
+    """Return an error's sentence without the refusals that a tool passed on in it: `show_denials` has shown them."""
     message = error.message
     for decision in error.decisions:
         if not decision.allowed:

@@ -130,6 +130,8 @@ def run_tool(
       wasmrt tools run echo '{"message": "hi"}'
       wasmrt tools run weather @params.json --read-only --trace job-7
     """
+    if as_model and (token is not None or logs):
+        raise click.UsageError("--as-model prints the answer alone; leave --token and --logs out")
     text, data = read_params(params), check_context(context)
     with open_registry(workspace=workspace) as registry:
         view = view_of(registry)

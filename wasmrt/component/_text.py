@@ -33,8 +33,10 @@ def last_lines(text: str, limit_chars: int) -> str:
     """
     lines = text.strip().splitlines()
     kept = lines[-1:]
+    left = limit_chars - sum(map(len, kept))
     for line in reversed(lines[:-1]):
-        if sum(map(len, kept)) + len(line) > limit_chars:
+        left -= len(line) + 1
+        if left < 0:
             break
-        kept.insert(0, line)
-    return "\n".join(kept)
+        kept.append(line)
+    return "\n".join(reversed(kept))

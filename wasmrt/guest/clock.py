@@ -11,6 +11,9 @@ from blake3 import blake3
 from wasmrt.lifetime import Lifetime
 from wasmrt.limits import CLOCK_RESOLUTION_NS
 
+SEED_BYTES = 16
+"""Of a `LogicalClock`'s randomness."""
+
 
 class Clock(Protocol):
     """The source of a guest's time and randomness."""

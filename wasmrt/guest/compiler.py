@@ -34,11 +34,6 @@ class Compiler:
         self._engines: dict[Allocator, Engine] = {}
         self.closed = False
 
-    @property
-    def disk(self) -> DiskCache | None:
-        """The cache on disk, where there is one."""
-        return self._disk
-
     def compile(self, data: bytes, digest: str, *, pooled: bool = True) -> Component:
         """The component for `data`, whose BLAKE3 is `digest`.
 

@@ -1,14 +1,14 @@
 """The border between a guest and its host: one narrow protocol, in plain values.
 
 Every grant is decided behind it, on the host's side; what a guest gets of a refusal is a `HostFailure`. What no grant
-allows, such as sockets and writes, is refused on the guest's side and only recorded here. In this process it is a
+allows, such as sockets, is refused on the guest's side and only recorded here. In this process it is a
 method call; with workers it is what crosses between two processes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, NoReturn, Protocol
+from typing import Any, NamedTuple, NoReturn, Protocol
 
 from wasmrt.component.worlds import FailureKind
 from wasmrt.limits import DEFAULT_MAX_REQUEST_BYTES, MAX_ERROR_TEXT_BYTES
@@ -44,6 +44,17 @@ class HostFailure(Exception):  # noqa: N818 - a refusal, as the worlds call it
         self.request_sent = request_sent
         self.denied = denied
         self.limit_bytes = limit_bytes
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the refusal as JSON data."""
+        return {
+            "kind": str(self.kind),
+            "code": self.code,
+            "message": self.message,
+            "request_sent": self.request_sent,
+            "denied": self.denied,
+            "limit_bytes": self.limit_bytes,
+        }
 
 
 class GuestRequest(NamedTuple):

@@ -55,7 +55,14 @@ class NativeProgram:
         Raises:
             ToolError: it could not be confined or started, is not what was loaded, failed, or is over a bound.
         """
-        if _digest(self._path) != self.digest:
+        try:
+            found = _digest(self._path)
+        except OSError as error:
+            raise ToolError(
+                f"the plugin's program cannot be read ({error.strerror})",
+                code="changed", hint="load the plugins again", kind=ToolErrorKind.SANDBOX,
+            ) from error  # fmt: skip
+        if found != self.digest:
             # SECURITY: what was agreed to is what was there then.
             raise ToolError(
                 "the plugin's program is not what was loaded",
@@ -80,15 +87,9 @@ class NativeProgram:
 
 def _digest(path: Path) -> str:
     digest = blake3()
-    try:
-        with opened_file(path, follow_link=False) as (file, _):
-            while chunk := file.read(_CHUNK):
-                digest.update(chunk)
-    except OSError as error:
-        raise ToolError(
-            f"the plugin's program cannot be read ({error.strerror})",
-            code="changed", hint="load the plugins again", kind=ToolErrorKind.SANDBOX,
-        ) from error  # fmt: skip
+    with opened_file(path, follow_link=False) as (file, _):
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
     return digest.hexdigest()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from wasmrt.component import printable_line
@@ -19,7 +19,7 @@ from wasmrt.plugins._manifest import PluginManifest
 from wasmrt.plugins._printed import Printed
 from wasmrt.plugins._protocol import Mount, Response, decode_response, encode_request
 from wasmrt.schema import Validator
-from wasmrt.strict_json import JsonError, read_json, write_json
+from wasmrt.strict_json import JsonError, check_nesting, check_size, read_json, write_json
 from wasmrt.traits import ToolDefaults, Traits
 
 
@@ -176,7 +176,8 @@ class PluginTool(ToolDefaults):
 
 
 def _bounded(text: str) -> str:
-    read_json(text, max_bytes=MAX_PARAMS_BYTES, max_depth=MAX_JSON_DEPTH, max_parts=MAX_JSON_PARTS)
+    check_size(text, max_bytes=MAX_PARAMS_BYTES)
+    check_nesting(text, max_depth=MAX_JSON_DEPTH, max_parts=MAX_JSON_PARTS)
     return text
 
 
@@ -203,9 +204,5 @@ def _response(printed: Printed, request_id: str) -> Response:
 
 def _logs(*texts: tuple[LogLevel, str]) -> tuple[LogEntry, ...]:
     now = time.time_ns() // 1_000_000
-    return tuple(_entries(texts, now))
-
-
-def _entries(texts: Iterable[tuple[LogLevel, str]], now: int) -> list[LogEntry]:
     lines = [(level, line) for level, text in texts for line in text.splitlines()]
-    return [LogEntry(level, cut_log(line), now) for level, line in lines[:MAX_LOG_ENTRIES]]
+    return tuple(LogEntry(level, cut_log(line), now) for level, line in lines[:MAX_LOG_ENTRIES])

@@ -22,10 +22,8 @@ def decide_filter(rule: ExternalFilter, tool: str, *, external: bool) -> Decisio
     return Decision(True, Reason.ALLOWED, "tools.filter.allow_external", None, what, tool)
 
 
-def decide_preset(preset: Preset | None, tool: str, traits: Traits) -> Decision | None:
+def decide_preset(preset: Preset, tool: str, traits: Traits) -> Decision:
     """Decide whether a preset lets a tool be called: it lists the tool, and the tool needs no network it withholds."""
-    if preset is None:
-        return None
     if not fits(tool, preset.tools):
         hint = f'add "{tool}" to tools in [presets.{preset.name}]'
         rule = f"the preset {preset.name} does not list it"

@@ -31,7 +31,7 @@ _MAX_ERROR_CHARACTERS = 16_000_000
 _COERCED_CHARACTERS = 100
 """Characters of a text that are read as JSON in the time of a step in Python."""
 _UNIQUE_STEPS = 30
-_TEXT_STEPS = {"pattern": 1, "contentEncoding": 5, "contentMediaType": 30}
+_TEXT_STEPS = {"contentEncoding": 5, "contentMediaType": 30}
 _FEW_STATES = 64
 """Up to this many, an automaton of a pattern is made once, and a character is one step in it; over it, one each."""
 _REPEAT = re.compile(r"\{(\d{1,9})?(,)?(\d{1,9})?\}")
@@ -59,7 +59,7 @@ def weight(schema: Any) -> Weight:
         return Weight(1, 0)
     value = 1 + sum(len(schema[key]) for key in ("enum", "required") if isinstance(schema.get(key), list))
     value += _UNIQUE_STEPS * (schema.get("uniqueItems") is True)
-    character = sum(steps for key, steps in _TEXT_STEPS.items() if key in schema and key != "pattern")
+    character = sum(steps for key, steps in _TEXT_STEPS.items() if key in schema)
     listed = schema.get("patternProperties")
     for pattern in (schema.get("pattern"), *(listed if isinstance(listed, dict) else ())):
         character += _pattern_steps(pattern) if isinstance(pattern, str) else 0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import Any
 
 from wasmrt.effects import Effect
 from wasmrt.names import offered_name
@@ -12,14 +13,10 @@ from wasmrt.policy import ToolPolicy
 from wasmrt.prepared import PreparedTool
 from wasmrt.safety import Sanitizer
 from wasmrt.schema import Validator, is_light
-from wasmrt.schema.providers import render
+from wasmrt.schema.providers import Provider, render
 from wasmrt.tools._function import action_names
 from wasmrt.tools._tool import Tool, ToolSource
 from wasmrt.traits import Traits
-
-if TYPE_CHECKING:
-    from wasmrt.schema.providers import Provider
-
 
 _SANITIZER = Sanitizer()
 
@@ -39,8 +36,6 @@ class Entry:
         self._lock = threading.Lock()
         self._definitions: dict[tuple[str, frozenset[str] | None], str] = {}
         self._tightened: tuple[Traits, ToolPolicy, Traits] | None = None
-        self._validator: Validator | None = None
-        self._validator_known = False
 
     def traits(self, policy: ToolPolicy) -> Traits:
         """Return the tool's traits under an operator's rules, as both are now."""
@@ -74,18 +69,15 @@ class Entry:
         document: str = _cleaned(getattr(self.tool, "prompt", ""))
         return document
 
-    @property
+    @cached_property
     def validator(self) -> Validator | None:
         """The validator of params in this process; None where they are checked where the tool lives.
 
         SECURITY: a component's schema is a stranger's. Only one that is too small to cost anything is looked at here.
         """
-        if not self._validator_known:
-            tool = self.tool
-            here = not isinstance(tool, PreparedTool) or (tool.checks_params and is_light(tool.schema))
-            self._validator = Validator(tool.schema) if here else None
-            self._validator_known = True
-        return self._validator
+        tool = self.tool
+        here = not isinstance(tool, PreparedTool) or (tool.checks_params and is_light(tool.schema))
+        return Validator(tool.schema) if here else None
 
     def definition(self, provider: Provider, actions: frozenset[str] | None) -> dict[str, Any]:
         """Return the tool as a provider wants it declared, with these actions alone; None for all."""
@@ -107,17 +99,7 @@ class Entry:
         if actions is not None:
             schema = with_actions(schema, tool.traits.action_param, actions)
             description = f"{description.rstrip()} Actions here: {', '.join(sorted(actions))}.".lstrip()
-        rendered = render(self.offered, description, schema, provider, prompt=self.document)
-        if provider == "mcp":
-            rendered["annotations"] = self._annotations(actions)
-        return rendered
-
-    def _annotations(self, actions: frozenset[str] | None) -> dict[str, bool]:
-        traits: Traits = self.tool.traits
-        if actions is not None:
-            effects = frozenset[Effect]().union(*(a.effects for a in traits.actions if a.name in actions))
-            traits = traits.within(effects)
-        return traits.annotations()
+        return render(self.offered, description, schema, provider, prompt=self.document)
 
 
 def _cleaned(value: Any) -> Any:

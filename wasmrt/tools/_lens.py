@@ -18,7 +18,7 @@ class Lens(NamedTuple):
     guards: tuple[ExfiltrationGuard, ...] = ()
     presets: tuple[Preset, ...] = ()
 
-    def held(self, name: str, traits: Traits) -> frozenset[Effect]:
+    def held(self, traits: Traits) -> frozenset[Effect]:
         """Return the effects that calls of a tool are held to in this view."""
         effects = EVERY_EFFECT
         if self.read_only or any(preset.read_only for preset in self.presets):
@@ -47,9 +47,8 @@ class Lens(NamedTuple):
         """Decide whether every preset of the view lets the tool be called; the active one is among them."""
         decision = None
         for preset in self.presets:
-            found = decide_preset(preset, name, traits)
-            decision = None if found is None else found._replace(policy=preset.digest)
-            if decision is not None and not decision.allowed:
+            decision = decide_preset(preset, name, traits)._replace(policy=preset.digest)
+            if not decision.allowed:
                 return decision
         return decision
 
@@ -107,7 +106,7 @@ def decide_effects(name: str, traits: Traits, held: frozenset[Effect], params: o
     return None
 
 
-def is_visible(name: str, traits: Traits, held: frozenset[Effect]) -> bool:
+def is_visible(traits: Traits, held: frozenset[Effect]) -> bool:
     """Tell whether a view has any part of a tool."""
     listed = actions_within(traits, held)
     if listed is not None:

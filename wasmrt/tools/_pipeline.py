@@ -199,9 +199,8 @@ def _may_invoke(state: CallState, name: str) -> Decision | None:
     if entry is None or entry.tool is not prepared:
         source = ToolSource.INSTALLED if prepared.installed else ToolSource.COMPONENT
         entry = Entry(prepared, prepared.name, source, "", ())
-    inner = replace(state, name=name, entry=entry, decisions=[], needs=None, token=None)
-    inner.traits = entry.traits(system.policy)
-    inner.held = state.held
+    traits = entry.traits(system.policy)
+    inner = replace(state, name=name, entry=entry, traits=traits, decisions=[], needs=None, token=None)
     checks = (
         _steps.check_view, _steps.check_filter, _steps.check_preset, _steps.check_rules, _steps.check_exfiltration,
         _steps.check_unattended, _steps.check_rate,

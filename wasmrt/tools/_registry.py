@@ -96,12 +96,7 @@ class ToolRegistry(ToolView):
             InvalidNameError: a name is protected and the tool is not the agent's own, or it is taken.
             ConfigurationError: it is no tool.
         """
-        if inspect.isfunction(tool):  # type: ignore[unreachable]  # against the hints
-            raise ConfigurationError(f"{tool!r:.80} is no tool", hint="put @tool above the function")
-        if not isinstance(tool, Tool):
-            raise ConfigurationError(
-                f"{tool!r:.80} is no tool", hint="it needs name, description, schema, traits, execute"
-            )
+        _check_tool(tool)
         chosen = ToolSource.BUILTIN if builtin else source or _source_of(tool)
         several = isinstance(tool, PreparedTool) and tool.has_several
         for part in _parts(tool):
@@ -116,8 +111,11 @@ class ToolRegistry(ToolView):
 
         Raises:
             NotInstalledError: no tool has its name.
-            InvalidNameError, ConfigurationError: as `register`; then neither version is offered.
+            ConfigurationError: it is no tool; then the version before stays.
+            InvalidNameError: its new source may not have its name; then neither version is offered.
         """
+        _check_tool(tool)
+        check_prepared_name(tool.name)
         old = self._system.store.remove(tool.name)
         chosen = source or old.source
         entry = Entry(tool, tool.name, chosen, old.group, old.aliases)
@@ -184,6 +182,15 @@ class ToolRegistry(ToolView):
         """Return in sentences what in the policy has no effect."""
         built_in = [entry.name for entry in self._system.store if not entry.source.external]
         return self._system.policy.warnings(built_in=built_in, known=self.all_names())
+
+
+def _check_tool(tool: object) -> None:
+    if inspect.isfunction(tool):
+        raise ConfigurationError(f"{tool!r:.80} is no tool", hint="put @tool above the function")
+    if inspect.isclass(tool):
+        raise ConfigurationError(f"{tool!r:.80} is a class", hint=f"make a tool of it first: {tool.__name__:.80}(...)")
+    if not isinstance(tool, Tool):
+        raise ConfigurationError(f"{tool!r:.80} is no tool", hint="it needs name, description, schema, traits, execute")
 
 
 def _source_of(tool: object) -> ToolSource:

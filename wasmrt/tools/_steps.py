@@ -45,7 +45,7 @@ def look_up(state: CallState) -> Step:
         raise unknown(state)
     state.entry = entry
     state.traits = entry.traits(state.system.policy)
-    state.held = state.lens.held(entry.name, state.traits)
+    state.held = state.lens.held(state.traits)
     state.effects = state.traits.effects & state.held
     return f"source: {entry.source}"
 
@@ -96,7 +96,7 @@ def check_rules(state: CallState) -> Step:
     policy = state.system.policy
     permission = policy.permission_for(name)
     rule = next((rule.tool for rule in policy.rules_for(name) if rule.permission is permission), "")
-    tightened = policy.tightening_for(name) != NO_TIGHTENING
+    tightened = state.traits.tightening != NO_TIGHTENING
     author = getattr(state.tool, "default_permission", "")
     found = decide_permission(permission, name, rule, author=author)
     return _step(found, _asking_rules(state) if tightened else "no rule")
@@ -114,7 +114,7 @@ def check_confirmation(state: CallState) -> Step:
     permission = state.system.policy.permission_for(name)
     asked = bool(state.tool.requires_approval(state.params))
     derived = Traits(effects=traits.effects).needs_confirmation(effects)
-    tightened = state.system.policy.tightening_for(name) != NO_TIGHTENING and traits.needs_confirmation(effects)
+    tightened = traits.tightening != NO_TIGHTENING and traits.needs_confirmation(effects)
     ruled = permission is Permission.ASK or tightened
     wished = _author_asks(state)
     if not (asked or ruled or derived or wished):
@@ -137,7 +137,7 @@ def check_unattended(state: CallState) -> Step:
     """
     policy, name = state.system.policy, state.known.name
     rule = policy.permission_for(name)
-    tightened = policy.tightening_for(name) != NO_TIGHTENING and state.traits.needs_confirmation(state.effects)
+    tightened = state.traits.tightening != NO_TIGHTENING and state.traits.needs_confirmation(state.effects)
     if rule is Permission.ALLOW and not tightened:
         return "a rule approves it"
     wished = _author_asks(state) and rule is not Permission.ALLOW

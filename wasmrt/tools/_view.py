@@ -95,7 +95,7 @@ class ToolView:
         """
         entry = self._system.store.get(name)
         traits = self._traits(entry)
-        return traits.within(self._lens.held(entry.name, traits))
+        return traits.within(self._lens.held(traits))
 
     def definitions(self, provider: Provider, *, for_: str | None = None) -> list[dict[str, Any]]:
         """Return what can be called, as a provider wants it declared: openai, anthropic, gemini or mcp.
@@ -111,9 +111,8 @@ class ToolView:
         found = []
         for entry in self._visible():
             traits = self._traits(entry)
-            actions = actions_within(traits, self._lens.held(entry.name, traits))
-            held = self._lens.held(entry.name, traits)
-            definition = entry.definition(provider, actions)
+            held = self._lens.held(traits)
+            definition = entry.definition(provider, actions_within(traits, held))
             if provider == "mcp":
                 definition["annotations"] = traits.within(held).annotations()
             found.append(definition)
@@ -248,11 +247,9 @@ class ToolView:
         return shows
 
     def _shows_now(self, entry: Entry, traits: Traits) -> bool:
-        name = entry.name
-        probe = self._state(name, None, "local", "", None, None)
+        probe = self._state(entry.name, None, "local", "", None, None)
         probe.entry, probe.traits = entry, traits
-        held = self._lens.held(name, traits)
-        return is_visible(name, probe.traits, held) and _passes(probe)
+        return is_visible(traits, self._lens.held(traits)) and _passes(probe)
 
 
 async def _answered(state: CallState, call: ToolCall, waits: BlockingWaits | AwaitingWaits) -> ToolAnswer:

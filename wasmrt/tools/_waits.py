@@ -129,8 +129,10 @@ def _settle(future: Future[ToolOutput], variables: Context, tool: Any, params: A
     try:
         result = variables.run(_finished, tool, params, context)
     except BaseException as error:
+        # A future of asyncio takes no StopIteration (PEP 479): its waiter would never be told.
+        failure = RuntimeError("StopIteration") if isinstance(error, StopIteration) else error
         with suppress(InvalidStateError):  # nobody waits any more
-            future.set_exception(error)
+            future.set_exception(failure)
     else:
         with suppress(InvalidStateError):
             future.set_result(result)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 from wasmrt.context import ToolContext
@@ -68,7 +69,7 @@ class ReadOnlyToolWrapper(ToolDefaults):
         """Return the tool without what changes something; None where nothing would be left of it."""
         if isinstance(tool, ReadOnlyToolWrapper):
             return tool
-        return cls(tool) if is_visible(tool.name, tool.traits, READING) else None
+        return cls(tool) if is_visible(tool.traits, READING) else None
 
     @property
     def description(self) -> str:
@@ -82,6 +83,14 @@ class ReadOnlyToolWrapper(ToolDefaults):
         if self._actions is None:
             return self._tool.schema
         return with_actions(self._tool.schema, self._tool.traits.action_param, self._actions)
+
+    def estimated_cost(self, params: Any) -> Decimal | None:
+        """Return what a call costs, as the tool says."""
+        return self._tool.estimated_cost(params)
+
+    def estimated_duration(self, params: Any) -> float | None:
+        """Return how many seconds a call takes, as the tool says."""
+        return self._tool.estimated_duration(params)
 
     def requires_approval(self, params: Any) -> bool:
         """Tell whether a person has to approve this call, as the tool says."""

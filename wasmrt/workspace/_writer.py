@@ -192,11 +192,12 @@ class WorkspaceWriter:
         # SECURITY: by what the folders are and not only by what they are called here, since a mount is a name too; and
         # by their names, since who makes a folder of wasmrt's first decides what is in it.
         place = _folded(self._resolved / plain)
+        here = walk.statuses()
         for folder, kept in self._kept:
             inside = place.is_relative_to(kept)
             with suppress(OSError):
                 status = folder.stat()
-                inside = inside or any(os.path.samestat(status, each) for each in walk.statuses())
+                inside = inside or any(os.path.samestat(status, each) for each in here)
             if inside:
                 rule = "the folder holds what wasmrt itself decides by, which tools never write"
                 raise refusal(Reason.PROTECTED_FILE, rule, plain, "write to another folder", writing=True)

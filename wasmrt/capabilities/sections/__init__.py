@@ -5,6 +5,7 @@ The kinds of fields that declare them are of use for other strict files as well.
 
 from __future__ import annotations
 
+from wasmrt.capabilities.sections._beyond import HTTP_NUMBERS, WRITE_NUMBERS
 from wasmrt.capabilities.sections._capabilities import capability_schema
 from wasmrt.capabilities.sections._descriptive import SECTIONS
 from wasmrt.capabilities.sections._fields import (
@@ -20,7 +21,7 @@ from wasmrt.capabilities.sections._fields import (
     nearest,
 )
 from wasmrt.capabilities.sections._json import Problems, child
-from wasmrt.capabilities.sections._read import HTTP_NUMBERS, WRITE_NUMBERS, Sections, read_sections
+from wasmrt.capabilities.sections._read import Sections, read_sections
 
 __all__ = [
     "HTTP_NUMBERS",

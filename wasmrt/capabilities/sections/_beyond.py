@@ -19,8 +19,8 @@ from wasmrt.capabilities.model import (
 from wasmrt.capabilities.sections._json import child
 
 T = TypeVar("T")
-_NUMBERS = ("max_request_bytes", "max_response_bytes", "timeout_seconds")
-_WRITE_NUMBERS = ("max_file_bytes", "max_bytes", "max_files", "remove")
+HTTP_NUMBERS = ("max_request_bytes", "max_response_bytes", "timeout_seconds")
+WRITE_NUMBERS = ("max_file_bytes", "max_bytes", "max_files")
 _RATES = ("requests_per_minute", "requests_per_hour")
 _WIDER = "is wider than what the component has; a tool can have a part of it only"
 
@@ -68,7 +68,7 @@ def _beyond_writing(tool: WorkspaceWriteCapability, component: WorkspaceWriteCap
     yield from _entries(
         "workspace_write.allowed_prefixes", tool.allowed_prefixes, component.allowed_prefixes, prefix_within
     )
-    for name in _WRITE_NUMBERS:
+    for name in (*WRITE_NUMBERS, "remove"):
         if getattr(tool, name) > getattr(component, name):
             yield child("workspace_write", name), _WIDER
 
@@ -78,7 +78,7 @@ def _beyond_http(tool: HttpCapability, component: HttpCapability) -> Iterator[tu
     for mapping in tool.credentials:
         if not any(credential_within(mapping, other) for other in component.credentials):
             yield child("http.credentials", mapping.name), _WIDER
-    for name in _NUMBERS:
+    for name in HTTP_NUMBERS:
         if getattr(tool, name) > getattr(component, name):
             yield child("http", name), _WIDER
     for name in _RATES:

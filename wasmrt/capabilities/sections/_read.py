@@ -18,7 +18,7 @@ from wasmrt.capabilities.model import (
     WorkspaceCapability,
     WorkspaceWriteCapability,
 )
-from wasmrt.capabilities.sections._beyond import beyond
+from wasmrt.capabilities.sections._beyond import HTTP_NUMBERS, beyond
 from wasmrt.capabilities.sections._capabilities import NESTED, ROOT
 from wasmrt.capabilities.sections._fields import INVALID, nearest
 from wasmrt.capabilities.sections._json import Problems, child, read_json
@@ -26,8 +26,6 @@ from wasmrt.effects import Effect
 from wasmrt.errors import CapabilityFileError, WasmrtError
 
 T = TypeVar("T")
-HTTP_NUMBERS = ("max_request_bytes", "max_response_bytes", "timeout_seconds")
-WRITE_NUMBERS = ("max_file_bytes", "max_bytes", "max_files")
 _Attempt = Callable[[str, Callable[[], Any]], Any]
 
 

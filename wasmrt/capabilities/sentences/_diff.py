@@ -18,12 +18,11 @@ from wasmrt.capabilities.model import (
     name_within,
     prefix_within,
 )
-from wasmrt.capabilities.sections import WRITE_NUMBERS
+from wasmrt.capabilities.sections import HTTP_NUMBERS, WRITE_NUMBERS
 from wasmrt.capabilities.sentences._phrases import format_credential, format_endpoint, format_prefix, name_tools
 from wasmrt.limits import ResourceLimits
 
 T = TypeVar("T")
-_NUMBERS = ("max_request_bytes", "max_response_bytes", "timeout_seconds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +136,7 @@ def _added_http(before: HttpCapability | None, after: HttpCapability | None) -> 
     )
     if before and after:
         yield from _added_rate("http", before.rate_limit, after.rate_limit)
-        yield from _larger("http", before, after, _NUMBERS)
+        yield from _larger("http", before, after, HTTP_NUMBERS)
 
 
 def _added_rate(section: str, before: RateLimitConfig, after: RateLimitConfig) -> Iterator[Change]:

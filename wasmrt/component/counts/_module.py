@@ -1,8 +1,10 @@
 """Counts over the code of core modules: what makes a compiler's work more than linear in the bytes.
 
 Instructions are not decoded. The bytes of a function that could begin a block, a branch or a call are counted, which
-is never less than there are: an immediate may hold the same byte. Measured with wasmtime 50: what is listed in
-`_Function` takes time or memory by the product of two counts.
+is never less than there are: an immediate may hold the same byte. No more blocks, loops and ifs can end than there
+are bytes that could end one; those that do not end are refused by the compiler, which has read them by then and built
+nothing of them. Measured with wasmtime 50: what is listed in `_Function` takes time or memory by the product of two
+counts.
 
 Source: core specification, sections 5.3.6 (function types), 5.5 (modules) and 5.4 (instructions).
 """
@@ -24,6 +26,7 @@ from wasmrt.limits import (
     MAX_FUNCTION_BRANCHES,
     MAX_FUNCTION_BYTES,
     MAX_FUNCTION_LOOP_WORK,
+    MAX_FUNCTION_READ_WORK,
     MAX_FUNCTION_VALUE_WORK,
 )
 
@@ -33,14 +36,17 @@ _FUNCTION_TYPE = 0x60
 _VALUE_TYPES = frozenset(b"\x7f\x7e\x7d\x7c\x7b\x70\x6f")
 """i32 to f64, v128, funcref, externref: each one byte. Others are of features that the engine has off."""
 _LOOP = 0x03
-_BLOCKS = (0x02, _LOOP, 0x04, 0x05, 0x0D, 0x0E)
-"""Instructions that begin a block of the compiler's: block, loop, if, else, br_if, br_table."""
+_END = 0x0B
+_ENDING = (0x02, _LOOP, 0x04)
+_OTHER_BLOCKS = (0x05, 0x0D, 0x0E)
+"""Instructions that begin a block of the compiler's: block, loop and if, which end; else, br_if and br_table."""
 _TRANSFERS = (0x0C, 0x10, 0x11, 0x12, 0x13)
 """Instructions that move values elsewhere: br, and all calls."""
 _BOUNDS = (
     MAX_FUNCTION_BYTES,
     MAX_FUNCTION_BRANCHES,
     MAX_FUNCTION_BLOCK_WORK,
+    MAX_FUNCTION_READ_WORK,
     MAX_FUNCTION_VALUE_WORK,
     MAX_FUNCTION_LOOP_WORK,
     MAX_COMPONENT_LOOP_WORK,
@@ -59,6 +65,9 @@ class _Function(NamedTuple):
     loops: int
     """Each is a block that every live value comes into twice."""
     blocks: int
+    """Those that could end at the most."""
+    read: int
+    """All that could begin."""
     transfers: int
 
     @property
@@ -66,17 +75,22 @@ class _Function(NamedTuple):
         return (
             self.branches <= MAX_FUNCTION_BRANCHES
             and self.block_work <= MAX_FUNCTION_BLOCK_WORK
+            and self.read_work <= MAX_FUNCTION_READ_WORK
             and self.value_work <= MAX_FUNCTION_VALUE_WORK
             and self.loop_work <= _SMALL_LOOP_WORK
         )
 
     @property
     def branches(self) -> int:
-        return self.blocks + self.transfers
+        return self.read + self.transfers
 
     @property
     def block_work(self) -> int:
         return self.values * self.blocks
+
+    @property
+    def read_work(self) -> int:
+        return self.values * self.read
 
     @property
     def value_work(self) -> int:
@@ -84,7 +98,7 @@ class _Function(NamedTuple):
 
     @property
     def loop_work(self) -> int:
-        return self.loops * ((self.values + self.widest) ** 2 + self.branches)
+        return self.loops * ((self.values + self.widest) ** 2 + self.blocks + self.transfers)
 
 
 class ModuleCounts:
@@ -151,17 +165,19 @@ class ModuleCounts:
             if body.byte() not in _VALUE_TYPES:
                 raise body.malformed("a local of an unknown type")
         size = body.left
-        loops = body.count(_LOOP)
+        ends = body.count(_END)
+        loops = min(body.count(_LOOP), ends)
         # Each takes two bytes at least: where no bound can be reached, nothing more is counted.
-        function = _Function(values, widest, loops, blocks=size // 2, transfers=size // 2)
+        function = _Function(values, widest, loops, blocks=size // 2, read=size // 2, transfers=size // 2)
         if not function.is_small:
-            blocks, transfers = sum(map(body.count, _BLOCKS)), sum(map(body.count, _TRANSFERS))
-            function = function._replace(blocks=blocks, transfers=transfers)
+            ending, others = sum(map(body.count, _ENDING)), sum(map(body.count, _OTHER_BLOCKS))
+            transfers = sum(map(body.count, _TRANSFERS))
+            function = _Function(values, widest, loops, min(ending, ends) + others, ending + others, transfers)
         self._hold(function, size)
 
     def _hold(self, function: _Function, size: int) -> None:
         self._loop_work += function.loop_work
-        work = (function.block_work, function.value_work, function.loop_work, self._loop_work)
+        work = (function.block_work, function.read_work, function.value_work, function.loop_work, self._loop_work)
         counts = (size, function.branches, *work)
         if all(map(le, counts, _BOUNDS)):
             return
@@ -171,6 +187,7 @@ class ModuleCounts:
             "bytes of code in one function",
             "blocks and calls in one function",
             f"locals times blocks in one function ({values}, {function.blocks:,} blocks)",
+            f"locals times blocks that begin in one function ({values}, {function.read:,} blocks)",
             f"moved values, squared, times blocks and calls in one function (a type moves {function.widest:,})",
             f"locals, squared, and branches, times loops in one function ({values}, {branches}, {loops})",
             "locals, squared, and branches, times loops in all functions",

@@ -132,11 +132,8 @@ def check_size(ctx: GuestCall) -> None:
 
 def keep(ctx: GuestCall, file: Written) -> Err | None:
     """Give the host what it does not have of a file. Return the error where it refuses."""
-    if not file.dirty or file.gone:
-        return None
-    file.dirty = False  # a host that has refused once is not asked again
     try:
-        ctx.services.workspace_write(file.path, bytes(file.content))
+        _send(ctx, file)
     except HostFailure as failure:
         return Err(write_code(failure))
     return None
@@ -185,12 +182,15 @@ def write_code(failure: HostFailure) -> str:
     return _CODES.get(failure.code, "access")
 
 
-def _keep_or_raise(ctx: GuestCall, file: Written) -> None:
-    if not file.dirty or file.gone:
-        return
-    file.dirty = False
-    try:
+def _send(ctx: GuestCall, file: Written) -> None:
+    if file.dirty and not file.gone:
+        file.dirty = False  # a host that has refused once is not asked again
         ctx.services.workspace_write(file.path, bytes(file.content))
+
+
+def _keep_or_raise(ctx: GuestCall, file: Written) -> None:
+    try:
+        _send(ctx, file)
     except HostFailure as failure:
         raise ToolError(f"a file that the tool wrote could not be kept: {failure.message}", code="not-written") from (
             failure

@@ -17,7 +17,6 @@ from wasmrt.errors import (
 )
 from wasmrt.guest.artifacts import DiskCache, cache_key
 from wasmrt.guest.settings import Allocator, EngineConfig, best_allocator, fits_the_pool
-from wasmrt.isolation.confine import COMPILE_WORKER
 from wasmrt.isolation.pool import launcher
 from wasmrt.isolation.pool.control import TICK_SECONDS, unhurried
 from wasmrt.isolation.pool.exchange import unwatched
@@ -122,6 +121,8 @@ class WorkerHome:
 
 
 def _bounds() -> str:
+    from wasmrt.isolation.confine import COMPILE_WORKER  # 10 ms that only a failure needs
+
     limits = COMPILE_WORKER.limits
     return f"{(limits.data_bytes or 0) // MIB:,} MiB, {limits.cpu_seconds} s of the processor"
 

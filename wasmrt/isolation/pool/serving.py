@@ -188,12 +188,4 @@ def read_log(frame: Frame) -> tuple[int, LogEntry]:
 
 
 def _failure(failure: HostFailure) -> dict[str, Any]:
-    return {
-        "end": "failure",
-        "kind": str(failure.kind),
-        "code": failure.code,
-        "message": failure.message,
-        "request_sent": failure.request_sent,
-        "denied": failure.denied,
-        "limit_bytes": failure.limit_bytes,
-    }
+    return {"end": "failure"} | failure.as_dict()

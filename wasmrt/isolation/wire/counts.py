@@ -6,15 +6,14 @@ import struct
 from typing import NamedTuple
 
 from wasmrt.guest.call import GuestCall
-from wasmrt.guest.clock import Clock, LogicalClock, SystemClock
+from wasmrt.guest.clock import SEED_BYTES, Clock, LogicalClock, SystemClock
 from wasmrt.isolation.wire._frames import ProtocolError
 from wasmrt.limits import MAX_HOST_CALLS
 
 _CALL = struct.Struct("<dQQI4?16sQ")
 _COUNTS = struct.Struct("<4Q")
 _MAX_COUNT = 2**62
-_SEED_BYTES = 16
-NO_CLOCK = (False, False, bytes(_SEED_BYTES), 0)
+NO_CLOCK = (False, False, bytes(SEED_BYTES), 0)
 """The fields of a clock, of a guest that has the system's."""
 
 
@@ -22,7 +21,7 @@ def clock_fields(clock: Clock) -> tuple[bool, bool, bytes, int]:
     """Return the fields of a head that say which clock the guest has."""
     if not isinstance(clock, LogicalClock):
         return NO_CLOCK
-    return True, clock.waits, clock.seed.to_bytes(_SEED_BYTES, "little"), clock.start_ns
+    return True, clock.waits, clock.seed.to_bytes(SEED_BYTES, "little"), clock.start_ns
 
 
 class CallHead(NamedTuple):

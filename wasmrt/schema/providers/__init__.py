@@ -1,4 +1,4 @@
-"""Tools in the form that OpenAI, Anthropic and MCP clients take."""
+"""Tools in the form that OpenAI, Anthropic, Gemini and MCP clients take."""
 
 from __future__ import annotations
 
