@@ -7,9 +7,12 @@ import socket
 import pytest
 
 from tests.escape.conftest import Make
-from wasmrt.limits import MAX_REFUSALS
+from wasmrt.limits import MAX_REFUSALS, ResourceLimits
 from wasmrt.model import Reason
 from wasmrt.testing.attacks import Body
+
+PATIENT = ResourceLimits(timeout_seconds=60, fuel=2**60)
+"""For a thousand questions on a busy machine."""
 
 
 def _look_up(times: int) -> Body:
@@ -53,7 +56,7 @@ def test_a_refused_lookup_names_what_was_looked_up_and_asks_no_resolver(
 
 
 def test_a_thousand_refused_lookups_leave_a_bounded_record(make: Make) -> None:
-    assert len(make(_look_up(1000)).execute({}).decisions) == MAX_REFUSALS
+    assert len(make(_look_up(1000), PATIENT).execute({}).decisions) == MAX_REFUSALS
 
 
 def test_the_same_refusal_is_on_record_once(make: Make) -> None:
@@ -63,4 +66,4 @@ def test_the_same_refusal_is_on_record_once(make: Make) -> None:
         (local.set $i (i32.add (local.get $i) (i32.const 1)))
         (br_if $again (i32.lt_u (local.get $i) (i32.const 1000)))) (call $ok)""",
     )
-    assert len(make(body).execute({}).decisions) == 1
+    assert len(make(body, PATIENT).execute({}).decisions) == 1
