@@ -13,7 +13,7 @@ def request(path: str = "/", **headers: str) -> Request:
 
 def begun(sessions: Sessions) -> tuple[str, str]:
     """Return the path and the cookie of a new session."""
-    found = sessions.begin(sessions.new_link(), secure=False)
+    found = sessions.begin(sessions.new_link())
     assert found is not None
     return found[0].path, found[1].partition(";")[0]
 
@@ -53,10 +53,10 @@ def test_a_bearer_token_is_read_as_its_rfc_has_it(header: str, token: str | None
 def test_a_link_begins_one_session_and_no_second() -> None:
     sessions = Sessions()
     link = sessions.new_link()
-    assert sessions.begin("", secure=False) is None
-    assert sessions.begin(link + "a", secure=False) is None
-    assert sessions.begin(link, secure=False) is not None
-    assert sessions.begin(link, secure=False) is None
+    assert sessions.begin("") is None
+    assert sessions.begin(link + "a") is None
+    assert sessions.begin(link) is not None
+    assert sessions.begin(link) is None
 
 
 def test_a_session_is_found_by_its_path_and_its_cookie_together() -> None:
@@ -85,7 +85,7 @@ def test_links_and_sessions_end() -> None:
     old = sessions.new_link()
     path, cookie = begun(sessions)
     now = 15 * 60.0
-    assert sessions.begin(old, secure=False) is None
+    assert sessions.begin(old) is None
     assert sessions.find(request(path, cookie=cookie)) is not None
     now = 12 * 3600.0
     assert sessions.find(request(path, cookie=cookie)) is None
@@ -94,8 +94,8 @@ def test_links_and_sessions_end() -> None:
 def test_there_are_only_so_many_links_and_sessions_and_the_newest_hold() -> None:
     sessions = Sessions()
     links = [sessions.new_link() for _ in range(17)]
-    assert sessions.begin(links[0], secure=False) is None
-    assert sessions.begin(links[16], secure=False) is not None
+    assert sessions.begin(links[0]) is None
+    assert sessions.begin(links[16]) is not None
     first, *_, last = [begun(sessions) for _ in range(65)]
     assert sessions.find(request(first[0], cookie=first[1])) is None
     assert sessions.find(request(last[0], cookie=last[1])) is not None
@@ -103,7 +103,7 @@ def test_there_are_only_so_many_links_and_sessions_and_the_newest_hold() -> None
 
 def test_a_cookie_is_for_its_path_for_no_script_and_for_no_other_site() -> None:
     sessions = Sessions()
-    plain, secure = (sessions.begin(sessions.new_link(), secure=each) for each in (False, True))
+    plain, secure = (sessions.begin(sessions.new_link(secure=each)) for each in (False, True))
     assert plain is not None and secure is not None
     assert plain[1].endswith(f"; Path={plain[0].path}; Max-Age=43200; HttpOnly; SameSite=Strict")
     assert secure[1].endswith("; HttpOnly; SameSite=Strict; Secure")
@@ -111,7 +111,7 @@ def test_a_cookie_is_for_its_path_for_no_script_and_for_no_other_site() -> None:
 
 def test_a_form_of_another_session_or_none_is_not_taken() -> None:
     sessions = Sessions()
-    one, other = (sessions.begin(sessions.new_link(), secure=False) for _ in range(2))
+    one, other = (sessions.begin(sessions.new_link()) for _ in range(2))
     assert one is not None and other is not None
     assert one[0].allows({"form_token": one[0].form_token})
     for form in (None, {}, {"form_token": ""}, {"form_token": other[0].form_token}, {"form_token": "\u00e9"}):

@@ -49,26 +49,28 @@ class Sessions:
     def __init__(self, base: str = "/", *, clock: Callable[[], float] = time.monotonic) -> None:
         self._base = base
         self._clock = clock
-        self._links: dict[TokenDigest, float] = {}
+        self._links: dict[TokenDigest, tuple[float, bool]] = {}
         self._sessions: dict[str, tuple[TokenDigest, Session]] = {}
 
-    def new_link(self) -> str:
-        """Return a token for the address that begins a session: good once, and for 15 minutes. The newest 16 hold."""
+    def new_link(self, *, secure: bool = False) -> str:
+        """Return a token for the address that begins a session: good once, and for 15 minutes. The newest 16 hold.
+
+        Args:
+            secure: The address is one of https: the session's cookie is sent by nothing else.
+        """
         token = new_token()
         while len(self._links) >= _MAX_LINKS:
             del self._links[next(iter(self._links))]
-        self._links[TokenDigest.of(token)] = self._clock() + LINK_SECONDS
+        self._links[TokenDigest.of(token)] = self._clock() + LINK_SECONDS, secure
         return token
 
-    def begin(self, token: str, *, secure: bool) -> tuple[Session, str] | None:
-        """Use up a link's token; return a new session and the `Set-Cookie` for it, or None where it does not hold.
-
-        Args:
-            token: The token that came.
-            secure: The server is reached by https: the cookie is sent by nothing else.
-        """
+    def begin(self, token: str) -> tuple[Session, str] | None:
+        """Use up a link's token; return a new session and the `Set-Cookie` for it, or None where it does not hold."""
         found = next((digest for digest in self._links if digest.matches(token)), None)
-        if found is None or self._links.pop(found) <= self._clock():
+        if found is None:
+            return None
+        ends, secure = self._links.pop(found)
+        if ends <= self._clock():
             return None
         self._forget_ended()
         while len(self._sessions) >= _MAX_SESSIONS:
