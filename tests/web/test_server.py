@@ -135,7 +135,7 @@ def test_a_handler_that_fails_is_a_500_that_says_nothing(caplog: pytest.LogCaptu
         if request.path == "/header":
             return Response(headers=(("x-a", "1\r\nx-b: 2"),))
         if request.path == "/framing":
-            return Response(headers=(("content-length", "7"),))
+            return Response(headers=(("Connection", "keep-alive"),))
         raise ValueError("hunter2")
 
     with served(fail) as server, caplog.at_level(logging.DEBUG, "wasmrt.web"):

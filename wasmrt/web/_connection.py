@@ -91,9 +91,7 @@ class Connection:
             return await self._refuse(request, refusal)
         await self._answered(request, refusal)
         self._ahead = self._h11.trailing_data[0]
-        # SECURITY: the end of a body in chunks is where servers disagree most, so nothing follows one.
-        ended = request.has("transfer-encoding")
-        return not ended and self._h11.our_state is h11.DONE and self._h11.their_state is h11.DONE
+        return self._h11.our_state is h11.DONE and self._h11.their_state is h11.DONE
 
     async def _head(self) -> bytes | None:
         """Return the bytes of a head; None where the client went or stayed silent."""
@@ -196,6 +194,7 @@ class Connection:
         headers = response_headers(response)
         if isinstance(response.body, bytes) and response.status not in _BODILESS:
             headers.append(("content-length", str(len(response.body))))
+        # SECURITY: the end of a body in chunks is where servers disagree most, so nothing follows one.
         if close or self.last or (request is not None and request.has("transfer-encoding")):
             headers.append(("connection", "close"))
         return h11.Response(status_code=response.status, headers=headers)
