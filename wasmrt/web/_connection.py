@@ -203,23 +203,28 @@ class Connection:
         empty = response.status in _BODILESS or (request is not None and request.method == "HEAD")
         body = response.body
         if isinstance(body, bytes):
-            await self._write(head)
+            before: list[h11.Event] = [head]
             for start in range(0, 0 if empty else len(body), _PIECE_BYTES):
-                await self._write(h11.Data(body[start : start + _PIECE_BYTES]))
+                await self._write(*before, h11.Data(body[start : start + _PIECE_BYTES]))
+                before = []
+            await self._write(*before, h11.EndOfMessage())
         else:
             async with aclosing(body):
                 await self._write(head)
                 if not empty:
                     async for piece in body:
                         await self._write(h11.Data(piece))
-        await self._write(h11.EndOfMessage())
+                await self._write(h11.EndOfMessage())
 
-    async def _write(self, event: h11.Event) -> None:
+    async def _write(self, *events: h11.Event) -> None:
         """Send, and wait until the client has taken most of it. A client that does not is cut off."""
-        if data := self._h11.send(event):
+        if data := b"".join(self._h11.send(event) or b"" for event in events):
             self._writer.write(data)
+        if self._writer.transport.get_write_buffer_size():
             async with asyncio.timeout(self._bounds.write_seconds):
                 await self._writer.drain()
+        else:
+            await self._writer.drain()  # takes no time, and raises where the client has gone
 
     async def _refuse(self, request: Request | None, response: Response) -> bool:
         """Refuse a request whose rest is not worth reading, and let its client see the refusal. Returns False."""
