@@ -85,11 +85,11 @@ class Person:
 
 
 @contextmanager
-def site(folder: Path) -> Iterator[Site]:
+def site(folder: Path, *, base: str = "/") -> Iterator[Site]:
     """Serve the pages of an installation in a folder."""
     store = ApprovalStore(folder / "approvals.sqlite3")
     sources = PageSources(store, folder / "receipts", folder / "receipts.key", folder)
-    pages = OperatorPages(sources, by="ann", command="wasmrt approvals --web")
+    pages = OperatorPages(sources, by="ann", command="wasmrt approvals --web", base=base)
     with served(pages) as server:
         yield Site(server, pages, store, folder)
     store.close()

@@ -98,6 +98,20 @@ def test_a_mistake_changes_nothing_and_keeps_what_was_typed(
     assert not site.store.answers()
 
 
+def test_parameters_of_the_call_itself_can_be_widened_however_much_the_first_of_them_holds(
+    site: Site, ann: Person
+) -> None:
+    asked = request({"rows": [[number] for number in range(100)], "path": "notes/a.txt", "a/b~c": 1})
+    site.store.add(asked)
+    page = ann.get(f"requests/{asked.id}").text
+    assert page.index('aria-label="path may be"') < page.index('aria-label="rows/0 may be"')
+    assert 'name="may-2"' in page and "There are more places than these" in page
+    assert ann.post(f"requests/{asked.id}", answer="allow", scope="always", **{"may-2": "any"}).status == 303
+    [kept] = site.store.answers()
+    assert kept.pattern is not None
+    assert list(kept.pattern.widened) == ["/a~1b~0c"]
+
+
 def test_of_two_people_who_answer_at_once_one_is_heard_and_the_others_are_told(site: Site) -> None:
     asked = request()
     site.store.add(asked)

@@ -153,6 +153,19 @@ def test_hostile_texts_do_nothing_in_a_browser(browser: Browser, site: Site, tab
     assert browser.said() == []
 
 
+def test_letters_that_run_from_right_to_left_change_no_places(site: Site, tab: Tab) -> None:
+    """Between letters of Hebrew, marks are drawn the other way round: a value would stand before its name."""
+    name, value = "\u05e9\u05dd", "\u05e2\u05e8\u05da 1"
+    site.store.add(request({name: value}, tool="\u05db\u05dc\u05d9", user="\u05d0\u05e0\u05d9"))
+    tab.goto(tab.run("location.href"))
+    order = """(() => {
+      const box = (text) => [...document.querySelectorAll('pre bdi')].find((e) => e.textContent.includes(text))
+        .getBoundingClientRect();
+      return box('%s').right <= box('%s').left;
+    })()"""
+    assert tab.run(order % (name, value)) is True
+
+
 def test_the_policy_runs_no_script_and_no_style_of_a_page(browser: Browser, tab: Tab) -> None:
     tab.run("""(() => {
       const script = document.createElement('script');

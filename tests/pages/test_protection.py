@@ -10,6 +10,7 @@ import pytest
 
 from tests.approvals.requests import request
 from tests.pages.site import Person, Site
+from tests.pages.site import site as served_site
 from wasmrt import Decision, Reason
 from wasmrt.approvals import ApprovalAnswer, ApprovalRequest, ApprovalScope, State
 
@@ -110,11 +111,14 @@ def test_a_form_of_another_origin_or_of_none_is_not_acted_on(site: Site, ann: Pe
     for origin in ("http://evil.example", "null", "http://127.0.0.1:1", f"https://{site.server.host}"):
         answer = site.send("POST", path, body, cookie=ann.cookie, content_type=kind, origin=origin)
         assert answer.status == 403
-    assert site.send("POST", path, body, cookie=ann.cookie, content_type=kind).status == 403
+    for more in ({}, {"sec_fetch_site": "same-site"}, {"sec_fetch_site": "cross-site"}, {"sec_fetch_site": "none"}):
+        assert site.send("POST", path, body, cookie=ann.cookie, content_type=kind, **more).status == 403
     for other in ("text/plain", "application/json", "multipart/form-data; boundary=a"):
         answer = site.send("POST", path, body, cookie=ann.cookie, content_type=other, origin=site.origin)
         assert answer.status == 403
     assert site.store.state(asked.id) is State.PENDING
+    own = site.send("POST", path, body, cookie=ann.cookie, content_type=kind, sec_fetch_site="same-origin")
+    assert own.status == 303, "a browser that sends no origin says it otherwise"
 
 
 def test_answers_are_not_taken_from_an_address(site: Site, ann: Person) -> None:
@@ -215,6 +219,17 @@ def test_the_files_of_the_pages_are_the_only_ones(site: Site) -> None:
     assert (script.status, script.headers["content-type"]) == (200, "text/javascript; charset=utf-8")
     for name in ("_html.py", "", "style", "../style.css"):
         assert site.send("GET", f"/{name}").status == 403
+
+
+def test_below_a_path_of_its_own_it_answers_for_nothing_else(tmp_path: Path) -> None:
+    with served_site(tmp_path, base="/approvals/") as site:
+        ann = site.person()
+        assert ann.root.startswith("/approvals/")
+        assert ann.get().status == 200
+        assert 'href="/approvals/style.css"' in ann.get().text
+        assert site.send("GET", "/approvals/style.css").status == 200
+        for path in ("/", "/style.css", "/approvals", "/mcp", ann.root.removeprefix("/approvals")):
+            assert site.send("GET", path, cookie=ann.cookie).status == 404
 
 
 def test_the_address_is_in_nothing_that_is_kept(site: Site, ann: Person, tmp_path: Path) -> None:

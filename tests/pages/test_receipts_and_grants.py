@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
@@ -114,3 +116,10 @@ def test_grants_are_worded_as_the_command_words_them(site: Site, ann: Person) ->
     assert "Version 2 waits for a grant" in page
     assert "plans/" in page
     assert "wasmrt grant search" in page
+    catalog.add(NewVersion("echoes", component, info, sidecar=_FILE), _FILE)
+    index = sqlite3.connect(site.data / "catalog.sqlite3")
+    with closing(index), index:
+        index.execute("UPDATE version SET granted = 'no JSON' WHERE name = 'echoes'")
+    page = ann.get("grants")
+    assert page.status == 200, "one that cannot be read takes the others from nobody"
+    assert 'role="alert"' in page.text and "wasmrt grant search" in page.text

@@ -54,9 +54,12 @@ def foreign_lines(lines: list[str], *, kind: str, label: str) -> Html:
     Standard Annex 9, P1), and so does each text of JSON here, so that a value does not change places with its name.
     """
     marks = {"+": "added", "-": "removed"} if kind == "changes" else {}
-    shown = (tag("span", *_texts(line), class_=marks.get(line[:1])) for line in lines)
-    body = Html("\n".join(shown))
+    body = Html("\n".join(_line(line, marks.get(line[:1])) for line in lines))
     return tag("pre", body, class_=kind, tabindex="0", role="region", aria_label=label, dir="ltr")
+
+
+def _line(line: str, mark: str | None) -> Html:
+    return tag("span", *_texts(line), class_=mark) if mark else together(*_texts(line))
 
 
 def _texts(line: str) -> Iterator[Part]:

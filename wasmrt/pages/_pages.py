@@ -80,7 +80,8 @@ class OperatorPages:
         # SECURITY: a form is acted on where a browser says that it came from a page of ours (the server has compared
         # the origin) and it holds the session's own token, which no other page can read.
         form = request.form_fields()
-        if not request.has("origin") or form is None or not session.allows(form):
+        ours = request.has("origin") or request.header("sec-fetch-site") == "same-origin"
+        if not ours or form is None or not session.allows(form):
             return self._stale(frame)
         if rest == "leave":
             gone = self._page("Signed out", f"For a new link: {self._command}", 200)

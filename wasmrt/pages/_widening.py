@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
@@ -12,7 +13,7 @@ from wasmrt.errors import ConfigurationError
 from wasmrt.pages._frame import table
 from wasmrt.pages._html import Html, Part, foreign, tag
 
-_MAX_PLACES = 60
+_MAX_PLACES = 40
 _MAX_VALUE_CHARS = 60
 _KINDS = (
     ("same", "the same"),
@@ -75,14 +76,18 @@ def _row(index: int, place: str, value: str, form: dict[str, str]) -> list[Part]
     return [name, foreign(value), select, text]
 
 
-def _places(value: Any, pointer: str = "") -> Iterator[tuple[str, str]]:
-    """Yield JSON Pointers (RFC 6901) of everything in the parameters, with its value in short."""
-    if pointer:
-        text = json.dumps(value, ensure_ascii=False)
-        yield (
-            pointer,
-            text if len(text) <= _MAX_VALUE_CHARS else f"{text[:_MAX_VALUE_CHARS]} ... {len(text):,} characters",
-        )
-    inside = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
-    for name, each in inside:
-        yield from _places(each, f"{pointer}/{str(name).replace('~', '~0').replace('/', '~1')}")
+def _places(params: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield JSON Pointers (RFC 6901) of everything in the parameters, with its value in short: what is above first."""
+    waiting: deque[tuple[str, Any]] = deque([("", params)])
+    while waiting:
+        pointer, value = waiting.popleft()
+        if pointer:
+            yield pointer, _in_short(value)
+        inside = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
+        for name, each in inside:
+            waiting.append((f"{pointer}/{str(name).replace('~', '~0').replace('/', '~1')}", each))
+
+
+def _in_short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _MAX_VALUE_CHARS else f"{text[:_MAX_VALUE_CHARS]} ... {len(text):,} characters"

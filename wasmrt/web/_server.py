@@ -90,7 +90,9 @@ class WebServer:
             ConfigurationError: the port is taken, or the address is none of this machine.
         """
         try:
-            self._server = await asyncio.start_server(self._connected, self._host, self._port)
+            self._server = await asyncio.start_server(
+                self._connected, self._host, self._port, backlog=self._bounds.connections
+            )
         except OSError as error:
             reason = error.strerror or type(error).__name__
             raise ConfigurationError(
