@@ -29,7 +29,7 @@ _LINK = "Every link works once, and a session ends with the program or after twe
 
 
 class PageSources(NamedTuple):
-    """What the pages show."""
+    """The sources of all that the pages show."""
 
     approvals: ApprovalStore
     receipts: Path
