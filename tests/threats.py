@@ -418,6 +418,58 @@ THREATS = (
         ),
     ),
     Threat(
+        threat="a page, a link or a program on the machine that answers for a person at the approvals page",
+        source=OURS,
+        tests=(
+            *(
+                f"pages/test_protection.py::test_{name}"
+                for name in (
+                    "without_a_session_nothing_is_shown_and_nothing_acted_on",
+                    "a_bearer_token_is_no_session",
+                    "a_link_works_once_and_looking_ahead_does_not_use_it_up",
+                    "a_form_without_this_sessions_token_is_not_acted_on",
+                    "a_form_of_another_origin_or_of_none_is_not_acted_on",
+                    "a_name_that_was_rebound_sees_nothing",
+                    "paths_are_compared_and_never_resolved",
+                )
+            ),
+            "pages/test_browser.py::test_a_page_of_another_origin_reads_nothing_and_answers_nothing",
+            "pages/test_answers.py::test_of_two_people_who_answer_at_once_one_is_heard_and_the_others_are_told",
+            "pages/test_answers.py::test_what_is_not_all_shown_cannot_be_allowed_before_it_is",
+            "cli/test_cli_approvals_web.py::test_a_browser_is_opened_without_the_link_in_anybodys_sight",
+        ),
+    ),
+    Threat(
+        threat="text of a tool or a model that becomes markup, or hides, on the approvals page",
+        source=OURS,
+        tests=(
+            "pages/test_protection.py::test_no_text_becomes_markup_or_hides_what_stands_beside_it",
+            "pages/test_protection.py::test_every_page_says_what_it_may_load_and_is_framed_by_nobody",
+            "pages/test_browser.py::test_hostile_texts_do_nothing_in_a_browser",
+            "pages/test_browser.py::test_the_policy_runs_no_script_and_no_style_of_a_page",
+        ),
+    ),
+    Threat(
+        threat="requests to the web server that smuggle, flood, stall, or come from another origin",
+        source=OURS,
+        tests=(
+            *(
+                f"web/test_hostile_requests.py::test_{name}"
+                for name in (
+                    "a_request_that_two_servers_could_read_differently_is_refused",
+                    "chunks_that_are_wrong_and_trailers_are_refused",
+                    "a_name_that_was_rebound_to_this_address_is_refused",
+                    "a_page_of_another_origin_is_refused_whatever_it_asks",
+                    "heads_and_bodies_beyond_their_bounds_are_refused_while_they_come",
+                    "a_client_that_sends_without_end_while_it_is_answered_is_dropped",
+                )
+            ),
+            "web/test_server.py::test_a_client_that_is_slow_with_its_head_or_body_or_silent_is_dropped",
+            "web/test_server.py::test_a_client_that_does_not_read_is_cut_off",
+            "web/test_server.py::test_one_client_does_not_take_all_the_connections",
+        ),
+    ),
+    Threat(
         threat="a tool that changes what an agent is, or what decides about tools",
         source=OURS,
         tests=(

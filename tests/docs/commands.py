@@ -41,6 +41,8 @@ def problem(words: list[str], *, complete: bool) -> str | None:
             return "which command?" if complete else None
         if rest[0] in ("--help", "--version"):
             return None
+        if command.invoke_without_command and rest[0].startswith("-"):
+            break
         found = command.get_command(context, rest[0])
         if found is None:
             return f"there is no command {rest[0]}"

@@ -19,6 +19,7 @@ LATE_IMPORTS = {
     "cli/pack.py": "only a folder of sources needs the package that builds tools",
     "isolation/pool/home.py": "a runtime whose components are all compiled starts no compile worker",
     "call/_target.py": "the params of a guest in a worker are checked in the worker",
+    "cli/approvals.py": "most of its commands serve no page",
     "cli/_root.py": "most commands start no worker",
     "cli/_runtime.py": "a tool without a grant needs no secrets and no network",
     "cli/_tools.py": "an installed or bundled tool without a grant needs no file",

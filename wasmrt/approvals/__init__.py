@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from wasmrt.approvals._approvals import Approvals
 from wasmrt.approvals._approvers import CallbackApprover, DenyApprover
+from wasmrt.approvals._choice import Choice, choose, reach_in_words
 from wasmrt.approvals._model import (
     ApprovalAnswer,
     ApprovalRequest,
@@ -16,7 +17,7 @@ from wasmrt.approvals._pattern import ParamsPattern, Wide, Widening
 from wasmrt.approvals._queue import QueueApprover
 from wasmrt.approvals._remembered import Remembered
 from wasmrt.approvals._rows import QueuedRequest, State
-from wasmrt.approvals._show import request_lines
+from wasmrt.approvals._show import Shown, changes_shown, params_shown, request_lines
 from wasmrt.approvals._store import ApprovalStore
 from wasmrt.approvals._terminal import TerminalApprover, default_approver, person
 from wasmrt.approvals._tokens import ConfirmationTokens, Redeemed
@@ -29,6 +30,7 @@ __all__ = [
     "Approvals",
     "Approver",
     "CallbackApprover",
+    "Choice",
     "ConfirmationTokens",
     "DenyApprover",
     "ParamsPattern",
@@ -36,13 +38,18 @@ __all__ = [
     "QueuedRequest",
     "Redeemed",
     "Remembered",
+    "Shown",
     "State",
     "TerminalApprover",
     "Wide",
     "Widening",
+    "changes_shown",
+    "choose",
     "default_approver",
     "new_request_id",
     "params_digest",
+    "params_shown",
     "person",
+    "reach_in_words",
     "request_lines",
 ]

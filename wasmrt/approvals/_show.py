@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from wasmrt.approvals._model import ApprovalRequest
 from wasmrt.terminal import in_one_line
@@ -26,25 +27,39 @@ def request_lines(request: ApprovalRequest, *, whole: bool = False) -> tuple[lis
         f"  it may: {effects} (risk: {request.risk})",
         f"  asked because: {request.why.sentence}",
     ]
-    parameters = json.dumps(request.params, ensure_ascii=False, indent=2).split("\n")
-    changes = request.preview.split("\n") if request.preview else []
     lines, cut = _bounded(head, _MAX_HEAD_LINE, whole=whole)
-    for title, text in (("parameters", parameters), ("changes", changes)):
-        shown, was_cut = _bounded(text, _MAX_LINE, whole=whole)
-        lines += [f"  {title}:", *(f"    {line}" for line in shown)] if text else []
-        cut = cut or was_cut
+    parts = {"parameters": params_shown(request, whole=whole), "changes": changes_shown(request, whole=whole)}
+    for title, part in parts.items():
+        lines += [f"  {title}:", *(f"    {line}" for line in part.lines)] if part.lines else []
+        cut = cut or part.cut
     return lines, cut
 
 
-def _bounded(lines: Iterable[str], limit: int, *, whole: bool) -> tuple[list[str], bool]:
-    """Return lines without what could drive a terminal, and whether some were cut or left out."""
+class Shown(NamedTuple):
+    """Lines for a person, without what could drive a terminal, and whether something of them was cut or left out."""
+
+    lines: list[str]
+    cut: bool
+
+
+def params_shown(request: ApprovalRequest, *, whole: bool = False) -> Shown:
+    """Return a request's parameters as lines of JSON, cut as in `request_lines`."""
+    return _bounded(json.dumps(request.params, ensure_ascii=False, indent=2).split("\n"), _MAX_LINE, whole=whole)
+
+
+def changes_shown(request: ApprovalRequest, *, whole: bool = False) -> Shown:
+    """Return the lines of a request's diff, cut as in `request_lines`; none where no file would change."""
+    return _bounded(request.preview.split("\n") if request.preview else [], _MAX_LINE, whole=whole)
+
+
+def _bounded(lines: Iterable[str], limit: int, *, whole: bool) -> Shown:
     escaped = [in_one_line(line) for line in lines]
     if whole:
-        return escaped, False
+        return Shown(escaped, False)
     shown = [line[:limit] + _more(len(line) - limit, "characters") for line in escaped[:_MAX_LINES]]
     if len(escaped) > _MAX_LINES:
         shown.append(_more(len(escaped) - _MAX_LINES, "lines").strip())
-    return shown, shown != escaped
+    return Shown(shown, shown != escaped)
 
 
 def _more(count: int, what: str) -> str:

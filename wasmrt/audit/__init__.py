@@ -1,6 +1,6 @@
 """Receipts of calls: a chain that shows what was changed, and the recordings that calls are replayed from."""
 
-from wasmrt.audit._chain import Keys, keys_of, read_keys
+from wasmrt.audit._chain import Keys, existing_keys, keys_of, read_keys
 from wasmrt.audit._receipt import EMPTY_RECEIPT, OK, Approval, AuditSink, Receipt
 from wasmrt.audit._recording import RecordedCall, Recorder, Recording, read_recording
 from wasmrt.audit._replay import Replay, Replayed
@@ -21,6 +21,7 @@ __all__ = [
     "Replay",
     "Replayed",
     "Tape",
+    "existing_keys",
     "keys_of",
     "read_keys",
     "read_recording",

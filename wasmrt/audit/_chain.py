@@ -64,6 +64,22 @@ def read_keys(path: Path) -> Keys:
     return keys_of(private_key(path))
 
 
+def existing_keys(path: Path) -> Keys:
+    """Return the installation's keys; unlike a call, a check makes none.
+
+    Raises:
+        ConfigurationError: there is no key, or it cannot be used.
+    """
+    if not path.exists():
+        raise ConfigurationError(f"there is no key of receipts ({path})", hint="put the installation's own key there")
+    try:
+        return read_keys(path)
+    except OSError as error:
+        raise ConfigurationError(
+            f"the key of the receipts cannot be used ({error.strerror})", hint="mend its owner and permissions"
+        ) from error
+
+
 def keys_of(secret: bytes) -> Keys:
     """Derive the keys from the installation's secret."""
     chain, head, content = (

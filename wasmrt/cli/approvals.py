@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import click
 
 from wasmrt.approvals import (
-    ApprovalAnswer,
     ApprovalScope,
     ApprovalStore,
-    ParamsPattern,
+    Choice,
     QueuedRequest,
     Remembered,
     State,
     Wide,
     Widening,
+    choose,
     person,
+    reach_in_words,
     request_lines,
 )
 from wasmrt.cli._options import json_option
@@ -34,10 +36,40 @@ scope_option = click.option(
     show_default=True,
     help="This call; this tool in this session; or these parameters from now on.",
 )
+_OF_THE_PAGE = ("opened", "host", "port", "origins", "unsafe_beyond_loopback", "as_json")
 
 
-@click.group("approvals")
-def approvals() -> None:
+@click.group("approvals", invoke_without_command=True)
+@click.option("--web", is_flag=True, help="Serve a page to answer on, with receipts and grants, until Ctrl-C.")
+@click.option("--open", "opened", is_flag=True, help="With --web: open it in a browser, too.")
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="With --web: a loopback address."
+)
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="With --web: the port; any unless given."
+)
+@click.option(
+    "--origin",
+    "origins",
+    multiple=True,
+    metavar="URL",
+    help="With --web: an address of a proxy with TLS that it is reached by, such as https://approvals.example.",
+)
+@click.option(
+    "--unsafe-beyond-loopback", is_flag=True, help="With --web: let --host be one that others reach, without TLS."
+)
+@json_option
+@click.pass_context
+def approvals(
+    context: click.Context,
+    web: bool,
+    opened: bool,
+    host: str,
+    port: int,
+    origins: tuple[str, ...],
+    unsafe_beyond_loopback: bool,
+    as_json: bool,
+) -> None:
     """Answer the calls that wait for a person, and see and forget what was answered for good.
 
     \b
@@ -45,7 +77,28 @@ def approvals() -> None:
       wasmrt approvals list
       wasmrt approvals show k7dq2-9mxhp
       wasmrt approvals approve k7dq2-9mxhp --scope always --any text
+      wasmrt approvals --web --open
     """
+    source = context.get_parameter_source
+    given = [name for name in _OF_THE_PAGE if source(name) is click.core.ParameterSource.COMMANDLINE]
+    if context.invoked_subcommand is not None:
+        if web or given:
+            raise click.UsageError("--web and its options stand alone, without a command")
+        return
+    if not web:
+        if given:
+            raise click.UsageError("these options are for the page: add --web")
+        raise click.exceptions.NoArgsIsHelpError(context)
+    from wasmrt.cli._web import serve_pages
+
+    serve_pages(
+        host=host,
+        port=port,
+        origins=origins,
+        beyond_loopback=unsafe_beyond_loopback,
+        opened=opened,
+        as_json=as_json,
+    )
 
 
 @approvals.command("list")
@@ -135,14 +188,11 @@ def approve(
       wasmrt approvals approve k7dq2-9mxhp
       wasmrt approvals approve k7dq2-9mxhp --scope always --any text --like path=notes/
     """
-    store, request_id = _store(), _typed(request_id)
-    pattern = None
-    if any_ or like:
-        if scope != ApprovalScope.ALWAYS:
-            raise ConfigurationError("--any and --like widen what is remembered", hint="add --scope always")
-        pattern = _pattern(store, request_id, any_, like)
-    answer = ApprovalAnswer(approved=True, scope=ApprovalScope(scope), by=person(), note=note, pattern=pattern)
-    _answer(store, request_id, answer, user, as_json=as_json)
+    widened = tuple(_widened(any_, like))
+    if widened and scope != ApprovalScope.ALWAYS:
+        raise ConfigurationError("--any and --like widen what is remembered", hint="add --scope always")
+    choice = Choice(approved=True, scope=ApprovalScope(scope), widened=widened, note=note)
+    _answer(_store(), _typed(request_id), choice, user, as_json=as_json)
 
 
 @approvals.command("deny")
@@ -159,8 +209,8 @@ def deny(request_id: str, scope: str, user: str, note: str, as_json: bool) -> No
       wasmrt approvals deny k7dq2-9mxhp
       wasmrt approvals deny k7dq2-9mxhp --note 'not on a Friday' --json
     """
-    answer = ApprovalAnswer(approved=False, scope=ApprovalScope(scope), by=person(), note=note)
-    _answer(_store(), _typed(request_id), answer, user, as_json=as_json)
+    choice = Choice(approved=False, scope=ApprovalScope(scope), note=note)
+    _answer(_store(), _typed(request_id), choice, user, as_json=as_json)
 
 
 @approvals.command("forget")
@@ -190,37 +240,25 @@ def forget(answer_id: str | None, every: bool, as_json: bool) -> None:
         print_message(f"forgot {count} answer{'s' * (count != 1)}")
 
 
-def _answer(store: ApprovalStore, request_id: str, answer: ApprovalAnswer, user: str, *, as_json: bool) -> None:
-    store.answer(request_id, answer, user=user)
+def _answer(store: ApprovalStore, request_id: str, choice: Choice, user: str, *, as_json: bool) -> None:
+    answer = choose(store, request_id, choice, user=user, by=person())
     answered = store.get(request_id)
     tool = "" if answered is None else answered.tool
     if as_json:
         data = {"id": request_id, "tool": tool, "approved": answer.approved}
         show_json(data | {"scope": str(answer.scope), "by": answer.by})
         return
-    words = "exactly these parameters" if answer.pattern is None else answer.pattern.words
-    reach = {
-        ApprovalScope.ONCE: "this once",
-        ApprovalScope.SESSION: "in this session, whatever its parameters",
-        ApprovalScope.ALWAYS: f"from now on ({words})",
-    }[answer.scope]
-    print_message(f"{'approved' if answer.approved else 'denied'} {request_id}: {tool}, {reach}")
+    print_message(f"{'approved' if answer.approved else 'denied'} {request_id}: {tool}, {reach_in_words(answer)}")
 
 
-def _pattern(
-    store: ApprovalStore, request_id: str, any_: tuple[str, ...], like: tuple[str, ...]
-) -> ParamsPattern | None:
-    found = store.get(request_id)
-    if found is None or found.state is not State.PENDING:
-        return None  # answering it says why it cannot be
-    pattern = ParamsPattern(found.request.params)
+def _widened(any_: tuple[str, ...], like: tuple[str, ...]) -> Iterator[tuple[str, Widening]]:
     for name in any_:
-        pattern = pattern.widen(name, Widening(Wide.ANY))
+        yield name, Widening(Wide.ANY)
     for text in like:
-        if "=" not in text:
+        name, given, values = text.partition("=")
+        if not given:
             raise ConfigurationError(f"{text!r:.80} has no pattern", hint="write PARAM=TEXT* or PARAM=FOLDER/")
-        pattern = pattern.widen_by(text)
-    return pattern
+        yield name, Widening.parse(values)
 
 
 def _store() -> ApprovalStore:

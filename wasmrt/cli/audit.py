@@ -12,18 +12,15 @@ from wasmrt.audit.reading import Filter, Record, as_csv, find_receipt, last_rece
 from wasmrt.audit.report import Report, report_on
 from wasmrt.audit.verify import ChainHead, chain_head
 from wasmrt.audit.verify import verify as verify_chain
+from wasmrt.audit.words import HEADER, described, in_words, row
 from wasmrt.cli._errors import FAILED
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import print_message, show, show_columns, show_json, show_json_list, show_section
 from wasmrt.cli._receipts import (
-    HEADER,
-    described,
     filter_options,
     folder_option,
-    in_words,
     installation_keys,
     receipts_folder,
-    row,
 )
 from wasmrt.errors import NotInstalledError
 

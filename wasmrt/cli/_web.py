@@ -1,0 +1,73 @@
+"""`wasmrt approvals --web`: the pages of approvals, receipts and grants, served until Ctrl-C."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import tempfile
+import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager
+from html import escape
+from pathlib import Path
+
+from wasmrt.approvals import ApprovalStore, person
+from wasmrt.cli._output import print_message, show, show_json
+from wasmrt.cli._receipts import receipts_folder
+from wasmrt.pages import OperatorPages, PageSources
+from wasmrt.places import find_places
+from wasmrt.web import WebServer
+
+
+def serve_pages(
+    *, host: str, port: int, origins: tuple[str, ...], beyond_loopback: bool, opened: bool, as_json: bool
+) -> None:
+    """Serve the pages until SIGINT or SIGTERM; print the link that begins a session.
+
+    Raises:
+        ConfigurationError: the address cannot be listened at.
+    """
+    places = find_places()
+    sources = PageSources(ApprovalStore(places.approvals), receipts_folder(None), places.receipts_key, places.data)
+    pages = OperatorPages(sources, by=person(), command="wasmrt approvals --web")
+    server = WebServer(pages, host=host, port=port, origins=origins, unsafe_beyond_loopback=beyond_loopback)
+    asyncio.run(_served(server, pages, opened=opened, as_json=as_json))
+
+
+async def _served(server: WebServer, pages: OperatorPages, *, opened: bool, as_json: bool) -> None:
+    ended = asyncio.Event()
+    for each in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(each, ended.set)
+    async with server:
+        link = pages.link(server.url)
+        if as_json:
+            show_json({"url": server.url, "link": link})
+        else:
+            show(link)
+        print_message("open this link in a browser: it works once, within 15 minutes. Ctrl-C ends the page")
+        if not opened:
+            await ended.wait()
+            return
+        with _link_file(pages.link(server.url)) as file:
+            if not await asyncio.to_thread(webbrowser.open, file.as_uri()):
+                print_message("no browser could be opened here; open the link above")
+            await ended.wait()
+
+
+@contextmanager
+def _link_file(link: str) -> Iterator[Path]:
+    """Write a file that leads a browser to a link, for as long as the page is served.
+
+    SECURITY: a browser gets an address as an argument, which every user of the machine can read while it starts. The
+    file is its owner's alone.
+    """
+    handle, name = tempfile.mkstemp(prefix="wasmrt-approvals-", suffix=".html")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(
+                f'<!doctype html><meta http-equiv="refresh" content="0;url={escape(link)}"><title>wasmrt</title>'
+            )
+        yield Path(name)
+    finally:
+        Path(name).unlink(missing_ok=True)

@@ -1,0 +1,207 @@
+"""OperatorPages: finds the page of a request, for the person whose session it belongs to."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from wasmrt.approvals import ApprovalScope, ApprovalStore, Choice, State, Widening, choose
+from wasmrt.errors import ApprovalError, ConfigurationError, WasmrtError
+from wasmrt.pages._frame import Frame, alert, file_response, html_response
+from wasmrt.pages._grants import grants_page
+from wasmrt.pages._html import tag
+from wasmrt.pages._receipts import receipt_page, receipts_page, verify_page
+from wasmrt.pages._remembered import remembered_page
+from wasmrt.pages._waiting import request_page, state_of, waiting_page
+from wasmrt.pages._widening import widened_by
+from wasmrt.web import Request, Response, Sessions, plain
+
+_ID = re.compile(r"[0-9a-z]{5}-[0-9a-z]{5}")
+_STATUS = {"unknown": 404, "other-user": 403, "not-memorable": 422, "too-many-answers": 422}
+_OVER = ("answered", "withdrawn", "outdated", "expired")
+_LINK = "Every link works once, and a session ends with the program or after twelve hours."
+
+
+class PageSources(NamedTuple):
+    """The sources of all that the pages show."""
+
+    approvals: ApprovalStore
+    receipts: Path
+    """The folder of the chain."""
+    receipts_key: Path
+    data: Path
+    """The folder of the catalog."""
+
+
+class OperatorPages:
+    """The pages on which a person answers what waits and looks at receipts and grants. A `wasmrt.web.Handler`.
+
+    SECURITY: nothing is shown and nothing acted on without a session, which only a link of `link` begins. A bearer
+    token is none: whoever holds one may be the agent that asks.
+
+    Args:
+        sources: What is shown.
+        base: The path that all of it is below; begins and ends with `/`.
+        by: The name of the person who answers.
+        command: The command that prints a new link, for who has none.
+    """
+
+    def __init__(self, sources: PageSources, *, by: str, command: str, base: str = "/") -> None:
+        self._sources, self._by, self._command, self._base = sources, by, command, base
+        self._sessions = Sessions(base)
+
+    def link(self, url: str) -> str:
+        """Return an address that begins a session, once, within 15 minutes; `url` is the server's origin."""
+        return f"{url}{self._base}?token={self._sessions.new_link(secure=url.startswith('https:'))}"
+
+    async def __call__(self, request: Request) -> Response:
+        """Answer a request."""
+        if request.method not in ("GET", "HEAD", "POST"):
+            return plain(405, headers=(("allow", "GET, HEAD, POST"),))
+        if not request.path.startswith(self._base):
+            return plain(404)
+        rest = request.path.removeprefix(self._base)
+        if request.method != "POST" and (file := file_response(rest)) is not None:
+            return file
+        if not rest:
+            return self._begun(request)
+        session = self._sessions.find(request)
+        if session is None:
+            return self._no_session()
+        frame, rest = Frame(self._base, session), request.path.removeprefix(session.path)
+        if request.method != "POST":
+            return await asyncio.to_thread(self._get, frame, rest, request)
+        # SECURITY: a form is acted on where a browser says that it came from a page of ours (the server has compared
+        # the origin) and it holds the session's own token, which no other page can read.
+        form = request.form_fields()
+        ours = request.has("origin") or request.header("sec-fetch-site") == "same-origin"
+        if not ours or form is None or not session.allows(form):
+            return self._stale(frame)
+        if rest == "leave":
+            gone = self._page("Signed out", f"For a new link: {self._command}", 200)
+            return replace(gone, headers=(*gone.headers, ("set-cookie", self._sessions.end(session))))
+        return await asyncio.to_thread(self._post, frame, rest, form)
+
+    def _begun(self, request: Request) -> Response:
+        """Begin a session by the token of a link, once.
+
+        The page goes on by itself: a cookie that is for this site alone is not sent where the address was opened from
+        another site or a file (draft RFC 6265bis, 5.2), and a redirect would still count as that.
+        """
+        fields = request.query_fields() or {}
+        if request.method != "GET" or "token" not in fields or request.has("sec-purpose"):  # not what a browser guesses
+            return self._no_session()
+        begun = self._sessions.begin(fields["token"])
+        if begun is None:
+            return self._page("This link does not work any more", f"{_LINK} For a new one: {self._command}", 403)
+        session, cookie = begun
+        body = tag(
+            "html",
+            tag(
+                "head",
+                tag("meta", charset="utf-8"),
+                tag("meta", http_equiv="refresh", content=f"0;url={session.path}"),
+                tag("title", "Signed in - wasmrt"),
+            ),
+            tag(
+                "body", tag("main", tag("h1", "Signed in"), tag("p", tag("a", "Open the approvals", href=session.path)))
+            ),
+            lang="en",
+        )
+        return html_response(f"<!doctype html>\n{body}\n", headers=(("set-cookie", cookie),))
+
+    def _get(self, frame: Frame, rest: str, request: Request) -> Response:
+        store, query = self._sources.approvals, request.query_fields()
+        if query is None:
+            return self._missing(frame)
+        section, _, name = rest.partition("/")
+        pages: dict[str, Callable[[], Response | None]] = {
+            "": lambda: waiting_page(frame, store, query.get("done")),
+            "state": lambda: _state(store),
+            "requests/": lambda: self._request(frame, name),
+            "remembered": lambda: remembered_page(frame, store),
+            "receipts": lambda: receipts_page(frame, self._sources.receipts, query),
+            "receipts/": lambda: receipt_page(frame, self._sources.receipts, unquote(name)),
+            "grants": lambda: grants_page(frame, self._sources.data),
+        }
+        make = pages.get(f"{section}/" if "/" in rest else section)
+        try:
+            return (make and make()) or self._missing(frame)
+        except WasmrtError as error:
+            return frame.page("This cannot be shown", alert(error), frame.back(), status=503)
+
+    def _post(self, frame: Frame, rest: str, form: dict[str, str]) -> Response:
+        section, _, name = rest.partition("/")
+        try:
+            if section == "requests" and _ID.fullmatch(name):
+                return self._answer(frame, name, form)
+            if section == "remembered" and _ID.fullmatch(name):
+                return self._forget(frame, name)
+            if rest == "verify":
+                return verify_page(frame, self._sources.receipts, self._sources.receipts_key, form)
+        except WasmrtError as error:
+            return frame.page("This was not done", alert(error), frame.back(), status=503)
+        return self._missing(frame)
+
+    def _request(self, frame: Frame, name: str) -> Response | None:
+        found = self._sources.approvals.get(name) if _ID.fullmatch(name) else None
+        return None if found is None else request_page(frame, found)
+
+    def _answer(self, frame: Frame, request_id: str, form: dict[str, str]) -> Response:
+        store = self._sources.approvals
+        try:
+            choose(store, request_id, self._choice(request_id, form), user=form.get("user", ""), by=self._by)
+        except WasmrtError as error:
+            found = store.get(request_id)
+            if found is None:
+                return self._missing(frame)
+            # Of two answers one counts; who gave the other is told so, and how the request has ended.
+            status = 409 if error.code in _OVER else _STATUS.get(error.code, 422)
+            return request_page(frame, found, problem=alert(error), form=form, status=status)
+        return Response(status=303, headers=(("location", f"{frame.root}?done={request_id}"),))
+
+    def _choice(self, request_id: str, form: dict[str, str]) -> Choice:
+        verb, _, scope = form.get("answer", "").partition("-")
+        scope = scope or form.get("scope", "")
+        if verb not in ("allow", "deny") or scope not in set(ApprovalScope):
+            raise ConfigurationError("the form holds no answer", hint="choose how long it holds, then press a button")
+        widened: tuple[tuple[str, Widening], ...] = ()
+        found = self._sources.approvals.get(request_id)
+        if found is not None and found.state is State.PENDING and (verb == "allow" or scope == ApprovalScope.ALWAYS):
+            widened = tuple(widened_by(found.request.params, form))
+        approved = verb == "allow"
+        return Choice(approved=approved, scope=ApprovalScope(scope), widened=widened, note=form.get("note", ""))
+
+    def _forget(self, frame: Frame, answer_id: str) -> Response:
+        store = self._sources.approvals
+        if not store.forget(answer_id):
+            gone = ApprovalError("this answer was forgotten already", code="unknown")
+            return remembered_page(frame, store, problem=alert(gone), status=409)
+        return Response(status=303, headers=(("location", f"{frame.root}remembered"),))
+
+    def _no_session(self) -> Response:
+        return self._page("This page is opened by a link", f"{_LINK} For a new one: {self._command}", 403)
+
+    def _stale(self, frame: Frame) -> Response:
+        told = tag(
+            "p", "This form was not sent by a page of your session, so nothing was done.", role="alert", class_="alert"
+        )
+        return frame.page("This was not done", told, frame.back(), status=403)
+
+    def _missing(self, frame: Frame) -> Response:
+        return frame.page("There is no such page", frame.back(), status=404)
+
+    def _page(self, title: str, text: str, status: int) -> Response:
+        return Frame(self._base).page(title, tag("p", text), status=status)
+
+
+def _state(store: ApprovalStore) -> Response:
+    waiting = store.pending()
+    body = json.dumps({"waiting": len(waiting), "state": state_of(waiting)}).encode()
+    return Response(headers=(("content-type", "application/json"),), body=body)

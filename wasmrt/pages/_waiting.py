@@ -1,0 +1,214 @@
+"""The page of what waits for an answer, and the page of one request."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import datetime
+
+from blake3 import blake3
+
+from wasmrt.approvals import (
+    ApprovalRequest,
+    ApprovalStore,
+    QueuedRequest,
+    Shown,
+    State,
+    changes_shown,
+    params_shown,
+)
+from wasmrt.pages._frame import Frame, facts, hidden
+from wasmrt.pages._html import Html, foreign, foreign_lines, tag, together
+from wasmrt.pages._widening import widening_fields
+from wasmrt.web import Response
+
+_STATES = {
+    State.PENDING: "waits for an answer",
+    State.WITHDRAWN: "was withdrawn: nobody waits for the answer any more",
+    State.OUTDATED: "is for a tool that was updated meanwhile",
+    State.EXPIRED: "has expired",
+}
+_SCOPES = {"once": "for this call", "session": "for the rest of its session", "always": "from now on"}
+
+
+def waiting_page(frame: Frame, store: ApprovalStore, done: str | None) -> Response:
+    """Return the page of the requests that wait; `done` is the id of one that was just answered here."""
+    waiting = store.pending()
+    answered = store.get(done) if done else None
+    count = f"{len(waiting)} {'call waits' if len(waiting) == 1 else 'calls wait'} for an answer."
+    return frame.page(
+        f"Approvals ({len(waiting)})" if waiting else "Approvals",
+        tag("p", outcome(answered), role="status", class_="done") if answered is not None else None,
+        tag(
+            "p",
+            "This list has changed. ",
+            tag("a", "Show it as it is now", href=frame.root),
+            id="news",
+            class_="done",
+            hidden=True,
+        ),
+        tag("p", "", role="status", id="said", class_="unseen"),
+        tag("p", count if waiting else "Nothing waits for an answer."),
+        *(_card(frame, each) for each in waiting),
+        tag("div", id="watch", data_from=f"{frame.root}state", data_state=state_of(waiting), hidden=True),
+        section="",
+    )
+
+
+def state_of(waiting: list[QueuedRequest]) -> str:
+    """Return a text that is another one when other requests wait."""
+    return blake3(" ".join(each.id for each in waiting).encode()).hexdigest()[:32]
+
+
+def request_page(
+    frame: Frame,
+    found: QueuedRequest,
+    *,
+    problem: Html | None = None,
+    form: dict[str, str] | None = None,
+    status: int = 200,
+) -> Response:
+    """Return the page of one request, whole; of one that has ended, how it ended.
+
+    Args:
+        frame: The place.
+        found: The request.
+        problem: The reason that an answer was not taken.
+        form: The fields of that answer, to be shown again.
+        status: Of the response.
+    """
+    if found.state is not State.PENDING:
+        told = tag("p", outcome(found))
+        return frame.page(f"Request {found.id}", problem, told, frame.back(), section="", status=status)
+    request = found.request
+    return frame.page(
+        f"Request {found.id}: {request.tool}",
+        problem,
+        tag("h2", "The call"),
+        _facts(request, named=True),
+        _block("Parameters", params_shown(request, whole=True), "parameters"),
+        _block("Changes", changes_shown(request, whole=True), "changes"),
+        tag("h2", "Your answer"),
+        _whole_form(frame, request, form or {}),
+        frame.back(),
+        section="",
+        status=status,
+    )
+
+
+def outcome(found: QueuedRequest) -> Html:
+    """Return in a sentence how it stands with a request."""
+    if found.approved is None:
+        return together(foreign(found.id), " (", foreign(found.tool), ") ", _STATES[found.state], ".")
+    verb = "was approved" if found.approved else "was denied"
+    by = together(" by ", foreign(found.by)) if found.by else None
+    at = together(", ", _moment(found.decided_ms)) if found.decided_ms else None
+    note = together(" Note: ", foreign(found.note)) if found.note else None
+    reach = _SCOPES.get(str(found.scope), "")
+    return together(foreign(found.id), " (", foreign(found.tool), f") {verb} {reach}", by, at, ".", note)
+
+
+def _card(frame: Frame, found: QueuedRequest) -> Html:
+    request = found.request
+    params, changes = params_shown(request), changes_shown(request)
+    title = f"request-{found.id}"
+    return tag(
+        "article",
+        tag("h2", foreign(request.tool), id=title),
+        _facts(request, named=False),
+        _block("Parameters", params, "parameters"),
+        _block("Changes", changes, "changes"),
+        _quick_form(frame, request, title, cut=params.cut or changes.cut),
+        aria_labelledby=title,
+        class_=f"card risk-{request.risk}" if request.risk in ("low", "medium", "high") else "card",
+    )
+
+
+def _facts(request: ApprovalRequest, *, named: bool) -> Html:
+    return facts(
+        ("Tool", foreign(request.tool) if named else None),
+        ("It may", ", ".join(request.effects) or "do nothing outside of itself"),
+        ("Risk", foreign(request.risk)),
+        ("Asked because", foreign(request.why.sentence)),
+        ("For", foreign(request.user)),
+        ("Session", foreign(request.trace) if request.trace else None),
+        ("Time left", together(_left(request), " (until ", _moment(request.expires_ms), ")")),
+        ("Request", foreign(request.id)),
+    )
+
+
+def _block(title: str, shown: Shown, kind: str) -> Html | None:
+    if not shown.lines:
+        return None
+    return together(tag("h3", title), foreign_lines(shown.lines, kind=kind, label=title))
+
+
+def _quick_form(frame: Frame, request: ApprovalRequest, title: str, *, cut: bool) -> Html:
+    """SECURITY: as at the terminal, what is not all shown is not approved: the rest may be what matters."""
+    whole = tag(
+        "a", "All of it, and more ways to answer", href=f"{frame.root}requests/{request.id}", aria_describedby=title
+    )
+    buttons = [("deny-once", "Deny", "deny")]
+    if not cut:
+        buttons.append(("allow-once", "Allow once", "allow"))
+        if request.may_be_remembered and request.trace:
+            buttons.append(("allow-session", "Allow for the session", "allow"))
+        if request.may_be_remembered:
+            buttons.append(("allow-always", "Always allow exactly this", "allow"))
+    shown = (
+        tag("button", text, type="submit", name="answer", value=value, class_=kind, aria_describedby=title)
+        for value, text, kind in buttons
+    )
+    note = tag("p", "Something was left out above: look at all of it before you allow it.") if cut else None
+    return together(
+        note,
+        frame.form(
+            f"requests/{request.id}",
+            hidden("user", request.user),
+            tag("div", *shown, class_="buttons"),
+            tag("p", whole),
+        ),
+    )
+
+
+def _whole_form(frame: Frame, request: ApprovalRequest, form: dict[str, str]) -> Html:
+    """Return the form with every choice. Deny is its first button, which is what Enter in a field presses."""
+    scopes = tag("fieldset", tag("legend", "How long it holds"), *_scope_fields(request, form.get("scope", "once")))
+    note = tag(
+        "p",
+        tag("label", "Note, for the record", for_="note"),
+        tag("input", type="text", id="note", name="note", maxlength="300", value=form.get("note"), autocomplete="off"),
+    )
+    buttons = tag(
+        "div",
+        tag("button", "Deny", type="submit", name="answer", value="deny", class_="deny"),
+        tag("button", "Allow", type="submit", name="answer", value="allow", class_="allow"),
+        class_="buttons",
+    )
+    widening = widening_fields(request.params, form) if request.may_be_remembered else None
+    return frame.form(f"requests/{request.id}", hidden("user", request.user), scopes, widening, note, buttons)
+
+
+def _scope_fields(request: ApprovalRequest, chosen: str) -> Iterator[Html]:
+    offered = [("once", "This call only")]
+    if request.may_be_remembered:
+        offered += (
+            [("session", "This tool for the rest of the session, whatever its parameters")] if request.trace else []
+        )
+        offered.append(("always", "From now on, in every session, for the same parameters or those that fit below"))
+    for value, text in offered:
+        box = tag("input", type="radio", name="scope", value=value, id=f"scope-{value}", checked=value == chosen)
+        yield tag("p", box, tag("label", text, for_=f"scope-{value}"))
+
+
+def _left(request: ApprovalRequest) -> str:
+    seconds = max(0, round(request.expires_ms / 1000 - time.time()))
+    return f"{seconds // 60} min {seconds % 60} s" if seconds >= 60 else f"{seconds} s"
+
+
+def _moment(milliseconds: int) -> Html:
+    try:
+        at = datetime.fromtimestamp(milliseconds / 1000).astimezone()
+    except (ValueError, OverflowError, OSError):
+        return together("-")
+    return tag("time", f"{at:%H:%M:%S}", datetime=at.isoformat(timespec="seconds"))
