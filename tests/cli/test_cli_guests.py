@@ -178,7 +178,7 @@ def test_an_update_that_imports_more_says_so(wasmrt: Run, guest: Callable[..., P
     assert "imports near:agent/host@0.3.0#http-request, which it did not" in told
 
 
-def test_a_guest_whose_schema_is_broken_is_installed_and_flagged(wasmrt: Run, guest: Callable[..., Path]) -> None:
+def test_a_guest_whose_description_traps_is_installed_and_flagged(wasmrt: Run, guest: Callable[..., Path]) -> None:
     # The made tool answers `{"ok":true}` for its schema; its description traps here.
     path = guest(Body(description="unreachable"))
     assert "warning: " in wasmrt("install", path).stderr

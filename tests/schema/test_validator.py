@@ -81,11 +81,29 @@ def test_a_pattern_made_to_backtrack_takes_linear_time(where):
         validator.check({text: 1})
 
 
-@pytest.mark.parametrize("pattern", ["(?=a)b", r"(a)\1", "(", "(?<!x)y", "(((a{1000}){1000}){1000})"])
-def test_a_pattern_that_cannot_run_in_linear_time_is_refused(pattern):
-    problem = schema_problem(obj(x={"pattern": pattern}))
+@pytest.mark.parametrize("where", ["pattern", "patternProperties"])
+@pytest.mark.parametrize(
+    ("pattern", "reason"),
+    [
+        *((pattern, "cannot run in linear time") for pattern in ("(?=a)b", r"(a)\1", "(?<!x)y", r"^(?!\d{1,3}$)\w+$")),
+        *((pattern, "is broken") for pattern in ("(", "[z-a]", "a{2,1}", "*", "(a{2,3}")),
+        ("(((a{1000}){1000}){1000})", "automaton is too large"),
+        (r"^[^/\s]{1,4000}$", "automaton is too large"),
+        (r"[{}]{3}(\p{L}{1,900}){7}", "automaton is too large"),
+    ],
+)
+def test_a_pattern_is_refused_with_the_true_reason(pattern, reason, where):
+    schema = obj(x={"pattern": pattern}) if where == "pattern" else obj(x={"patternProperties": {pattern: {}}})
+    problem = schema_problem(schema)
     assert problem is not None
-    assert "has a pattern that is broken or cannot run in linear time (at properties.x.pattern)" in problem
+    assert reason in problem
+    assert sum(word in problem for word in ("linear time", "broken", "too large")) == 1
+    assert f"(at properties.x.{where}" in problem
+
+
+@pytest.mark.parametrize("pattern", [r"^[^/\s]{1,100}/[^/\s]{1,100}$", r"^[\w-]{1,200}$", r"^.{1,255}$"])
+def test_a_pattern_that_counts_as_names_do_is_taken(pattern):
+    assert schema_problem(obj(x={"type": "string", "pattern": pattern})) is None
 
 
 def test_definitions_that_double_at_every_step_are_refused_at_once():

@@ -69,8 +69,8 @@ class _AgentWorld(NamedTuple):
     def describe(self, sandbox: Sandbox, name: str) -> list[ToolSpec]:
         problems: list[str] = []
         description = _description(sandbox.call(self.description), problems)
-        schema = _schema(sandbox.call(self.schema), problems)
-        return [ToolSpec(name, description, schema, problems=tuple(problems))]
+        schema, problem = _schema(sandbox.call(self.schema), problems)
+        return [ToolSpec(name, description, schema, problems=tuple(problems), schema_problem=problem)]
 
     def run(self, sandbox: Sandbox, _call: GuestCall, tool: ToolSpec, params: str, context: str | None) -> str:
         answer = sandbox.call(self.execute, {"params": params, "context": context})
@@ -99,14 +99,16 @@ class _ProviderWorld(NamedTuple):
             if not tool or tool != offered["name"] or tool in specs:
                 continue  # a name that cannot be said, or twice: nobody could call it
             notes = offered["annotations"]
+            schema, problem = _schema(offered["schema"], problems)
             specs[tool] = ToolSpec(
                 tool,
                 _description(offered["description"], problems),
-                _schema(offered["schema"], problems),
+                schema,
                 read_only=notes["read-only"],
                 destructive=notes["destructive"],
                 network=notes["network"],
                 problems=tuple(problems),
+                schema_problem=problem,
             )
         return list(specs.values())
 
@@ -124,10 +126,11 @@ def _description(text: str, problems: list[str]) -> str:
     return printable_line(text, MAX_DESCRIPTION_BYTES)
 
 
-def _schema(text: str, problems: list[str]) -> dict[str, Any]:
+def _schema(text: str, problems: list[str]) -> tuple[dict[str, Any], str]:
+    """Return a schema, and why it is not the guest's own; with an empty text where it is."""
     problem = schema_problem(text)
     if problem is None:
         problems.extend(schema_gaps(text))
-        return dict(json.loads(text))
+        return dict(json.loads(text)), ""
     problems.append(problem)
-    return dict(ANY_OBJECT)
+    return dict(ANY_OBJECT), problem
