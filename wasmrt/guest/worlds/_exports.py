@@ -9,7 +9,7 @@ from wasmrt.component import ANY_OBJECT, Err, ToolSpec, printable_line, worlds
 from wasmrt.errors import GuestError, InvalidComponentError
 from wasmrt.guest.call import GuestCall
 from wasmrt.guest.engine import Export, Linker, Sandbox
-from wasmrt.guest.outcome import guest_failure
+from wasmrt.guest.outcome import typed_failure
 from wasmrt.limits import MAX_DESCRIPTION_BYTES, MAX_TOOLS_PER_COMPONENT
 from wasmrt.schema import schema_gaps, schema_problem
 
@@ -72,13 +72,12 @@ class _AgentWorld(NamedTuple):
         schema, problem = _schema(sandbox.call(self.schema), problems)
         return [ToolSpec(name, description, schema, problems=tuple(problems), schema_problem=problem)]
 
-    def run(self, sandbox: Sandbox, _call: GuestCall, tool: ToolSpec, params: str, context: str | None) -> str:
+    def run(self, sandbox: Sandbox, call: GuestCall, tool: ToolSpec, params: str, context: str | None) -> str:
         answer = sandbox.call(self.execute, {"params": params, "context": context})
         if self.typed:
             if answer.name == "success":
                 return str(answer.value)
-            failure = answer.value
-            raise guest_failure(failure["kind"], failure["code"], failure["message"])
+            raise typed_failure(answer.value, call)
         if answer["error"] is not None:
             raise GuestError(answer["error"].strip() or "the tool failed and said nothing")
         if answer["output"] is None:
@@ -112,11 +111,10 @@ class _ProviderWorld(NamedTuple):
             )
         return list(specs.values())
 
-    def run(self, sandbox: Sandbox, _call: GuestCall, tool: ToolSpec, params: str, context: str | None) -> str:
+    def run(self, sandbox: Sandbox, call: GuestCall, tool: ToolSpec, params: str, context: str | None) -> str:
         answer = sandbox.call(self.invoke, tool.name, params, context)
         if isinstance(answer, Err):
-            failure: dict[str, Any] = answer.value
-            raise guest_failure(failure["kind"], failure["code"], failure["message"])
+            raise typed_failure(answer.value, call)
         return str(answer.value)
 
 
