@@ -62,6 +62,7 @@ def test_new_build_test_install_and_run(
 
     step("new", "weather", "--lang", language)
     built = json.loads(step("build", "weather", "--json", *["--yes"] * fetching).stdout)
+    again = json.loads(step("build", "weather", "--json").stdout)
     tested = json.loads(step("test", "weather", "--json").stdout)
     packed = [json.loads(step("pack", "weather", "--to", f"{number}.zip", "--json").stdout) for number in (1, 2)]
     inspected = json.loads(step("inspect", "./1.zip", "--json").stdout)
@@ -73,6 +74,10 @@ def test_new_build_test_install_and_run(
     with capsys.disabled():
         size = f"{built['size_bytes']:,} B"
         print(f"\n{language}: {size}, {tested['passed']} cases passed; {', '.join(step.times)}")
+    assert (built.pop("unchanged"), again.pop("unchanged")) == (False, True)
+    assert built.pop("seconds") > 0
+    again.pop("seconds")
+    assert again == built
     assert packed[0]["digest"] == packed[1]["digest"]
     assert Path("1.zip").read_bytes() == Path("2.zip").read_bytes()
     assert (inspected["name"], inspected["sidecar"]["version"]) == ("weather", "0.1.0")

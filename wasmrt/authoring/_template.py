@@ -20,13 +20,17 @@ _REGISTRIES = ("pypi", "npm")
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A command that must be on the machine, and perhaps a probe of its abilities and a way to mend them."""
+    """A command that must be on the machine, and perhaps its version, a probe of its abilities, a way to mend them."""
 
     command: str
     hint: str
     """The way to get it, in words."""
     probe: tuple[str, ...] = ()
     fix: tuple[str, ...] = ()
+    size: str = ""
+    """Of what `fix` fetches, roughly."""
+    version: tuple[str, ...] = ()
+    """The command that tells which release of the toolchain would build."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +153,8 @@ def _read(language: str, folder: Path, table: dict[str, Any]) -> Template:
 
 
 def _need(entry: dict[str, Any]) -> Need:
-    probe, fix = _words(entry.pop("probe", ())), _words(entry.pop("fix", ()))
-    return Need(probe=probe, fix=fix, **{name: _text(value) for name, value in entry.items()})
+    probe, fix, version = (_words(entry.pop(name, ())) for name in ("probe", "fix", "version"))
+    return Need(probe=probe, fix=fix, version=version, **{name: _text(value) for name, value in entry.items()})
 
 
 def _packages(entry: dict[str, Any]) -> Packages:

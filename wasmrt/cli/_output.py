@@ -5,12 +5,18 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
+import click
+
 from wasmrt.errors import WasmrtError
 from wasmrt.terminal import in_ascii, in_one_line, printable
+
+_PATIENCE_SECONDS = 1.0
 
 
 def print_message(text: str) -> None:
@@ -77,9 +83,17 @@ def show_section(title: str, lines: Iterable[str]) -> None:
 
 @contextmanager
 def status(text: str) -> Iterator[None]:
-    """Show a line on stderr while something takes its time and somebody watches, and take it away after."""
-    if sys.stderr is None or not sys.stderr.isatty():
+    """Say on stderr what takes its time: on a terminal in a line that goes away after, else as `announced` does.
+
+    A program that reads JSON is told nothing.
+    """
+    context = click.get_current_context(silent=True)
+    if sys.stderr is None or (context is not None and context.params.get("as_json")):
         yield
+        return
+    if not sys.stderr.isatty():
+        with announced(text):
+            yield
         return
     sys.stderr.write(f"{in_one_line(text)} ..."[: os.get_terminal_size(sys.stderr.fileno()).columns - 1])
     sys.stderr.flush()
@@ -88,6 +102,30 @@ def status(text: str) -> Iterator[None]:
     finally:
         sys.stderr.write("\r\x1b[K")  # to the margin, and erase the line (ECMA-48, 8.3.41)
         sys.stderr.flush()
+
+
+@contextmanager
+def announced(text: str, *, always: bool = False) -> Iterator[None]:
+    """Print a line when something takes over a second, and one when it is over, with its time.
+
+    With `always` the second comes for what is quick as well.
+    """
+    started = time.monotonic()
+    told = threading.Event()
+
+    def tell() -> None:
+        told.set()
+        print_message(f"{text} ...")
+
+    late = threading.Timer(_PATIENCE_SECONDS, tell)
+    late.daemon = True
+    late.start()
+    try:
+        yield
+    finally:
+        late.cancel()
+    if always or told.is_set():
+        print_message(f"{text} ({time.monotonic() - started:.1f} s)")
 
 
 def is_interactive() -> bool:

@@ -5,7 +5,6 @@ because Python's own find nothing in the sandbox.
 """
 
 import json
-import traceback
 from typing import Any
 
 from componentize_py_types import Err
@@ -74,8 +73,11 @@ def _get(url: str) -> Any:
 
 def _crash(error: BaseException) -> Err[Failure]:
     """Make the failure of what nobody caught, with its place: of a trap the caller would not hear why."""
-    at = traceback.extract_tb(error.__traceback__)[-1]
-    message = f"{type(error).__name__}: {error} (line {at.lineno}, in {at.name})"
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    place = "" if at is None else f" (line {at.tb_lineno}, in {at.tb_frame.f_code.co_name})"
+    message = f"{type(error).__name__}: {error}{place}"
     if isinstance(error, MemoryError):
         return _failure(FailureKind.EXECUTOR, "out-of-memory", message)
     return _failure(FailureKind.OPERATION_FAILED, "crashed", message)
