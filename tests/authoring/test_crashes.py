@@ -7,14 +7,23 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
 from wasmrt import Isolation, WasmRuntimeConfig, WasmToolRuntime
-from wasmrt.authoring import build, create_project, find_toolchain, load_template, read_component, template_names
+from wasmrt.authoring import (
+    WorldForm,
+    build,
+    create_project,
+    find_toolchain,
+    load_template,
+    read_component,
+    template_names,
+)
 from wasmrt.errors import GuestError, MemoryLimitError, MissingToolchainError, ToolError, TrapError
 from wasmrt.limits import MIB
 
@@ -27,6 +36,11 @@ _AT_RUN = {
     "js-starlingmonkey": 'const run = ({ place, unit = "celsius" }) => {\n',
     "python": 'def _run(place: str, unit: str = "celsius") -> dict[str, Any]:\n',
     "rust": "fn run(params: Params) -> Result<Value, Failure> {\n",
+}
+_AT_FUNCTION = {
+    "js-quickjs": "const forecast = (place, wanted) => {\n",
+    "js-starlingmonkey": "const forecast = (place, wanted) => {\n",
+    "python": "def _forecast(place: str, unit: Unit) -> Report:\n",
 }
 _JS = """  if (place === "!crash") null.field;
   if (place === "!deep") { const deep = (n) => 1 + deep(n + 1); deep(0); }
@@ -58,7 +72,8 @@ _CRASHES = {
     "python": """    if place == "!crash":
         return {}["field"]
     if place == "!deep":
-        return _run("!deep")
+        deep = lambda: deep() + 1
+        deep()
     if place == "!exit":
         raise SystemExit("done")
     if place == "!memory":
@@ -84,23 +99,25 @@ _CRASHES = {
 
 
 @cache
-def crashing(language: str, folder: Path) -> bytes:
+def crashing(language: str, folder: Path, world: WorldForm = WorldForm.PROVIDER) -> bytes:
     """The template's tool, which crashes as its place says."""
     try:
         find_toolchain(load_template(language), confirm=lambda _question: False)
     except MissingToolchainError as missing:
         pytest.skip(f"{language}: {missing.message}: {missing.hint}")
-    (folder / language).mkdir()
-    project = create_project("fragile", language, folder / language)
+    parent = folder / f"{language}-{world}"
+    parent.mkdir()
+    project = create_project("fragile", language, parent, world=world)
     source = project.folder / load_template(language).edit
-    text = source.read_text()
-    assert text.count(_AT_RUN[language]) == 1
-    source.write_text(text.replace(_AT_RUN[language], _AT_RUN[language] + _CRASHES[language]))
+    text, at_run = source.read_text(), (_AT_RUN if world is WorldForm.PROVIDER else _AT_FUNCTION)[language]
+    assert text.count(at_run) == 1
+    source.write_text(text.replace(at_run, at_run + _CRASHES[language]))
     build(project, confirm=lambda _question: False)
     return read_component(project)
 
 
-Fails = Callable[[str, str], ToolError]
+class Fails(Protocol):
+    def __call__(self, language: str, how: str, world: WorldForm = WorldForm.PROVIDER) -> ToolError: ...
 
 
 @pytest.fixture(scope="module", params=[Isolation.PROCESS, Isolation.IN_PROCESS])
@@ -109,11 +126,11 @@ def fails(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     folder = Path(tmp_path_factory.getbasetemp())
     with WasmToolRuntime(WasmRuntimeConfig(isolation=request.param)) as runtime:
 
-        def call(language: str, how: str) -> ToolError:
+        def call(language: str, how: str, world: WorldForm = WorldForm.PROVIDER) -> ToolError:
             if language in SLOW and os.environ.get("WASMRT_GUESTS_PREPARE") != "1":
                 pytest.skip("slow: WASMRT_GUESTS_PREPARE=1 lets this test build it")
             with pytest.raises(ToolError) as caught:
-                runtime.prepare("fragile", crashing(language, folder)).execute({"place": how})
+                runtime.prepare("fragile", crashing(language, folder, world)).execute({"place": how})
             return caught.value
 
         yield call
@@ -137,6 +154,17 @@ def test_a_crash_keeps_its_reason(fails: Fails, language: str) -> None:
     else:
         assert isinstance(error, GuestError)
         assert error.code == "tool:crashed"
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("language", _AT_FUNCTION)
+def test_a_crash_of_a_plain_function_keeps_it_too(fails: Fails, language: str) -> None:
+    error = fails(language, "!crash", WorldForm.FUNCTIONS)
+    assert error.code == "tool:crashed"
+    assert ("KeyError: 'field' (line " if language == "python" else "TypeError") in error.message
+    memory = fails(language, "!memory", WorldForm.FUNCTIONS)
+    assert isinstance(memory, MemoryLimitError)
+    assert memory.limit == 64 * MIB
 
 
 @pytest.mark.timeout(300)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from wasmrt.authoring import template_names, toolchains_dir
+from wasmrt.authoring import WorldForm, load_template, template_names, toolchains_dir
 from wasmrt.cli import cli
 
 _PLACES = "weather/places.txt"
@@ -84,7 +84,9 @@ def test_new_build_test_install_and_run(
     assert inspected["asks"] == built["asks"]
     assert tested["failed"] == 0
     assert tested["passed"] >= 3
-    assert built["world"] == "wasmrt:tool/provider@0.1.0"
+    has_bindings = WorldForm.FUNCTIONS in load_template(language).worlds
+    assert built["world"] == ("plain functions" if has_bindings else "wasmrt:tool/provider@0.1.0")
+    assert built["tools"] == ["weather-forecast" if has_bindings else "weather"]
     # Compilers drop imports that are not used; interpreters keep the world whole.
     assert not [line for line in built["denied"] if "/http@" in line or "/workspace@" in line]
     assert language not in ("c", "go", "rust") or built["denied"] == []

@@ -8,6 +8,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,15 @@ from wasmrt.names import did_you_mean
 
 _PACKAGE = Path(__file__).parents[1]
 _REGISTRIES = ("pypi", "npm")
+
+
+class WorldForm(StrEnum):
+    """Form of the world of a new tool."""
+
+    FUNCTIONS = "functions"
+    """A world of its own: each function that it exports is a tool, described by its types and its doc comment."""
+    PROVIDER = "provider"
+    """The world wasmrt:tool@0.1.0: one function that describes the tools with schemas, and one that runs them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +96,16 @@ class Template:
     def project(self) -> Path:
         """The files that a new project starts with."""
         return self.folder / "project"
+
+    @property
+    def functions(self) -> Path:
+        """The files that a new project of plain functions has in place of some of those; it need not be there."""
+        return self.folder / "functions"
+
+    @property
+    def worlds(self) -> tuple[WorldForm, ...]:
+        """Worlds that a new project can start with, the best first."""
+        return tuple(WorldForm) if self.functions.is_dir() else (WorldForm.PROVIDER,)
 
 
 def template_names() -> tuple[str, ...]:
