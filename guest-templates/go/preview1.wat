@@ -74,6 +74,7 @@
         (local.set $byte (i32.load8_u (local.get $at)))
         (local.set $at (i32.add (local.get $at) (i32.const 1)))
         (local.set $left (i32.sub (local.get $left) (i32.const 1)))
+        (if (i32.eq (local.get $byte) (i32.const 9)) (then (local.set $byte (i32.const 32))))
         (if (i32.eq (local.get $byte) (i32.const 10))
           (then
             (if (i32.eqz (global.get $used)) (then (global.set $level (i32.const 1)))) ;; debug

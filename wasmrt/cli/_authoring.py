@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import click
 
 from wasmrt.authoring import Built, Confirm, Progress, TestResult
+from wasmrt.cli._output import PATIENCE_SECONDS as _PATIENCE_SECONDS
 from wasmrt.cli._output import announced, is_interactive, print_lines, print_message, size_in_words, status
 from wasmrt.errors import BuildError
 from wasmrt.model import Addition
@@ -41,7 +42,7 @@ def report_progress(*, quiet: bool) -> Progress:
             yield
             return
         if not sys.stderr.isatty():
-            with announced(label, always=True):
+            with announced(label, print_message, after_seconds=_PATIENCE_SECONDS, always=True):
                 yield
             return
         started = time.monotonic()

@@ -20,13 +20,13 @@ class Subject(NamedTuple):
     """One argument of `wasmrt caps`."""
 
     asked: CapabilityFile
-    """What its tool asks for."""
+    """The request of its tool."""
     tool: FoundTool | None
     """The tool, where the argument is one."""
 
     @property
     def granted(self) -> CapabilityFile:
-        """What an installed tool has; of anything else, what it asks for."""
+        """The grant of an installed tool; of anything else, its request."""
         if self.tool is None or self.tool.origin == "file":
             return self.asked
         return replace(self.asked, capabilities=self.tool.grant)

@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
@@ -16,7 +16,8 @@ import click
 from wasmrt.errors import WasmrtError
 from wasmrt.terminal import in_ascii, in_one_line, printable
 
-_PATIENCE_SECONDS = 1.0
+PATIENCE_SECONDS = 1.0
+"""Time that something may take without a word."""
 
 
 def print_message(text: str) -> None:
@@ -92,7 +93,7 @@ def status(text: str) -> Iterator[None]:
         yield
         return
     if not sys.stderr.isatty():
-        with announced(text):
+        with announced(text, print_message):
             yield
         return
     sys.stderr.write(f"{in_one_line(text)} ..."[: os.get_terminal_size(sys.stderr.fileno()).columns - 1])
@@ -105,8 +106,10 @@ def status(text: str) -> Iterator[None]:
 
 
 @contextmanager
-def announced(text: str, *, always: bool = False) -> Iterator[None]:
-    """Print a line when something takes over a second, and one when it is over, with its time.
+def announced(
+    text: str, say: Callable[[str], None], *, after_seconds: float = PATIENCE_SECONDS, always: bool = False
+) -> Iterator[None]:
+    """Say a line when something takes its time, and one when it is over, with its seconds.
 
     With `always` the second comes for what is quick as well.
     """
@@ -115,9 +118,9 @@ def announced(text: str, *, always: bool = False) -> Iterator[None]:
 
     def tell() -> None:
         told.set()
-        print_message(f"{text} ...")
+        say(f"{text} ...")
 
-    late = threading.Timer(_PATIENCE_SECONDS, tell)
+    late = threading.Timer(after_seconds, tell)
     late.daemon = True
     late.start()
     try:
@@ -125,7 +128,7 @@ def announced(text: str, *, always: bool = False) -> Iterator[None]:
     finally:
         late.cancel()
     if always or told.is_set():
-        print_message(f"{text} ({time.monotonic() - started:.1f} s)")
+        say(f"{text} ({time.monotonic() - started:.1f} s)")
 
 
 def is_interactive() -> bool:
