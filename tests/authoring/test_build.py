@@ -96,9 +96,11 @@ def test_a_broken_schema_fails_the_build(c_project: Project, schema: str, reason
     sound = '\\"required\\": [\\"place\\"]'
     assert sound in text
     source.write_text(text.replace(sound, schema.replace('"', '\\"')))
+    before = read_component(c_project)
     with pytest.raises(InvalidComponentError, match=reason) as refused:
         build(c_project, confirm=nobody)
     assert refused.value.code == "broken-schema"
+    assert read_component(c_project) == before
 
 
 def test_an_unsound_capability_file_fails_the_build_with_its_path(c_project: Project) -> None:

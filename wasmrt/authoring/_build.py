@@ -81,17 +81,17 @@ def build(project: Project, *, confirm: Confirm, progress: Progress = no_progres
 
 
 def _finish(project: Project, data: bytes, progress: Progress) -> BuildReport:
-    """Put the component in its place, with what lies beside it, and check it."""
-    _replace(project.component, data)
+    """Check the component, and put it in its place with what lies beside it: one that fails leaves the last one."""
     sidecar = sidecar_of(project)
+    label = "checking the component" if len(data) < MIB else "compiling and checking the component"
+    with progress(label), WasmToolRuntime() as runtime:
+        report = check_build(runtime, project.name, data, sidecar)
+    _replace(project.component, data)
     beside = project.build / f"{project.name}{SIDECAR_SUFFIX}"
     if sidecar is None:
         beside.unlink(missing_ok=True)
     else:
         _replace(beside, sidecar)
-    label = "checking the component" if len(data) < MIB else "compiling and checking the component"
-    with progress(label), WasmToolRuntime() as runtime:
-        report = check_build(runtime, project.name, data, sidecar)
     made_files = {project.component.name: data} | ({} if sidecar is None else {beside.name: sidecar})
     complete_package_file(project.package_file, report.world, report.described, made_files)
     return report
