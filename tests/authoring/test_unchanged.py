@@ -165,12 +165,14 @@ def test_a_failed_build_is_no_last_build(place: Place) -> None:
     assert not place.build().unchanged
 
 
-def test_a_project_brings_no_record_of_its_own(place: Place) -> None:
-    """A stranger's build folder proves nothing: the record of a build is not kept in it."""
+def test_a_project_brings_no_record_of_its_own(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stranger's build folder proves nothing: the record of a build is kept nowhere in the project."""
     place.build()
-    moved = place.project.folder.parent / "elsewhere"
-    shutil.copytree(place.project.folder, moved)
-    assert not build(Project(moved, "weather", "c"), confirm=lambda _question: False).unchanged
+    monkeypatch.setenv("WASMRT_HOME", str(place.project.folder.parent / "another-home"))
+    assert not place.build().unchanged
+    shutil.move(place.project.folder, place.project.folder.with_name("moved"))
+    moved = Project(place.project.folder.with_name("moved"), "weather", "c")
+    assert not build(moved, confirm=lambda _question: False).unchanged
 
 
 def test_the_command_says_that_nothing_was_to_do(place: Place) -> None:
