@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 import wasmrt
-from wasmrt.authoring import Built, Need, Project, Step, Template, build, create_project, load_template
+from wasmrt.authoring import Built, Need, Project, Step, Template, build, create_project, is_stale, load_template
 from wasmrt.cli import cli
 from wasmrt.errors import BuildError
 
@@ -63,8 +63,11 @@ def test_the_second_build_does_nothing_and_says_the_same(place: Place) -> None:
 
 def test_a_newer_time_alone_is_no_change(place: Place) -> None:
     place.build()
-    os.utime(place["tool.c"])
+    component = place["build/weather.wasm"]
+    os.utime(place["tool.c"], ns=(0, component.stat().st_mtime_ns + 1))
+    assert is_stale(place.project)
     assert place.build().unchanged
+    assert not is_stale(place.project), "wasmrt test would ask for a build that does nothing"
 
 
 def edit_keeping_time_and_size(place: Place) -> None:

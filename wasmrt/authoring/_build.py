@@ -21,6 +21,7 @@ from wasmrt.authoring._template import Step, Template, load_template
 from wasmrt.authoring._toolchain import Confirm, Progress, Toolchain, exclusive, find_toolchain, no_progress
 from wasmrt.authoring._unchanged import Inputs, forget, last_report, remember
 from wasmrt.authoring._wasm_tools import COMMAND, find_wasm_tools
+from wasmrt.authoring._watch import is_stale
 from wasmrt.component import doc_comments, worlds
 from wasmrt.errors import BuildError
 from wasmrt.files import replace_file
@@ -68,6 +69,8 @@ def build(project: Project, *, confirm: Confirm, progress: Progress = no_progres
     with _own_cache(template, project, toolchain, values, progress), build_room(template, project, toolchain) as room:
         inputs = Inputs(project, template, room, values)
         if (known := last_report(project, inputs.digest())) is not None:
+            if is_stale(project):
+                os.utime(project.component)  # a source has a newer time, and the same contents
             return Built(project, known, time.monotonic() - started, room.sentence, unchanged=True)
         forget(project)
         _remove_last(template, project, values)

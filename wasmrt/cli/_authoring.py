@@ -76,6 +76,8 @@ def show_built(built: Built) -> None:
     if built.unchanged:
         name = built.project.component.name
         print_message(f"{name} is up to date: all that it is built from is as it was ({built.seconds:.1f} s)")
+        for sentence in report.warnings:
+            print_message(f"warning: {sentence}")
         return
     print_message(f"built {built.project.component.name}: {size_in_words(report.size_bytes)}, {report.world}")
     print_message(f"compilers and build scripts ran {built.confinement}")
