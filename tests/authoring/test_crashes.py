@@ -14,7 +14,7 @@ from typing import Protocol
 
 import pytest
 
-from wasmrt import Isolation, WasmRuntimeConfig, WasmToolRuntime
+from wasmrt import Capabilities, Isolation, ResourceLimits, WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.authoring import (
     WorldForm,
     build,
@@ -191,6 +191,19 @@ def test_refused_memory_is_told_with_the_limit(fails: Fails, language: str) -> N
 )
 def test_an_end_that_no_tool_can_catch_keeps_its_reason_too(fails: Fails, language: str, how: str, said: str) -> None:
     assert said in fails(language, how).message
+
+
+@pytest.mark.parametrize("language", ["c", "rust", "go"])
+def test_memory_that_is_refused_while_the_host_passes_a_value_is_told_with_the_limit(
+    language: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    (tmp_path / "weather").mkdir()
+    (tmp_path / "weather/places.txt").write_text("Oslo 1 2\n" * 440_000)
+    component = crashing(language, Path(tmp_path_factory.getbasetemp()))
+    grant, limits = Capabilities.none().with_workspace_read(["weather/"]), ResourceLimits(memory_bytes=4 * MIB)
+    with WasmToolRuntime(WasmRuntimeConfig(workspace=tmp_path)) as runtime, pytest.raises(TrapError) as caught:
+        runtime.prepare("fragile", component, grant, limits=limits).execute({"place": "Nope"})
+    assert "memory over its limit of 4 MiB" in (caught.value.hint or "")
 
 
 def test_last_words_are_scanned_and_bounded(fails: Fails) -> None:

@@ -26,6 +26,8 @@ _HINTS = {
     TrapCode.UNREACHABLE: "the guest gave up: a panic, a failed assertion, or memory over its limit of {memory}",
     TrapCode.STACK_OVERFLOW: "the guest recursed too deeply, often over deeply nested input",
     TrapCode.MEMORY_OUT_OF_BOUNDS: "the guest has a memory bug",
+    TrapCode.CANNOT_LEAVE_COMPONENT: "the guest called the host while it was given a value, often to say that it needs "
+    "memory over its limit of {memory}",
     TrapCode.CANNOT_ENTER_COMPONENT: "the guest was called while it was not able to be",
 }
 
