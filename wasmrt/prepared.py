@@ -130,6 +130,16 @@ class PreparedTool(ToolDefaults):
         return tuple(problem for spec in self.tools for problem in spec.problems)
 
     @property
+    def schema_problems(self) -> tuple[str, ...]:
+        """Reasons, in sentences, for which the schema of a tool was not taken: a model would be told of no params."""
+        one = len(self.tools) == 1
+        return tuple(
+            spec.schema_problem if one else f"of {spec.name}, {spec.schema_problem}"
+            for spec in self.tools
+            if spec.schema_problem
+        )
+
+    @property
     def describe_fuel(self) -> int:
         """Fuel that starting it and asking for its description took; 0 where fuel is not metered."""
         return self._target.component.description.fuel

@@ -5,11 +5,18 @@
 ;; memory.grow it gets pages that Go's allocator counts as its own. It would also call the host while Go collects
 ;; garbage inside cabi_realloc, which the component model forbids.
 ;;
-;; The clock moves one millisecond each time it is read, so that a sleeping goroutine wakes up. What is printed is
-;; dropped. Random bytes are a fixed sequence. Tools use the imports of their world instead.
+;; The clock moves one millisecond each time it is read, so that a sleeping goroutine wakes up. Random bytes are a fixed
+;; sequence. Tools use the imports of their world instead. Standard output is dropped. Standard error is logged, a line a
+;; message, since it is where Go says why it ends: into room that wasmrt.go lends, for there is no memory here that is
+;; not Go's. The lines after an empty one, which are stacks, are logged for debugging only.
 ;; Source: WASI preview 1, witx/wasi_snapshot_preview1.witx: names, signatures, errno badf = 8.
 (module
   (import "env" "memory" (memory 0))
+  (import "wasmrt:tool/log@0.1.0" "log" (func $log (param i32 i32 i32)))
+  (global $room (mut i32) (i32.const 0))
+  (global $size (mut i32) (i32.const 0))
+  (global $used (mut i32) (i32.const 0))
+  (global $level (mut i32) (i32.const 3)) ;; warn
   (global $clock (mut i64) (i64.const 0))
   (global $seed (mut i64) (i64.const 42))
 
@@ -53,12 +60,41 @@
         (br $next)))
     (i32.const 0))
 
+  ;; Lends room for one line.
+  (func (export "wasmrt_line") (param $room i32) (param $size i32)
+    (global.set $room (local.get $room))
+    (global.set $size (local.get $size)))
+
+  ;; Adds to the line, and logs it at its end; what is too long for the room is dropped.
+  (func $say (param $at i32) (param $left i32)
+    (local $byte i32)
+    (block $done
+      (loop $next
+        (br_if $done (i32.eqz (local.get $left)))
+        (local.set $byte (i32.load8_u (local.get $at)))
+        (local.set $at (i32.add (local.get $at) (i32.const 1)))
+        (local.set $left (i32.sub (local.get $left) (i32.const 1)))
+        (if (i32.eq (local.get $byte) (i32.const 9)) (then (local.set $byte (i32.const 32))))
+        (if (i32.eq (local.get $byte) (i32.const 10))
+          (then
+            (if (i32.eqz (global.get $used)) (then (global.set $level (i32.const 1)))) ;; debug
+            (call $log (global.get $level) (global.get $room) (global.get $used))
+            (global.set $used (i32.const 0)))
+          (else
+            (if (i32.lt_u (global.get $used) (global.get $size))
+              (then
+                (i32.store8 (i32.add (global.get $room) (global.get $used)) (local.get $byte))
+                (global.set $used (i32.add (global.get $used) (i32.const 1)))))))
+        (br $next))))
+
   ;; Counts all that is written as written: the sum of the lengths of the iovecs.
   (func $write (param $fd i32) (param $iovec i32) (param $left i32) (param $written i32) (result i32)
     (local $sum i32)
     (block $done
       (loop $next
         (br_if $done (i32.eqz (local.get $left)))
+        (if (i32.and (i32.eq (local.get $fd) (i32.const 2)) (i32.ne (global.get $room) (i32.const 0)))
+          (then (call $say (i32.load (local.get $iovec)) (i32.load offset=4 (local.get $iovec)))))
         (local.set $sum (i32.add (local.get $sum) (i32.load offset=4 (local.get $iovec))))
         (local.set $iovec (i32.add (local.get $iovec) (i32.const 8)))
         (local.set $left (i32.sub (local.get $left) (i32.const 1)))

@@ -14,7 +14,14 @@ from click.testing import CliRunner
 import wasmrt
 from wasmrt.authoring import Project, Step, build, create_project, load_template, open_project, read_component
 from wasmrt.cli import cli
-from wasmrt.errors import BuildError, CapabilityFileError, ComponentError, UnknownImportError, UnknownWorldError
+from wasmrt.errors import (
+    BuildError,
+    CapabilityFileError,
+    ComponentError,
+    InvalidComponentError,
+    UnknownImportError,
+    UnknownWorldError,
+)
 
 
 def nobody(_question: str) -> bool:
@@ -77,6 +84,23 @@ def test_a_component_of_no_world_is_refused_with_the_designs_error(c_project: Pr
     with pytest.raises(ComponentError) as refused:
         build(c_project, confirm=nobody)
     assert isinstance(refused.value, (UnknownWorldError, UnknownImportError))
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [('"required": "place"', "is broken at required"), ('"pattern": "a(?=b)"', "cannot run in linear time")],
+)
+def test_a_broken_schema_fails_the_build(c_project: Project, schema: str, reason: str) -> None:
+    source = c_project.folder / "tool.c"
+    text = source.read_text()
+    sound = '\\"required\\": [\\"place\\"]'
+    assert sound in text
+    source.write_text(text.replace(sound, schema.replace('"', '\\"')))
+    before = read_component(c_project)
+    with pytest.raises(InvalidComponentError, match=reason) as refused:
+        build(c_project, confirm=nobody)
+    assert refused.value.code == "broken-schema"
+    assert read_component(c_project) == before
 
 
 def test_an_unsound_capability_file_fails_the_build_with_its_path(c_project: Project) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from wasmrt.authoring import template_names, toolchains_dir
+from wasmrt.authoring import WorldForm, load_template, template_names, toolchains_dir
 from wasmrt.cli import cli
 
 _PLACES = "weather/places.txt"
@@ -62,6 +62,7 @@ def test_new_build_test_install_and_run(
 
     step("new", "weather", "--lang", language)
     built = json.loads(step("build", "weather", "--json", *["--yes"] * fetching).stdout)
+    again = json.loads(step("build", "weather", "--json").stdout)
     tested = json.loads(step("test", "weather", "--json").stdout)
     packed = [json.loads(step("pack", "weather", "--to", f"{number}.zip", "--json").stdout) for number in (1, 2)]
     inspected = json.loads(step("inspect", "./1.zip", "--json").stdout)
@@ -73,13 +74,19 @@ def test_new_build_test_install_and_run(
     with capsys.disabled():
         size = f"{built['size_bytes']:,} B"
         print(f"\n{language}: {size}, {tested['passed']} cases passed; {', '.join(step.times)}")
+    assert (built.pop("unchanged"), again.pop("unchanged")) == (False, True)
+    assert built.pop("seconds") > 0
+    again.pop("seconds")
+    assert again == built
     assert packed[0]["digest"] == packed[1]["digest"]
     assert Path("1.zip").read_bytes() == Path("2.zip").read_bytes()
     assert (inspected["name"], inspected["sidecar"]["version"]) == ("weather", "0.1.0")
     assert inspected["asks"] == built["asks"]
     assert tested["failed"] == 0
     assert tested["passed"] >= 3
-    assert built["world"] == "wasmrt:tool/provider@0.1.0"
+    has_bindings = WorldForm.FUNCTIONS in load_template(language).worlds
+    assert built["world"] == ("plain functions" if has_bindings else "wasmrt:tool/provider@0.1.0")
+    assert built["tools"] == ["weather-forecast" if has_bindings else "weather"]
     # Compilers drop imports that are not used; interpreters keep the world whole.
     assert not [line for line in built["denied"] if "/http@" in line or "/workspace@" in line]
     assert language not in ("c", "go", "rust") or built["denied"] == []

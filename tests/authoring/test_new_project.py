@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -9,7 +10,7 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wasmrt.authoring import create_project, load_template, open_project, template_names
+from wasmrt.authoring import WorldForm, create_project, load_template, open_project, template_names
 from wasmrt.capabilities.file import parse
 from wasmrt.cli import cli
 from wasmrt.errors import ConfigurationError, InvalidNameError, PackageError
@@ -23,9 +24,12 @@ def test_there_is_a_template_for_every_promised_language() -> None:
     assert set(LANGUAGES) >= {"c", "go", "js-quickjs", "js-starlingmonkey", "python", "rust"}
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_a_new_project_is_whole_and_has_no_placeholder_left(language: str, tmp_path: Path) -> None:
-    project = create_project("word-count", language, tmp_path)
+FORMS = [(language, world) for language in LANGUAGES for world in load_template(language).worlds]
+
+
+@pytest.mark.parametrize(("language", "world"), FORMS)
+def test_a_new_project_is_whole_and_has_no_placeholder_left(language: str, world: WorldForm, tmp_path: Path) -> None:
+    project = create_project("word-count", language, tmp_path, world=world)
 
     assert open_project(project.folder).name == "word-count"
     assert (project.folder / load_template(language).edit).is_file()
@@ -49,9 +53,40 @@ def test_a_new_projects_package_file_has_all_that_an_author_says(language: str, 
     assert refused.value.hint == "run: wasmrt build"
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_a_readme_is_one_screen_long(language: str) -> None:
-    lines = (load_template(language).project / "README.md").read_text().splitlines()
+def test_the_typed_plain_functions_are_the_first_that_is_shown() -> None:
+    def run(*arguments: str) -> str:
+        return CliRunner().invoke(cli, ["new", *arguments], prog_name="wasmrt").stdout
+
+    listed = json.loads(run("--list", "--json"))
+    assert listed[0]["worlds"] == ["functions", "provider"]
+    assert {template["language"] for template in listed} == set(LANGUAGES)
+    assert run("--list").startswith("plain functions with types and doc comments, the best way to write a tool:")
+    assert run("--help").index("doc comment") < run("--help").index("--world provider")
+
+
+def test_plain_functions_are_what_a_new_project_starts_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, arguments, world in [("a", (), "functions"), ("b", ("--world", "provider"), "provider")]:
+        command = ["new", name, "--lang", "python", *arguments, "--json"]
+        made = json.loads(CliRunner().invoke(cli, command, prog_name="wasmrt").stdout)
+        assert made["world"] == world
+        assert ("wit/deps/wasmrt-tool/tool.wit" in made["files"]) == (world == "functions")
+    wit = Path("a/wit/tool.wit").read_text()
+    assert "/// Tells how warm it is at a place." in wit
+    assert "export weather;" in wit
+
+
+def test_a_language_without_bindings_says_who_has_them(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="no template of the world functions for c") as refused:
+        create_project("weather", "c", tmp_path, world=WorldForm.FUNCTIONS)
+    assert "python" in (refused.value.hint or "")
+
+
+@pytest.mark.parametrize(("language", "world"), FORMS)
+def test_a_readme_is_one_screen_long(language: str, world: WorldForm) -> None:
+    template = load_template(language)
+    folder = template.functions if world is WorldForm.FUNCTIONS else template.project
+    lines = (folder / "README.md").read_text().splitlines()
     assert 5 < len(lines) <= 60
 
 

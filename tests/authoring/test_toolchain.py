@@ -13,7 +13,16 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from wasmrt.authoring import Need, Packages, Template, build, create_project, find_toolchain, load_template
+from wasmrt.authoring import (
+    Need,
+    Packages,
+    Template,
+    build,
+    create_project,
+    find_toolchain,
+    load_template,
+    template_names,
+)
 from wasmrt.cli import cli
 from wasmrt.errors import BuildError, MissingToolchainError
 
@@ -248,3 +257,11 @@ def test_a_person_is_asked_before_anything_is_fetched(
     assert result.exit_code == 1
     assert "Fetch componentize-qjs" in result.stderr
     assert said in result.stderr
+
+
+@pytest.mark.parametrize("language", template_names())
+def test_every_fetch_of_a_template_says_how_large_it_is(language: str) -> None:
+    template = load_template(language)
+    sizes = [packages.size for packages in template.packages] + [need.size for need in template.needs if need.fix]
+    assert all(size.endswith(" MB") for size in sizes)
+    assert all("(" in step.label for step in template.fetch)

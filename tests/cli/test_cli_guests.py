@@ -47,6 +47,19 @@ def test_a_trap_is_one_sentence_and_exit_code_1(wasmrt: Run, guest: Callable[...
     assert error["usage"]["fuel"] > 0
 
 
+@pytest.mark.parametrize(("imports", "end"), [((), "unreachable"), (("exit",), "(call $exit (i32.const 1))")])
+@pytest.mark.parametrize("isolation", ["process", "in-process"])
+def test_the_last_words_of_a_guest_are_part_of_its_error(
+    wasmrt: Run, home: Path, guest: Callable[..., Path], imports: tuple[str, ...], end: str, isolation: str
+) -> None:
+    (home / "data").mkdir(parents=True)
+    (home / "data/config.toml").write_text(f'[guests]\nisolation = "{isolation}"\n')
+    log = "(call $log (i32.const 4) (i32.const 1024) (i32.const 13))"
+    path = guest(Body(imports=("log", *imports), text=b"it went wrong", execute=f"{log} {end} (call $ok)"))
+    error = json.loads(wasmrt("run", path, "--json", code=1).stderr)
+    assert error["message"].endswith("; it last said: it went wrong")
+
+
 def test_an_answer_that_is_not_json_or_of_50_megabytes_is_refused(wasmrt: Run, guest: Callable[..., Path]) -> None:
     error = json.loads(wasmrt("run", guest(answers(b"{nope")), "--json", code=1).stderr)
     assert error["code"] == "invalid-output"
@@ -178,7 +191,7 @@ def test_an_update_that_imports_more_says_so(wasmrt: Run, guest: Callable[..., P
     assert "imports near:agent/host@0.3.0#http-request, which it did not" in told
 
 
-def test_a_guest_whose_schema_is_broken_is_installed_and_flagged(wasmrt: Run, guest: Callable[..., Path]) -> None:
+def test_a_guest_whose_description_traps_is_installed_and_flagged(wasmrt: Run, guest: Callable[..., Path]) -> None:
     # The made tool answers `{"ok":true}` for its schema; its description traps here.
     path = guest(Body(description="unreachable"))
     assert "warning: " in wasmrt("install", path).stderr

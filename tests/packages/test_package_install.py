@@ -252,6 +252,20 @@ def test_a_package_of_our_own_is_packed_installed_and_run(wasmrt: Run, own: Path
     assert json.loads(wasmrt("inspect", target, "--json").stdout)["asks"][0].startswith("may send any request")
 
 
+def test_a_package_with_a_broken_schema_is_neither_packed_nor_installed(wasmrt: Run, own: Path) -> None:
+    (own / "schemas/say.json").write_text('{"type": "object", "required": "text"}')
+    for command in (("pack", own), ("install", own, "--yes")):
+        refused = json.loads(wasmrt(*command, "--json", code=2).stderr)
+        assert refused["code"] == "broken-schema"
+        assert "schemas/say.json: the schema is broken at required" in refused["message"]
+
+
+def test_an_ironclaw_package_with_a_broken_schema_is_not_installed(wasmrt: Run, folder: Path) -> None:
+    schema = next(folder.rglob("*.input.v1.json"))
+    schema.write_text('{"type": "object", "required": "text"}')
+    assert json.loads(wasmrt("install", folder, "--yes", "--json", code=2).stderr)["code"] == "broken-schema"
+
+
 @pytest.mark.parametrize(
     ("name", "code"),
     [

@@ -29,6 +29,7 @@ LATE_IMPORTS = {
     "egress/_gateway.py": "h11 and ssl come with the first request",
     "guest/component.py": "a component that imports nothing of WASI needs none of its interfaces",
     "install/granted.py": "a bundled tool has no capability file",
+    "install/find.py": "only a tool whose capability file has a schema of its own needs the validator of schemas",
     "rates/_limiter.py": "redis is an extra",
     "runtime.py": "a runtime without grants needs neither secrets nor a network",
     "backends.py": "a runtime without secrets renews none",

@@ -81,11 +81,29 @@ def test_a_pattern_made_to_backtrack_takes_linear_time(where):
         validator.check({text: 1})
 
 
-@pytest.mark.parametrize("pattern", ["(?=a)b", r"(a)\1", "(", "(?<!x)y", "(((a{1000}){1000}){1000})"])
-def test_a_pattern_that_cannot_run_in_linear_time_is_refused(pattern):
-    problem = schema_problem(obj(x={"pattern": pattern}))
+@pytest.mark.parametrize("where", ["pattern", "patternProperties"])
+@pytest.mark.parametrize(
+    ("pattern", "reason"),
+    [
+        *((pattern, "cannot run in linear time") for pattern in ("(?=a)b", r"(a)\1", "(?<!x)y", r"^(?!\d{1,3}$)\w+$")),
+        *((pattern, "is broken") for pattern in ("(", "[z-a]", "a{2,1}", "*", "(a{2,3}")),
+        ("(((a{1000}){1000}){1000})", "automaton is too large"),
+        (r"^[^/\s]{1,4000}$", "automaton is too large"),
+        (r"[{}]{3}(\p{L}{1,900}){7}", "automaton is too large"),
+    ],
+)
+def test_a_pattern_is_refused_with_the_true_reason(pattern, reason, where):
+    schema = obj(x={"pattern": pattern}) if where == "pattern" else obj(x={"patternProperties": {pattern: {}}})
+    problem = schema_problem(schema)
     assert problem is not None
-    assert "has a pattern that is broken or cannot run in linear time (at properties.x.pattern)" in problem
+    assert reason in problem
+    assert sum(word in problem for word in ("linear time", "broken", "too large")) == 1
+    assert f"(at properties.x.{where}" in problem
+
+
+@pytest.mark.parametrize("pattern", [r"^[^/\s]{1,100}/[^/\s]{1,100}$", r"^[\w-]{1,200}$", r"^.{1,255}$"])
+def test_a_pattern_that_counts_as_names_do_is_taken(pattern):
+    assert schema_problem(obj(x={"type": "string", "pattern": pattern})) is None
 
 
 def test_definitions_that_double_at_every_step_are_refused_at_once():
@@ -114,7 +132,7 @@ def bushy():
     [
         ({"b": 1, "a": ["x"] * 20_000}, "a: an array of 20000 items does not fit its schema"),
         ({"c": ["x"] * 20_000}, "missing required fields a, b (required: a, b)"),
-        ({"a": [1], "b": 1, "c": [1] * 20_000}, "does not fit the tool's schema; it is too large to say where"),
+        ({"a": [1], "b": 1, "c": [1] * 20_000}, "unknown field c; the fields are a, b"),
         ([1] * 20_000, "expected an object, got an array of 20000 items"),
     ],
 )
@@ -266,6 +284,18 @@ CHOICE = {
         (obj(a=INTEGER), {"a": "x"}, 'a: expected an integer, got the string "x"'),
         (obj(a={"type": ["integer", "null"]}), {"a": []}, "a: expected an integer or null, got an array of 0 items"),
         (obj(name=STRING), {"nmae": "x"}, "unknown field nmae (did you mean name?); the fields are name"),
+        (obj(name=STRING, count=INTEGER), {"nmae": "x", "cuont": 1},
+         "unknown fields nmae (did you mean name?), cuont (did you mean count?); the fields are name, count"),
+        (obj(a=obj(b={"type": "array", "items": obj(name=STRING)})), {"a": {"b": [{"name": ""}, {"nmae": "x"}]}},
+         "a.b[1]: unknown field nmae (did you mean name?); the fields are name"),
+        (obj(a={"$ref": "#/$defs/place"}) | {"$defs": {"place": obj(name=STRING)}}, {"a": {"nmae": ""}},
+         "a: unknown field nmae (did you mean name?)"),
+        ({"allOf": [{"properties": {"name": STRING}}], "unevaluatedProperties": False}, {"nmae": "x"},
+         "unknown field nmae (did you mean name?); the fields are name"),
+        ({"properties": {"name": STRING}, "patternProperties": {"^x-": {}}, "additionalProperties": False}, {"nmae": 1},
+         "unknown field nmae (did you mean name?); the fields are name, and those of its patterns"),
+        (obj(name=STRING, b=obj(a=INTEGER)) | {"anyOf": [{"properties": {"nmae": {}}}]}, {"nmae": "x"},
+         "unknown field nmae (did you mean name?); the fields are name, b"),
         (obj(), {"x": 1, "y": 2}, "unknown fields x, y; no field is taken here"),
         (obj(a={"enum": ["red", "blue", 3]}), {"a": "rde"},
          'a: expected one of red, blue, 3, got the string "rde" (did you mean red?)'),

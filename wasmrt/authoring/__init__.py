@@ -10,7 +10,7 @@ from wasmrt.authoring._measure import Measured, limits_that_start, measure
 from wasmrt.authoring._preview1 import adapt_program, find_adapter
 from wasmrt.authoring._project import Project, create_project, open_project
 from wasmrt.authoring._report import BuildReport, check_build
-from wasmrt.authoring._template import Need, Packages, Step, Template, load_template, template_names
+from wasmrt.authoring._template import Need, Packages, Step, Template, WorldForm, load_template, template_names
 from wasmrt.authoring._test_run import TestResult, difference, run_cases
 from wasmrt.authoring._toolchain import (
     Confirm,
@@ -41,6 +41,7 @@ __all__ = [
     "Toolchain",
     "Wait",
     "WasmTools",
+    "WorldForm",
     "adapt_program",
     "build",
     "changes",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +19,9 @@ from wasmrt.authoring._project import Project
 from wasmrt.authoring._report import BuildReport, check_build
 from wasmrt.authoring._template import Step, Template, load_template
 from wasmrt.authoring._toolchain import Confirm, Progress, Toolchain, exclusive, find_toolchain, no_progress
+from wasmrt.authoring._unchanged import Inputs, forget, last_report, remember
 from wasmrt.authoring._wasm_tools import COMMAND, find_wasm_tools
+from wasmrt.authoring._watch import is_stale
 from wasmrt.component import doc_comments, worlds
 from wasmrt.errors import BuildError
 from wasmrt.files import replace_file
@@ -39,12 +41,15 @@ class Built:
     """From the first step to the report, without the time that fetching the toolchain took."""
     confinement: str
     """The reach of the project's code while it was built, in words."""
+    unchanged: bool = False
+    """True where nothing was done: it had been built of the same before, and was still there."""
 
 
 def build(project: Project, *, confirm: Confirm, progress: Progress = no_progress) -> Built:
     """Build a project with its language's toolchain and leave the component, checked, in its build folder.
 
-    The project's wasmrt.toml gets what was made: its world, tools and digests.
+    The project's wasmrt.toml gets what was made: its world, tools and digests. Where all that a build reads is as it
+    was for the last one, and all that this wrote is there, nothing is done.
 
     Raises:
         MissingToolchainError: a command is missing, or a package that the person declined to fetch.
@@ -62,25 +67,37 @@ def build(project: Project, *, confirm: Confirm, progress: Progress = no_progres
         "cache": str(toolchain.cache),
     }
     with _own_cache(template, project, toolchain, values, progress), build_room(template, project, toolchain) as room:
+        inputs = Inputs(project, template, room, values)
+        if (known := last_report(project, inputs.digest())) is not None:
+            if is_stale(project):
+                os.utime(project.component)  # a source has a newer time, and the same contents
+            return Built(project, known, time.monotonic() - started, room.sentence, unchanged=True)
+        forget(project)
         _remove_last(template, project, values)
-        for step in (*template.fetch, *template.steps):
-            with progress(fill(step.label, values)):
-                _run(step, project, room, values, fetching=step in template.fetch)
-        made = _component(template, project, values)
-    data = _documented(made, project, toolchain)
-    _replace(project.component, data)
+        _run_all(template.fetch, project, room, values, progress, fetching=True)
+        before = inputs.digest()  # a fetch writes the list of what it fetched
+        _run_all(template.steps, project, room, values, progress, fetching=False)
+        report = _finish(project, _documented(_component(template, project, values), project, toolchain), progress)
+        if before is not None and before == inputs.digest():  # else a file was edited meanwhile
+            remember(project, before, report)
+    return Built(project, report, time.monotonic() - started, room.sentence)
+
+
+def _finish(project: Project, data: bytes, progress: Progress) -> BuildReport:
+    """Check the component, and put it in its place with what lies beside it: one that fails leaves the last one."""
     sidecar = sidecar_of(project)
+    label = "checking the component" if len(data) < MIB else "compiling and checking the component"
+    with progress(label), WasmToolRuntime() as runtime:
+        report = check_build(runtime, project.name, data, sidecar)
+    _replace(project.component, data)
     beside = project.build / f"{project.name}{SIDECAR_SUFFIX}"
     if sidecar is None:
         beside.unlink(missing_ok=True)
     else:
         _replace(beside, sidecar)
-    label = "checking the component" if len(data) < MIB else "compiling and checking the component"
-    with progress(label), WasmToolRuntime() as runtime:
-        report = check_build(runtime, project.name, data, sidecar)
     made_files = {project.component.name: data} | ({} if sidecar is None else {beside.name: sidecar})
     complete_package_file(project.package_file, report.world, report.described, made_files)
-    return Built(project, report, time.monotonic() - started, room.sentence)
+    return report
 
 
 def sidecar_of(project: Project) -> bytes | None:
@@ -138,6 +155,20 @@ def _remove_last(template: Template, project: Project, values: dict[str, str]) -
         (project.folder / fill(template.component, values)).unlink(missing_ok=True)
     except OSError as error:
         raise BuildError(f"the last build cannot be removed ({error.strerror})") from error
+
+
+def _run_all(
+    steps: Iterable[Step],
+    project: Project,
+    room: BuildRoom,
+    values: dict[str, str],
+    progress: Progress,
+    *,
+    fetching: bool,
+) -> None:
+    for step in steps:
+        with progress(fill(step.label, values)):
+            _run(step, project, room, values, fetching=fetching)
 
 
 def _run(step: Step, project: Project, room: BuildRoom, values: dict[str, str], *, fetching: bool) -> None:

@@ -54,14 +54,14 @@ class BuildRoom:
     def command(self, words: Sequence[str], env: Mapping[str, str], *, fetching: bool) -> Command:
         """Return the command that runs `words` in this room; `fetching` gives it the network and the shared caches."""
         if self.missing:
-            return Command(list(words), {**os.environ, **self._variables(fetching=True), **env})
+            return Command(list(words), {**os.environ, **self.variables(fetching=True), **env})
         values = {variable.lower(): str(home) for variable, home in self.homes.items()}
         fetched = self._named(self.template.fetched, values)
         here = [str(self.project), str(self.toolchain.cache)]
         return confined_command(
             BUILD_TOOL,
             words,
-            env={**self._variables(fetching=fetching), **env},
+            env={**self.variables(fetching=fetching), **env},
             read=[str(self.template.folder), *fetched, *self._named(self.template.settings, values)],
             write=[*here, *(fetched if fetching else ())],
             execute=[
@@ -72,14 +72,15 @@ class BuildRoom:
             network=fetching,
         )
 
-    def _variables(self, *, fetching: bool) -> dict[str, str]:
+    def variables(self, *, fetching: bool, temporary: str | None = None) -> dict[str, str]:
+        """Return the variables that its commands see, besides their own; with `temporary` in place of its TMPDIR."""
         names = (*_KEPT, *(_WHILE_FETCHING if fetching else ()))
         return {
             **{name: os.environ[name] for name in names if name in os.environ},
             **{variable: str(home) for variable, home in self.homes.items()},
             "HOME": str(Path.home()),  # a name alone: nothing in it can be read but what is named here
             "PATH": self.toolchain.path,
-            "TMPDIR": str(self.temporary),
+            "TMPDIR": str(self.temporary) if temporary is None else temporary,
         }
 
     def _places(self, command: str) -> Iterator[str]:

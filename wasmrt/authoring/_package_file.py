@@ -42,6 +42,11 @@ def new_package_file(name: str, language: str) -> str:
     return _NEW.format(name=json.dumps(name), language=json.dumps(language))
 
 
+def authors_part(text: str) -> str:
+    """Return what a package file holds above the line from which on it is the build's."""
+    return text.partition(_LINE)[0].rstrip()
+
+
 def complete_package_file(path: Path, world: str, tools: Iterable[BuiltTool], files: Mapping[str, bytes]) -> None:
     """Write what a build made into a package file: its world, its tools, and the digest of each file.
 
@@ -50,7 +55,7 @@ def complete_package_file(path: Path, world: str, tools: Iterable[BuiltTool], fi
     """
     try:
         before = path.read_bytes().decode()
-        text = f"{before.partition(_LINE)[0].rstrip()}\n\n{_built(world, tools, files)}"
+        text = f"{authors_part(before)}\n\n{_built(world, tools, files)}"
         read_package_file(text.encode())
         if text != before:
             replace_file(path, text.encode(), mode=None, durable=False)

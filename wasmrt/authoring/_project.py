@@ -10,7 +10,7 @@ from tempfile import mkdtemp
 
 from wasmrt.authoring._package_file import new_package_file
 from wasmrt.authoring._placeholders import fill, names_of
-from wasmrt.authoring._template import Template, load_template, template_names, world_text
+from wasmrt.authoring._template import Template, WorldForm, load_template, template_names, world_text
 from wasmrt.errors import ConfigurationError
 from wasmrt.install.package import read_package_file
 from wasmrt.limits import MAX_TEMPLATE_FILE_BYTES, MAX_TEMPLATE_FILES
@@ -51,22 +51,29 @@ class Project:
         return self.folder / "wit" / "tool.wit"
 
 
-def create_project(name: str, language: str, parent: Path) -> Project:
+def create_project(name: str, language: str, parent: Path, *, world: WorldForm = WorldForm.PROVIDER) -> Project:
     """Write a new project into the folder `name` below `parent`, all of it or nothing.
 
     Raises:
         InvalidNameError: it cannot name a tool and its folder.
-        ConfigurationError: there is no such language, the folder exists, or `parent` cannot be written.
+        ConfigurationError: there is no such language, or it has no such world; the folder exists, or `parent` cannot be
+            written.
     """
     check_project_name(name)
     template = load_template(language)
+    if world not in template.worlds:
+        others = [other for other in template_names() if world in load_template(other).worlds]
+        raise ConfigurationError(
+            f"there is no template of the world {world} for {template.language}",
+            hint=f"leave --world out, or choose one of {', '.join(others)}",
+        )
     folder = parent / name
     if folder.exists() or folder.is_symlink():
         raise ConfigurationError(f"there is already something called {name} here", hint="choose another name")
     try:
         draft = Path(mkdtemp(prefix=f".{name}-", dir=parent))
         try:
-            _write(template, name, draft)
+            _write(template, name, draft, world)
             draft.chmod(0o755)  # mkdtemp's are private
             draft.rename(folder)
         except BaseException:
@@ -106,23 +113,32 @@ def open_project(folder: Path) -> Project:
     return Project(folder.absolute(), table["name"], table["language"])
 
 
-def _write(template: Template, name: str, folder: Path) -> None:
+def _write(template: Template, name: str, folder: Path, world: WorldForm) -> None:
     values = names_of(name)
-    root = template.project
-    sources = sorted(path for path in root.rglob("*") if path.is_file() and not _is_litter(path.relative_to(root)))
+    sources = _sources(template.project)
+    wit = folder / "wit" / "tool.wit"
+    if world is WorldForm.FUNCTIONS:
+        sources |= _sources(template.functions)
+        wit = folder / "wit" / "deps" / "wasmrt-tool" / "tool.wit"
     if len(sources) > MAX_TEMPLATE_FILES:
         raise ConfigurationError(f"the template of {template.language} has over {MAX_TEMPLATE_FILES} files")
-    for source in sources:
-        target = folder / fill(_renamed(source.relative_to(root).as_posix(), name), values)
+    for path, source in sources.items():
+        target = folder / fill(_renamed(path, name), values)
         target.parent.mkdir(parents=True, exist_ok=True)
         data = source.read_bytes()
         try:
             target.write_text(fill(data.decode("utf-8"), values), encoding="utf-8", newline="")
         except UnicodeDecodeError:
             target.write_bytes(data)
-    (folder / "wit").mkdir(exist_ok=True)
-    (folder / "wit" / "tool.wit").write_text(world_text(), encoding="utf-8")
+    wit.parent.mkdir(parents=True, exist_ok=True)
+    wit.write_text(world_text(), encoding="utf-8")
     (folder / PROJECT_FILE).write_text(new_package_file(name, template.language), encoding="utf-8")
+
+
+def _sources(root: Path) -> dict[str, Path]:
+    """Return the files below a folder of a template by their names in it."""
+    found = sorted(path for path in root.rglob("*") if path.is_file() and not _is_litter(path.relative_to(root)))
+    return {path.relative_to(root).as_posix(): path for path in found}
 
 
 def _renamed(path: str, name: str) -> str:

@@ -10,7 +10,9 @@ from wasmrt.capabilities import CAPABILITY_SECTIONS, Capabilities, capabilities_
 from wasmrt.capabilities.file import parse
 from wasmrt.capabilities.sentences import explain, review
 from wasmrt.component import functions_by_interface, qualified_names, worlds
-from wasmrt.install.validator import WasmValidator
+from wasmrt.component_bytes import ComponentBytes
+from wasmrt.install.find import described_by_sidecar
+from wasmrt.install.validator import WasmValidator, refuse_broken_schemas
 from wasmrt.prepared import PreparedTool
 from wasmrt.runtime import WasmToolRuntime
 from wasmrt.schema.wit import exported_functions, unsupported
@@ -56,7 +58,9 @@ def check_build(runtime: WasmToolRuntime, name: str, data: bytes, sidecar: bytes
     result.raise_first()
     file = None if sidecar is None else parse(sidecar)
     request = Capabilities.none() if file is None else file.capabilities
-    tool = runtime.prepare(name, data, request)
+    described = described_by_sidecar(name, ComponentBytes(data), None if sidecar is None else sidecar.decode())
+    tool = runtime.prepare(name, data, request, tools=described)
+    refuse_broken_schemas(tool.schema_problems)
     imports = _functions(tool, of="imports")
     denied = _denied(imports, request)
     of_file = [] if file is None else [f"{each.path}: {each.message}" for each in review(file)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +19,28 @@ _PACKAGE = Path(__file__).parents[1]
 _REGISTRIES = ("pypi", "npm")
 
 
+class WorldForm(StrEnum):
+    """Form of the world of a new tool."""
+
+    FUNCTIONS = "functions"
+    """A world of its own: each function that it exports is a tool, described by its types and its doc comment."""
+    PROVIDER = "provider"
+    """The world wasmrt:tool@0.1.0: one function that describes the tools with schemas, and one that runs them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A command that must be on the machine, and perhaps a probe of its abilities and a way to mend them."""
+    """A command that must be on the machine, and perhaps its version, a probe of its abilities, a way to mend them."""
 
     command: str
     hint: str
     """The way to get it, in words."""
     probe: tuple[str, ...] = ()
     fix: tuple[str, ...] = ()
+    size: str = ""
+    """Of what `fix` fetches, roughly."""
+    version: tuple[str, ...] = ()
+    """The command that tells which release of the toolchain would build."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +96,16 @@ class Template:
     def project(self) -> Path:
         """The files that a new project starts with."""
         return self.folder / "project"
+
+    @property
+    def functions(self) -> Path:
+        """The files that a new project of plain functions has in place of some of those; it need not be there."""
+        return self.folder / "functions"
+
+    @property
+    def worlds(self) -> tuple[WorldForm, ...]:
+        """Worlds that a new project can start with, the best first."""
+        return tuple(WorldForm) if self.functions.is_dir() else (WorldForm.PROVIDER,)
 
 
 def template_names() -> tuple[str, ...]:
@@ -149,8 +173,8 @@ def _read(language: str, folder: Path, table: dict[str, Any]) -> Template:
 
 
 def _need(entry: dict[str, Any]) -> Need:
-    probe, fix = _words(entry.pop("probe", ())), _words(entry.pop("fix", ()))
-    return Need(probe=probe, fix=fix, **{name: _text(value) for name, value in entry.items()})
+    probe, fix, version = (_words(entry.pop(name, ())) for name in ("probe", "fix", "version"))
+    return Need(probe=probe, fix=fix, version=version, **{name: _text(value) for name, value in entry.items()})
 
 
 def _packages(entry: dict[str, Any]) -> Packages:

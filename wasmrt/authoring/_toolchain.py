@@ -127,11 +127,12 @@ def _meet(need: Need, machine: Toolchain, confirm: Confirm, progress: Progress) 
     if not need.fix or machine.find(need.fix[0]) is None:
         raise MissingToolchainError("the toolchain is here, but cannot build for WebAssembly yet", hint=need.hint)
     command = " ".join(need.fix)
-    if not confirm(f"To build for WebAssembly the toolchain needs one more step: {command}. Run it?"):
+    what = f"{command} ({need.size})" if need.size else command
+    if not confirm(f"To build for WebAssembly the toolchain needs one more step: {what}. Run it?"):
         raise MissingToolchainError(
             "the toolchain is here, but cannot build for WebAssembly yet", hint=f"run it with --yes, or: {command}"
         )
-    with progress(command):
+    with progress(what):
         result = run_command([machine.find(need.fix[0]) or need.fix[0], *need.fix[1:]], cwd=machine.cache)
     if result.code or not _passes(need, machine):
         raise BuildError(f"the command failed: {command}", output=result.output, hint=need.hint)

@@ -20,7 +20,15 @@ from wasmrt.call._target import CallTarget
 from wasmrt.capabilities import RateLimitConfig
 from wasmrt.component.worlds import FailureKind
 from wasmrt.context import Progress, ToolContext
-from wasmrt.errors import GUEST_CODE_PREFIX, GuestError, InvalidParametersError, ToolError, TrapError, WasmrtError
+from wasmrt.errors import (
+    GUEST_CODE_PREFIX,
+    GuestError,
+    GuestExitError,
+    InvalidParametersError,
+    ToolError,
+    TrapError,
+    WasmrtError,
+)
 from wasmrt.guest.call import GuestCall
 from wasmrt.guest.clock import Clock
 from wasmrt.limits import MAX_USER_BYTES
@@ -211,7 +219,8 @@ def _failure(call: Call, error: BaseException) -> BaseException:
         failure.call_id = call.call_id
         failure.usage = call.usage()
         failure.logs = clean_logs(call)
-        if isinstance(failure, TrapError) and (words := last_words(call, failure.logs)):
+        is_bare = isinstance(failure, TrapError) or (isinstance(failure, GuestExitError) and failure.is_bare)
+        if is_bare and (words := last_words(call, failure.logs)):
             failure.message = f"{failure.message}; it last said: {words}"
             failure.args = (failure.message,)
         failure.decisions = tuple(call.decisions)

@@ -171,6 +171,7 @@ def _completed(spec: ToolSpec, own: ToolSpec | None, decides: bool) -> ToolSpec:
     return replace(
         described,
         schema=own.schema if spec.schema == ANY_OBJECT else spec.schema,
+        schema_problem=own.schema_problem if spec.schema == ANY_OBJECT else spec.schema_problem,
         read_only=spec.read_only or own.read_only,
         destructive=spec.destructive or own.destructive,
         network=spec.network or own.network,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from wasmrt.capabilities._capabilities import CAPABILITY_SECTIONS, Capabilities, ToolGrant
 from wasmrt.capabilities._effects import READ_METHODS, effects_of, within_effects
 from wasmrt.capabilities._imports import capabilities_of, uses_section
-from wasmrt.capabilities._propose import propose
+from wasmrt.capabilities._propose import extended, propose
 from wasmrt.capabilities.decide import (
     AllowlistValidator,
     check_addresses,
@@ -62,6 +62,7 @@ __all__ = [
     "describe_request",
     "describe_unread",
     "effects_of",
+    "extended",
     "folded_header",
     "for_tool",
     "is_host_header",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Iterator
 
 from wasmrt.capabilities._capabilities import Capabilities
 from wasmrt.capabilities.lattice import widest
 from wasmrt.capabilities.model import EndpointPattern, endpoint_within, name_within, prefix_within
-from wasmrt.model import Addition, Decision
+from wasmrt.model import Addition, Decision, GrantList
 
 
 def propose(decisions: Iterable[Decision]) -> Capabilities:
@@ -15,7 +16,35 @@ def propose(decisions: Iterable[Decision]) -> Capabilities:
 
     What no capability file can allow, such as a private address or a broken URL, is left out.
     """
-    additions = [d.suggestion for d in decisions if not d.allowed and isinstance(d.suggestion, Addition)]
+    return extended(
+        Capabilities.none(),
+        [d.suggestion for d in decisions if not d.allowed and isinstance(d.suggestion, Addition)],
+    )
+
+
+def extended(base: Capabilities, additions: Iterable[Addition]) -> Capabilities:
+    """Return capabilities with entries added to them, as few as say the same; all that they had stays as it is."""
+    for addition in _additions(_narrowest(additions)):
+        base = base.with_addition(addition)
+    return base
+
+
+def _additions(capabilities: Capabilities) -> Iterator[Addition]:
+    http, reading, writing = capabilities.http, capabilities.workspace_read, capabilities.workspace_write
+    secrets, tools = capabilities.secrets, capabilities.tool_invoke
+    for entry in () if http is None else http.allowlist:
+        yield Addition(GrantList.HTTP, entry.as_line())
+    for prefix in () if reading is None else reading.allowed_prefixes:
+        yield Addition(GrantList.WORKSPACE, json.dumps(prefix))
+    for prefix in () if writing is None else writing.allowed_prefixes:
+        yield Addition(GrantList.WORKSPACE_WRITE, json.dumps(prefix))
+    for name in () if secrets is None else secrets.allowed_names:
+        yield Addition(GrantList.SECRETS, json.dumps(name))
+    for alias, tool in () if tools is None else tools.aliases:
+        yield Addition(GrantList.TOOLS, json.dumps({alias: tool}))
+
+
+def _narrowest(additions: Iterable[Addition]) -> Capabilities:
     asked = [Capabilities.none().with_addition(addition) for addition in additions]
     entries = [entry for one in asked if one.http for entry in one.http.allowlist]
     prefixes = [prefix for one in asked if one.workspace_read for prefix in one.workspace_read.allowed_prefixes]

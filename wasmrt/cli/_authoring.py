@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -11,12 +10,11 @@ from contextlib import contextmanager
 import click
 
 from wasmrt.authoring import Built, Confirm, Progress, TestResult
-from wasmrt.cli._output import is_interactive, print_lines, print_message, size_in_words, status
+from wasmrt.cli._output import PATIENCE_SECONDS as _PATIENCE_SECONDS
+from wasmrt.cli._output import announced, is_interactive, print_lines, print_message, size_in_words, status
 from wasmrt.errors import BuildError
 from wasmrt.model import Addition
 from wasmrt.terminal import printable
-
-_PATIENCE_SECONDS = 1.0
 
 
 def confirm_with(*, yes: bool, as_json: bool) -> Confirm:
@@ -40,26 +38,19 @@ def report_progress(*, quiet: bool) -> Progress:
 
     @contextmanager
     def report(label: str) -> Iterator[None]:
-        started = time.monotonic()
         if quiet:
             yield
             return
-        with status(label) if sys.stderr.isatty() else _announced(label):
+        if not sys.stderr.isatty():
+            with announced(label, print_message, after_seconds=_PATIENCE_SECONDS, always=True):
+                yield
+            return
+        started = time.monotonic()
+        with status(label):
             yield
         print_message(f"{label} ({time.monotonic() - started:.1f} s)")
 
     return report
-
-
-@contextmanager
-def _announced(label: str) -> Iterator[None]:
-    late = threading.Timer(_PATIENCE_SECONDS, print_message, [f"{label} ..."])
-    late.daemon = True
-    late.start()
-    try:
-        yield
-    finally:
-        late.cancel()
 
 
 @contextmanager
@@ -82,6 +73,12 @@ def show_output(error: BuildError) -> None:
 def show_built(built: Built) -> None:
     """Print the report on a build."""
     report = built.report
+    if built.unchanged:
+        name = built.project.component.name
+        print_message(f"{name} is up to date: all that it is built from is as it was ({built.seconds:.1f} s)")
+        for sentence in report.warnings:
+            print_message(f"warning: {sentence}")
+        return
     print_message(f"built {built.project.component.name}: {size_in_words(report.size_bytes)}, {report.world}")
     print_message(f"compilers and build scripts ran {built.confinement}")
     print_message(f"tools: {', '.join(report.tools) or 'none'}")
@@ -100,7 +97,8 @@ def show_results(results: Iterable[TestResult], write: Callable[[str], None]) ->
     """Print each result as it comes, and return the numbers of passed and failed cases."""
     passed = failed = 0
     started = time.monotonic()
-    for result in results:
+    waiting = iter(results)
+    while (result := _next(waiting)) is not None:
         passed, failed = passed + result.passed, failed + (not result.passed)
         mark = "ok  " if result.passed else "FAIL"
         write(f"{mark} {result.case.name} ({result.seconds * 1000:.0f} ms)")
@@ -109,6 +107,11 @@ def show_results(results: Iterable[TestResult], write: Callable[[str], None]) ->
                 write(f"     {line}")
     write(f"{passed} passed, {failed} failed in {time.monotonic() - started:.1f} s")
     return passed, failed
+
+
+def _next(results: Iterator[TestResult]) -> TestResult | None:
+    with status("running the next case"):
+        return next(results, None)
 
 
 def _why(result: TestResult) -> Iterator[str]:

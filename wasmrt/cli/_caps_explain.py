@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from wasmrt.capabilities import Capabilities
-from wasmrt.capabilities.file import CapabilityFile, parse
+from wasmrt.capabilities.file import CapabilityFile
 from wasmrt.capabilities.sentences import explain as sentences_for
 from wasmrt.capabilities.sentences import explain_logins
+from wasmrt.cli._caps_subject import read_subject
 from wasmrt.cli._errors import DENIED
-from wasmrt.cli._options import capability_file_argument, json_option
+from wasmrt.cli._options import json_option, subject_argument
 from wasmrt.cli._output import print_message, show, show_json
 from wasmrt.config_file import HostsResolver, read_config_file
 from wasmrt.egress import NetworkConfig
-from wasmrt.install.sources import read_capability_file
 from wasmrt.model import Decision
 from wasmrt.places import find_places
 from wasmrt.terminal import in_one_line
@@ -23,7 +21,7 @@ from wasmrt.url import AddressClass, InvalidUrlError, classify_address, parse_ur
 
 
 @click.command("explain")
-@capability_file_argument
+@subject_argument
 @click.option("--url", help="Decide a request to this URL.")
 @click.option("--method", help="The request's method; GET unless given.")
 @click.option("--resolves-to", multiple=True, metavar="IP", help="An address the URL's host has; may be repeated.")
@@ -33,7 +31,7 @@ from wasmrt.url import AddressClass, InvalidUrlError, classify_address, parse_ur
 @click.option("--alias", help="Decide calling a tool by this alias.")
 @json_option
 def explain(
-    file: Path,
+    subject: str,
     url: str | None,
     method: str | None,
     resolves_to: tuple[str, ...],
@@ -48,9 +46,13 @@ def explain(
     A refused use ends with exit code 3 and names the line that would allow it. A --url is decided as `wasmrt run`
     would, under the operator's configuration file; `wasmrt doctor` shows that file.
 
+    In place of the file a tool may be named: of an installed one it is what it was granted, of a component or a package
+    what it asks for.
+
     \b
     Examples:
       wasmrt caps explain search.capabilities.json
+      wasmrt caps explain search
       wasmrt caps explain search.capabilities.json --url https://api.example.com/ --resolves-to 10.0.0.7
     """
     asked = [use for use in (url, path, write, secret, alias) if use is not None]
@@ -59,7 +61,7 @@ def explain(
     if url is None and (method is not None or resolves_to):
         raise click.UsageError("--method and --resolves-to say more about a --url; give one")
     _check_addresses(resolves_to)
-    read = parse(read_capability_file(file))
+    read = read_subject(subject).granted
     granted = read.capabilities
     if not asked:
         _print_sentences(read, as_json)

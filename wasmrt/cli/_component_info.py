@@ -33,6 +33,7 @@ def component_info(tool: PreparedTool) -> ComponentInfo:
         schema_digest=digest_of(json.dumps(described, sort_keys=True).encode()),
         tools=len(tool.tools),
         problems=tool.problems,
+        schema_problems=tool.schema_problems,
     )
 
 

@@ -81,6 +81,7 @@ class JsonEvents:
     def built(self, built: Built) -> None:
         component = built.project.component.relative_to(built.project.folder).as_posix()
         about = {"name": built.project.name, "component": component, "seconds": built.seconds}
+        about |= {"unchanged": built.unchanged}
         _line("built", about | built.report.as_dict())
 
     def tested(self, results: Iterable[TestResult]) -> None:

@@ -25,6 +25,8 @@ def show_report(report: dict[str, Any]) -> None:
         _show_groups(report)
     else:
         _show_tools(report["tools"])
+    if any(tool["schema_problem"] for tool in report["tools"]):
+        print_message("it cannot be installed: no model would be told its params")
     for refused in report["not_callable"][:_MAX_TOOLS]:
         show(_wrapped(f"no tool: {refused['function'].partition(': ')[0]}, since {refused['problem']}", 2))
     if len(report["not_callable"]) > _MAX_TOOLS:

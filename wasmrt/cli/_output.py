@@ -5,12 +5,19 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
+import click
+
 from wasmrt.errors import WasmrtError
 from wasmrt.terminal import in_ascii, in_one_line, printable
+
+PATIENCE_SECONDS = 1.0
+"""Time that something may take without a word."""
 
 
 def print_message(text: str) -> None:
@@ -77,9 +84,17 @@ def show_section(title: str, lines: Iterable[str]) -> None:
 
 @contextmanager
 def status(text: str) -> Iterator[None]:
-    """Show a line on stderr while something takes its time and somebody watches, and take it away after."""
-    if sys.stderr is None or not sys.stderr.isatty():
+    """Say on stderr what takes its time: on a terminal in a line that goes away after, else as `announced` does.
+
+    A program that reads JSON is told nothing.
+    """
+    context = click.get_current_context(silent=True)
+    if sys.stderr is None or (context is not None and context.params.get("as_json")):
         yield
+        return
+    if not sys.stderr.isatty():
+        with announced(text, print_message):
+            yield
         return
     sys.stderr.write(f"{in_one_line(text)} ..."[: os.get_terminal_size(sys.stderr.fileno()).columns - 1])
     sys.stderr.flush()
@@ -88,6 +103,32 @@ def status(text: str) -> Iterator[None]:
     finally:
         sys.stderr.write("\r\x1b[K")  # to the margin, and erase the line (ECMA-48, 8.3.41)
         sys.stderr.flush()
+
+
+@contextmanager
+def announced(
+    text: str, say: Callable[[str], None], *, after_seconds: float = PATIENCE_SECONDS, always: bool = False
+) -> Iterator[None]:
+    """Say a line when something takes its time, and one when it is over, with its seconds.
+
+    With `always` the second comes for what is quick as well.
+    """
+    started = time.monotonic()
+    told = threading.Event()
+
+    def tell() -> None:
+        told.set()
+        say(f"{text} ...")
+
+    late = threading.Timer(after_seconds, tell)
+    late.daemon = True
+    late.start()
+    try:
+        yield
+    finally:
+        late.cancel()
+    if always or told.is_set():
+        say(f"{text} ({time.monotonic() - started:.1f} s)")
 
 
 def is_interactive() -> bool:

@@ -49,7 +49,7 @@ def prepare(
     *,
     tools: Sequence[ToolSpec] | None = None,
 ) -> PreparedTool:
-    """Compile a component, showing that something happens while it is large and somebody watches."""
+    """Compile a component, saying so while it is large."""
     if len(component.data) < _SLOW_BYTES:
         return runtime.prepare(name, component, grant, tools=tools)
     with status(f"compiling {name} ({size_in_words(len(component.data))}), once"):

@@ -23,6 +23,9 @@ def build(folder: Path, yes: bool, as_json: bool) -> None:
     The toolchain is found on this machine; what is a registry package is fetched into a private folder once you
     agree. The component ends up in DIR/build, checked: what it is, what it asks for, what it would be denied.
 
+    Where nothing changed since the last build, nothing is done: no file of DIR, no toolchain, nothing in DIR/build.
+    Remove DIR/build to build all the same.
+
     \b
     Examples:
       wasmrt build
@@ -36,7 +39,8 @@ def build(folder: Path, yes: bool, as_json: bool) -> None:
     component = project.component.relative_to(project.folder).as_posix()
     if as_json:
         show_json(
-            {"name": project.name, "component": component, "seconds": built.seconds} | built.report.as_dict(),
+            {"name": project.name, "component": component, "seconds": built.seconds, "unchanged": built.unchanged}
+            | built.report.as_dict(),
         )
         return
     show_built(built)

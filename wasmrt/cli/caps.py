@@ -10,10 +10,11 @@ from wasmrt.capabilities.file import CapabilityFile, format_file, parse
 from wasmrt.capabilities.sections import capability_schema
 from wasmrt.capabilities.sentences import diff as compare
 from wasmrt.capabilities.sentences import review
+from wasmrt.cli._caps_subject import read_subject
 from wasmrt.cli._errors import FAILED
 from wasmrt.cli._lazy import LazyGroup
 from wasmrt.cli._missing import missing_secrets, print_missing
-from wasmrt.cli._options import capability_file_argument, json_option
+from wasmrt.cli._options import capability_file_argument, json_option, subject_argument
 from wasmrt.cli._output import print_message, show, show_json, show_section
 from wasmrt.errors import SourceError
 from wasmrt.files import replace_file
@@ -28,7 +29,7 @@ from wasmrt.terminal import in_one_line
         "explain": "wasmrt.cli._caps_explain",
         "import": "wasmrt.cli._caps_import",
         "init": "wasmrt.cli._caps_draft",
-        "learn": "wasmrt.cli._caps_draft",
+        "learn": "wasmrt.cli._caps_learn",
     },
 )
 def caps() -> None:
@@ -55,20 +56,24 @@ def schema(as_json: bool) -> None:
 
 
 @caps.command("check")
-@capability_file_argument
+@subject_argument
 @click.argument("tool", required=False, metavar="[NAME_OR_PATH]")
 @json_option
-def check(file: Path, tool: str | None, as_json: bool) -> None:
+def check(subject: str, tool: str | None, as_json: bool) -> None:
     """Report every mistake in a file, what deserves a second look, and the secrets it needs that are not set.
 
-    With a tool also whether the two fit.
+    With a tool also whether the two fit. In place of the file an installed tool, a component or a package may be named:
+    then it is what that asks for, and whether it fits itself.
 
     \b
     Examples:
       wasmrt caps check search.capabilities.json
       wasmrt caps check search.capabilities.json ./search.wasm --json
+      wasmrt caps check search
     """
-    asked, imports = _read(file), None
+    read, imports = read_subject(subject), None
+    asked = read.asked
+    tool = subject if tool is None and read.tool is not None else tool
     if tool is not None:
         from wasmrt.cli._caps_draft import import_names
 
@@ -86,7 +91,7 @@ def check(file: Path, tool: str | None, as_json: bool) -> None:
     print_missing(missing)
     count = len(warnings) + len(missing)
     counted = f", with {count} warning{'s' * (count != 1)}" if count else ""
-    print_message(f"{file.name} is valid{counted}")
+    print_message(f"{Path(subject).name} is valid{counted}")
 
 
 @caps.command("diff")

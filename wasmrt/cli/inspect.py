@@ -17,7 +17,7 @@ from wasmrt.cli._component_info import exports_of, imports_of, list_capabilities
 from wasmrt.cli._inspected import show_report, show_tool
 from wasmrt.cli._missing import missing_secrets
 from wasmrt.cli._options import json_option
-from wasmrt.cli._output import show, show_json
+from wasmrt.cli._output import show, show_json, status
 from wasmrt.cli._runtime import open_runtime, prepare
 from wasmrt.cli._tools import find_named
 from wasmrt.component import producers, worlds
@@ -77,7 +77,8 @@ def inspect(
     with open_runtime() as runtime:
         report = _report(found, _prepared(found, runtime, measuring))
         if measuring:
-            report["limits"] = _measure(found, runtime)
+            with status("starting it often, with ever smaller limits"):
+                report["limits"] = _measure(found, runtime)
     if part is not None:
         tool_report = _one_tool(report, part)
         show_json(tool_report) if as_json else show_tool(tool_report)

@@ -16,6 +16,8 @@ class ToolSpec:
     of its result, a document for models, and how it may be used.
 
     `problems` says in sentences what was wrong with the component's own words; such a tool still runs.
+    `schema_problem` is the one of them for which its schema was not taken, so that any object is; empty where there is
+    none. Such a tool is not installed.
     """
 
     name: str
@@ -25,6 +27,7 @@ class ToolSpec:
     destructive: bool = False
     network: bool = False
     problems: tuple[str, ...] = ()
+    schema_problem: str = ""
     capability_id: str = ""
     """The id that a call's context names it by; empty where the component tells its tools apart itself."""
     output_schema: dict[str, Any] | None = None
@@ -48,6 +51,7 @@ class ToolSpec:
                 "network": self.network,
             },
             "problems": list(self.problems),
+            "schema_problem": self.schema_problem,
         } | self.packaged()
 
     def packaged(self) -> dict[str, Any]:

@@ -114,8 +114,17 @@ class GuestExitError(GuestError):
     code = "guest-exit"
 
     def __init__(self, message: str | None = None, *, exit_code: int, hint: str | None = None) -> None:
-        super().__init__(message or f"the tool exited with status {exit_code} before it answered", hint=hint)
+        super().__init__(message or self._bare(exit_code), hint=hint)
         self.exit_code = exit_code
+
+    @staticmethod
+    def _bare(exit_code: int) -> str:
+        return f"the tool exited with status {exit_code} before it answered"
+
+    @property
+    def is_bare(self) -> bool:
+        """True where the message tells nothing but the exit code."""
+        return self.message == self._bare(self.exit_code)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the error as JSON data."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any, TypeGuard
 
 from wasmrt.component import printable_line
 from wasmrt.component.worlds import FailureKind
@@ -11,20 +13,25 @@ from wasmrt.errors import (
     FuelExhaustedError,
     GuestError,
     InvalidParametersError,
+    MemoryLimitError,
     ToolError,
     ToolErrorKind,
     TrapError,
 )
 from wasmrt.guest.budgets import GuestBudgets
 from wasmrt.guest.engine import EngineFault, LowerError, TrapCode
+from wasmrt.limits import MIB
 
 _HINTS = {
-    TrapCode.UNREACHABLE: "the guest gave up: a panic, a failed assertion, or memory it could not get",
+    TrapCode.UNREACHABLE: "the guest gave up: a panic, a failed assertion, or memory over its limit of {memory}",
     TrapCode.STACK_OVERFLOW: "the guest recursed too deeply, often over deeply nested input",
     TrapCode.MEMORY_OUT_OF_BOUNDS: "the guest has a memory bug",
+    TrapCode.CANNOT_LEAVE_COMPONENT: "the guest called the host while it was given a value, often to say that it needs "
+    "memory over its limit of {memory}",
     TrapCode.CANNOT_ENTER_COMPONENT: "the guest was called while it was not able to be",
 }
 
+_FAILURE = {"kind", "code", "message"}
 _GUEST_KINDS: dict[str, ToolErrorKind] = {
     FailureKind.AUTH_REQUIRED: ToolErrorKind.NOT_AUTHORIZED,
     FailureKind.INPUT: ToolErrorKind.INVALID_PARAMETERS,
@@ -46,8 +53,30 @@ def ended(error: BaseException, budgets: GuestBudgets) -> BaseException:
     return cause
 
 
+OUT_OF_MEMORY = "out-of-memory"
+"""The code of a failure of kind `executor` with which a tool tells that memory was refused to it.
+
+The engine's C API does not tell that: it calls nobody when it refuses to grow a memory, and counts nothing.
+"""
 _GUEST_CODE = re.compile(r"[a-z][a-z0-9]*(?:[-_.][a-z0-9]+){0,7}\Z")
 _MAX_CODE_CHARS = 48
+
+
+def typed_failure(failure: Mapping[str, Any], budgets: GuestBudgets) -> ToolError:
+    """Make the error of a tool that answered with a `failure` of the world's: its kind, its code, its message."""
+    kind, code, message = failure["kind"], failure.get("code"), failure["message"]
+    if (kind, code) != (FailureKind.EXECUTOR, OUT_OF_MEMORY):
+        return guest_failure(kind, code, message)
+    limit = budgets.limits.memory_bytes
+    return MemoryLimitError(
+        f"the tool met its memory limit of {_in_words(limit)}: {message}",
+        limit=limit, used=None, setting="limits.memory_bytes",
+    )  # fmt: skip
+
+
+def is_typed_failure(value: object) -> TypeGuard[dict[str, Any]]:
+    """Tell whether a value has the form of the world's `failure`, as JSON."""
+    return isinstance(value, dict) and {"kind", "message"} <= value.keys() <= _FAILURE and value["kind"] in _GUEST_KINDS
 
 
 def guest_failure(kind: str, code: str | None, message: str | None) -> GuestError:
@@ -72,5 +101,9 @@ def _from_fault(cause: EngineFault, budgets: GuestBudgets) -> ToolError:
         return TrapError(f"the engine stopped the guest: {printable_line(cause.message, 300)}", code="stopped")
     return TrapError(
         f"the guest trapped: {cause.code.words}", code=f"trap-{cause.code.words.replace(' ', '-')}",
-        hint=_HINTS.get(cause.code),
+        hint=_HINTS.get(cause.code, "").format(memory=_in_words(budgets.limits.memory_bytes)) or None,
     )  # fmt: skip
+
+
+def _in_words(size_bytes: int) -> str:
+    return f"{size_bytes:,} bytes" if size_bytes % MIB else f"{size_bytes // MIB:,} MiB"

@@ -21,6 +21,8 @@ class ComponentInfo(NamedTuple):
     """The number of its tools."""
     problems: tuple[str, ...] = ()
     """Problems of its descriptions, in sentences; it can run all the same."""
+    schema_problems: tuple[str, ...] = ()
+    """Those of its schemas that could not be taken: a model would not be told the params."""
 
 
 class NewVersion(NamedTuple):

@@ -78,7 +78,13 @@ def described_by_sidecar(name: str, component: ComponentBytes, sidecar: str | No
     world = worlds.exported_world(item.name for item in read_surface(component.data).exports)
     if world is None or world.schema_decides:
         return None
-    return (ToolSpec(name, schema=schema),)
+    from wasmrt.schema import schema_problem  # with the validator of schemas, which most tools that run need not
+
+    problem = schema_problem(schema)
+    if problem is None:
+        return (ToolSpec(name, schema=schema),)
+    said = f"in parameters of its capability file, {problem}"
+    return (ToolSpec(name, problems=(said,), schema_problem=said),)
 
 
 def bundled_names() -> tuple[str, ...]:

@@ -18,9 +18,10 @@ from wasmrt.errors import InvalidNameError
 from wasmrt.install._catalog import Catalog
 from wasmrt.install._model import ComponentInfo, NewVersion, ToolVersion
 from wasmrt.install._stored import load_tools
+from wasmrt.install.find import described_by_sidecar
 from wasmrt.install.granted import granted_to, logins_of, only_tools, request_of
 from wasmrt.install.sources import Source
-from wasmrt.install.validator import WasmValidator
+from wasmrt.install.validator import WasmValidator, refuse_broken_schemas
 from wasmrt.names import check_installed_name
 
 _STRICTER = ("", "allow", "ask", "deny")
@@ -98,14 +99,17 @@ class Installer:
         if only:
             given = only_tools(given, only)
         component = ComponentBytes(fetched.data)
-        tools = None if fetched.package is None else load_tools(fetched.package)
+        sidecar = None if fetched.sidecar is None else fetched.sidecar.decode()
+        packaged = None if fetched.package is None else load_tools(fetched.package)
+        tools = packaged or described_by_sidecar(name, component, sidecar)
         info = self._prepare(name, component, tools)
+        refuse_broken_schemas(info.schema_problems)
         new = NewVersion(
             name=name,
             component=component,
             info=info._replace(imports=info.imports or result.imports, exports=info.exports or result.exports),
             origin=fetched.origin,
-            sidecar=None if fetched.sidecar is None else fetched.sidecar.decode(),
+            sidecar=sidecar,
             package=fetched.package,
             tools=info.tools,
         )

@@ -5,12 +5,14 @@ It comes before the compiler sees a byte; the engine's own type information has 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wasmrt.component import Surface, check_header, read_surface, worlds
 from wasmrt.errors import (
     ComponentError,
     ConfigurationError,
+    InvalidComponentError,
     UnknownImportError,
     UnknownWorldError,
 )
@@ -142,3 +144,18 @@ def _check_surface(surface: Surface) -> list[ComponentError]:
 def _list(names: list[str]) -> str:
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more
+
+
+def refuse_broken_schemas(problems: Sequence[str]) -> None:
+    """Refuse a component of which a prepared tool says that its schema could not be taken; see `PreparedTool`.
+
+    Raises:
+        InvalidComponentError: there is such a problem. A model would be offered the tool without its params.
+    """
+    if problems:
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        raise InvalidComponentError(
+            f"no model would be told the tool's params: {problems[0]}{more}",
+            code="broken-schema",
+            hint="mend the JSON Schema in the tool's source; https://json-schema.org has its rules",
+        )

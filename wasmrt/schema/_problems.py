@@ -13,6 +13,7 @@ from wasmrt.schema._wording import field_path, names, nearest, shown
 
 MAX_PROBLEMS = 3
 _MAX_READ = 100
+_MAX_APPLIED = 4
 _MAX_LINE_BYTES = 1500
 _A_TYPE = {
     "array": "an array", "boolean": "true or false", "integer": "an integer", "null": "null", "number": "a number",
@@ -60,6 +61,9 @@ def oversized_problem(params: Any, schema: Mapping[str, Any], fits: Callable[[di
         kind = properties.get(name)
         if isinstance(kind, dict) and not fits(kind, value):
             return f"{field_path([name])}: {shown(value)} does not fit its schema; it is too large to say where"
+    strangers = [str(name) for name in params if name not in properties]
+    if strangers and schema.get("additionalProperties") is False and "patternProperties" not in schema:
+        return printable_line(_strangers(strangers, schema), _MAX_LINE_BYTES)
     return f"{shown(params)} does not fit the tool's schema; it is too large to say where"
 
 
@@ -110,12 +114,39 @@ def _misspelt(missing: list[str], given: Mapping[str, Any], owner: Any) -> str:
 
 def _unknown(error: ValidationError, schema: Mapping[str, Any]) -> str:
     strangers = [str(name) for name in error.kind.value]
-    owner = _lookup(schema, error.schema_path[:-1])
-    known = list(owner.get("properties", {})) if isinstance(owner, dict) else []
+    applied = _MAX_APPLIED if error.kind.name == "unevaluatedProperties" else 0
+    return _strangers(strangers, _lookup(schema, error.schema_path[:-1]), applied)
+
+
+def _strangers(strangers: list[str], owner: Any, applied: int = 0) -> str:
+    """Return which fields the schema `owner` does not know, each of the first with the one that was meant."""
+    known, open_to_more = _fields(owner, applied)
     plural = "" if len(strangers) == 1 else "s"
-    hint = nearest(strangers[0], known) if len(strangers) == 1 else ""
-    fields = f"; the fields are {names(known)}" if known else "; no field is taken here"
-    return f"unknown field{plural} {names(strangers)}{hint}{fields}"
+    told = [names([name]) + nearest(name, known) for name in strangers[:MAX_PROBLEMS]]
+    if len(strangers) > MAX_PROBLEMS:
+        told.append(f"{names(strangers[MAX_PROBLEMS:])}")
+    if known:
+        fields = f"; the fields are {names(known)}" + (", and those of its patterns" if open_to_more else "")
+    else:
+        fields = "; it is none of its patterns" if open_to_more else "; no field is taken here"
+    return f"unknown field{plural} {', '.join(told)}{fields}"
+
+
+def _fields(owner: Any, applied: int) -> tuple[list[str], bool]:
+    """Return the fields that a schema names, and whether it has patterns too.
+
+    Those of the schemas that apply beside it count down to `applied` levels: `additionalProperties` does not see them.
+    """
+    if not isinstance(owner, dict):
+        return [], False
+    known, has_patterns = dict.fromkeys(owner.get("properties", {})), bool(owner.get("patternProperties"))
+    beside = [part for key in ("allOf", "anyOf", "oneOf") for part in owner.get(key, ())]
+    beside += [owner[key] for key in ("if", "then", "else") if key in owner]
+    for part in beside if applied else ():
+        more, patterns = _fields(part, applied - 1)
+        known |= dict.fromkeys(more)
+        has_patterns |= patterns
+    return list(known), has_patterns
 
 
 def _enum(error: ValidationError, _schema: Mapping[str, Any]) -> str:

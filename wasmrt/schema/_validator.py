@@ -16,6 +16,7 @@ from wasmrt.errors import InvalidComponentError, InvalidParametersError
 from wasmrt.limits import KIB
 from wasmrt.schema._coerce import coerced
 from wasmrt.schema._document import SchemaError, read_schema, subschemas
+from wasmrt.schema._patterns import pattern_problem
 from wasmrt.schema._problems import oversized_problem, params_problem
 from wasmrt.schema._references import inlined
 from wasmrt.schema._wording import field_path
@@ -188,6 +189,6 @@ def _patterns(schema: Any) -> int:
 
 def _broken(error: jsonschema_rs.ValidationError) -> str:
     where, message = field_path(error.instance_path), printable_line(error.message, 160)
-    if error.kind.name == "format":
-        return f"has a pattern that is broken or cannot run in linear time (at {where}): {message}"
+    if error.kind.name == "format" and isinstance(error.instance, str):
+        return f"has {pattern_problem(error.instance)} (at {where}): {printable_line(error.instance, 160)}"
     return f"is broken at {where or 'its top'}: {message}"

@@ -6,7 +6,7 @@
     "{\"type\": \"object\", \"properties\": {"                                                                          \
     "\"place\": {\"type\": \"string\", \"description\": \"A place listed in weather/places.txt\"}, "                    \
     "\"unit\": {\"type\": \"string\", \"enum\": [\"celsius\", \"fahrenheit\"], \"description\": \"Default: celsius\"}}, " \
-    "\"required\": [\"place\"]}"
+    "\"required\": [\"place\"], \"additionalProperties\": false}"
 
 /* The next word of a line, or an empty text. */
 static text word(text *rest) {

@@ -125,22 +125,46 @@ static inline void progress(u64 done, u64 total, text message) {
     wasmrt_progress(done, 1, total, message.len != 0, message.at, message.len);
 }
 
+/* Ends the call with words: C cannot go back to where an answer could be given. */
+static inline _Noreturn void panic(text message) {
+    say(ERROR, message);
+    __builtin_trap();
+}
+
 /* memory */
 
 extern u8 __heap_base;
 static u32 wasmrt_heap;
 
-static inline void *allocate(u32 align, u32 size) {
+/* 0 where the host's memory limit refuses it. */
+static inline void *try_allocate(u32 align, u32 size) {
     if (!wasmrt_heap) wasmrt_heap = (u32)&__heap_base;
-    u64 at = (wasmrt_heap + align - 1) & ~(align - 1), end = at + size;
+    u64 at = (wasmrt_heap + align - 1) & ~(u64)(align - 1), end = at + size;
     u64 have = (u64)__builtin_wasm_memory_size(0) << 16;
-    if (end > have && (int)__builtin_wasm_memory_grow(0, (u32)((end - have + 0xffff) >> 16)) < 0) __builtin_trap();
+    if (end > have && (int)__builtin_wasm_memory_grow(0, (u32)((end - have + 0xffff) >> 16)) < 0) return 0;
     wasmrt_heap = (u32)end;
     return (void *)(u32)at;
 }
 
+static inline _Noreturn void out_of_memory(u32 size) {
+    static u8 words[64] = "out of memory: ";
+    u32 at = 15, unit = 1;
+    while (size / unit > 9) unit *= 10;
+    for (; unit; unit /= 10) words[at++] = '0' + size / unit % 10;
+    for (const char *rest = " bytes more were refused"; *rest; rest++) words[at++] = (u8)*rest;
+    panic((text){words, at});
+}
+
+static inline void *allocate(u32 align, u32 size) {
+    void *made = try_allocate(align, size);
+    if (!made) out_of_memory(size);
+    return made;
+}
+
+/* The host's way to memory. While it is in here it can be told nothing: that would be a trap of its own. */
 __attribute__((export_name("cabi_realloc"))) void *cabi_realloc(void *old, u32 old_size, u32 align, u32 size) {
-    u8 *made = allocate(align, size);
+    u8 *made = try_allocate(align, size);
+    if (!made) __builtin_trap();
     for (u32 i = 0; i < old_size && i < size; i++) made[i] = ((u8 *)old)[i];
     return made;
 }
@@ -155,7 +179,9 @@ typedef struct {
 static inline void put_byte(builder *out, u8 byte) {
     if (out->len == out->room) {
         u32 room = out->room ? out->room * 2 : 64;
-        out->at = cabi_realloc(out->at, out->len, 1, room);
+        u8 *made = allocate(1, room);
+        for (u32 i = 0; i < out->len; i++) made[i] = out->at[i];
+        out->at = made;
         out->room = room;
     }
     out->at[out->len++] = byte;

@@ -19,7 +19,8 @@ var tool = Description{
     "place": { "type": "string", "description": "A place listed in weather/places.txt" },
     "unit": { "type": "string", "enum": ["celsius", "fahrenheit"], "description": "Default: celsius" }
   },
-  "required": ["place"]
+  "required": ["place"],
+  "additionalProperties": false
 }`,
 }
 

@@ -8,6 +8,8 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"runtime"
 	"strings"
 	"unsafe"
 )
@@ -244,25 +246,49 @@ func describe() unsafe.Pointer {
 
 //go:wasmexport wasmrt:tool/provider@0.1.0#call
 func call(name unsafe.Pointer, nameLen uint32, params unsafe.Pointer, paramsLen uint32, hasContext uint32, context unsafe.Pointer, contextLen uint32) unsafe.Pointer {
-	var wanted Params
 	out := &abiResult{}
 	kept = append(kept, out)
-	answer, err := any(nil), json.Unmarshal(unsafe.Slice((*byte)(params), paramsLen), &wanted)
-	if err != nil {
-		err = &Failure{Input, "invalid-params", err.Error()}
-	} else {
-		answer, err = run(wanted)
-	}
-	var encoded []byte
-	if err == nil {
-		encoded, err = json.Marshal(answer)
-	}
+	encoded, err := answer(unsafe.Slice((*byte)(params), paramsLen))
 	if err != nil {
 		out.fail(err)
 	} else {
 		out.ok = lower(string(encoded))
 	}
 	return unsafe.Pointer(out)
+}
+
+// answer runs the tool. What it panics with is its failure; what ends Go itself is on its standard error, which
+// preview1.wat logs.
+func answer(params []byte) (encoded []byte, err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			err = &Failure{OperationFailed, "crashed", fmt.Sprint("panic: ", reason, panicked())}
+		}
+	}()
+	var wanted Params
+	if err := json.Unmarshal(params, &wanted); err != nil {
+		return nil, &Failure{Input, "invalid-params", err.Error()}
+	}
+	result, err := run(wanted)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(result)
+}
+
+// panicked names the line of main that panicked.
+func panicked() string {
+	callers := make([]uintptr, 32)
+	frames := runtime.CallersFrames(callers[:runtime.Callers(3, callers)])
+	for {
+		frame, more := frames.Next()
+		if strings.HasPrefix(frame.Function, "main.") && frame.Function != "main.answer" {
+			return fmt.Sprintf(" (line %d, in %s)", frame.Line, strings.TrimPrefix(frame.Function, "main."))
+		}
+		if !more {
+			return ""
+		}
+	}
 }
 
 func (result *abiResult) fail(err error) {
@@ -281,5 +307,13 @@ type Description struct {
 	Name, Description, Schema      string
 	ReadOnly, Destructive, Network bool
 }
+
+// line is where preview1.wat gathers what Go writes to its standard error, to log it: a fatal error's last words.
+var line [1024]byte
+
+//go:wasmimport wasi_snapshot_preview1 wasmrt_line
+func lend(room unsafe.Pointer, size uint32)
+
+func init() { lend(unsafe.Pointer(&line[0]), uint32(len(line))) }
 
 func main() {}

@@ -13,6 +13,7 @@ const SCHEMA = {
     unit: { type: "string", enum: ["celsius", "fahrenheit"], description: "Default: celsius" },
   },
   required: ["place"],
+  additionalProperties: false,
 };
 
 const run = ({ place, unit = "celsius" }) => {
@@ -53,11 +54,14 @@ const text = (bytes) => {
   return decodeURIComponent(escaped.join(""));
 };
 
-// What is thrown becomes the failure: the host's own, one like those above, or any other error in words.
+// What is thrown becomes the failure: the host's own, one like those above, or any other error in words, with its place.
 const failure = (error) => {
   const thrown = error?.payload ?? error;
   if (typeof thrown?.kind === "string") return thrown;
-  return { kind: "operation-failed", code: undefined, message: String(error?.message ?? error) };
+  const place = String(error?.stack ?? "").trim().split("\n")[0].trim();
+  const message = place ? `${error} (${place})` : String(error);
+  if (/out of memory|allocation size overflow/.test(message)) return { kind: "executor", code: "out-of-memory", message };
+  return { kind: "operation-failed", code: "crashed", message };
 };
 
 export const provider = {

@@ -20,6 +20,7 @@ SCHEMA = {
         "unit": {"type": "string", "enum": ["celsius", "fahrenheit"], "description": "Default: celsius"},
     },
     "required": ["place"],
+    "additionalProperties": False,
 }
 
 
@@ -29,8 +30,12 @@ class Provider(exports.Provider):
         return [Tool("{{name}}", "Tells how warm it is at a place.", json.dumps(SCHEMA), annotations)]
 
     def call(self, name: str, params: str, context: str | None) -> str:
-        # A host function that fails raises its failure as an Err, and leaving it alone passes it on.
-        return json.dumps(_run(**json.loads(params)))
+        try:
+            return json.dumps(_run(**json.loads(params)))
+        except Err:
+            raise  # a failure with its kind and code; a host function that fails raises one too
+        except BaseException as error:
+            raise _crash(error) from None
 
 
 def _run(place: str, unit: str = "celsius") -> dict[str, Any]:
@@ -64,6 +69,18 @@ def _get(url: str) -> Any:
         message = f"the API answered with status {response.status}"
         raise _failure(FailureKind.OPERATION_FAILED, "bad-status", message)
     return json.loads(response.body)
+
+
+def _crash(error: BaseException) -> Err[Failure]:
+    """Make the failure of what nobody caught, with its place: of a trap the caller would not hear why."""
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    place = "" if at is None else f" (line {at.tb_lineno}, in {at.tb_frame.f_code.co_name})"
+    message = f"{type(error).__name__}: {error}{place}"
+    if isinstance(error, MemoryError):
+        return _failure(FailureKind.EXECUTOR, "out-of-memory", message)
+    return _failure(FailureKind.OPERATION_FAILED, "crashed", message)
 
 
 def _failure(kind: FailureKind, code: str, message: str) -> Err[Failure]:

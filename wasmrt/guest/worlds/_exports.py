@@ -9,7 +9,7 @@ from wasmrt.component import ANY_OBJECT, Err, ToolSpec, printable_line, worlds
 from wasmrt.errors import GuestError, InvalidComponentError
 from wasmrt.guest.call import GuestCall
 from wasmrt.guest.engine import Export, Linker, Sandbox
-from wasmrt.guest.outcome import guest_failure
+from wasmrt.guest.outcome import typed_failure
 from wasmrt.limits import MAX_DESCRIPTION_BYTES, MAX_TOOLS_PER_COMPONENT
 from wasmrt.schema import schema_gaps, schema_problem
 
@@ -69,16 +69,15 @@ class _AgentWorld(NamedTuple):
     def describe(self, sandbox: Sandbox, name: str) -> list[ToolSpec]:
         problems: list[str] = []
         description = _description(sandbox.call(self.description), problems)
-        schema = _schema(sandbox.call(self.schema), problems)
-        return [ToolSpec(name, description, schema, problems=tuple(problems))]
+        schema, problem = _schema(sandbox.call(self.schema), problems)
+        return [ToolSpec(name, description, schema, problems=tuple(problems), schema_problem=problem)]
 
-    def run(self, sandbox: Sandbox, _call: GuestCall, tool: ToolSpec, params: str, context: str | None) -> str:
+    def run(self, sandbox: Sandbox, call: GuestCall, tool: ToolSpec, params: str, context: str | None) -> str:
         answer = sandbox.call(self.execute, {"params": params, "context": context})
         if self.typed:
             if answer.name == "success":
                 return str(answer.value)
-            failure = answer.value
-            raise guest_failure(failure["kind"], failure["code"], failure["message"])
+            raise typed_failure(answer.value, call)
         if answer["error"] is not None:
             raise GuestError(answer["error"].strip() or "the tool failed and said nothing")
         if answer["output"] is None:
@@ -99,22 +98,23 @@ class _ProviderWorld(NamedTuple):
             if not tool or tool != offered["name"] or tool in specs:
                 continue  # a name that cannot be said, or twice: nobody could call it
             notes = offered["annotations"]
+            schema, problem = _schema(offered["schema"], problems)
             specs[tool] = ToolSpec(
                 tool,
                 _description(offered["description"], problems),
-                _schema(offered["schema"], problems),
+                schema,
                 read_only=notes["read-only"],
                 destructive=notes["destructive"],
                 network=notes["network"],
                 problems=tuple(problems),
+                schema_problem=problem,
             )
         return list(specs.values())
 
-    def run(self, sandbox: Sandbox, _call: GuestCall, tool: ToolSpec, params: str, context: str | None) -> str:
+    def run(self, sandbox: Sandbox, call: GuestCall, tool: ToolSpec, params: str, context: str | None) -> str:
         answer = sandbox.call(self.invoke, tool.name, params, context)
         if isinstance(answer, Err):
-            failure: dict[str, Any] = answer.value
-            raise guest_failure(failure["kind"], failure["code"], failure["message"])
+            raise typed_failure(answer.value, call)
         return str(answer.value)
 
 
@@ -124,10 +124,11 @@ def _description(text: str, problems: list[str]) -> str:
     return printable_line(text, MAX_DESCRIPTION_BYTES)
 
 
-def _schema(text: str, problems: list[str]) -> dict[str, Any]:
+def _schema(text: str, problems: list[str]) -> tuple[dict[str, Any], str]:
+    """Return a schema, and why it is not the guest's own; with an empty text where it is."""
     problem = schema_problem(text)
     if problem is None:
         problems.extend(schema_gaps(text))
-        return dict(json.loads(text))
+        return dict(json.loads(text)), ""
     problems.append(problem)
-    return dict(ANY_OBJECT)
+    return dict(ANY_OBJECT), problem

@@ -9,6 +9,7 @@ from wasmrt.component import ComponentType, ToolSpec, doc_comments, printable_li
 from wasmrt.errors import GuestError
 from wasmrt.guest.call import GuestCall
 from wasmrt.guest.engine import Export, Linker, Sandbox
+from wasmrt.guest.outcome import is_typed_failure, typed_failure
 from wasmrt.limits import MAX_TOOLS_PER_COMPONENT
 from wasmrt.schema.wit import exported_functions, failure_text, function_schema, split_result, to_values
 
@@ -24,12 +25,12 @@ class GenericWorld:
     def describe(self, _sandbox: Sandbox, _name: str) -> list[ToolSpec]:
         return list(self.specs)
 
-    def run(self, sandbox: Sandbox, _call: GuestCall, tool: ToolSpec, params: str, _context: str | None) -> str:
+    def run(self, sandbox: Sandbox, call: GuestCall, tool: ToolSpec, params: str, _context: str | None) -> str:
         export = self.exports[tool.name]
         answer = sandbox.call(export, *to_values(export.type, json.loads(params)))
         succeeded, value = split_result(export.type, answer)
         if not succeeded:
-            raise GuestError(failure_text(value))
+            raise typed_failure(value, call) if is_typed_failure(value) else GuestError(failure_text(value))
         return json.dumps(value, ensure_ascii=False)
 
 

@@ -160,7 +160,12 @@ def pack(files: FolderFiles) -> tuple[str, bytes]:
     digests = {name: digest_of(data) for name, data in sorted(contents.items())}
     contents[DIGESTS] = (json.dumps(digests, indent=2) + "\n").encode()
     data = _zip(contents)
-    read_own_package(ArchiveFiles(read_archive(data), "the archive"))  # as an install will
+    made = read_own_package(ArchiveFiles(read_archive(data), "the archive"))  # as an install will
+    for tool in made.tools or ():
+        if tool.schema_problem:
+            raise PackageError(
+                f"of {tool.name}, {tool.schema_problem}", code="broken-schema", hint="mend the JSON Schema"
+            )
     version = own.values.get("version")
     return f"{own.name}-{version}.zip" if version else f"{own.name}.zip", data
 
@@ -220,6 +225,7 @@ def _about(own: PackageFile, request: CapabilityFile) -> CapabilityFile:
 def _spec(tool: Mapping[str, Any], files: PackageFiles) -> ToolSpec:
     problems: list[str] = []
     schema = read_tool_schema(tool["input"], files, problems) if "input" in tool else None
+    broken = problems[-1] if schema is None and "input" in tool else ""
     return ToolSpec(
         tool["name"],
         tool.get("description", ""),
@@ -228,6 +234,7 @@ def _spec(tool: Mapping[str, Any], files: PackageFiles) -> ToolSpec:
         prompt=read_prompt(tool["prompt"], files) if "prompt" in tool else "",
         capability_id=tool.get("id", ""),
         problems=tuple(problems),
+        schema_problem=broken,
     )
 
 

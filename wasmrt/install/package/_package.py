@@ -83,13 +83,15 @@ def _widened(manifest: Manifest) -> list[str]:
 
 def _spec(tool: dict[str, Any], files: PackageFiles) -> ToolSpec:
     problems: list[str] = []
+    broken = ""
     operation = standard_operations().get(tool.get("standard_op", ""))
     output: dict[str, Any] | None
     if operation is not None:
         schema, output = operation.input_schema, operation.output_schema
         description = " ".join(filter(None, (operation.description, tool.get("description", ""))))
     else:
-        schema = read_tool_schema(tool["input_schema_ref"], files, problems) or dict(ANY_OBJECT)
+        read = read_tool_schema(tool["input_schema_ref"], files, problems)
+        schema, broken = read or dict(ANY_OBJECT), "" if read is not None else problems[-1]
         output = read_tool_schema(tool["output_schema_ref"], files, problems) if "output_schema_ref" in tool else None
         description = tool.get("description", "")
     gates, effects = tool.get("origin_gate_matrix"), effects_of(tool)
@@ -101,6 +103,7 @@ def _spec(tool: dict[str, Any], files: PackageFiles) -> ToolSpec:
         destructive=not effects <= READING,
         network=Effect.NETWORK in effects,
         problems=tuple(problems),
+        schema_problem=broken,
         capability_id=tool["id"],
         output_schema=output,
         prompt=read_prompt(tool["prompt_doc_ref"], files) if "prompt_doc_ref" in tool else "",

@@ -257,6 +257,7 @@ def _spec(head: Head) -> ToolSpec:
         destructive=notes.flag("destructive"),
         network=notes.flag("network"),
         problems=tuple(problem[:1000] for problem in problems),
+        schema_problem=head.text("schema_problem", MAX_DESCRIPTION_BYTES)[:1000],
     )
 
 

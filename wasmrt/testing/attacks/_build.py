@@ -46,6 +46,7 @@ class Body:
     realloc: str = _REALLOC
     post_return: str = ""
     description: str = "(call $text-result)"
+    schema: str = "(call $text-result)"
     pages: int = 2
     more_modules: str = ""
     """Core modules and instances beside the attacking one; what they offer goes through `more_exports`."""
@@ -150,7 +151,7 @@ def _module(body: Body) -> str:
     (func (export "execute") (param $params i32) (param $length i32) (param i32 i32 i32) (result i32)
       (local $i i32) (local $j i32) (local $n i64) {body.locals}
       {body.execute})
-    (func (export "schema") (result i32) (call $text-result))
+    (func (export "schema") (result i32) {body.schema})
     (func (export "description") (result i32) {body.description})
     (func (export "done") (param i32) {body.post_return})
     {f"(func $start {body.start}) (start $start)" if body.start else ""})"""

@@ -1,5 +1,7 @@
 //! {{name}}: how warm it is at a place. Change `run`, its params and its schema; the rest can stay.
 
+mod crash;
+
 use serde::Deserialize;
 use serde_json::{json, Value};
 
@@ -15,7 +17,8 @@ const SCHEMA: &str = r#"{
     "place": { "type": "string", "description": "A place listed in weather/places.txt" },
     "unit": { "type": "string", "enum": ["celsius", "fahrenheit"], "description": "Default: celsius" }
   },
-  "required": ["place"]
+  "required": ["place"],
+  "additionalProperties": false
 }"#;
 
 #[derive(Deserialize)]
@@ -111,6 +114,7 @@ impl Guest for Provider {
     }
 
     fn call(_name: String, params: String, _context: Option<String>) -> Result<String, Failure> {
+        crash::tell();
         let params = serde_json::from_str(&params)
             .map_err(|error| failure(FailureKind::Input, "invalid-params", error.to_string()))?;
         run(params).map(|answer| answer.to_string())

@@ -1,0 +1,64 @@
+// {{name}}: how warm it is at a place. Change forecast and its WIT in wit/tool.wit; the rest can stay.
+// This is a whole JavaScript engine, but the host's interfaces are all there is of the outside: no fetch, no timers.
+
+import { fetch } from "wasmrt:tool/http@0.1.0";
+import { read } from "wasmrt:tool/workspace@0.1.0";
+import { log } from "wasmrt:tool/log@0.1.0";
+import { report } from "wasmrt:tool/progress@0.1.0";
+
+const forecast = (place, wanted) => {
+  const unit = wanted ?? "celsius";
+  const [latitude, longitude] = coordinates(place);
+  report(1n, 2n, "found the place");
+  const answer = get(
+    `https://api.open-meteo.com/v1/forecast?latitude=${latitude}&longitude=${longitude}` +
+      `&current=temperature_2m&temperature_unit=${unit}`,
+  );
+  report(2n, 2n, undefined);
+  return { place, temperature: answer.current.temperature_2m, unit };
+};
+
+// Each line of the file is a name, a latitude and a longitude.
+const coordinates = (place) => {
+  const lines = text(read("weather/places.txt")).split("\n").map((line) => line.trim().split(/\s+/));
+  const places = new Map(lines.filter((words) => words.length === 3).map(([name, ...where]) => [name, where]));
+  if (!places.has(place)) {
+    const known = [...places.keys()].join(", ");
+    throw { kind: "input", code: "unknown-place", message: `there is no place "${place}", only ${known}` };
+  }
+  return places.get(place);
+};
+
+const get = (url) => {
+  log("info", `GET ${url}`);
+  const headers = [{ name: "accept", value: "application/json" }];
+  const response = fetch({ method: "get", url, headers, body: undefined, timeoutMs: 10_000 });
+  if (response.status !== 200) {
+    const message = `the API answered with status ${response.status}`;
+    throw { kind: "operation-failed", code: "bad-status", message };
+  }
+  return JSON.parse(text(response.body));
+};
+
+const text = (bytes) => new TextDecoder().decode(bytes);
+
+// What is thrown becomes the failure: the host's own, one like those above, or any other error in words, with its place.
+const failure = (error) => {
+  const thrown = error?.payload ?? error;
+  if (typeof thrown?.kind === "string") return thrown;
+  const place = String(error?.stack ?? "").trim().split("\n")[0].trim();
+  const message = place ? `${error} (${place})` : String(error);
+  if (/out of memory|allocation size overflow/.test(message)) return { kind: "executor", code: "out-of-memory", message };
+  return { kind: "operation-failed", code: "crashed", message };
+};
+
+// Each function of the interface, by its name there.
+export const weather = {
+  forecast: (place, unit) => {
+    try {
+      return forecast(place, unit);
+    } catch (error) {
+      throw failure(error);
+    }
+  },
+};

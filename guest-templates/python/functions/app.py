@@ -1,0 +1,75 @@
+"""{{name}}: how warm it is at a place. Change `_forecast` and its WIT in wit/tool.wit; the rest can stay.
+
+The interpreter is started when the component is built: import everything up here, and use the host's clock and files,
+because Python's own find nothing in the sandbox.
+"""
+
+import json
+from typing import Any
+
+from componentize_py_types import Err
+from wit_world import exports
+from wit_world.exports.weather import Report, Unit
+from wit_world.imports import http, log, progress, workspace
+from wit_world.imports.types import Failure, FailureKind
+
+
+class Weather(exports.Weather):
+    """The functions of the interface `weather`."""
+
+    def forecast(self, place: str, unit: Unit | None) -> Report:
+        try:
+            return _forecast(place, Unit.CELSIUS if unit is None else unit)
+        except Err:
+            raise  # a failure with its kind and code; a host function that fails raises one too
+        except BaseException as error:
+            raise _crash(error) from None
+
+
+def _forecast(place: str, unit: Unit) -> Report:
+    latitude, longitude = _coordinates(place)
+    progress.report(1, 2, "found the place")
+    forecast = _get(
+        f"https://api.open-meteo.com/v1/forecast?latitude={latitude}&longitude={longitude}"
+        f"&current=temperature_2m&temperature_unit={unit.name.lower()}"
+    )
+    progress.report(2, 2, None)
+    return Report(place, forecast["current"]["temperature_2m"], unit)
+
+
+def _coordinates(place: str) -> tuple[str, str]:
+    """Each line of the file is a name, a latitude and a longitude."""
+    known = {}
+    for line in workspace.read("weather/places.txt").decode().splitlines():
+        if line.count(" ") == 2:
+            name, latitude, longitude = line.split()
+            known[name] = (latitude, longitude)
+    if place not in known:
+        raise _failure(FailureKind.INPUT, "unknown-place", f"there is no place {place!r}, only {', '.join(known)}")
+    return known[place]
+
+
+def _get(url: str) -> Any:
+    log.log(log.Level.INFO, f"GET {url}")
+    headers = [http.Header("accept", "application/json")]
+    response = http.fetch(http.Request(http.Method.GET, url, headers, None, 10_000))
+    if response.status != 200:
+        message = f"the API answered with status {response.status}"
+        raise _failure(FailureKind.OPERATION_FAILED, "bad-status", message)
+    return json.loads(response.body)
+
+
+def _crash(error: BaseException) -> Err[Failure]:
+    """Make the failure of what nobody caught, with its place: of a trap the caller would not hear why."""
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    place = "" if at is None else f" (line {at.tb_lineno}, in {at.tb_frame.f_code.co_name})"
+    message = f"{type(error).__name__}: {error}{place}"
+    if isinstance(error, MemoryError):
+        return _failure(FailureKind.EXECUTOR, "out-of-memory", message)
+    return _failure(FailureKind.OPERATION_FAILED, "crashed", message)
+
+
+def _failure(kind: FailureKind, code: str, message: str) -> Err[Failure]:
+    return Err(Failure(kind, code, message))

@@ -1,0 +1,74 @@
+"""A tool of which no model could be told the params is not installed, whoever wrote the schema."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from wasmrt.component import ANY_OBJECT
+from wasmrt.testing.attacks import Body, tool
+
+Run = Callable[..., Result]
+Write = Callable[..., Path]
+Encode = Callable[[str], bytes]
+
+BROKEN = {"type": "object", "properties": {"place": {"type": "string"}}, "required": "place"}
+
+
+def answering(schema: object) -> Body:
+    text = json.dumps(schema).encode()
+    return Body(
+        text=text,
+        schema=f"(i32.store (i32.const 128) (i32.const 1024)) (i32.store (i32.const 132) (i32.const {len(text)})) "
+        "(i32.const 128)",
+    )
+
+
+@pytest.fixture
+def guest(tool_file: Write, encode: Encode) -> Callable[..., Path]:
+    """Writes a component of near:agent@0.3.0 with a schema of its own."""
+    return lambda schema, **more: tool_file("guest", data=encode(tool(answering(schema))), **more)
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        (BROKEN, "is broken at required"),
+        ({"type": "object", "properties": {"a": {"pattern": "(?=b)a"}}}, "cannot run in linear time"),
+        ({"type": "object", "properties": {"a": {"pattern": r"^[^/\s]{1,4000}$"}}}, "too large"),
+        (["no object"], "schema"),
+    ],
+)
+def test_a_tool_with_a_broken_schema_is_not_installed(
+    wasmrt: Run, guest: Callable[..., Path], schema: object, reason: str
+) -> None:
+    error = json.loads(wasmrt("install", guest(schema), "--yes", "--json", code=2).stderr)
+    assert error["code"] == "broken-schema"
+    assert reason in error["message"]
+    assert error["hint"]
+    assert json.loads(wasmrt("list", "--json").stdout) == []
+
+
+def test_an_update_with_a_broken_schema_leaves_the_version_that_runs(wasmrt: Run, guest: Callable[..., Path]) -> None:
+    wasmrt("install", guest(ANY_OBJECT))
+    wasmrt("install", guest(BROKEN), "--yes", code=2)
+    assert json.loads(wasmrt("inspect", "guest", "--json").stdout)["version"] == 1
+
+
+def test_inspect_says_that_such_a_tool_cannot_be_installed(wasmrt: Run, guest: Callable[..., Path]) -> None:
+    shown = wasmrt("inspect", guest(BROKEN))
+    assert "problem of guest: the schema is broken at required" in shown.stdout
+    assert "cannot be installed" in shown.stderr
+    assert json.loads(wasmrt("inspect", guest(BROKEN), "--json").stdout)["tools"][0]["schema_problem"]
+
+
+def test_the_schema_of_the_capability_file_counts_where_it_decides(wasmrt: Run, guest: Callable[..., Path]) -> None:
+    sound = {"type": "object", "properties": {"place": {"type": "string"}}, "required": ["place"]}
+    error = wasmrt("install", guest(sound, sidecar={"parameters": BROKEN}), "--yes", "--json", code=2).stderr
+    assert "parameters of its capability file" in json.loads(error)["message"]
+    wasmrt("install", guest(BROKEN, sidecar={"parameters": sound}), "--yes")
+    assert json.loads(wasmrt("inspect", "guest", "--json").stdout)["tools"][0]["schema"] == sound

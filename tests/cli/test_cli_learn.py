@@ -1,0 +1,215 @@
+"""`wasmrt caps` learns to the end in one sitting, and takes files, components, packages and installed names alike."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from click.testing import Result
+
+from tests.cli.terminal import on_a_terminal
+from wasmrt.capabilities.file import parse
+from wasmrt.testing.attacks import Body, tool
+
+Run = Callable[..., Result]
+Write = Callable[..., Path]
+Encode = Callable[[str], bytes]
+
+URL = "http://api.test:{port}/v1/items"
+READ = "(call $workspace-read (i32.const {at}) (i32.const {length}) (i32.const 256))"
+
+
+@pytest.fixture
+def reader(tool_file: Write, encode: Encode) -> Callable[..., Path]:
+    """Writes a tool that reads one file after the other, and gives up at the first that it may not."""
+
+    def write(*paths: str, **more: object) -> Path:
+        text = "".join(paths).encode()
+        steps, at = [], 1024
+        for path in paths:
+            steps.append(READ.format(at=at, length=len(path)))
+            steps.append(
+                f"(if (i32.eqz (i32.load8_u (i32.const 256))) (then (return (call $fail (i32.const {at}) "
+                f"(i32.const {len(path)})))))"
+            )
+            at += len(path)
+        body = Body(imports=("workspace-read",), text=text, execute=" ".join([*steps, "(call $ok)"]))
+        return tool_file("reader", data=encode(tool(body)), **more)
+
+    return write
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    for name in ("notes/a.md", "plans/b.md", "other/c.md"):
+        (tmp_path / "files" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "files" / name).write_text("hello")
+    return tmp_path / "files"
+
+
+def learned(said: str) -> list[str]:
+    return [line for line in said.splitlines() if line.startswith("asked: ")]
+
+
+def test_on_a_terminal_it_goes_on_until_nothing_new_is_refused(
+    home: Path, reader: Callable[..., Path], workspace: Path, tmp_path: Path
+) -> None:
+    path = reader("notes/a.md", "plans/b.md", "other/c.md")
+    out = tmp_path / "start.json"
+    out.write_text("{}")
+    given = ("--workspace", workspace, "--capabilities", out)
+    code, said = on_a_terminal(b"y\nnarrower\n\ny\ny\n", "caps", "learn", path, *given)
+    assert code == 0, said
+    assert [line.split()[1] for line in learned(said)] == ["notes/a.md", "plans/b.md", "other/c.md"]
+    assert "3 allowed, 0 not" in said
+    capabilities = parse(out.read_bytes()).capabilities
+    assert capabilities.workspace_read is not None
+    assert set(capabilities.workspace_read.allowed_prefixes) == {"notes/", "plans/b.md", "other/"}
+
+
+def test_what_is_refused_is_not_asked_again_and_not_in_the_file(
+    home: Path, reader: Callable[..., Path], workspace: Path, tmp_path: Path
+) -> None:
+    path = reader("notes/a.md", "plans/b.md")
+    out = tmp_path / "start.json"
+    out.write_text("{}")
+    given = ("--workspace", workspace, "--capabilities", out)
+    code, said = on_a_terminal(b"y\nn\ny\n", "caps", "learn", path, *given, "--", "{}", "{}")
+    assert code == 0, said
+    assert len(learned(said)) == 2
+    assert parse(out.read_bytes()).capabilities.workspace_read.allowed_prefixes == ("notes/",)
+
+
+def test_an_entry_that_is_wider_is_no_narrower_one(
+    home: Path, reader: Callable[..., Path], workspace: Path, tmp_path: Path
+) -> None:
+    path = reader("notes/a.md")
+    out = tmp_path / "start.json"
+    out.write_text("{}")
+    given = ("--workspace", workspace, "--capabilities", out)
+    answers = b'narrower\n""\nnarrower\nnonsense\nperhaps\nn\n'
+    code, said = on_a_terminal(answers, "caps", "learn", path, *given)
+    assert code == 0, said
+    assert "that is no narrower" in said
+    assert "it cannot be used" in said
+    assert "0 allowed, 1 not" in said
+    assert out.read_text() == "{}"
+
+
+def test_what_was_answered_is_shown_where_the_person_went_away(
+    home: Path, reader: Callable[..., Path], workspace: Path
+) -> None:
+    path = reader("notes/a.md", "plans/b.md")
+    code, said = on_a_terminal(b"y\n\x04", "caps", "learn", path, "--workspace", workspace)
+    assert code == 130
+    assert "1 allowed, 0 not" in said
+
+
+def test_without_a_terminal_it_starts_from_where_the_file_stands(
+    wasmrt: Run, reader: Callable[..., Path], workspace: Path, tmp_path: Path
+) -> None:
+    path = reader("notes/a.md", "plans/b.md")
+    start = tmp_path / "start.json"
+    start.write_text(json.dumps({"description": "mine", "workspace": {"allowed_prefixes": ["notes/"]}}))
+    given = (path, "--workspace", workspace, "--capabilities", start)
+    result = wasmrt("caps", "learn", *given)
+    assert [line.split()[1] for line in learned(result.stderr)] == ["plans/b.md"]
+    assert json.loads(result.stdout) == {
+        "description": "mine",
+        "workspace": {"allowed_prefixes": ["notes/", "plans/"]},
+    }
+    start.write_text(result.stdout)
+    assert "asked for nothing more" in wasmrt("caps", "learn", *given).stderr
+    assert json.loads(wasmrt("caps", "learn", *given, "--json").stdout)["asked"] == []
+
+
+class _Answers(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.server.asked.append(self.path)  # type: ignore[attr-defined]
+        self.send_response(200)
+        self.send_header("content-length", "2")
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[ThreadingHTTPServer]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Answers)
+    server.asked = []  # type: ignore[attr-defined]
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_a_request_is_sent_once_it_is_allowed_and_never_before(
+    home: Path, tool_file: Write, encode: Encode, server: ThreadingHTTPServer, tmp_path: Path
+) -> None:
+    (home / "data").mkdir(parents=True)
+    (home / "data/config.toml").write_text(
+        '[network]\nunsafe_allowed_networks = ["127.0.0.1/32"]\nhosts = {"api.test" = ["127.0.0.1"]}\n'
+    )
+    url = URL.format(port=server.server_port).encode()
+    body = Body(
+        imports=("http-request",),
+        text=b"GET" + url + b"{}",
+        execute=f"""(call $http-request (i32.const 1024) (i32.const 3) (i32.const 1027) (i32.const {len(url)})
+          (i32.const {1027 + len(url)}) (i32.const 2) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0)
+          (i32.const 0) (i32.const 256)) (call $ok)""",
+    )
+    path = tool_file("asker", data=encode(tool(body)))
+    out = tmp_path / "start.json"
+    out.write_text("{}")
+    code, said = on_a_terminal(b"n\n", "caps", "learn", path, "--capabilities", out)
+    assert (code, server.asked) == (0, []), said  # type: ignore[attr-defined]
+    code, said = on_a_terminal(b"y\ny\n", "caps", "learn", path, "--capabilities", out)
+    assert (code, server.asked) == (0, ["/v1/items"]), said  # type: ignore[attr-defined]
+    entry = parse(out.read_bytes()).capabilities.http.allowlist[0]
+    assert (entry.host_pattern, entry.path_prefix, entry.methods) == ("api.test", "/v1/items", ("GET",))
+
+
+SIDECAR = {"workspace": {"allowed_prefixes": ["notes/"]}}
+
+
+@pytest.fixture
+def forms(wasmrt: Run, reader: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """One tool as an installed name, a component, a component in the folder that one is in, a capability file."""
+    path = reader("notes/a.md", sidecar=SIDECAR)
+    wasmrt("install", path, "--yes")
+    shutil.copy(path, tmp_path / "bare")
+    shutil.copy(path.with_name("reader.capabilities.json"), tmp_path / "bare.capabilities.json")
+    monkeypatch.chdir(tmp_path)
+    return ["reader", str(path), "reader.wasm", "bare", "reader.capabilities.json"]
+
+
+def test_every_command_takes_every_form(wasmrt: Run, forms: list[str]) -> None:
+    explained = {form: wasmrt("caps", "explain", form).stdout for form in forms}
+    assert len(set(explained.values())) == 1, explained
+    assert "notes/" in explained["reader"]
+    for form in forms:
+        wasmrt("caps", "explain", form, "--path", "plans/b.md", code=3)
+        assert "is valid" in wasmrt("caps", "check", form).stderr
+        warned = json.loads(wasmrt("caps", "check", form, "--json").stdout)["warnings"]
+        assert bool(warned) == (not form.endswith(".json")), "a tool is held against its own imports"
+        assert "workspace" in json.loads(wasmrt("caps", "init", form).stdout)
+        told = wasmrt("caps", "learn", form, "--workspace", ".").stderr
+        assert "notes/a.md" in told or form.endswith(".json")
+
+
+def test_what_is_neither_is_one_sentence(wasmrt: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for command in ("explain", "check", "init", "learn"):
+        assert "no tool named 'absent'" in wasmrt("caps", command, "absent", code=2).stderr
+        assert "absent.json" in wasmrt("caps", command, "absent.json", code=2).stderr
+    (tmp_path / "alone.capabilities.json").write_text("{}")
+    assert "no component alone.wasm beside" in wasmrt("caps", "init", "alone.capabilities.json", code=2).stderr
