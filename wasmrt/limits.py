@@ -147,6 +147,14 @@ DEFAULT_WRITE_FILES = 100
 MAX_WRITE_FILES = 10_000
 MAX_PATH_BYTES = 4 * KIB
 
+# The journal that changes of the workspace are taken back by. A change that does not fit is refused.
+MAX_UNDO_FILE_BYTES = 32 * MIB
+"""Previous content of one file."""
+MAX_UNDO_CALL_BYTES = 64 * MIB
+MAX_UNDO_BYTES = 512 * MIB
+"""Of all calls; the oldest make room for new ones."""
+MAX_UNDO_CALLS = 1000
+
 # Capability files.
 MAX_CAPABILITY_FILE_BYTES = 256 * KIB
 MAX_CAPABILITY_FILE_DEPTH = 16

@@ -68,7 +68,8 @@ class CallServices:
         return DEFAULT_MAX_REQUEST_BYTES if http is None else http.max_request_bytes
 
     def close(self) -> None:
-        """Let go of every connection that the guest left open."""
+        """Let go of every connection that the guest left open, and of the journal of its writes."""
+        self._writes.close()
         for response in self._open:
             response.close()
 

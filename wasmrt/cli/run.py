@@ -9,6 +9,7 @@ import click
 
 from wasmrt.capabilities import Capabilities
 from wasmrt.cli._calling import check_context, interruptible, read_params, show_denials, show_logs
+from wasmrt.cli._changes import show_changes
 from wasmrt.cli._errors import exit_code
 from wasmrt.cli._options import json_option, workspace_option
 from wasmrt.cli._output import print_message, show_json
@@ -74,6 +75,7 @@ def run(
                 raise
             show_logs(error.logs)
             show_denials(error.decisions, section)
+            show_changes(found.grant, error.call_id)
             _show_unused_sidecar(found, tool, error.decisions)
             message = _without_denials(error)
             if message == error.message:
@@ -87,6 +89,7 @@ def run(
     if logs:
         show_logs(output.logs)
     show_denials(output.decisions, section)
+    show_changes(found.grant, output.call_id)
     _show_unused_sidecar(found, tool, output.decisions)
     return 0
 
