@@ -107,6 +107,10 @@ class Replay:
         """Return the recorded entries."""
         return [_Entry(*entry) for entry in self._answer("workspace_list", [path, looking])]
 
+    def workspace_stat(self, path: str) -> DirectoryEntry:
+        """Return the recorded entry."""
+        return _Entry(*self._answer("workspace_stat", [path]))
+
     def workspace_size(self, path: str) -> int | None:
         """Return the recorded size."""
         size = self._answer("workspace_size", [path])

@@ -82,8 +82,12 @@ class RecordingServices:
             "workspace_list",
             [path, looking],
             lambda: self._host.workspace_list(path, looking=looking),
-            lambda entries: [[entry.name, entry.is_directory, entry.size_bytes] for entry in entries],
+            lambda entries: [_entry(entry) for entry in entries],
         )
+
+    def workspace_stat(self, path: str) -> DirectoryEntry:
+        """Return a file's or a directory's name, kind and size."""
+        return self._asked("workspace_stat", [path], lambda: self._host.workspace_stat(path), _entry)
 
     def workspace_size(self, path: str) -> int | None:
         """Return the size of a file that may be written."""
@@ -225,6 +229,10 @@ def failure_of(data: dict[str, Any]) -> HostFailure:
 
 def _size(size: int | None) -> int | None:
     return size
+
+
+def _entry(entry: DirectoryEntry) -> list[Any]:
+    return [entry.name, entry.is_directory, entry.size_bytes]
 
 
 def _none(answer: None) -> None:

@@ -133,6 +133,17 @@ class CallServices:
         except CapabilityDeniedError as error:
             raise self._workspace_failure(error, _LOOKING_FOR_A_FOLDER if looking else None) from error
 
+    def workspace_stat(self, path: str) -> WorkspaceEntry:
+        """Return a file's or a directory's name, kind and size.
+
+        Raises:
+            HostFailure: it is not granted, or there is none.
+        """
+        try:
+            return self._workspace(path).stat(path)
+        except CapabilityDeniedError as error:
+            raise self._workspace_failure(error, _LOOKING_FOR_A_FOLDER) from error
+
     def workspace_size(self, path: str) -> int | None:
         """Return the size of a file that may be written; None where there is none. Raises `HostFailure`."""
         return self._writes.size(path)

@@ -33,6 +33,8 @@ def init(tool: str, as_json: bool) -> None:
                 draft = draft.with_http([])
             case "workspace":
                 draft = draft.with_workspace_read([])
+            case "workspace_write":
+                draft = draft.with_workspace_write(WorkspaceWriteCapability(()))
             case "secrets":
                 draft = draft.with_secrets([])
             case "tool_invoke":

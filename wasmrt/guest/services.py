@@ -135,6 +135,9 @@ class HostServices(Protocol):
     def workspace_list(self, path: str, *, looking: bool = False) -> Sequence[DirectoryEntry]:
         """Return a directory's entries."""
 
+    def workspace_stat(self, path: str) -> DirectoryEntry:
+        """Return a file's or a directory's name, kind and size. A path that is neither is no attempt."""
+
     def workspace_size(self, path: str) -> int | None:
         """Return the size in bytes of a file that may be written; None where there is none."""
 
@@ -183,6 +186,10 @@ class NoServices:
         raise _nothing_granted()
 
     def workspace_list(self, path: str, *, looking: bool = False) -> NoReturn:
+        """Refuse."""
+        raise _nothing_granted()
+
+    def workspace_stat(self, path: str) -> NoReturn:
         """Refuse."""
         raise _nothing_granted()
 

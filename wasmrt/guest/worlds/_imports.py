@@ -21,7 +21,15 @@ _AGENT_TYPED = _AGENT | {"http-request": _http.agent_request_typed}
 _TOOL: dict[str, dict[str, Callable[..., Any]]] = {
     "types": {},
     "http": {"fetch": _http.fetch},
-    "workspace": {"read": _workspace.read, "list": _workspace.list_entries},
+    "workspace": {
+        "read": _workspace.read,
+        "list": _workspace.list_entries,
+        "stat": _workspace.stat,
+        "write": _workspace.write,
+        "make-directory": _workspace.make_directory,
+        "remove": _workspace.remove,
+        "rename": _workspace.rename,
+    },
     "secrets": {"exists": _secrets.exists},
     "tools": {"invoke": _tools.invoke},
     "log": {"log": _log.log},

@@ -107,6 +107,10 @@ class Server:
         entries = self._services.workspace_list(head.text("path"), looking=head.flag("looking"))
         return {"end": "ok", "entries": [(e.name, e.is_directory, e.size_bytes) for e in entries]}, b""
 
+    def _workspace_stat(self, head: Head, _frame: Frame) -> _Answer:
+        entry = self._services.workspace_stat(head.text("path"))
+        return {"end": "ok", "entry": (entry.name, entry.is_directory, entry.size_bytes)}, b""
+
     def _workspace_size(self, head: Head, _frame: Frame) -> _Answer:
         return {"end": "ok", "size": self._services.workspace_size(head.text("path"))}, b""
 
@@ -160,6 +164,7 @@ _METHODS: dict[str, Callable[[Server, Head, Frame], _Answer]] = {
     "http_close": Server._http_close,
     "workspace_read": Server._workspace_read,
     "workspace_list": Server._workspace_list,
+    "workspace_stat": Server._workspace_stat,
     "workspace_size": Server._workspace_size,
     "workspace_write": Server._workspace_write,
     "workspace_make_directory": Server._workspace_make_directory,

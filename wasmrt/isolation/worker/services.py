@@ -106,6 +106,11 @@ class RemoteServices:
         head, _ = self.ask("workspace_list", {"path": _cut(path), "looking": looking})
         return [Entry(*entry) for entry in head.items("entries", 1_000_000)]
 
+    def workspace_stat(self, path: str) -> Entry:
+        """Return a file's or a directory's name, kind and size."""
+        head, _ = self.ask("workspace_stat", {"path": _cut(path)})
+        return Entry(*head.items("entry", 3))
+
     def workspace_size(self, path: str) -> int | None:
         """Return the size of a file that may be written; None where there is none."""
         size = self.ask("workspace_size", {"path": _cut(path)})[0].number_or_none("size")
