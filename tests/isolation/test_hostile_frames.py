@@ -247,14 +247,7 @@ def test_no_frames_in_any_order_harm_the_host(frames: list[bytes], rest: bytes) 
         assert isinstance(ended, (str, WasmrtError)), ended
 
 
-WRITES = (
-    "workspace_stat",
-    "workspace_size",
-    "workspace_write",
-    "workspace_make_directory",
-    "workspace_remove",
-    "workspace_rename",
-)
+WRITES = tuple(f"workspace_{act}" for act in ("stat", "size", "write", "copy", "make_directory", "remove", "rename"))
 WRITE_HEADS = st.builds(
     lambda do, fields: json.dumps({"do": do} | fields).encode("utf-8", "surrogatepass"),
     st.sampled_from(WRITES),

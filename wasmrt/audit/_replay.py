@@ -120,6 +120,10 @@ class Replay:
         """Check that the same is written as was; no file is touched."""
         self._answer("workspace_write", asked_write(path, content, new))
 
+    def workspace_copy(self, path: str, to: str) -> int:
+        """Return the recorded size; no file is touched."""
+        return int(self._answer("workspace_copy", [path, to]))
+
     def workspace_make_directory(self, path: str) -> None:
         """Check that a directory is made as it was."""
         self._answer("workspace_make_directory", [path])

@@ -98,6 +98,10 @@ class RecordingServices:
         asked = asked_write(path, content, new)
         self._asked("workspace_write", asked, lambda: self._host.workspace_write(path, content, new=new), _none)
 
+    def workspace_copy(self, path: str, to: str) -> int:
+        """Copy a file to a name that nothing has."""
+        return self._asked("workspace_copy", [path, to], lambda: self._host.workspace_copy(path, to), int)
+
     def workspace_make_directory(self, path: str) -> None:
         """Make a directory."""
         self._asked("workspace_make_directory", [path], lambda: self._host.workspace_make_directory(path), _none)

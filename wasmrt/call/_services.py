@@ -152,6 +152,12 @@ class CallServices:
         """Make a file that holds `content`. Raises `HostFailure`."""
         self._writes.write(path, content, new=new)
 
+    def workspace_copy(self, path: str, to: str) -> int:
+        """Copy a file to a name that nothing has; return its size in bytes. Raises `HostFailure`."""
+        content = self.workspace_read(path)
+        self._writes.write(to, content, new=True)
+        return len(content)
+
     def workspace_make_directory(self, path: str) -> None:
         """Make a directory. Raises `HostFailure`."""
         self._writes.make_directory(path)

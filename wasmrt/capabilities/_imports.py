@@ -8,6 +8,8 @@ _INTERFACES: Mapping[str, str | None] = {
     "wasmrt:tool/http": "http",
     "wasmrt:tool/workspace": "workspace",
     "wasmrt:tool/workspace#write": "workspace_write",
+    "wasmrt:tool/workspace#write-text": "workspace_write",
+    "wasmrt:tool/workspace#copy": "workspace_write",
     "wasmrt:tool/workspace#make-directory": "workspace_write",
     "wasmrt:tool/workspace#remove": "workspace_write",
     "wasmrt:tool/workspace#rename": "workspace_write",

@@ -30,7 +30,7 @@ from wasmrt.model import Decision
     "--capabilities",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="For a tool that is not installed: what it may do. Without it, nothing.",
+    help="For a tool that is not installed: what it may do. Without it, nothing. Narrows one of wasmrt's own.",
 )
 @workspace_option
 @click.option("--logs", is_flag=True, help="Show what the tool logged, on stderr.")

@@ -144,6 +144,9 @@ class HostServices(Protocol):
     def workspace_write(self, path: str, content: bytes, *, new: bool = False) -> None:
         """Make a file that holds `content`, in one step; with `new`, nothing may be there yet."""
 
+    def workspace_copy(self, path: str, to: str) -> int:
+        """Copy a file to a name that nothing has; return its size in bytes."""
+
     def workspace_make_directory(self, path: str) -> None:
         """Make a directory."""
 
@@ -198,6 +201,10 @@ class NoServices:
         raise _nothing_granted()
 
     def workspace_write(self, path: str, content: bytes, *, new: bool = False) -> NoReturn:
+        """Refuse."""
+        raise _nothing_granted()
+
+    def workspace_copy(self, path: str, to: str) -> NoReturn:
         """Refuse."""
         raise _nothing_granted()
 

@@ -23,9 +23,12 @@ _TOOL: dict[str, dict[str, Callable[..., Any]]] = {
     "http": {"fetch": _http.fetch},
     "workspace": {
         "read": _workspace.read,
+        "read-text": _workspace.read_text,
         "list": _workspace.list_entries,
         "stat": _workspace.stat,
         "write": _workspace.write,
+        "write-text": _workspace.write_text,
+        "copy": _workspace.copy,
         "make-directory": _workspace.make_directory,
         "remove": _workspace.remove,
         "rename": _workspace.rename,

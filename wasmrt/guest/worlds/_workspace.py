@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from wasmrt.component import Err, Ok
+from wasmrt.component.worlds import FailureKind
 from wasmrt.guest.call import GuestCall
 from wasmrt.guest.services import DirectoryEntry, HostFailure
 from wasmrt.guest.worlds._failure import as_failure, result
@@ -24,6 +25,17 @@ def read(ctx: GuestCall, path: str) -> Ok | Err:
     return result(as_failure, ctx.services.workspace_read, path)
 
 
+def read_text(ctx: GuestCall, path: str) -> Ok | Err:
+    """wasmrt:tool's `workspace.read-text`."""
+    content = read(ctx, path)
+    if isinstance(content, Err):
+        return content
+    try:
+        return Ok(content.value.decode("utf-8"))
+    except UnicodeDecodeError:
+        return Err({"kind": FailureKind.OPERATION_FAILED, "code": "not-text", "message": "the file is not UTF-8 text"})
+
+
 def list_entries(ctx: GuestCall, path: str) -> Ok | Err:
     """wasmrt:tool's `workspace.list`."""
     listed = result(as_failure, ctx.services.workspace_list, path)
@@ -39,6 +51,16 @@ def stat(ctx: GuestCall, path: str) -> Ok | Err:
 def write(ctx: GuestCall, path: str, content: bytes, new: bool) -> Ok | Err:
     """wasmrt:tool's `workspace.write`."""
     return result(as_failure, partial(ctx.services.workspace_write, path, content, new=new))
+
+
+def write_text(ctx: GuestCall, path: str, content: str, new: bool) -> Ok | Err:
+    """wasmrt:tool's `workspace.write-text`."""
+    return write(ctx, path, content.encode("utf-8"), new)
+
+
+def copy(ctx: GuestCall, path: str, to: str) -> Ok | Err:
+    """wasmrt:tool's `workspace.copy`."""
+    return result(as_failure, ctx.services.workspace_copy, path, to)
 
 
 def make_directory(ctx: GuestCall, path: str) -> Ok | Err:
