@@ -20,7 +20,7 @@ LATE_IMPORTS = {
     "isolation/pool/home.py": "a runtime whose components are all compiled starts no compile worker",
     "call/_target.py": "the params of a guest in a worker are checked in the worker",
     "cli/approvals.py": "most of its commands serve no page",
-    "cli/_changes.py": "a tool that may not write files leaves no journal",
+    "cli/_calling.py": "a tool that may not write files leaves no journal",
     "cli/_root.py": "most commands start no worker",
     "cli/_runtime.py": "a tool without a grant needs no secrets and no network",
     "cli/_tools.py": "an installed or bundled tool without a grant needs no file",

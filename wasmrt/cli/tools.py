@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from wasmrt.cli._calling import check_context, interruptible, read_params, show_denials, show_logs
+from wasmrt.cli._calling import check_context, interruptible, read_params, show_changes, show_denials, show_logs
 from wasmrt.cli._errors import exit_code
 from wasmrt.cli._held import open_registry, view_options
 from wasmrt.cli._options import json_option, workspace_option
@@ -154,6 +154,8 @@ def run_tool(
     if logs and not as_json:
         show_logs(output.logs)
     show_json(output.as_dict() if as_json else output.result)
+    if workspace is not None and not as_json:
+        show_changes(output.call_id)
     return 0
 
 
