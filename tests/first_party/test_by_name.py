@@ -104,6 +104,15 @@ def test_a_registry_has_a_tool_by_each_of_its_names(
     assert registry.execute(name, PARAMS[canonical]).result is not None
 
 
+def test_the_command_lists_the_tools_for_files_where_there_is_a_workspace(
+    files: Path, wasmrt: Callable[..., Result]
+) -> None:
+    listed = json.loads(wasmrt("tools", "list", "--workspace", files, "--json").stdout)
+    assert sorted(row["name"] for row in listed) == list(bundled_names())
+    described = json.loads(wasmrt("tools", "describe", "file_edit", "--workspace", files, "--json").stdout)
+    assert described["name"] == "file_edit" and described["schema"]["required"][0] == "path"
+
+
 def test_the_names_of_the_files_tools_are_protected() -> None:
     assert {"read_file", "write_file", "list_dir", "apply_patch"} <= PROTECTED_TOOL_NAMES & {
         tool.name for tool in TOOLS
