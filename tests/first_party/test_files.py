@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from wasmrt import PreparedTool, WasmRuntimeConfig, WasmToolRuntime
+from wasmrt.audit import read_keys, read_recording
 from wasmrt.errors import ToolError
 from wasmrt.install.find import find_tool
 from wasmrt.limits import MIB
@@ -450,3 +451,28 @@ def test_a_folder_that_keeps_changing_lets_no_tool_out(root: Path, prepared: Cal
         stop.set()
         racer.join()
     assert (outside / "a").read_text() == "outside" and os.listdir(outside) == ["a"]
+
+
+@pytest.mark.parametrize("isolation", ["in-process", "process"])
+def test_a_recorded_call_is_replayed_without_touching_a_file(root: Path, tmp_path: Path, isolation: str) -> None:
+    (root / "vault").mkdir()
+    (root / "vault/k").write_bytes(b"\xffkey")
+    (root / "a.txt").write_text("one\n")
+    folder = tmp_path / "receipts"
+    calls: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("vault_copyto", {"source": "vault/k", "destination": "shared/deep/k"}),
+        ("apply_patch", {"path": "a.txt", "old_string": "one", "new_string": "two"}),
+        ("list_dir", {"recursive": True}),
+        ("files.move_glob", {"from": "", "patterns": ["a.*"], "to": "moved"}),
+        ("file_delete", {"path": "moved", "recursive": True}),
+    )
+    settings = WasmRuntimeConfig(workspace=root, audit=folder, audit_record=True, isolation=isolation)  # type: ignore[arg-type]
+    with WasmToolRuntime(settings) as recording:
+        ids = [recording.prepare_installed(tool).execute(params).call_id for tool, params in calls]
+    before = sorted(path.name for path in root.rglob("*"))
+    with WasmToolRuntime(WasmRuntimeConfig()) as dry:
+        for (tool, _), call_id in zip(calls, ids, strict=True):
+            known = read_recording(folder, read_keys(find_places().receipts_key), call_id)
+            replayed = dry.prepare_installed(tool).replay(known)
+            assert replayed.same, (tool, replayed.difference)
+    assert sorted(path.name for path in root.rglob("*")) == before
