@@ -74,6 +74,16 @@ def test_a_tool_is_run_by_its_name_from_the_command(files: Path, wasmrt: Callabl
     json.loads(wasmrt("run", name, json.dumps(PARAMS[tool.name]), "--workspace", files).stdout)
 
 
+def test_the_component_of_the_files_tools_has_each_under_its_own_part_of_the_grant(
+    files: Path, runtime: WasmToolRuntime, wasmrt: Callable[..., Result]
+) -> None:
+    component = runtime.prepare_installed("files")
+    assert component.has_several and component.tool("read_file").capabilities.workspace_write is None
+    assert component.tool("file_delete").execute({"path": "a.txt"}).result["files"] == 1
+    found = wasmrt("run", "files", "{}", "--tool", "list_dir", "--workspace", files).stdout
+    assert [entry["path"] for entry in json.loads(found)["entries"]] == ["vault"]
+
+
 def test_a_run_that_changed_files_says_how_to_take_it_back(files: Path, wasmrt: Callable[..., Result]) -> None:
     said = wasmrt("run", "write_file", '{"path": "a.txt", "content": "two"}', "--workspace", files).stderr
     command = re.search(r"wasmrt (undo \S+)", said)

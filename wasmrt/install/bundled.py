@@ -45,10 +45,13 @@ TOOLS = (
     BundledTool("html_to_markdown", "html_to_markdown", "html_to_markdown"),
 )
 
+FILES = BundledTool("files", "files", "")
+"""All tools of one component, for whoever chooses one of them by `--tool` or `.tool(name)`."""
+
 
 def bundled_tool(name: str) -> BundledTool | None:
-    """Return the tool of a name, or of an alias; None where there is none."""
-    return next((tool for tool in TOOLS if name == tool.name or name in tool.aliases), None)
+    """Return the tool of a name, or of an alias, or `FILES`; None where there is none."""
+    return next((tool for tool in (*TOOLS, FILES) if name == tool.name or name in tool.aliases), None)
 
 
 def bundled_names() -> tuple[str, ...]:
@@ -68,19 +71,20 @@ def bundled_sidecar(tool: BundledTool) -> str | None:
 
 
 def bundled_grant(tool: BundledTool) -> Capabilities:
-    """Return what a tool may do: its own part of the capability file."""
+    """Return what a tool may do: its own part of the capability file; of `FILES` all parts, told apart."""
     sidecar = bundled_sidecar(tool)
     if sidecar is None:
         return Capabilities.none()
     from wasmrt.capabilities.file import parse  # echo, time and json have none
 
-    return for_tool(parse(sidecar).capabilities, tool.tool)
+    whole = parse(sidecar).capabilities
+    return for_tool(whole, tool.tool) if tool.tool else whole
 
 
 def bundled_specs(tool: BundledTool) -> tuple[ToolSpec, ...] | None:
     """Return what narrows a component to this one tool; None for a component that holds no other."""
     several = sum(other.component == tool.component for other in TOOLS) > 1
-    return (ToolSpec(tool.tool),) if several else None
+    return (ToolSpec(tool.tool),) if several and tool.tool else None
 
 
 def needs_workspace(name: str) -> bool:
