@@ -490,6 +490,38 @@ THREATS = (
         ),
     ),
     Threat(
+        threat="a tool that overwrites or removes what nobody has a copy of",
+        source=OURS,
+        tests=(
+            "workspace/test_undo.py::test_whatever_a_call_does_undo_is_its_inverse",
+            "workspace/test_undo.py::test_an_undo_that_is_stopped_anywhere_goes_on",
+            "workspace/test_undo.py::test_what_could_not_be_kept_is_not_changed",
+            "workspace/test_undo.py::test_what_was_changed_since_stops_all_of_it_unless_somebody_insists",
+            "workspace/test_undo.py::test_after_a_kill_every_file_is_whole_and_the_call_can_be_taken_back",
+        ),
+    ),
+    Threat(
+        threat="a journal of changes, or a link put in the way, that has an undo write elsewhere",
+        source=OURS,
+        tests=(
+            "workspace/test_undo.py::test_a_damaged_journal_says_so_and_leads_nowhere",
+            "workspace/test_undo.py::test_no_link_leads_an_undo_out_of_the_workspace",
+            "workspace/test_undo.py::test_content_that_was_damaged_in_the_journal_is_not_put_back",
+        ),
+    ),
+    Threat(
+        threat="a first-party tool that does more than its part of the capability file",
+        source=OURS,
+        tests=(
+            "first_party/test_files.py::test_no_tool_can_do_more_than_its_own_grant",
+            "first_party/test_files.py::test_no_path_leads_a_reader_elsewhere",
+            "first_party/test_files.py::test_a_folder_that_keeps_changing_lets_no_tool_out",
+            "first_party/test_files.py::test_the_vault_is_copied_from_and_neither_read_nor_written",
+            "first_party/test_files.py::test_a_narrower_grant_is_what_holds_and_its_denial_names_the_line",
+            "first_party/test_html_to_markdown.py::test_hostile_pages_end_as_an_answer_or_an_error_that_says_so",
+        ),
+    ),
+    Threat(
         threat="a native plugin that reads, writes, connects or lives beyond what it was given",
         source=OURS,
         tests=tuple(

@@ -3,6 +3,7 @@
 python tools/build.py            build those whose source changed since
 python tools/build.py NAME ...   build these, changed or not
 python tools/build.py --check    build nothing; fail when a shipped component is older than its source
+python tools/build.py --again    build all in an empty folder; fail when a byte differs from what is shipped
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from wasmrt.authoring import find_wasm_tools  # noqa: E402
 
 SHIPPED = ROOT / "wasmrt/_tools"
 MANIFEST = SHIPPED / "manifest.json"
-TOOLS = ("echo", "json", "time")
+TOOLS = ("echo", "files", "html_to_markdown", "json", "time")
 TARGET = "wasm32-unknown-unknown"
 
 
@@ -61,9 +62,9 @@ def _reason(tool: str, entry: dict[str, str] | None) -> str | None:
     return None
 
 
-def build(tool: str) -> bytes:
+def build(tool: str, target: Path | None = None) -> bytes:
     """Compile one tool by itself: built together, cargo would give all of them each other's features."""
-    target = Path(os.environ.get("CARGO_TARGET_DIR", HERE / "target"))
+    target = target or Path(os.environ.get("CARGO_TARGET_DIR", HERE / "target"))
     command = ["cargo", "build", "--locked", "--release", "--target", TARGET, "-p", tool]
     # The encoded form allows spaces in paths.
     flags = "\x1f".join([*_remaps(), "-Clink-arg=-zstack-size=131072"])
@@ -96,7 +97,17 @@ def _ship(tool: str, component: bytes) -> None:
     MANIFEST.write_text(json.dumps(recorded, indent=2, sort_keys=True) + "\n")
 
 
+def _build_again() -> int:
+    with TemporaryDirectory() as folder:
+        differ = [tool for tool in TOOLS if build(tool, Path(folder)) != (SHIPPED / f"{tool}.wasm").read_bytes()]
+    for tool in differ:
+        print(f"{tool}: another build of it has other bytes", file=sys.stderr)
+    return 1 if differ else 0
+
+
 def main(arguments: list[str]) -> int:
+    if arguments == ["--again"]:
+        return _build_again()
     out_of_date = stale()
     if arguments == ["--check"]:
         for tool, reason in out_of_date.items():

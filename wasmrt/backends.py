@@ -15,8 +15,9 @@ from wasmrt.config import WasmRuntimeConfig
 from wasmrt.egress import EgressGateway, NetworkConfig, SecretsView
 from wasmrt.leaks import LeakDetector
 from wasmrt.lifetime import Lifetime
+from wasmrt.places import find_places
 from wasmrt.rates import RateLimiter
-from wasmrt.workspace import WorkspaceReader, WorkspaceWriter
+from wasmrt.workspace import UndoJournal, WorkspaceReader, WorkspaceWriter
 
 
 class BackendFactory:
@@ -28,6 +29,7 @@ class BackendFactory:
 
     def __init__(self, config: WasmRuntimeConfig, rates: RateLimiter) -> None:
         self._workspace = config.workspace
+        self._undo = UndoJournal(find_places().undo) if config.undo else None
         self._gateway = EgressGateway(config.network or NetworkConfig(), rates=rates)
         self._plain: Callable[[str, Lifetime], SecretsView] | None = None
         self._renewed: Callable[[str, Lifetime], SecretsView] | None = None
@@ -49,7 +51,7 @@ class BackendFactory:
         if grant.workspace_read is not None and self._workspace is not None:
             workspace = WorkspaceReader(self._workspace, grant.workspace_read.allowed_prefixes)
         if grant.workspace_write is not None and self._workspace is not None:
-            writer = WorkspaceWriter(self._workspace, grant.workspace_write)
+            writer = WorkspaceWriter(self._workspace, grant.workspace_write, self._undo)
         return Backends(
             detector,
             http=None if grant.http is None else GuestHttp(self._gateway),

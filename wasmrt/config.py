@@ -46,6 +46,8 @@ class WasmRuntimeConfig:
     """The store of credentials; None for a runtime that holds none."""
     workspace: Path | None = None
     """The folder that granted workspace prefixes are below."""
+    undo: bool = True
+    """Keep what tools change in the workspace as it was before, in the data folder, for `wasmrt undo`."""
     call_rate_limit: RateLimitConfig | None = None
     """Calls for one user and one tool; requests have limits of their own in the grant."""
     rate_limit_storage: str | None = None

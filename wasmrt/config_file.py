@@ -79,6 +79,7 @@ class OperatorConfig(NamedTuple):
     policy: ToolPolicy = ToolPolicy()
     """Of tools in a registry; a runtime by itself has none."""
     audit: AuditSettings = AuditSettings()
+    undo: bool = True
 
     def as_runtime_settings(self) -> dict[str, Any]:
         """Return the settings by their names in `WasmRuntimeConfig`."""
@@ -116,14 +117,14 @@ def read_config_file(path: Path) -> OperatorConfig:
         raise ConfigFileError(str(path), f"it cannot be read ({error.strerror})", hint="check who owns it") from error
     mistakes: list[Mistake] = []
     tree = _parsed(path, text)
-    network, guests, leaks, audit = (
+    network, guests, leaks, audit, workspace = (
         _values(name, section, path.parent, mistakes) for name, section in _sections(tree, mistakes)
     )
     policy = read_policy(tree, path.parent, mistakes)
     _refuse(path, mistakes, text)
     own = {key: network.pop(key) for key in _OWN if key in network}
     audited = AuditSettings(**audit)
-    return OperatorConfig(NetworkConfig(**network), **own, **guests, **leaks, policy=policy, audit=audited)
+    return OperatorConfig(NetworkConfig(**network), **own, **guests, **leaks, **workspace, policy=policy, audit=audited)
 
 
 def _refuse(path: Path, mistakes: Sequence[Mistake], text: bytes) -> None:
@@ -290,7 +291,7 @@ def _leak_actions(value: Any, _: Path) -> dict[str, Any]:
     return {"leak_overrides": overrides}
 
 
-def _audit_switch(key: str) -> Callable[[Any, Path], dict[str, Any]]:
+def _switch(key: str) -> Callable[[Any, Path], dict[str, Any]]:
     def read(value: Any, _: Path) -> dict[str, Any]:
         if not isinstance(value, bool):
             raise ConfigurationError(f"{key} must be true or false", hint=f"write it like {key} = true")
@@ -331,9 +332,10 @@ _SECTIONS: dict[str, dict[str, Callable[[Any, Path], dict[str, Any]]]] = {
     "guests": {"isolation": _isolation},
     "leaks": {"rules": _leak_rules, "actions": _leak_actions},
     "audit": {
-        "enabled": _audit_switch("enabled"),
+        "enabled": _switch("enabled"),
         "path": _audit_path,
-        "record": _audit_switch("record"),
+        "record": _switch("record"),
         "max_segment_bytes": _audit_segment_bytes,
     },
+    "workspace": {"undo": _switch("undo")},
 }

@@ -51,6 +51,7 @@ class Reason(StrEnum):
     ALREADY_EXISTS = "already-exists"
     NOT_EMPTY = "not-empty"
     NO_SPACE = "no-space"
+    NOT_UNDOABLE = "not-undoable"
     # secrets and tools
     SECRET_NOT_ALLOWED = "secret-not-allowed"  # noqa: S105 - a reason, not a password
     ALIAS_NOT_ALLOWED = "alias-not-allowed"

@@ -16,7 +16,7 @@ class Places(NamedTuple):
     """The data and the cache folder; neither has to exist yet."""
 
     data: Path
-    """The catalog, the approvals, the receipts, the secrets file, the keys and the operator's configuration file."""
+    """The catalog, approvals, receipts, the journal of changes, secrets file, keys, the operator's configuration."""
     cache: Path
     """Compiled code: may be deleted at any time."""
 
@@ -49,6 +49,11 @@ class Places(NamedTuple):
     def tokens_key(self) -> Path:
         """The key that confirmation tokens are signed with."""
         return self.data / "tokens.key"
+
+    @property
+    def undo(self) -> Path:
+        """The previous content of files that tools changed, by call."""
+        return self.data / "undo"
 
     @property
     def config(self) -> Path:

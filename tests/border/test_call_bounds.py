@@ -37,7 +37,7 @@ def test_a_text_of_params_may_be_as_large_as_the_cap_and_no_larger(start: Start,
     echo = start().prepare("echo", ECHO, limits=ResourceLimits(output_bytes=2 * MAX_PARAMS_BYTES))
     most = '{"a":"' + "x" * (MAX_PARAMS_BYTES - 8) + '"}'
     assert len(echo.execute(kind(most)).result["a"]) == MAX_PARAMS_BYTES - 8
-    with pytest.raises(InvalidParametersError, match="over 4,194,304 bytes") as caught:
+    with pytest.raises(InvalidParametersError, match=f"over {MAX_PARAMS_BYTES:,} bytes") as caught:
         echo.execute(kind(most + " "))
     assert caught.value.hint == "pass large data by reference"
 
@@ -47,7 +47,7 @@ def test_data_of_params_is_measured_in_bytes(start: Start, letter: str) -> None:
     echo = start().prepare("echo", ECHO, limits=ResourceLimits(output_bytes=2 * MAX_PARAMS_BYTES))
     count = (MAX_PARAMS_BYTES - 8) // len(letter.encode())
     assert len(echo.execute({"a": letter * count}).result["a"]) == count
-    with pytest.raises(InvalidParametersError, match="over 4,194,304 bytes"):
+    with pytest.raises(InvalidParametersError, match=f"over {MAX_PARAMS_BYTES:,} bytes"):
         echo.execute({"a": letter * (count + 1)})
 
 

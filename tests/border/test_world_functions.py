@@ -134,3 +134,71 @@ def test_a_generic_tools_text_keeps_its_letters(start: Start) -> None:
     grant = Capabilities.none().with_tool_invoke(ToolInvokeCapability((("on", "other"),)))
     output = only_tool(runtime, INVOKE.component(), grant).execute({"alias": "on", "params": "{}"})
     assert output.raw == '"\\"grüße\\""'
+
+
+class Folder(NoServices):
+    """A host that writes down what is asked of a workspace."""
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+
+    def workspace_read(self, path: str, *, looking: bool = False) -> bytes:  # type: ignore[override]
+        return b"\xff" if path == "binary" else "h\u00e9".encode()
+
+    def workspace_stat(self, path: str) -> WorkspaceEntry:  # type: ignore[override]
+        return WorkspaceEntry(path, path == "d", 3)
+
+    def workspace_write(self, path: str, content: bytes, *, new: bool = False) -> None:  # type: ignore[override]
+        self.asked.append(("write", path, content, new))
+
+    def workspace_copy(self, path: str, to: str) -> int:  # type: ignore[override]
+        self.asked.append(("copy", path, to))
+        return 7
+
+    def workspace_make_directory(self, path: str) -> None:  # type: ignore[override]
+        self.asked.append(("make", path))
+
+    def workspace_remove(self, path: str, *, directory: bool = False) -> None:  # type: ignore[override]
+        self.asked.append(("remove", path, directory))
+
+    def workspace_rename(self, path: str, to: str) -> None:  # type: ignore[override]
+        self.asked.append(("rename", path, to))
+
+
+def test_our_world_changes_files_by_the_host_alone() -> None:
+    host, offered = Folder(), FUNCTIONS["wasmrt:tool/workspace@0.1.0"]
+    call = guest(host)
+    assert offered["read-text"](call, "a") == Ok("h\u00e9")
+    assert offered["read-text"](call, "binary").value["code"] == "not-text"
+    assert offered["stat"](call, "d") == Ok({"name": "d", "kind": "directory", "size": 0})
+    assert offered["stat"](call, "a") == Ok({"name": "a", "kind": "file", "size": 3})
+    assert offered["write"](call, "a", b"x", True) == offered["write-text"](call, "a", "\u00e9", False) == Ok(None)
+    assert offered["copy"](call, "a", "b") == Ok(7)
+    assert offered["make-directory"](call, "d") == offered["rename"](call, "a", "b") == Ok(None)
+    assert offered["remove"](call, "a", "file") == offered["remove"](call, "d", "directory") == Ok(None)
+    assert host.asked == [
+        ("write", "a", b"x", True),
+        ("write", "a", "\u00e9".encode(), False),
+        ("copy", "a", "b"),
+        ("make", "d"),
+        ("rename", "a", "b"),
+        ("remove", "a", False),
+        ("remove", "d", True),
+    ]
+
+
+def test_what_a_host_refuses_of_files_is_a_typed_failure() -> None:
+    offered = FUNCTIONS["wasmrt:tool/workspace@0.1.0"]
+    call = guest(NoServices())
+    for name, values in {
+        "read-text": ("a",),
+        "stat": ("a",),
+        "write": ("a", b"", False),
+        "write-text": ("a", "", False),
+        "copy": ("a", "b"),
+        "make-directory": ("a",),
+        "remove": ("a", "file"),
+        "rename": ("a", "b"),
+    }.items():
+        answer = offered[name](call, *values)
+        assert isinstance(answer, Err) and answer.value["kind"] == FailureKind.NETWORK_DENIED, name

@@ -77,7 +77,7 @@ def test_an_answer_may_hold_escapes_and_be_larger_than_params_may_be(prepare: Pr
     quoted = MAX_PARAMS_BYTES + 2048
     large = Body(
         text=b'"\\u00e9',
-        pages=70,
+        pages=MAX_PARAMS_BYTES // 65536 + 6,
         execute=f"""(memory.fill (i32.const 1031) (i32.const 120) (i32.const {quoted - 1031}))
         (i32.store8 (i32.const {quoted}) (i32.const 34))
         (call $say (i32.const 1024) (i32.const {quoted + 1 - 1024}))""",

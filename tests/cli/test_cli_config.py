@@ -85,6 +85,7 @@ def getter(tool_file: Write, encode: Callable[[str], bytes]) -> Path:
         ("[audit]\npath = 1", "audit.path must be a folder"),
         ("[audit]\nmax_segment_bytes = 10", "audit.max_segment_bytes must be a whole number, at least 65,536"),
         ("[audit]\nfolder = 'x'", "audit.folder is not known"),
+        ("[workspace]\nundo = 'no'", "workspace.undo must be true or false"),
         ("[nets]\nx = 1", "[nets] is not known"),
         ("[network]\nproxy = 'x'", "network.proxy is not known"),
         ("[network]\nca_files = 'x'", "network.ca_files is not known"),
@@ -387,3 +388,8 @@ def test_the_isolation_of_guests_is_read(configure: Configure) -> None:
     assert WasmRuntimeConfig(**config.as_runtime_settings()).isolation is Isolation.REQUIRED
     with pytest.raises(ConfigFileError, match=r"guests\.isolation must be one of"):
         read_config_file(configure('[guests]\nisolation = "none"\n'))
+
+
+def test_the_journal_of_changes_is_kept_unless_the_file_says_no(configure: Configure) -> None:
+    for text, kept in (("", True), ("[workspace]\nundo = true\n", True), ("[workspace]\nundo = false\n", False)):
+        assert WasmRuntimeConfig(**read_config_file(configure(text)).as_runtime_settings()).undo is kept

@@ -16,6 +16,7 @@ import pytest
 from tests.cli.terminal import python_on_a_terminal
 from wasmrt.cli import _root as root
 from wasmrt.cli import cli
+from wasmrt.limits import MAX_PARAMS_BYTES
 
 Run = Callable[..., "object"]
 Write = Callable[..., Path]
@@ -58,7 +59,7 @@ def test_params_that_do_not_fit_the_schema_name_the_field(wasmrt: Run) -> None:
 
 def test_params_from_nowhere_or_without_end_are_refused(wasmrt: Run, tmp_path: Path) -> None:
     assert "cannot be read" in wasmrt("run", "echo", f"@{tmp_path / 'absent'}", code=2).stderr
-    assert "over" in wasmrt("run", "echo", "-", stdin=b" " * (5 * 1024 * 1024), code=2).stderr
+    assert "over" in wasmrt("run", "echo", "-", stdin=b" " * (MAX_PARAMS_BYTES + 1), code=2).stderr
     assert "not UTF-8" in wasmrt("run", "echo", "-", stdin=b'{"message": "\xff"}', code=2).stderr
 
 

@@ -24,6 +24,7 @@ from wasmrt.isolation.wire.counts import pack_counts
 from wasmrt.isolation.wire.types import read_type
 from wasmrt.lifetime import Lifetime
 from wasmrt.limits import MAX_LOG_ENTRIES, ResourceLimits
+from wasmrt.workspace import WorkspaceEntry
 
 LIMITS = ResourceLimits(output_bytes=1000, timeout_seconds=20.0)
 COUNTS = struct.pack("<4Q", 1, 0, 0, 0)
@@ -52,6 +53,10 @@ class WritableServices(NoServices):
 
     def __init__(self) -> None:
         self.written: list[bytes] = []
+
+    def workspace_stat(self, path: str) -> WorkspaceEntry:  # type: ignore[override]
+        assert isinstance(path, str)
+        return WorkspaceEntry(path, False, 0)
 
     def workspace_size(self, path: str) -> int | None:  # type: ignore[override]
         assert isinstance(path, str)
@@ -242,7 +247,7 @@ def test_no_frames_in_any_order_harm_the_host(frames: list[bytes], rest: bytes) 
         assert isinstance(ended, (str, WasmrtError)), ended
 
 
-WRITES = ("workspace_size", "workspace_write", "workspace_make_directory", "workspace_remove", "workspace_rename")
+WRITES = tuple(f"workspace_{act}" for act in ("stat", "size", "write", "copy", "make_directory", "remove", "rename"))
 WRITE_HEADS = st.builds(
     lambda do, fields: json.dumps({"do": do} | fields).encode("utf-8", "surrogatepass"),
     st.sampled_from(WRITES),

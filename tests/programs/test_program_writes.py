@@ -27,8 +27,10 @@ from wasmrt.context import ToolContext
 from wasmrt.effects import Effect
 from wasmrt.errors import GuestExitError, InvalidParametersError, ToolError, TrapError
 from wasmrt.model import Reason
+from wasmrt.places import find_places
 from wasmrt.policy import Permission, ToolRule
 from wasmrt.tools import ToolView
+from wasmrt.workspace import UndoJournal, undo
 
 
 @pytest.fixture(scope="module", params=[Isolation.PROCESS, Isolation.IN_PROCESS])
@@ -287,3 +289,14 @@ def test_an_installed_program_writes_what_its_capability_file_asked_for_and_a_pe
 def test_names_of_folders_are_checked(tool: PreparedTool, root: Path, writable: Any) -> None:
     with pytest.raises(InvalidParametersError):
         tool.execute({"args": ["args"]}, ToolContext(data={"writable": writable}))
+
+
+def test_what_a_program_has_written_is_taken_back(tool: PreparedTool, root: Path) -> None:
+    journal = UndoJournal(find_places().undo)
+    done = tool.execute({"args": ["change", "write", "out/a.txt", "beta"]})
+    assert (root / "out/a.txt").read_text() == "beta"
+    undo(journal, done.call_id)
+    assert (root / "out/a.txt").read_text() == "alpha"
+    with WasmToolRuntime(WasmRuntimeConfig(workspace=root, undo=False, isolation=Isolation.IN_PROCESS)) as without:
+        done = tool_with(without).execute({"args": ["change", "write", "out/a.txt", "beta"]})
+    assert done.call_id not in journal.call_ids()

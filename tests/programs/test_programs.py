@@ -21,7 +21,7 @@ from wasmrt.errors import (
     TrapError,
 )
 from wasmrt.install.validator import WasmValidator
-from wasmrt.limits import MAX_CAPTURED_OUTPUT_BYTES
+from wasmrt.limits import MAX_CAPTURED_OUTPUT_BYTES, MAX_PARAMS_BYTES
 
 
 @pytest.fixture(scope="module", params=[Isolation.PROCESS, Isolation.IN_PROCESS])
@@ -143,7 +143,7 @@ def test_a_program_that_never_ends_is_ended_by_its_fuel(runtime: WasmToolRuntime
         {"args": [1, 2, None]},
         {"args": "cat", "input": ""},
         {"stdin": ["a"]},
-        {"stdin": "x" * (4 * 1024 * 1024)},
+        {"stdin": "x" * MAX_PARAMS_BYTES},
         [],
     ],
 )

@@ -14,13 +14,15 @@ from wasmrt.guest.services import HostFailure, NoServices
     [
         lambda host: host.workspace_read("a"),
         lambda host: host.workspace_list(""),
+        lambda host: host.workspace_stat("a"),
         lambda host: host.workspace_size("a"),
         lambda host: host.workspace_write("a", b"x"),
+        lambda host: host.workspace_copy("a", "b"),
         lambda host: host.workspace_make_directory("a"),
         lambda host: host.workspace_remove("a"),
         lambda host: host.workspace_rename("a", "b"),
     ],
-    ids=["read", "list", "size", "write", "make directory", "remove", "rename"],
+    ids=["read", "list", "stat", "size", "write", "copy", "make directory", "remove", "rename"],
 )
 def test_a_host_that_grants_nothing_refuses_every_deed_on_files(deed: Callable[[NoServices], object]) -> None:
     host = NoServices()

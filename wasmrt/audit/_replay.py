@@ -107,6 +107,10 @@ class Replay:
         """Return the recorded entries."""
         return [_Entry(*entry) for entry in self._answer("workspace_list", [path, looking])]
 
+    def workspace_stat(self, path: str) -> DirectoryEntry:
+        """Return the recorded entry."""
+        return _Entry(*self._answer("workspace_stat", [path]))
+
     def workspace_size(self, path: str) -> int | None:
         """Return the recorded size."""
         size = self._answer("workspace_size", [path])
@@ -115,6 +119,10 @@ class Replay:
     def workspace_write(self, path: str, content: bytes, *, new: bool = False) -> None:
         """Check that the same is written as was; no file is touched."""
         self._answer("workspace_write", asked_write(path, content, new))
+
+    def workspace_copy(self, path: str, to: str) -> int:
+        """Return the recorded size; no file is touched."""
+        return int(self._answer("workspace_copy", [path, to]))
 
     def workspace_make_directory(self, path: str) -> None:
         """Check that a directory is made as it was."""

@@ -82,8 +82,12 @@ class RecordingServices:
             "workspace_list",
             [path, looking],
             lambda: self._host.workspace_list(path, looking=looking),
-            lambda entries: [[entry.name, entry.is_directory, entry.size_bytes] for entry in entries],
+            lambda entries: [_entry(entry) for entry in entries],
         )
+
+    def workspace_stat(self, path: str) -> DirectoryEntry:
+        """Return a file's or a directory's name, kind and size."""
+        return self._asked("workspace_stat", [path], lambda: self._host.workspace_stat(path), _entry)
 
     def workspace_size(self, path: str) -> int | None:
         """Return the size of a file that may be written."""
@@ -93,6 +97,10 @@ class RecordingServices:
         """Make a file; what is written is noted by its digest."""
         asked = asked_write(path, content, new)
         self._asked("workspace_write", asked, lambda: self._host.workspace_write(path, content, new=new), _none)
+
+    def workspace_copy(self, path: str, to: str) -> int:
+        """Copy a file to a name that nothing has."""
+        return self._asked("workspace_copy", [path, to], lambda: self._host.workspace_copy(path, to), int)
 
     def workspace_make_directory(self, path: str) -> None:
         """Make a directory."""
@@ -225,6 +233,10 @@ def failure_of(data: dict[str, Any]) -> HostFailure:
 
 def _size(size: int | None) -> int | None:
     return size
+
+
+def _entry(entry: DirectoryEntry) -> list[Any]:
+    return [entry.name, entry.is_directory, entry.size_bytes]
 
 
 def _none(answer: None) -> None:

@@ -68,7 +68,8 @@ class CallServices:
         return DEFAULT_MAX_REQUEST_BYTES if http is None else http.max_request_bytes
 
     def close(self) -> None:
-        """Let go of every connection that the guest left open."""
+        """Let go of every connection that the guest left open, and of the journal of its writes."""
+        self._writes.close()
         for response in self._open:
             response.close()
 
@@ -132,6 +133,17 @@ class CallServices:
         except CapabilityDeniedError as error:
             raise self._workspace_failure(error, _LOOKING_FOR_A_FOLDER if looking else None) from error
 
+    def workspace_stat(self, path: str) -> WorkspaceEntry:
+        """Return a file's or a directory's name, kind and size.
+
+        Raises:
+            HostFailure: it is not granted, or there is none.
+        """
+        try:
+            return self._workspace(path).stat(path)
+        except CapabilityDeniedError as error:
+            raise self._workspace_failure(error, _LOOKING_FOR_A_FOLDER) from error
+
     def workspace_size(self, path: str) -> int | None:
         """Return the size of a file that may be written; None where there is none. Raises `HostFailure`."""
         return self._writes.size(path)
@@ -139,6 +151,12 @@ class CallServices:
     def workspace_write(self, path: str, content: bytes, *, new: bool = False) -> None:
         """Make a file that holds `content`. Raises `HostFailure`."""
         self._writes.write(path, content, new=new)
+
+    def workspace_copy(self, path: str, to: str) -> int:
+        """Copy a file to a name that nothing has; return its size in bytes. Raises `HostFailure`."""
+        content = self.workspace_read(path)
+        self._writes.write(to, content, new=True)
+        return len(content)
 
     def workspace_make_directory(self, path: str) -> None:
         """Make a directory. Raises `HostFailure`."""

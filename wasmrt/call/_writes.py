@@ -30,6 +30,11 @@ class CallWrites:
         self._refuse = refuse
         self._budget: WriteBudget | None = None
 
+    def close(self) -> None:
+        """Close the journal of the call."""
+        if self._budget is not None and self._budget.journal is not None:
+            self._budget.journal.close()
+
     @property
     def max_write_bytes(self) -> int:
         """The most bytes that a file may have that is written; 0 where none is."""
@@ -67,7 +72,8 @@ class CallWrites:
         if writer is None:
             raise self._failure(self._missing(path))
         if self._budget is None:
-            self._budget = writer.new_budget()
+            call = self._call
+            self._budget = writer.new_budget(call_id=call.call_id, tool=call.tool_chain[-1], user=call.user)
         try:
             yield writer, self._budget
         except CapabilityDeniedError as error:

@@ -7,6 +7,12 @@ from collections.abc import Iterable, Mapping
 _INTERFACES: Mapping[str, str | None] = {
     "wasmrt:tool/http": "http",
     "wasmrt:tool/workspace": "workspace",
+    "wasmrt:tool/workspace#write": "workspace_write",
+    "wasmrt:tool/workspace#write-text": "workspace_write",
+    "wasmrt:tool/workspace#copy": "workspace_write",
+    "wasmrt:tool/workspace#make-directory": "workspace_write",
+    "wasmrt:tool/workspace#remove": "workspace_write",
+    "wasmrt:tool/workspace#rename": "workspace_write",
     "wasmrt:tool/secrets": "secrets",
     "wasmrt:tool/tools": "tool_invoke",
     "wasi:http/outgoing-handler": "http",
@@ -49,7 +55,7 @@ def import_example(capability: str) -> str:
 def uses_section(section: str, imports: Iterable[str]) -> bool:
     """Tell whether a component with these imports can use a section of a capability file."""
     names = tuple(imports)
-    if section == "workspace_write":
+    if section == "workspace_write" and section not in capabilities_of(names):
         return any(_unversioned(name).partition("#")[0] == _WRITING for name in names)
     return section in capabilities_of(names)
 

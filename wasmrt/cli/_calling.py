@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from wasmrt.cli._errors import refusal
-from wasmrt.cli._output import print_lines
+from wasmrt.cli._output import print_lines, print_message
 from wasmrt.errors import InvalidParametersError, SourceError
 from wasmrt.limits import MAX_PARAMS_BYTES
 from wasmrt.model import Addition, Decision, LogEntry
+from wasmrt.places import find_places
 
 T = TypeVar("T")
 _END_SECONDS = 5.0
@@ -95,6 +96,14 @@ def show_denials(decisions: Iterable[Decision], section: str | None) -> None:
             step = "to allow it, " if isinstance(decision.suggestion, Addition) else "hint: "
             also = f", and in {section}" if section and isinstance(decision.suggestion, Addition) else ""
             print_lines(one_entry(f"  {step}{decision.hint}{also}"))
+
+
+def show_changes(call_id: str | None) -> None:
+    """Say how to take a call back, where it has changed files."""
+    from wasmrt.workspace import UndoJournal
+
+    if call_id in UndoJournal(find_places().undo).call_ids():
+        print_message(f"  it changed files; to take that back: wasmrt undo {call_id}")
 
 
 def one_entry(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from wasmrt.capabilities import Capabilities, capabilities_of
+from wasmrt.capabilities import Capabilities, WorkspaceWriteCapability, capabilities_of
 from wasmrt.capabilities.file import as_tree, format_file
 from wasmrt.cli._caps_subject import find_tool_of
 from wasmrt.cli._component_info import imports_of
@@ -33,6 +33,8 @@ def init(tool: str, as_json: bool) -> None:
                 draft = draft.with_http([])
             case "workspace":
                 draft = draft.with_workspace_read([])
+            case "workspace_write":
+                draft = draft.with_workspace_write(WorkspaceWriteCapability(()))
             case "secrets":
                 draft = draft.with_secrets([])
             case "tool_invoke":

@@ -41,6 +41,7 @@ COMMANDS = {
     "test": "Run the test cases of the tool in DIR, as last built, in the real sandbox.",
     "tools": "Show and call the tools of the registry: built-in, installed and plugins, under the policy of the "
     "configuration.",
+    "undo": "Take back what a call changed in the workspace: every file as it was before, byte for byte.",
     "verify": "Check stored components against their digests.",
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from wasmrt.capabilities import Capabilities
+from wasmrt.capabilities import Capabilities, merge
 from wasmrt.component_bytes import ComponentBytes
 from wasmrt.errors import ConfigurationError, NotInstalledError
 from wasmrt.install._stored import load_tools
@@ -18,7 +18,8 @@ from wasmrt.places import find_places
 def find_named(name_or_path: str, *, capabilities: Path | None = None, number: int | None = None) -> FoundTool:
     """Find the tool that a command names: a path, else an installed tool, else one that comes with wasmrt.
 
-    A file has no grant: nobody gave it one. `capabilities` is one, given by whoever typed it.
+    A file has no grant: nobody gave it one. `capabilities` is one, given by whoever typed it; of a tool that comes with
+    wasmrt it narrows what it has.
 
     Raises:
         NotInstalledError: there is no such tool.
@@ -30,6 +31,8 @@ def find_named(name_or_path: str, *, capabilities: Path | None = None, number: i
         raise ConfigurationError(f"{found.name} is not installed and has no versions", hint="leave --version out")
     if is_path or capabilities is None:
         return found
+    if found.origin == "bundled" and found.sidecar is not None:
+        return found._replace(grant=merge(found.grant, _granted(capabilities)))
     if found.origin == "bundled":
         raise ConfigurationError(
             f"{found.name} comes with wasmrt and needs no grant", hint="leave --capabilities out: it is for files"
@@ -52,8 +55,7 @@ def _from_name(name: str, number: int | None) -> FoundTool:
 
 
 def _from_file(path: Path, capabilities: Path | None) -> FoundTool:
-    from wasmrt.capabilities.file import parse
-    from wasmrt.install.sources import FileSource, is_package, read_capability_file
+    from wasmrt.install.sources import FileSource, is_package
 
     if is_package(path):
         from wasmrt.install.package import PackageSource  # with the validator of schemas, which a component needs not
@@ -61,7 +63,7 @@ def _from_file(path: Path, capabilities: Path | None) -> FoundTool:
         fetched = PackageSource(path).fetch(max_bytes=COMPONENT_MAX_BYTES)
     else:
         fetched = FileSource(path).fetch(max_bytes=COMPONENT_MAX_BYTES)
-    grant = Capabilities.none() if capabilities is None else parse(read_capability_file(capabilities)).capabilities
+    grant = Capabilities.none() if capabilities is None else _granted(capabilities)
     name, component = installed_name(fetched.name), ComponentBytes(fetched.data)
     sidecar = None if fetched.sidecar is None else fetched.sidecar.decode("utf-8", "replace")
     return FoundTool(
@@ -73,6 +75,13 @@ def _from_file(path: Path, capabilities: Path | None) -> FoundTool:
         warnings=fetched.warnings,
         tools=load_tools(fetched.package) if fetched.package else described_by_sidecar(name, component, sidecar),
     )
+
+
+def _granted(path: Path) -> Capabilities:
+    from wasmrt.capabilities.file import parse
+    from wasmrt.install.sources import read_capability_file
+
+    return parse(read_capability_file(path)).capabilities
 
 
 def with_invoked(found: FoundTool) -> tuple[FoundTool, ...]:

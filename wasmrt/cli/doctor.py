@@ -133,7 +133,8 @@ def _allocator(_: Places) -> tuple[str, str]:
 
 def _engine(_: Places) -> tuple[str, str]:
     from wasmrt.cli._runtime import open_runtime
-    from wasmrt.install.find import bundled_names, find_bundled
+    from wasmrt.install.bundled import bundled_names
+    from wasmrt.install.find import find_bundled
 
     if "echo" not in bundled_names():
         return "warning", "the bundled tools are not built: run the build script of the repository"

@@ -19,7 +19,7 @@ from wasmrt.component import ToolSpec
 from wasmrt.component_bytes import ComponentBytes
 from wasmrt.errors import ConfigurationError, SourceError
 from wasmrt.install import Catalog, ComponentInfo, ToolVersion
-from wasmrt.install.find import bundled_names
+from wasmrt.install.bundled import bundled_names
 from wasmrt.install.installer import Installer, InstallPlan
 from wasmrt.install.package import PackageSource
 from wasmrt.install.sources import FileSource, Source, is_package, read_capability_file

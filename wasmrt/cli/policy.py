@@ -13,7 +13,7 @@ from wasmrt.cli._options import json_option
 from wasmrt.cli._output import print_message, show, show_columns, show_json, show_section
 from wasmrt.config_file import read_config_file
 from wasmrt.install import Catalog
-from wasmrt.install.find import bundled_names
+from wasmrt.install.bundled import bundled_names
 from wasmrt.places import find_places
 from wasmrt.policy import Preset, ToolPolicy, ToolRule
 from wasmrt.tools import Outcome, ToolView

@@ -8,7 +8,7 @@ from wasmrt.cli._options import json_option
 from wasmrt.cli._output import is_interactive, print_message, show_json
 from wasmrt.errors import ConfigurationError
 from wasmrt.install import Catalog
-from wasmrt.install.find import bundled_names
+from wasmrt.install.bundled import bundled_names
 from wasmrt.places import find_places
 
 

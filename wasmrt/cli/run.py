@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from wasmrt.capabilities import Capabilities
-from wasmrt.cli._calling import check_context, interruptible, read_params, show_denials, show_logs
+from wasmrt.cli._calling import check_context, interruptible, read_params, show_changes, show_denials, show_logs
 from wasmrt.cli._errors import exit_code
 from wasmrt.cli._options import json_option, workspace_option
 from wasmrt.cli._output import print_message, show_json
@@ -29,7 +29,7 @@ from wasmrt.model import Decision
     "--capabilities",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="For a tool that is not installed: what it may do. Without it, nothing.",
+    help="For a tool that is not installed: what it may do. Without it, nothing. Narrows one of wasmrt's own.",
 )
 @workspace_option
 @click.option("--logs", is_flag=True, help="Show what the tool logged, on stderr.")
@@ -74,6 +74,7 @@ def run(
                 raise
             show_logs(error.logs)
             show_denials(error.decisions, section)
+            _show_changes(found, error.call_id)
             _show_unused_sidecar(found, tool, error.decisions)
             message = _without_denials(error)
             if message == error.message:
@@ -87,8 +88,14 @@ def run(
     if logs:
         show_logs(output.logs)
     show_denials(output.decisions, section)
+    _show_changes(found, output.call_id)
     _show_unused_sidecar(found, tool, output.decisions)
     return 0
+
+
+def _show_changes(found: FoundTool, call_id: str | None) -> None:
+    if found.grant.workspace_write is not None:
+        show_changes(call_id)
 
 
 def _show_unused_sidecar(found: FoundTool, path: str, decisions: Iterable[Decision]) -> None:

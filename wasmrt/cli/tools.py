@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from wasmrt.cli._calling import check_context, interruptible, read_params, show_denials, show_logs
+from wasmrt.cli._calling import check_context, interruptible, read_params, show_changes, show_denials, show_logs
 from wasmrt.cli._errors import exit_code
 from wasmrt.cli._held import open_registry, view_options
 from wasmrt.cli._options import json_option, workspace_option
@@ -34,17 +34,21 @@ def tools() -> None:
 
 
 @tools.command("list")
+@workspace_option
 @view_options
 @json_option
-def list_tools(view_of: ViewOf, as_json: bool) -> None:
+def list_tools(workspace: Path | None, view_of: ViewOf, as_json: bool) -> None:
     """List the tools that can be called, with where they come from and what they can do.
+
+    Tools for files are there with --workspace.
 
     \b
     Examples:
       wasmrt tools list
+      wasmrt tools list --workspace .
       wasmrt tools list --read-only --json
     """
-    with open_registry() as registry:
+    with open_registry(workspace=workspace) as registry:
         view = view_of(registry)
         rows = [_row(registry.source(name), name, view) for name in view.tool_names()]
         hidden = len(registry.all_names()) - len(rows)
@@ -60,9 +64,10 @@ def list_tools(view_of: ViewOf, as_json: bool) -> None:
 
 @tools.command("describe")
 @click.argument("name")
+@workspace_option
 @view_options
 @json_option
-def describe(name: str, view_of: ViewOf, as_json: bool) -> None:
+def describe(name: str, workspace: Path | None, view_of: ViewOf, as_json: bool) -> None:
     """Describe one tool: what it is for, its params, its effects, and what follows from them.
 
     \b
@@ -70,7 +75,7 @@ def describe(name: str, view_of: ViewOf, as_json: bool) -> None:
       wasmrt tools describe echo
       wasmrt tools describe echo --read-only --json
     """
-    with open_registry() as registry:
+    with open_registry(workspace=workspace) as registry:
         view = view_of(registry)
         tool, traits = view.get(name), view.traits(name)
         row = _row(registry.source(name), name, view)
@@ -154,6 +159,8 @@ def run_tool(
     if logs and not as_json:
         show_logs(output.logs)
     show_json(output.as_dict() if as_json else output.result)
+    if workspace is not None and not as_json:
+        show_changes(output.call_id)
     return 0
 
 

@@ -11,6 +11,7 @@ WasmrtError                     code, hint, retryable
 ├─ SecretError                  a credential that is missing, expired or unreadable
 ├─ LeakError                    a secret seen where it must not be
 ├─ ApprovalError                an answer to a request that nobody waits for, or that cannot be kept
+├─ UndoError                    changes of the workspace that cannot be taken back
 ├─ ConfineError                 the machine's: a process that could not be confined
 ├─ ToolError                    .kind .usage .logs .decisions: what one call ended with
 │  ├─ InvalidParametersError
@@ -85,6 +86,7 @@ from wasmrt.errors._families import (
     SecretExpiredError,
     SecretNotFoundError,
     SourceError,
+    UndoError,
     UnknownImportError,
     UnknownWorldError,
     WasmrtError,
@@ -140,6 +142,7 @@ __all__ = [
     "ToolError",
     "ToolErrorKind",
     "TrapError",
+    "UndoError",
     "UnknownImportError",
     "UnknownToolError",
     "UnknownWorldError",

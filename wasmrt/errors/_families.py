@@ -256,6 +256,12 @@ class ApprovalError(WasmrtError):
     code = "approval"
 
 
+class UndoError(WasmrtError):
+    """A call's changes of the workspace cannot be taken back; `code` says why."""
+
+    code = "undo"
+
+
 class ConfineError(WasmrtError):
     """A process could not be confined as required: the machine lacks a layer, or refuses it."""
 

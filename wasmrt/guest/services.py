@@ -135,11 +135,17 @@ class HostServices(Protocol):
     def workspace_list(self, path: str, *, looking: bool = False) -> Sequence[DirectoryEntry]:
         """Return a directory's entries."""
 
+    def workspace_stat(self, path: str) -> DirectoryEntry:
+        """Return a file's or a directory's name, kind and size. A path that is neither is no attempt."""
+
     def workspace_size(self, path: str) -> int | None:
         """Return the size in bytes of a file that may be written; None where there is none."""
 
     def workspace_write(self, path: str, content: bytes, *, new: bool = False) -> None:
         """Make a file that holds `content`, in one step; with `new`, nothing may be there yet."""
+
+    def workspace_copy(self, path: str, to: str) -> int:
+        """Copy a file to a name that nothing has; return its size in bytes."""
 
     def workspace_make_directory(self, path: str) -> None:
         """Make a directory."""
@@ -186,11 +192,19 @@ class NoServices:
         """Refuse."""
         raise _nothing_granted()
 
+    def workspace_stat(self, path: str) -> NoReturn:
+        """Refuse."""
+        raise _nothing_granted()
+
     def workspace_size(self, path: str) -> NoReturn:
         """Refuse."""
         raise _nothing_granted()
 
     def workspace_write(self, path: str, content: bytes, *, new: bool = False) -> NoReturn:
+        """Refuse."""
+        raise _nothing_granted()
+
+    def workspace_copy(self, path: str, to: str) -> NoReturn:
         """Refuse."""
         raise _nothing_granted()
 

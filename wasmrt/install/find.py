@@ -12,10 +12,16 @@ from wasmrt.errors import NotInstalledError
 from wasmrt.install._catalog import Catalog
 from wasmrt.install._model import ToolVersion
 from wasmrt.install._stored import load_tools
+from wasmrt.install.bundled import (
+    TOOLS,
+    bundled_component,
+    bundled_grant,
+    bundled_sidecar,
+    bundled_specs,
+    bundled_tool,
+)
 from wasmrt.install.granted import granted_to, parameters_of
 from wasmrt.names import did_you_mean
-
-_BUNDLED = Path(__file__).parents[1] / "_tools"
 
 
 class FoundTool(NamedTuple):
@@ -52,8 +58,9 @@ def find_tool(name: str, data: Path, *, number: int | None = None) -> FoundTool:
             load_tools(version.package) if version.package else described_by_sidecar(name, component, version.sidecar)
         )
         return FoundTool(name, component, "installed", granted_to(version), version.sidecar, version, tools)
-    if name not in bundled_names():
-        near = did_you_mean(name, [*bundled_names(), *(tool.name for tool in catalog.tools())])
+    if bundled_tool(name) is None:
+        known = [known for tool in TOOLS for known in (tool.name, *tool.aliases)]
+        near = did_you_mean(name, [*known, *(tool.name for tool in catalog.tools())])
         raise NotInstalledError(
             f"no tool named {name!r} is installed",
             hint="wasmrt list shows what is installed" if near is None else f"did you mean {near}?",
@@ -62,9 +69,11 @@ def find_tool(name: str, data: Path, *, number: int | None = None) -> FoundTool:
 
 
 def find_bundled(name: str) -> FoundTool:
-    """Find the tool that comes with wasmrt, one of `bundled_names`, under that name."""
-    component = ComponentBytes((_BUNDLED / f"{name}.wasm").read_bytes())
-    return FoundTool(name, component, "bundled", Capabilities.none())
+    """Find the tool that comes with wasmrt under a name, or an alias of one, that `bundled_tool` knows."""
+    tool = bundled_tool(name)
+    assert tool is not None
+    component, grant, sidecar = bundled_component(tool), bundled_grant(tool), bundled_sidecar(tool)
+    return FoundTool(name, component, "bundled", grant, sidecar, tools=bundled_specs(tool))
 
 
 def described_by_sidecar(name: str, component: ComponentBytes, sidecar: str | None) -> tuple[ToolSpec, ...] | None:
@@ -85,8 +94,3 @@ def described_by_sidecar(name: str, component: ComponentBytes, sidecar: str | No
         return (ToolSpec(name, schema=schema),)
     said = f"in parameters of its capability file, {problem}"
     return (ToolSpec(name, problems=(said,), schema_problem=said),)
-
-
-def bundled_names() -> tuple[str, ...]:
-    """Return the names of the tools that come with wasmrt."""
-    return tuple(sorted(path.stem for path in _BUNDLED.glob("*.wasm")))

@@ -18,7 +18,7 @@ from wasmrt.approvals import (
 from wasmrt.config_file import read_config_file
 from wasmrt.errors import ConfigurationError, WasmrtError
 from wasmrt.install import Catalog
-from wasmrt.install.find import bundled_names
+from wasmrt.install.bundled import bundled_names, bundled_tool, needs_workspace
 from wasmrt.places import find_places
 from wasmrt.plugins import load_plugins
 from wasmrt.policy import ApproverKind, ToolPolicy
@@ -35,6 +35,8 @@ def load_registry(
     around: Callable[[Approver], Approver] | None = None,
 ) -> ToolRegistry:
     """Return a registry with the tools that come with wasmrt, those that are installed, and the plugins.
+
+    Tools for files are there where the runtime has a workspace.
 
     Policy, approver and the folder of plugins are those of the operator's configuration file, where none is given.
     `problems` of the registry says which tools could not be had. Close its plugins with `close`. `around` is put around
@@ -55,8 +57,10 @@ def load_registry(
     )
     installed = [tool.name for tool in Catalog(places.data).tools()]
     for name in bundled_names():
-        if name not in installed:
-            registry.register(runtime.prepare_installed(name), builtin=True, group="bundled")
+        if name not in installed and (runtime.config.workspace is not None or not needs_workspace(name)):
+            tool = bundled_tool(name)
+            aliases = () if tool is None else tuple(alias for alias in tool.aliases if alias not in installed)
+            registry.register(runtime.prepare_installed(name), builtin=True, group="bundled", aliases=aliases)
     for name in installed:
         try:
             registry.register(runtime.prepare_installed(name), source=ToolSource.INSTALLED)

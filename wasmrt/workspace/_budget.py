@@ -5,13 +5,18 @@ from __future__ import annotations
 from wasmrt.capabilities import WorkspaceWriteCapability
 from wasmrt.errors import CapabilityDeniedError
 from wasmrt.model import Reason
+from wasmrt.workspace._journal import CallJournal
 from wasmrt.workspace._refusals import refusal
 
 
 class WriteBudget:
-    """The bytes and names of one call, and the names that it has made itself. Used by one thread."""
+    """The bytes and names of one call, and the names that it has made itself. Used by one thread.
 
-    def __init__(self) -> None:
+    `journal` keeps what its changes take away; without one they cannot be taken back.
+    """
+
+    def __init__(self, journal: CallJournal | None = None) -> None:
+        self.journal = journal
         self._bytes = 0
         self._names: set[str] = set()
         self._made: set[str] = set()

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from wasmrt.capabilities import Capabilities, path_problem
+from wasmrt.capabilities import Capabilities, path_problem, plain_path
 from wasmrt.errors import CapabilityDeniedError, ConfigurationError
 from wasmrt.files import UnfitFileError, opened_file
 from wasmrt.limits import MAX_WORKSPACE_ENTRIES, MAX_WORKSPACE_FILE_BYTES
@@ -84,6 +84,30 @@ class WorkspaceReader:
                 return _list_directory(walk, path)
         except OSError as error:
             raise _from_os(error, path) from None
+
+    def stat(self, path: str) -> WorkspaceEntry:
+        """Return the name, kind and size of a file or a directory.
+
+        Raises:
+            CapabilityDeniedError: the path is unsound or not granted, or there is no file or directory.
+        """
+        decision = self._capabilities.explain_workspace(path)
+        if not decision.allowed:
+            raise refused(decision)
+        own = plain_path(path).rpartition("/")[2]
+        try:
+            with walking(self._root) as walk:
+                name = walk.to(path)
+                self._check_real(walk.path_of(name), path)
+                if name is None:
+                    return WorkspaceEntry(own, True, 0)
+                status = os.stat(name, dir_fd=walk.here, follow_symlinks=False)
+        except OSError as error:
+            raise _from_os(error, path) from None
+        if not stat.S_ISREG(status.st_mode):
+            rule, hint = "the path is neither a file nor a directory", "choose a plain file"
+            raise refusal(Reason.NOT_A_FILE, rule, path, hint)
+        return WorkspaceEntry(own, False, status.st_size)
 
     def _check_real(self, real: str, path: str) -> None:
         # SECURITY: a link in a granted folder must not lend its grant to the place it leads to.

@@ -12,6 +12,7 @@ import stat
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from wasmrt.capabilities import Capabilities, WorkspaceWriteCapability, plain_path
@@ -19,7 +20,10 @@ from wasmrt.errors import CapabilityDeniedError, ConfigurationError
 from wasmrt.model import Reason
 from wasmrt.places import find_places
 from wasmrt.workspace._budget import WriteBudget
+from wasmrt.workspace._draft import draft, give_to
+from wasmrt.workspace._journal import UndoJournal
 from wasmrt.workspace._refusals import refusal, refused
+from wasmrt.workspace._states import ABSENT, DIRECTORY, state_of
 from wasmrt.workspace._walk import LinkError, Walk, walking
 
 _PERMISSIONS = 0o777
@@ -46,17 +50,19 @@ class WorkspaceWriter:
     """Changes files under the granted prefixes of one root. Holds nothing open between calls; threads may share it.
 
     Each call has a `WriteBudget` of its own. Every method raises CapabilityDeniedError where the path is unsound, not
-    granted, protected, reached by a link, or where a bound is reached; nothing was changed then.
+    granted, protected, reached by a link, where a bound is reached, or where `journal` cannot keep what would be lost;
+    nothing was changed then.
 
     Raises:
         ConfigurationError: the root is not a directory.
     """
 
-    def __init__(self, root: Path | str, granted: WorkspaceWriteCapability) -> None:
+    def __init__(self, root: Path | str, granted: WorkspaceWriteCapability, journal: UndoJournal | None = None) -> None:
         self._root = Path(root).absolute()
         if not self._root.is_dir():
             raise ConfigurationError("the workspace root is not a directory", hint="create it, or name another one")
         self._granted = granted
+        self._journal = journal
         self._resolved = self._root.resolve()
         self._kept = [(folder, _folded(folder.resolve())) for folder in find_places()]
         self._capabilities = Capabilities.none().with_workspace_write(granted)
@@ -66,9 +72,11 @@ class WorkspaceWriter:
         """The most bytes that a file may have."""
         return self._granted.max_file_bytes
 
-    def new_budget(self) -> WriteBudget:
-        """Return the budget of a new call."""
-        return WriteBudget()
+    def new_budget(self, *, call_id: str, tool: str, user: str) -> WriteBudget:
+        """Return the budget of a new call, with its journal."""
+        if self._journal is None:
+            return WriteBudget()
+        return WriteBudget(self._journal.of_call(call_id=call_id, tool=tool, user=user, root=self._resolved))
 
     def size(self, path: str) -> int | None:
         """Return the size of a file that may be written, in bytes; None where there is none."""
@@ -88,11 +96,15 @@ class WorkspaceWriter:
                 if new:
                     raise FileExistsError(errno.EEXIST, "exists")
             budget.charge(self._granted, plain, len(content))
-            with _draft(walk.here, content, status) as draft:
+            finish = None if status is None else partial(_take_after, like=status)
+            with draft(walk.here, content, finish) as drafted:
+                if budget.journal is not None:
+                    after = state_of(content, os.stat(drafted, dir_fd=walk.here, follow_symlinks=False))
+                    budget.journal.change(plain, walk.here, name, after)
                 if new:
-                    os.link(draft, name, src_dir_fd=walk.here, dst_dir_fd=walk.here)  # it never replaces
+                    os.link(drafted, name, src_dir_fd=walk.here, dst_dir_fd=walk.here)  # it never replaces
                 else:
-                    os.rename(draft, name, src_dir_fd=walk.here, dst_dir_fd=walk.here)
+                    os.rename(drafted, name, src_dir_fd=walk.here, dst_dir_fd=walk.here)
             if status is None:
                 budget.note_made(plain)
 
@@ -102,6 +114,8 @@ class WorkspaceWriter:
             if _status(walk, name) is not None:
                 raise FileExistsError(errno.EEXIST, "exists")
             budget.charge_name(self._granted, plain)
+            if budget.journal is not None:
+                budget.journal.change(plain, walk.here, name, DIRECTORY)
             os.mkdir(name, dir_fd=walk.here)
             budget.note_made(plain)
 
@@ -115,6 +129,10 @@ class WorkspaceWriter:
                 _regular(status, path)
             self._check_remove(plain, path, budget)
             budget.charge_name(self._granted, plain)
+            if directory:
+                _check_empty(walk, name)
+            if budget.journal is not None:
+                budget.journal.change(plain, walk.here, name, ABSENT)
             (os.rmdir if directory else os.unlink)(name, dir_fd=walk.here)
             budget.note_gone(plain)
 
@@ -137,14 +155,17 @@ class WorkspaceWriter:
                 self._rename_directory(walk, name, plain, target, new_name, new, budget)
                 return
             _regular(status, path)
+            if there is not None:
+                _regular(there, to)
+                if not budget.made(plain):
+                    self._check_remove(new, to, budget)
+            if budget.journal is not None:
+                budget.journal.move(plain, (walk.here, name), new, (target.here, new_name))
             if there is None:
                 # Unlike a rename it fails where somebody else has taken the name meanwhile.
                 os.link(name, new_name, src_dir_fd=walk.here, dst_dir_fd=target.here, follow_symlinks=False)
                 os.unlink(name, dir_fd=walk.here)
             else:
-                _regular(there, to)
-                if not budget.made(plain):
-                    self._check_remove(new, to, budget)
                 os.rename(name, new_name, src_dir_fd=walk.here, dst_dir_fd=target.here)
             if budget.made(plain) and there is None:
                 budget.note_made(new)
@@ -159,6 +180,8 @@ class WorkspaceWriter:
             raise refusal(Reason.REMOVE_NOT_ALLOWED, rule, plain, hint, writing=True)
         if _status(target, new_name) is not None:
             raise FileExistsError(errno.EEXIST, "exists")
+        if budget.journal is not None:
+            budget.journal.move_directory(plain, new)
         os.rename(name, new_name, src_dir_fd=walk.here, dst_dir_fd=target.here)
         budget.note_moved(plain, new)
 
@@ -237,27 +260,16 @@ def _regular(status: os.stat_result, path: str) -> os.stat_result:
     return status
 
 
-@contextmanager
-def _draft(folder: int, content: bytes, like: os.stat_result | None) -> Iterator[str]:
-    """Write a file under a name that nobody has, with the permissions and owner of `like`; remove what is left."""
-    name = f".wasmrt-{os.urandom(8).hex()}"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    handle = os.open(name, flags, 0o666 if like is None else 0o600, dir_fd=folder)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            if like is not None:
-                _take_after(handle, like)
-        yield name
-    finally:
-        with suppress(FileNotFoundError):  # it has taken its place
-            os.unlink(name, dir_fd=folder)
+def _check_empty(walk: Walk, name: str) -> None:
+    walk.down(name)
+    with os.scandir(walk.here) as entries:
+        if next(entries, None) is not None:
+            raise OSError(errno.ENOTEMPTY, "not empty")
+    walk.up()
 
 
 def _take_after(handle: int, like: os.stat_result) -> None:
-    if (like.st_uid, like.st_gid) != (os.geteuid(), os.getegid()):
-        with suppress(PermissionError):
-            os.fchown(handle, like.st_uid, like.st_gid)
+    give_to(handle, like.st_uid, like.st_gid)
     # SECURITY: what a tool writes never runs with another's rights.
     os.fchmod(handle, stat.S_IMODE(like.st_mode) & _PERMISSIONS)
 

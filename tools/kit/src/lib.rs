@@ -1,8 +1,10 @@
-//! The world `wasmrt:tool@0.1.0` for a component that offers one tool which touches nothing outside itself.
+//! The world `wasmrt:tool@0.1.0` for a component that offers one tool which touches nothing outside itself, or several.
 //! It does not validate params against the schema: the host does, and serde says what is left.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+
+pub mod several;
 
 pub mod bindings {
     wit_bindgen::generate!({
@@ -13,7 +15,7 @@ pub mod bindings {
 }
 
 pub use bindings::exports::wasmrt::tool::provider::{Annotations, Guest, Tool as Description};
-pub use bindings::wasmrt::tool::clock;
+pub use bindings::wasmrt::tool::{clock, workspace};
 pub use bindings::wasmrt::tool::types::{Failure, FailureKind};
 
 /// A tool that only computes: params in, an answer out.

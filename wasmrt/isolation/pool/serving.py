@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -105,7 +106,11 @@ class Server:
 
     def _workspace_list(self, head: Head, _frame: Frame) -> _Answer:
         entries = self._services.workspace_list(head.text("path"), looking=head.flag("looking"))
-        return {"end": "ok", "entries": [(e.name, e.is_directory, e.size_bytes) for e in entries]}, b""
+        return {"end": "ok"}, json.dumps([(e.name, e.is_directory, e.size_bytes) for e in entries]).encode()
+
+    def _workspace_stat(self, head: Head, _frame: Frame) -> _Answer:
+        entry = self._services.workspace_stat(head.text("path"))
+        return {"end": "ok", "entry": (entry.name, entry.is_directory, entry.size_bytes)}, b""
 
     def _workspace_size(self, head: Head, _frame: Frame) -> _Answer:
         return {"end": "ok", "size": self._services.workspace_size(head.text("path"))}, b""
@@ -113,6 +118,9 @@ class Server:
     def _workspace_write(self, head: Head, frame: Frame) -> _Answer:
         self._services.workspace_write(head.text("path"), bytes(frame.tail), new=head.flag("new"))
         return {"end": "ok"}, b""
+
+    def _workspace_copy(self, head: Head, _frame: Frame) -> _Answer:
+        return {"end": "ok", "size": self._services.workspace_copy(head.text("path"), head.text("to"))}, b""
 
     def _workspace_make_directory(self, head: Head, _frame: Frame) -> _Answer:
         self._services.workspace_make_directory(head.text("path"))
@@ -160,8 +168,10 @@ _METHODS: dict[str, Callable[[Server, Head, Frame], _Answer]] = {
     "http_close": Server._http_close,
     "workspace_read": Server._workspace_read,
     "workspace_list": Server._workspace_list,
+    "workspace_stat": Server._workspace_stat,
     "workspace_size": Server._workspace_size,
     "workspace_write": Server._workspace_write,
+    "workspace_copy": Server._workspace_copy,
     "workspace_make_directory": Server._workspace_make_directory,
     "workspace_remove": Server._workspace_remove,
     "workspace_rename": Server._workspace_rename,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import select
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -103,8 +104,13 @@ class RemoteServices:
 
     def workspace_list(self, path: str, *, looking: bool = False) -> Sequence[Entry]:
         """Return a directory's entries."""
-        head, _ = self.ask("workspace_list", {"path": _cut(path), "looking": looking})
-        return [Entry(*entry) for entry in head.items("entries", 1_000_000)]
+        _, tail = self.ask("workspace_list", {"path": _cut(path), "looking": looking})
+        return [Entry(*entry) for entry in json.loads(bytes(tail))]
+
+    def workspace_stat(self, path: str) -> Entry:
+        """Return a file's or a directory's name, kind and size."""
+        head, _ = self.ask("workspace_stat", {"path": _cut(path)})
+        return Entry(*head.items("entry", 3))
 
     def workspace_size(self, path: str) -> int | None:
         """Return the size of a file that may be written; None where there is none."""
@@ -116,6 +122,10 @@ class RemoteServices:
         # One byte too many is enough for the host to refuse it.
         whole = memoryview(content)[: self.max_write_bytes + 1]
         self.ask("workspace_write", {"path": _cut(path), "new": new}, whole)
+
+    def workspace_copy(self, path: str, to: str) -> int:
+        """Copy a file to a name that nothing has; return its size in bytes."""
+        return self.ask("workspace_copy", {"path": _cut(path), "to": _cut(to)})[0].whole("size")
 
     def workspace_make_directory(self, path: str) -> None:
         """Make a directory."""

@@ -1,0 +1,164 @@
+"""Every tool by each of its names: from the command, from Python and in a registry; and the page about them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.first_party.conftest import Run
+from wasmrt import CallbackApprover, PreparedTool, ToolRegistry, WasmToolRuntime, load_registry
+from wasmrt.cli import cli
+from wasmrt.install.bundled import TOOLS, bundled_names, bundled_tool
+from wasmrt.limits import MIB
+from wasmrt.tools import PROTECTED_TOOL_NAMES
+
+PAGE = Path(__file__).resolve().parents[2] / "docs/first-party-tools.md"
+PARAMS: dict[str, dict[str, Any]] = {
+    "echo": {"message": "hi"},
+    "time": {"operation": "now"},
+    "json": {"operation": "validate", "data": "[]"},
+    "read_file": {"path": "a.txt"},
+    "write_file": {"path": "b.txt", "content": "b"},
+    "list_dir": {},
+    "apply_patch": {"path": "a.txt", "old_string": "one", "new_string": "two"},
+    "apply_diff": {"path": "a.txt", "diff": "@@ -1 +1 @@\n-one\n+two\n"},
+    "file_search": {"pattern": "one"},
+    "file_delete": {"path": "a.txt"},
+    "files.ensure_dir": {"path": "made"},
+    "files.move_glob": {"from": "", "patterns": ["a.*"], "to": "made"},
+    "vault_copyto": {"source": "vault/k", "destination": "shared"},
+    "html_to_markdown": {"html": "<p>hi</p>"},
+}
+NAMES = [(name, tool.name) for tool in TOOLS for name in (tool.name, *tool.aliases)]
+
+
+@pytest.fixture
+def files(root: Path) -> Path:
+    (root / "a.txt").write_text("one\n")
+    (root / "vault").mkdir()
+    (root / "vault/k").write_text("k")
+    return root
+
+
+@pytest.fixture
+def wasmrt(home: Path) -> Callable[..., Result]:
+    def run(*arguments: str | Path, code: int = 0) -> Result:
+        result = CliRunner().invoke(cli, [str(each) for each in arguments], prog_name="wasmrt")
+        assert result.exit_code == code, f"exit code {result.exit_code}: {result.stderr or result.exception!r}"
+        return result
+
+    return run
+
+
+@pytest.fixture(scope="package")
+def registry(runtime: WasmToolRuntime) -> Iterator[ToolRegistry]:
+    with load_registry(runtime, approver=CallbackApprover(lambda request: True)) as registry:
+        yield registry
+
+
+@pytest.mark.parametrize(("name", "canonical"), NAMES)
+def test_a_tool_is_run_by_each_of_its_names_in_python(files: Path, run: Run, name: str, canonical: str) -> None:
+    assert run(name, **PARAMS[canonical]) is not None
+
+
+@pytest.mark.parametrize("name", [*bundled_names(), "file_edit", "files.read_text"])
+def test_a_tool_is_run_by_its_name_from_the_command(files: Path, wasmrt: Callable[..., Result], name: str) -> None:
+    tool = bundled_tool(name)
+    assert tool is not None
+    json.loads(wasmrt("run", name, json.dumps(PARAMS[tool.name]), "--workspace", files).stdout)
+
+
+def test_the_component_of_the_files_tools_has_each_under_its_own_part_of_the_grant(
+    files: Path, runtime: WasmToolRuntime, wasmrt: Callable[..., Result]
+) -> None:
+    component = runtime.prepare_installed("files")
+    assert component.has_several and component.tool("read_file").capabilities.workspace_write is None
+    assert component.tool("file_delete").execute({"path": "a.txt"}).result["files"] == 1
+    found = wasmrt("run", "files", "{}", "--tool", "list_dir", "--workspace", files).stdout
+    assert [entry["path"] for entry in json.loads(found)["entries"]] == ["vault"]
+
+
+def test_a_run_that_changed_files_says_how_to_take_it_back(files: Path, wasmrt: Callable[..., Result]) -> None:
+    said = wasmrt("run", "write_file", '{"path": "a.txt", "content": "two"}', "--workspace", files).stderr
+    command = re.search(r"wasmrt (undo \S+)", said)
+    assert command is not None and (files / "a.txt").read_text() == "two"
+    wasmrt(*command[1].split(), "--yes")
+    assert (files / "a.txt").read_text() == "one\n"
+    assert "undo" not in wasmrt("run", "read_file", '{"path": "a.txt"}', "--workspace", files).stderr
+
+
+def test_denials_on_the_command_line_name_the_step(files: Path, tmp_path: Path, wasmrt: Callable[..., Result]) -> None:
+    said = wasmrt("run", "read_file", '{"path": "a.txt"}', code=3).stderr
+    assert "--workspace DIR" in said
+    narrow = tmp_path / "narrow.json"
+    narrow.write_text('{"workspace": true, "workspace_write": {"allowed_prefixes": ["out/"]}}')
+    arguments = ("--workspace", files, "--capabilities", narrow)
+    said = wasmrt("run", "write_file", '{"path": "b.txt", "content": "x"}', *arguments, code=3).stderr
+    assert 'add to workspace_write.allowed_prefixes: "b.txt"' in said and not (files / "b.txt").exists()
+    narrow.write_text('{"workspace": true, "workspace_write": {"allowed_prefixes": true}}')
+    said = wasmrt("run", "file_delete", '{"path": "a.txt"}', *arguments, code=3).stderr
+    assert '"remove": true' in said and (files / "a.txt").exists()
+
+
+@pytest.mark.parametrize(("name", "canonical"), NAMES)
+def test_a_registry_has_a_tool_by_each_of_its_names(
+    registry: ToolRegistry, files: Path, name: str, canonical: str
+) -> None:
+    assert registry.get(name).name == canonical
+    assert registry.execute(name, PARAMS[canonical]).result is not None
+
+
+def test_the_command_lists_the_tools_for_files_where_there_is_a_workspace(
+    files: Path, wasmrt: Callable[..., Result]
+) -> None:
+    listed = json.loads(wasmrt("tools", "list", "--workspace", files, "--json").stdout)
+    assert sorted(row["name"] for row in listed) == list(bundled_names())
+    described = json.loads(wasmrt("tools", "describe", "file_edit", "--workspace", files, "--json").stdout)
+    assert described["name"] == "file_edit" and described["schema"]["required"][0] == "path"
+
+
+def test_the_names_of_the_files_tools_are_protected() -> None:
+    assert {"read_file", "write_file", "list_dir", "apply_patch"} <= PROTECTED_TOOL_NAMES & {
+        tool.name for tool in TOOLS
+    }
+
+
+# -- the page ----------------------------------------------------------------------------------------------------------
+
+
+def rows() -> dict[str, list[str]]:
+    lines = [line for line in PAGE.read_text().splitlines() if line.startswith("| `")]
+    cells = ([cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines)
+    return {re.findall(r"`([^`]+)`", row[0])[0]: row for row in cells}
+
+
+def test_the_page_has_every_tool_with_its_names_params_effects_and_approval(
+    registry: ToolRegistry, prepared: Callable[[str], PreparedTool]
+) -> None:
+    listed = rows()
+    assert sorted(listed) == list(bundled_names())
+    for tool in TOOLS:
+        names, params, _limits, effects, approval, _place, test = listed[tool.name]
+        assert re.findall(r"`([^`]+)`", names) == [tool.name, *tool.aliases]
+        schema = prepared(tool.name).schema
+        required = schema.get("required", [])
+        written = sorted((name, "*" if name in required else "") for name in schema["properties"])
+        assert sorted(re.findall(r"`([^`]+)`(\*?)", params)) == written, tool.name
+        traits = registry.traits(tool.name)
+        assert sorted(re.findall(r"`([^`]+)`", effects)) == sorted(traits.effects), tool.name
+        assert approval == traits.confirmation(), tool.name
+        assert (PAGE.parents[1] / test.strip("`")).is_file(), tool.name
+
+
+def test_the_limits_of_the_page_are_those_of_the_capability_files(prepared: Callable[[str], PreparedTool]) -> None:
+    for name in bundled_names():
+        writing = prepared(name).capabilities.workspace_write
+        if writing is not None:
+            assert (writing.max_file_bytes, writing.max_bytes, writing.max_files) == (5 * MIB, 16 * MIB, 1100), name
+    assert "16 MiB and 1,100 names a call" in PAGE.read_text()

@@ -1,0 +1,130 @@
+"""`wasmrt undo`: the files that a call changed become what they were."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import click
+
+from wasmrt.cli._options import json_option
+from wasmrt.cli._output import is_interactive, print_message, show_columns, show_json, show_json_list, size_in_words
+from wasmrt.errors import ConfigurationError, UndoError
+from wasmrt.places import find_places
+from wasmrt.workspace import Act, UndoConflict, UndoJournal, UndoPlan, UndoStep, plan_undo
+from wasmrt.workspace import undo as take_back
+
+_ACTS = {
+    Act.MAKE_FOLDER: "make again",
+    Act.RESTORE: "restore",
+    Act.REMOVE: "remove",
+    Act.REMOVE_FOLDER: "remove",
+}
+
+
+@click.command("undo")
+@click.argument("call_id", metavar="[CALL_ID]", required=False)
+@click.option("--list", "listing", is_flag=True, help="Show the calls that can be taken back, the newest first.")
+@click.option("--force", is_flag=True, help="Take it back although files were changed since; those changes are lost.")
+@click.option("--yes", is_flag=True, help="Do it without being asked: for scripts.")
+@json_option
+def undo(call_id: str | None, listing: bool, force: bool, yes: bool, as_json: bool) -> None:
+    """Take back what a call changed in the workspace: every file as it was before, byte for byte.
+
+    Without CALL_ID, the last call that changed something. Files that it removed come back with their permissions, what
+    it made goes. It shows what it will do and asks first; where a file was changed since, nothing is done without
+    --force. The journal keeps the last 1000 calls in at most 512 MiB, in the data folder.
+
+    \b
+    Examples:
+      wasmrt undo
+      wasmrt undo --list
+      wasmrt undo 5f0c1d2e3a4b-1 --yes
+    """
+    journal = UndoJournal(find_places().undo)
+    if listing:
+        _list(journal, as_json=as_json)
+        return
+    chosen = call_id or _last(journal)
+    plan = plan_undo(journal, chosen)
+    if not as_json:
+        _print_plan(plan)
+    if plan.conflicts and not force:
+        take_back(journal, chosen)  # refuses, with the reason
+    if not yes:
+        _ask(plan, may_ask=is_interactive() and not as_json)
+    done = take_back(journal, chosen, force=force)
+    if as_json:
+        show_json(done.as_dict() | {"undone": True})
+        return
+    print_message(f"took back {chosen}: {_counted(len(done.steps))}")
+    for conflict in done.conflicts:
+        if conflict.step is None:
+            print_message(f"  left as it is: {conflict.path} {conflict.problem}")
+
+
+def _last(journal: UndoJournal) -> str:
+    known = journal.call_ids()
+    if not known:
+        raise UndoError(
+            "there is nothing to take back",
+            code="undo-unknown",
+            hint="calls that write files are kept from now on, unless undo = false is set in the configuration file",
+        )
+    return known[0]
+
+
+def _list(journal: UndoJournal, *, as_json: bool) -> None:
+    plans = []
+    for call_id in journal.call_ids():
+        try:
+            plans.append(plan_undo(journal, call_id))
+        except UndoError as error:
+            print_message(f"{call_id}: {error.message}")
+    if as_json:
+        show_json_list(plan.as_dict() for plan in plans)
+    elif not plans:
+        print_message("there is nothing to take back")
+    else:
+        show_columns(("CALL", "TIME", "TOOL", "NAMES", "WORKSPACE"), map(_row, plans))
+
+
+def _row(plan: UndoPlan) -> tuple[str, ...]:
+    head = plan.head
+    return head.call_id, _time(plan), head.tool, str(len(plan.steps) + len(plan.conflicts)), head.root
+
+
+def _time(plan: UndoPlan) -> str:
+    return datetime.fromtimestamp(plan.head.started_ms / 1000, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _print_plan(plan: UndoPlan) -> None:
+    print_message(f"call {plan.head.call_id} of {plan.head.tool}, {_time(plan)}, in {plan.head.root}")
+    for step in plan.steps:
+        print_message(f"  {_shown(step)}")
+    for conflict in plan.conflicts:
+        print_message(f"  {_conflicting(conflict)}")
+    if not plan.steps and not plan.conflicts:
+        print_message("  every file is as it was before already")
+
+
+def _shown(step: UndoStep) -> str:
+    folder = step.do in (Act.MAKE_FOLDER, Act.REMOVE_FOLDER)
+    size = f" ({size_in_words(step.to.size_bytes)})" if step.do is Act.RESTORE else ""
+    return f"{_ACTS[step.do]} {step.path}{'/' * folder}{size}"
+
+
+def _conflicting(conflict: UndoConflict) -> str:
+    would = f"; --force would {_shown(conflict.step)}" if conflict.step is not None else ""
+    return f"conflict: {conflict.path} {conflict.problem}{would}"
+
+
+def _ask(plan: UndoPlan, *, may_ask: bool) -> None:
+    if not may_ask:
+        hint = f"say so if it is meant: wasmrt undo {plan.head.call_id} --yes"
+        raise ConfigurationError("nothing was taken back: nobody is here to ask", code="not-confirmed", hint=hint)
+    if not click.confirm("Take this back?", default=False, err=True):
+        raise ConfigurationError("nothing was taken back", code="not-confirmed")
+
+
+def _counted(names: int) -> str:
+    return f"{names} name{'s' * (names != 1)}"
