@@ -32,6 +32,7 @@ LATE_IMPORTS = {
     "install/find.py": "only a tool whose capability file has a schema of its own needs the validator of schemas",
     "install/bundled.py": "echo, time and json have no capability file",
     "install/granted.py": "most tools ask for nothing",
+    "cli/serve.py": "a client has its first answer before the tools are loaded",
     "rates/_limiter.py": "redis is an extra",
     "runtime.py": "a runtime without grants needs neither secrets nor a network",
     "backends.py": "a runtime without secrets renews none",

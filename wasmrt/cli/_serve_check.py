@@ -13,7 +13,7 @@ from typing import Any
 from wasmrt.cli._client_config import serve_command
 from wasmrt.cli._output import print_message, show, show_columns, show_json, status
 from wasmrt.errors import WasmrtError
-from wasmrt.mcp.server import LEGACY, MODERN
+from wasmrt.mcp.server.protocol import LEGACY, MODERN
 
 _SECONDS = 60.0
 _META = {

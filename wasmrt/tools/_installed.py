@@ -14,7 +14,7 @@ from wasmrt.runtime import WasmToolRuntime
 from wasmrt.tools._registry import ToolRegistry
 from wasmrt.tools._tool import ToolSource
 
-_BUNDLED = "bundled"
+_BUNDLED = object()
 
 
 class InstalledTools:

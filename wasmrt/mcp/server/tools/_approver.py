@@ -16,8 +16,8 @@ from typing import Any
 
 from wasmrt.approvals import ApprovalAnswer, ApprovalRequest, ApprovalScope, Parked, ParkedRequests, request_lines
 from wasmrt.errors import ApprovalError
-from wasmrt.mcp.server._caller import Caller
-from wasmrt.mcp.server._state import State, new_nonce
+from wasmrt.mcp.server.protocol import Caller
+from wasmrt.mcp.server.tools._state import State, new_nonce
 from wasmrt.policy import ApproverKind
 
 FORM_SECONDS = 50.0

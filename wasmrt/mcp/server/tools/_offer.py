@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from wasmrt.errors import WasmrtError
-from wasmrt.mcp.server._wire import INVALID_PARAMS, RpcError
+from wasmrt.mcp.server.protocol import INVALID_PARAMS, RpcError
 from wasmrt.names import folded, offered_name, shortened
 from wasmrt.schema import Validator
 from wasmrt.tools import ToolView

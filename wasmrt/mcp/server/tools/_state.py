@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from blake3 import blake3
 
-from wasmrt.mcp.server._wire import INVALID_PARAMS, RpcError
+from wasmrt.mcp.server.protocol import INVALID_PARAMS, RpcError
 
 MAX_STATE_CHARS = 2048
 _CONTEXT = b"wasmrt mcp requestState 1\0"

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from wasmrt.mcp.server._wire import MAX_ID_CHARS, Request, notification_message
+from wasmrt.mcp.server.protocol._wire import MAX_ID_CHARS, Request, notification_message
 
 MAX_REPORTS = 1000
 """Of one call; what a tool reports beyond them is not sent."""

@@ -10,9 +10,9 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from wasmrt.mcp.server._caller import Peer
-from wasmrt.mcp.server._server import Server
-from wasmrt.mcp.server._wire import (
+from wasmrt.mcp.server.protocol._caller import Peer
+from wasmrt.mcp.server.protocol._server import Server
+from wasmrt.mcp.server.protocol._wire import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
     Id,
@@ -80,6 +80,7 @@ class Connection:
         """Wait until every request is answered, but no longer than `seconds`; what still runs then is cancelled."""
         self._server.close()
         if self._running:
+            await self._server.opened()
             await asyncio.wait(self._running.values(), timeout=seconds)
         await self.closed()
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from wasmrt.errors import InvalidParametersError
 from wasmrt.limits import MAX_JSON_DEPTH, MAX_TOOL_OUTPUT_BYTES
-from wasmrt.mcp.server._caller import Caller
-from wasmrt.mcp.server._offer import Offered, is_object
+from wasmrt.mcp.server.protocol import Caller
+from wasmrt.mcp.server.tools._offer import Offered, is_object
 from wasmrt.strict_json import JsonError, read_json, write_json
 from wasmrt.tools import ToolAnswer
 

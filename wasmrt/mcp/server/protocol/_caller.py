@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from wasmrt.mcp.server._wire import INVALID_PARAMS, UNSUPPORTED_VERSION, Request, RpcError
+from wasmrt.mcp.server.protocol._wire import INVALID_PARAMS, UNSUPPORTED_VERSION, Request, RpcError
 
 PREFIX = "io.modelcontextprotocol/"
 VERSION_KEY = PREFIX + "protocolVersion"

@@ -12,10 +12,10 @@ from contextlib import suppress
 from typing import Any
 
 from wasmrt.limits import KIB, MIB
-from wasmrt.mcp.server._caller import Peer
-from wasmrt.mcp.server._connection import Connection, Report
-from wasmrt.mcp.server._server import Server
-from wasmrt.mcp.server._wire import INVALID_REQUEST, MAX_MESSAGE_BYTES, UnreadableError, written
+from wasmrt.mcp.server.protocol._caller import Peer
+from wasmrt.mcp.server.protocol._connection import Connection, Report
+from wasmrt.mcp.server.protocol._server import Server
+from wasmrt.mcp.server.protocol._wire import INVALID_REQUEST, MAX_MESSAGE_BYTES, UnreadableError, written
 
 DRAIN_SECONDS = 5.0
 """For calls that still run when standard input has ended."""
@@ -42,13 +42,12 @@ async def serve_stdio(server: Server, *, user: str, report: Report, source: int 
     reader.start()
     try:
         await ended.wait()
-    finally:
-        reader.stop()
-        if out.broken:
-            await connection.closed()
-        else:
+        if not out.broken:
             await connection.drained(DRAIN_SECONDS)
             await out.drained(DRAIN_SECONDS)
+    finally:
+        reader.stop()
+        await connection.closed()
         out.stop()
 
 
