@@ -110,14 +110,16 @@ async def _serve(options: ServeOptions, sink: int) -> int:
             held.callback(watching.cancel)
 
         opening = asyncio.ensure_future(open_tools())
-        serving = asyncio.ensure_future(serve_stdio(server, user=options.user, report=print_message, sink=sink))
+        ended = asyncio.Event()
+        serving = asyncio.ensure_future(
+            serve_stdio(server, user=options.user, report=print_message, sink=sink, ended=ended)
+        )
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, serving.cancel)
         await asyncio.wait({opening, serving}, return_when=asyncio.FIRST_COMPLETED)
-        if not serving.done() and opening.exception() is None:
-            await asyncio.wait({serving})
-        server.fail()
-        serving.cancel()
+        if not serving.done() and opening.exception() is not None:
+            server.fail()
+            ended.set()
         await asyncio.wait({serving, opening})
         opening.result()  # its error is the command's, also where the input ended at once
         if not serving.cancelled():

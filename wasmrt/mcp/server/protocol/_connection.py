@@ -81,7 +81,8 @@ class Connection:
         self._server.close()
         if self._running:
             await self._server.opened()
-            await asyncio.wait(self._running.values(), timeout=seconds)
+        if tasks := list(self._running.values()):
+            await asyncio.wait(tasks, timeout=seconds)
         await self.closed()
 
     async def closed(self) -> None:

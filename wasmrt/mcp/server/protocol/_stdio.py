@@ -24,8 +24,18 @@ _MAX_UNWRITTEN_BYTES = 8 * MIB
 """Of answers that the client has not read; beyond them nothing more is read from it."""
 
 
-async def serve_stdio(server: Server, *, user: str, report: Report, source: int = 0, sink: int = 1) -> None:
+async def serve_stdio(
+    server: Server,
+    *,
+    user: str,
+    report: Report,
+    source: int = 0,
+    sink: int = 1,
+    ended: asyncio.Event | None = None,
+) -> None:
     """Serve one client over two file descriptors, until the first ends or the other cannot be written any more.
+
+    Cancelling it ends whatever runs; after `ended`, which may be set from outside, that is still answered.
 
     Args:
         server: Answers.
@@ -33,8 +43,9 @@ async def serve_stdio(server: Server, *, user: str, report: Report, source: int 
         report: Takes sentences for the person who runs the server.
         source: The descriptor that is read.
         sink: The descriptor that is written.
+        ended: Set when nothing more is to be read.
     """
-    ended = asyncio.Event()
+    ended = ended or asyncio.Event()
     out = LineWriter(sink, ended.set)
     connection = Connection(server, Peer(user), out.send, report)
     reader = LineReader(source, connection.receive, connection.refuse, ended.set, lambda: out.is_full)
