@@ -5,74 +5,20 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from tests.mcp_server.processes import BUNDLED, OPEN, WASMRT, configure, lines, serving, wasmrt
 from tests.mcp_server.world import META, Line
 from wasmrt.cli import cli
 
-BUNDLED = Path(__import__("wasmrt").__file__).parent / "_tools"
-WASMRT = [sys.executable, "-m", "wasmrt"]
-OPEN = "[tools.filter]\nallow_external = true\n"
-
 pytestmark = pytest.mark.usefixtures("unmeasured")
-
-
-@pytest.fixture(scope="session")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An installation in which the tools that come with wasmrt are compiled already."""
-    folder = tmp_path_factory.mktemp("compiled")
-    environment = os.environ | {"WASMRT_HOME": str(folder)}
-    subprocess.run([*WASMRT, "serve"], input=b"", env=environment, timeout=60, check=True)
-    return folder
-
-
-@pytest.fixture
-def home(compiled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "home"
-    shutil.copytree(compiled, folder)
-    monkeypatch.setenv("WASMRT_HOME", str(folder))
-    return folder
-
-
-def wasmrt(*arguments: str, stdin: bytes = b"", code: int = 0) -> subprocess.CompletedProcess[bytes]:
-    done = subprocess.run([*WASMRT, *arguments], input=stdin, capture_output=True, timeout=60, check=False)
-    assert done.returncode == code, done.stderr.decode()
-    return done
-
-
-def configure(home: Path, text: str) -> None:
-    (home / "data" / "config.toml").write_text(text)
-
-
-@contextmanager
-def serving(*arguments: str) -> Iterator[tuple[Line, subprocess.Popen[bytes]]]:
-    process = subprocess.Popen(
-        [*WASMRT, "serve", *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    assert process.stdin is not None and process.stdout is not None and process.stderr is not None
-    line = Line(process.stdout.fileno(), process.stdin.fileno())
-    try:
-        yield line, process
-    finally:
-        process.stdin.close()
-        process.wait(30)
-        process.stdout.close()
-        process.stderr.close()
-
-
-def lines(*messages: Any) -> bytes:
-    return b"".join(json.dumps(message).encode() + b"\n" for message in messages)
 
 
 def test_a_pipe_of_messages_is_answered_and_the_process_ends_with_it(home: Path) -> None:
