@@ -11,6 +11,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import httpx
 import pytest
 from click.testing import CliRunner
 
@@ -199,10 +200,10 @@ def test_nothing_but_the_protocol_is_on_standard_output(home: Path) -> None:
 def test_the_first_answer_does_not_wait_for_the_tools(home: Path) -> None:
     """Loading them waits for a byte from the test."""
     code = (
-        "import os, sys; from wasmrt.cli import main; import wasmrt.cli.serve as serve\n"
-        "gate, before = int(sys.argv.pop()), serve._open\n"
+        "import os, sys; from wasmrt.cli import main; import wasmrt.cli._serve_tools as tools\n"
+        "gate, before = int(sys.argv.pop()), tools._open\n"
         "def waiting(*given):\n    os.read(gate, 1); return before(*given)\n"
-        "serve._open = waiting; sys.argv[1:] = ['serve']; main()"
+        "tools._open = waiting; sys.argv[1:] = ['serve']; main()"
     )
     gate, opener = os.pipe()
     process = subprocess.Popen(
@@ -222,3 +223,39 @@ def test_the_first_answer_does_not_wait_for_the_tools(home: Path) -> None:
         process.wait(30)
         process.stdout.close()
         os.close(gate)
+
+
+def test_over_http_a_token_is_made_once_and_shown_on_stderr_alone(home: Path) -> None:
+    def start() -> tuple[subprocess.Popen[bytes], str, list[str]]:
+        process = subprocess.Popen([*WASMRT, "serve", "--http", "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert process.stderr is not None
+        said = []
+        while not said or "Authorization" not in said[-1]:
+            said.append(process.stderr.readline().decode())
+        return process, said[0].partition("serving at ")[2].partition(";")[0], said
+
+    def end(process: subprocess.Popen[bytes]) -> None:
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=30)
+        assert (process.returncode, out) == (0, b"")
+
+    def listed(url: str, token: str) -> httpx.Response:
+        headers = {"authorization": f"Bearer {token}", "mcp-protocol-version": "2026-07-28", "mcp-method": "tools/list"}
+        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": META}}
+        return httpx.post(url, json=message, headers=headers, timeout=60, trust_env=False)
+
+    process, url, said = start()
+    token = said[1].rpartition(": ")[2].strip()
+    assert [each["name"] for each in listed(url, token).json()["result"]["tools"]] == ["echo", "json", "time"]
+    renewed = wasmrt("serve", "--new-token", "local").stdout.decode().strip()
+    assert listed(url, token).status_code == 401 and listed(url, renewed).status_code == 200
+    end(process)
+    process, url, said = start()
+    assert "this once" not in "".join(said) and listed(url, renewed).status_code == 200
+    end(process)
+
+
+@pytest.mark.parametrize("address", ["x", "127.0.0.1:99999", "0.0.0.0:0", "example.com:1", ""])
+def test_addresses_that_cannot_be_are_told(home: Path, address: str) -> None:
+    done = CliRunner().invoke(cli, ["serve", "--http", address], prog_name="wasmrt")
+    assert done.exit_code == 2 and "error" in done.stderr

@@ -272,7 +272,7 @@ def test_lists_have_a_lifetime_and_a_scope_on_every_page(world: World, line: Lin
             break
         cursor = {"cursor": page["nextCursor"]}
     names = [each["name"] for page in pages for each in page["tools"]]
-    assert len(pages) == 2 and len(names) == len(set(names)) == 258 and names == sorted(names)
+    assert len(pages) == 2 and len(names) == len(set(names)) == 259 and names == sorted(names)
     assert {(page["ttlMs"], page["cacheScope"]) for page in pages} == {(0, "private")}
 
 

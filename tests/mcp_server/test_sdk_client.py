@@ -8,11 +8,15 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Literal
 
+import httpx2
 import pytest
 from mcp import Client, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
 from mcp_types import ElicitRequestParams, ElicitResult
 
 from tests.mcp_server.processes import BUNDLED, OPEN, configure, wasmrt
+from tests.mcp_server.world import World
+from wasmrt.mcp.server.http import UserTokens
 
 Mode = Literal["auto", "legacy", "2026-07-28"]
 ASK = '[tools.rules.echo]\npermission = "ask"\n'
@@ -92,3 +96,30 @@ def test_it_hears_of_a_tool_that_is_installed(home: Path, tmp_path: Path) -> Non
         assert "parrot" in [each.name for each in (await client.list_tools()).tools]
 
     with_client(home, "auto", work)
+
+
+@pytest.mark.parametrize(("mode", "version"), [("auto", "2026-07-28"), ("legacy", "2025-11-25")])
+def test_it_speaks_to_the_server_over_http(world: World, tmp_path: Path, mode: Mode, version: str) -> None:
+    users = UserTokens(tmp_path / "tokens.json")
+    headers = {"authorization": f"Bearer {users.renew('local')}"}
+    steps: list[float] = []
+
+    async def answer(context: Any, params: ElicitRequestParams) -> ElicitResult:
+        return ElicitResult(action="accept", content={"answer": "allow once"})
+
+    async def progress(done: float, total: float | None, message: str | None) -> None:
+        steps.append(done)
+
+    async def run(url: str) -> None:
+        async with httpx2.AsyncClient(headers=headers, trust_env=False, timeout=20) as http:
+            transport = streamable_http_client(url, http_client=http)
+            async with Client(transport, mode=mode, elicitation_callback=answer) as client:
+                assert client.protocol_version == version
+                assert "add" in [each.name for each in (await client.list_tools()).tools]
+                assert (await client.call_tool("add", {"a": 1, "b": 2})).content[0].text == "3"
+                assert (await client.call_tool("write_note", {"name": "a"})).content[0].text == "wrote a"
+                await client.call_tool("steps", {"count": 3}, progress_callback=progress)
+
+    with world.serve_http(users) as url:
+        asyncio.run(run(url))
+    assert world.done == ["a"] and steps == [1, 2, 3]

@@ -17,6 +17,7 @@ from typing import Any
 from wasmrt import ToolContext, ToolRegistry, tool
 from wasmrt.approvals import Approvals, ApprovalStore, ParkedRequests
 from wasmrt.audit import Receipt
+from wasmrt.mcp.server.http import UserTokens, serve_http
 from wasmrt.mcp.server.protocol import Server, serve_stdio
 from wasmrt.mcp.server.tools import ServedApprover, ServedTools
 from wasmrt.policy import ApproverKind, ToolPolicy
@@ -143,7 +144,7 @@ class World:
         self.registry = ToolRegistry(
             policy=policy, approvals=Approvals(approver, store=self.store), receipts=self._write
         )
-        for each in self._tools():
+        for each in (*self._tools(), *self._slow_tools()):
             self.registry.register(each)
 
     def _write(self, receipt: Receipt) -> None:
@@ -176,18 +177,6 @@ class World:
             return "done"
 
         @tool(effects=[])
-        async def wait() -> str:
-            """Wait until somebody lets go."""
-            self.started.set()
-            try:
-                while not self.go.is_set():
-                    await asyncio.sleep(0.005)
-            except asyncio.CancelledError:
-                self.ended.set()
-                raise
-            return "waited"
-
-        @tool(effects=[])
         def media() -> Any:
             """Answer with a picture and a link."""
             return {
@@ -205,7 +194,29 @@ class World:
             """Fail."""
             raise ValueError("it is broken")
 
-        yield from (add, tell, write_note, steps, wait, media, broken, jot)
+        yield from (add, tell, write_note, steps, media, broken, jot)
+
+    def _slow_tools(self) -> Iterator[Any]:
+        @tool(effects=[])
+        async def wait() -> str:
+            """Wait until somebody lets go."""
+            self.started.set()
+            try:
+                while not self.go.is_set():
+                    await asyncio.sleep(0.005)
+            except asyncio.CancelledError:
+                self.ended.set()
+                raise
+            return "waited"
+
+        @tool(effects=[])
+        async def begin(context: ToolContext) -> str:
+            """Report that it has begun, and wait."""
+            if context.on_progress is not None:
+                context.on_progress(1, None, "begun")
+            return await wait()
+
+        yield from (wait, begin)
 
     @contextlib.contextmanager
     def serve(self, view: Callable[[ToolRegistry], ToolView] = lambda registry: registry) -> Iterator[Line]:
@@ -237,6 +248,33 @@ class World:
             line.close()
             serving.join(SECONDS)
             os.close(to_server)
+            assert not serving.is_alive()
+
+    @contextlib.contextmanager
+    def serve_http(self, users: UserTokens) -> Iterator[str]:
+        """Serve over HTTP on a free port, from a thread of its own; yields the address of the endpoint."""
+        running, urls = threading.Event(), list[str]()
+
+        def started(url: str) -> None:
+            urls.append(url)
+            running.set()
+
+        async def run() -> None:
+            self.loop, self.stop = asyncio.get_running_loop(), asyncio.Event()
+            self.server = Server(version="1")
+            self.served = ServedTools(self.registry)
+            self.server.open(self.served)
+            await serve_http(self.server, users, host="127.0.0.1", port=0, ended=self.stop, started=started)
+
+        serving = threading.Thread(target=lambda: asyncio.run(run()), daemon=True)
+        serving.start()
+        assert running.wait(SECONDS)
+        try:
+            yield urls[0]
+        finally:
+            self.go.set()
+            self.loop.call_soon_threadsafe(self.stop.set)
+            serving.join(SECONDS)
             assert not serving.is_alive()
 
     def refresh(self) -> None:

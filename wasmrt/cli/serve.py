@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
-from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -17,15 +14,10 @@ from wasmrt.cli._options import json_option, workspace_option
 from wasmrt.cli._output import print_message, show, show_json
 from wasmrt.cli._serve_check import check_server
 from wasmrt.cli._serve_options import ServeOptions
+from wasmrt.cli._serve_tools import serve_tools
 from wasmrt.errors import ConfigurationError
 from wasmrt.mcp.server.protocol import Server, serve_stdio
 from wasmrt.version import VERSION
-
-if TYPE_CHECKING:
-    from wasmrt.cli._served import Served
-
-_HEAD_START_SECONDS = 0.02
-"""For a first message that is there already: it is answered before the tools are loaded."""
 
 
 @click.command("serve")
@@ -39,6 +31,10 @@ _HEAD_START_SECONDS = 0.02
     type=click.Choice(CLIENTS),
     help="Print what to paste into a client's settings, and end.",
 )
+@click.option(
+    "--http", "address", metavar="[HOST:]PORT", help="Serve over HTTP on this loopback address, in place of stdio."
+)
+@click.option("--new-token", "token_for", metavar="USER", help="Make a token for a user of --http, print it, and end.")
 @click.option("--check", is_flag=True, help="Start this server, speak to it in both eras, say what it offers, and end.")
 @workspace_option
 @json_option
@@ -48,11 +44,13 @@ def serve(
     read_only: bool,
     user: str,
     client: str | None,
+    address: str | None,
+    token_for: str | None,
     check: bool,
     workspace: Path | None,
     as_json: bool,
 ) -> int:
-    """Serve the registry's tools to MCP clients, over standard input and output.
+    """Serve the registry's tools to MCP clients, over standard input and output or over HTTP.
 
     A client starts this command by itself: --print-config says what to tell it. Calls go through every step of the
     policy. One that needs a person waits as a request, which the client's own form or wasmrt approvals answers.
@@ -62,9 +60,20 @@ def serve(
       wasmrt serve --print-config claude
       wasmrt serve --read-only --tool 'files-*'
       wasmrt serve --check
+      wasmrt serve --http 127.0.0.1:8931
     """
-    if client is not None and check:
-        raise click.UsageError("--print-config and --check do one thing each; leave one of them out")
+    chosen = [
+        name
+        for name, given in (
+            ("--print-config", client),
+            ("--http", address),
+            ("--new-token", token_for),
+            ("--check", check or None),
+        )
+        if given is not None
+    ]
+    if len(chosen) > 1:
+        raise click.UsageError(f"{' and '.join(chosen)} do one thing each; leave the others out")
     if not 0 < len(user) <= 256 or not user.isprintable():
         raise ConfigurationError("a user is 1 to 256 printable characters", hint="write it like --user alice")
     options = ServeOptions(patterns, preset, read_only, user, workspace)
@@ -78,8 +87,16 @@ def serve(
         return 0
     if check:
         return check_server(options.as_arguments(), as_json=as_json)
+    if token_for is not None:
+        from wasmrt.cli._serve_http import new_token  # over stdio, which is the rule, nothing of HTTP is loaded
+
+        return new_token(token_for, as_json=as_json)
     if as_json:
-        raise click.UsageError("--json is for --check and --print-config; the protocol itself is JSON already")
+        raise click.UsageError("--json is for --check, --print-config and --new-token; the protocol is JSON already")
+    if address is not None:
+        from wasmrt.cli._serve_http import serve_over_http
+
+        return serve_over_http(options, address)
     if sys.stdin.isatty():
         print_message(
             "waiting for an MCP client on standard input; wasmrt serve --print-config NAME says how to add it"
@@ -98,36 +115,6 @@ def _own_output() -> int:
 
 
 async def _serve(options: ServeOptions, sink: int) -> int:
-    loop = asyncio.get_running_loop()
-    server = Server(version=VERSION)
-    with ExitStack() as held:
-
-        async def open_tools() -> None:
-            await asyncio.sleep(_HEAD_START_SECONDS)
-            served = await asyncio.to_thread(_open, options, held)
-            server.open(served.tools)
-            watching = asyncio.ensure_future(served.watch(server.tools_changed))
-            held.callback(watching.cancel)
-
-        opening = asyncio.ensure_future(open_tools())
-        ended = asyncio.Event()
-        serving = asyncio.ensure_future(
-            serve_stdio(server, user=options.user, report=print_message, sink=sink, ended=ended)
-        )
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, serving.cancel)
-        await asyncio.wait({opening, serving}, return_when=asyncio.FIRST_COMPLETED)
-        if not serving.done() and opening.exception() is not None:
-            server.fail()
-            ended.set()
-        await asyncio.wait({serving, opening})
-        opening.result()  # its error is the command's, also where the input ended at once
-        if not serving.cancelled():
-            serving.result()
-    return 0
-
-
-def _open(options: ServeOptions, held: ExitStack) -> Served:
-    from wasmrt.cli._served import open_served  # most of the start, behind the first answer
-
-    return open_served(options, held)
+    server, ended = Server(version=VERSION), asyncio.Event()
+    serving = serve_stdio(server, user=options.user, report=print_message, sink=sink, ended=ended)
+    return await serve_tools(options, server, serving, ended)

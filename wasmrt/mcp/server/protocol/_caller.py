@@ -75,6 +75,13 @@ class Peer:
 
     user: str = "local"
     session: Session = field(default_factory=Session)
+    hears_unasked: bool = True
+    """True where the server can speak to it outside of any request."""
+
+
+def is_marked_modern(request: Request) -> bool:
+    """Tell whether a request shows by itself that it is modern: by its metadata, or by its method."""
+    return bool(request.meta.keys() & {VERSION_KEY, CAPABILITIES_KEY}) or request.method in _MODERN_METHODS
 
 
 def caller_of(request: Request, peer: Peer) -> Caller:
@@ -87,7 +94,7 @@ def caller_of(request: Request, peer: Peer) -> Caller:
     meta = request.meta
     if request.method == "initialize":
         return Caller(modern=False, version=LEGACY[0], user=peer.user)
-    if not (meta.keys() & {VERSION_KEY, CAPABILITIES_KEY} or request.method in _MODERN_METHODS):
+    if not is_marked_modern(request):
         session = peer.session
         if not session.is_open and request.method != "ping":
             message = f"_meta has no {VERSION_KEY} ({MODERN[0]}), and no session was begun with initialize"

@@ -24,7 +24,7 @@ INSTRUCTIONS = (
     "error that names a request: tell the user, and make the same call again once it is approved."
 )
 MAX_SUBSCRIPTIONS = 16
-"""Of one peer."""
+"""Of one user; the connection of a client over stdio is one too."""
 _MAX_NAME_CHARS = 128
 
 
@@ -163,7 +163,7 @@ class Server:
         version = channel.peer.session.begin(request.params)
         return {
             "protocolVersion": version,
-            "capabilities": {"tools": {"listChanged": True}},
+            "capabilities": {"tools": {"listChanged": channel.peer.hears_unasked}},
             "serverInfo": self._info,
             "instructions": INSTRUCTIONS,
         }
@@ -187,7 +187,7 @@ class Server:
         wanted = request.params.get("notifications")
         if not isinstance(wanted, dict):
             raise RpcError(INVALID_PARAMS, "subscriptions/listen needs notifications, an object")
-        if sum(listener.peer is channel.peer for listener in self._listeners) > MAX_SUBSCRIPTIONS:
+        if sum(listener.peer.user == channel.peer.user for listener in self._listeners) >= MAX_SUBSCRIPTIONS:
             raise RpcError(INVALID_PARAMS, f"{MAX_SUBSCRIPTIONS} subscriptions are open already")
         meta = {SUBSCRIPTION_KEY: request.id}
         honored = {"toolsListChanged": True} if wanted.get("toolsListChanged") is True else {}

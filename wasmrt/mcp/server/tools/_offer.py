@@ -118,6 +118,14 @@ def is_object(schema: Any) -> bool:
     return isinstance(schema, dict) and schema.get("type") == "object"
 
 
+def _unmirrored(schema: Any) -> Any:
+    """Return a schema that asks for no header: clients drop a tool whose author asks for one wrongly."""
+    if isinstance(schema, dict):
+        kept = {key: value for key, value in schema.items() if key != "x-mcp-header" or isinstance(value, dict)}
+        return {key: _unmirrored(value) for key, value in kept.items()}
+    return [_unmirrored(item) for item in schema] if isinstance(schema, list) else schema
+
+
 def _offered(view: ToolView, name: str) -> Offered:
     declared = view.definition(name, "mcp")
     served = served_name(name)
@@ -127,7 +135,7 @@ def _offered(view: ToolView, name: str) -> Offered:
         "title": title[:1].upper() + title[1:],
         "description": declared["description"],
         # One schema whose root is no object makes clients lose every tool of a server.
-        "inputSchema": {"type": "object", "properties": {}} | declared["inputSchema"] | {"type": "object"},
+        "inputSchema": {"type": "object", "properties": {}} | _unmirrored(declared["inputSchema"]) | {"type": "object"},
         "annotations": {"title": title[:1].upper() + title[1:], **declared["annotations"]},
     }
     output = declared.get("outputSchema")
