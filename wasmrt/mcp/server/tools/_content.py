@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from wasmrt.errors import InvalidParametersError
+from wasmrt.errors import InvalidComponentError, InvalidParametersError
 from wasmrt.limits import MAX_JSON_DEPTH, MAX_TOOL_OUTPUT_BYTES
 from wasmrt.mcp.server.protocol import Caller
 from wasmrt.mcp.server.tools._offer import Offered, is_object
@@ -73,8 +73,8 @@ def _misfit(offered: Offered, value: Any, *, whole: bool) -> str | None:
     if not whole:
         return "the answer was cut or made safe to read, and is no longer what the tool's outputSchema says:"
     try:
-        offered.output.check(value)
-    except InvalidParametersError as error:
+        offered.output.check({"result": value})
+    except (InvalidParametersError, InvalidComponentError) as error:
         return f"the tool's answer is not what its outputSchema says ({error.message}):"
     return None
 

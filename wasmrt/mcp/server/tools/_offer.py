@@ -27,7 +27,7 @@ class Offered(NamedTuple):
     """The name that the registry knows it by."""
     definition: dict[str, Any]
     output: Validator | None
-    """The validator of its results; None where its schema is not known, or too heavy to check here."""
+    """The validator of `{"result": ...}`; None where the schema of results is not known, or too heavy to check."""
 
     def for_version(self, version: str) -> dict[str, Any]:
         """Return the definition with the fields of one revision; readers of the older ones want objects as outputs."""
@@ -38,9 +38,7 @@ class Offered(NamedTuple):
             found.pop("title")
             found.pop("outputSchema", None)
         elif version < "2026-07-28" and "outputSchema" in found and not is_object(found["outputSchema"]):
-            found["outputSchema"] = {
-                "type": "object", "properties": {"result": found["outputSchema"]}, "required": ["result"],
-            }  # fmt: skip
+            found["outputSchema"] = _in_object(found["outputSchema"])
         return found
 
 
@@ -141,4 +139,9 @@ def _offered(view: ToolView, name: str) -> Offered:
     output = declared.get("outputSchema")
     if output is None:
         return Offered(served, name, definition, None)
-    return Offered(served, name, definition | {"outputSchema": output}, Validator(output))
+    return Offered(served, name, definition | {"outputSchema": output}, Validator(_in_object(output)))
+
+
+def _in_object(schema: Any) -> dict[str, Any]:
+    """Return the schema of an object that holds a value of another schema, as `result`."""
+    return {"type": "object", "properties": {"result": schema}, "required": ["result"]}
