@@ -116,7 +116,8 @@ def test_initialize_is_answered_with_the_version_asked_for_or_the_latest_old_one
 
 
 def test_methods_of_the_other_era_do_not_exist(line: Line) -> None:
-    assert line.error("ping", {"_meta": META})["code"] == -32601
+    for method in ("ping", "initialize"):
+        assert line.error(method, {"_meta": META})["code"] == -32601
     line.initialize()
     for method in ("logging/setLevel", "resources/list", "prompts/list", "completion/complete"):
         assert line.error(method, {})["code"] == -32601

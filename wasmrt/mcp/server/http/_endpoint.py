@@ -116,7 +116,7 @@ class Endpoint:
         return WebResponse(status=202)
 
     async def _request(self, request: Request, web: WebRequest, user: str) -> WebResponse:
-        modern = is_modern(request, web) and request.method != "initialize"
+        modern = is_modern(request, web)
         session: HttpSession | None = None
         try:
             if modern:

@@ -15,6 +15,7 @@ from wasmrt.mcp.server.protocol import (
     VERSION_KEY,
     Request,
     RpcError,
+    begins_session,
     is_marked_modern,
 )
 from wasmrt.web import Request as WebRequest
@@ -29,7 +30,7 @@ _ENCODED = re.compile(r"=\?base64\?(.*)\?=")
 
 def is_modern(request: Request, web: WebRequest) -> bool:
     """Tell the era of a request: by its metadata, or by a header that names a modern version."""
-    return is_marked_modern(request) or web.header(VERSION_HEADER) in MODERN
+    return is_marked_modern(request) or (web.header(VERSION_HEADER) in MODERN and not begins_session(request))
 
 
 def check_modern(request: Request, web: WebRequest) -> None:

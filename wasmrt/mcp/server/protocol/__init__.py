@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from wasmrt.mcp.server.protocol._caller import LEGACY, MODERN, SUPPORTED, VERSION_KEY, Caller, Peer, is_marked_modern
+from wasmrt.mcp.server.protocol._caller import (
+    LEGACY,
+    MODERN,
+    SUPPORTED,
+    VERSION_KEY,
+    Caller,
+    Peer,
+    begins_session,
+    is_marked_modern,
+)
 from wasmrt.mcp.server.protocol._connection import Connection
 from wasmrt.mcp.server.protocol._progress import ProgressReport
 from wasmrt.mcp.server.protocol._server import Channel, Server, Toolbox
@@ -57,6 +66,7 @@ __all__ = [
     "Server",
     "Toolbox",
     "UnreadableError",
+    "begins_session",
     "error_message",
     "is_marked_modern",
     "read_message",

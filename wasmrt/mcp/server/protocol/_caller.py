@@ -79,8 +79,18 @@ class Peer:
     """True where the server can speak to it outside of any request."""
 
 
+def begins_session(request: Request) -> bool:
+    """Tell whether a request is one that begins a session of the older revisions."""
+    return request.method == "initialize" and "protocolVersion" in request.params
+
+
 def is_marked_modern(request: Request) -> bool:
-    """Tell whether a request shows by itself that it is modern: by its metadata, or by its method."""
+    """Tell whether a request shows by itself that it is modern: by its metadata, or by its method.
+
+    An `initialize` that asks for a version begins a session, whatever else it holds.
+    """
+    if begins_session(request):
+        return False
     return bool(request.meta.keys() & {VERSION_KEY, CAPABILITIES_KEY}) or request.method in _MODERN_METHODS
 
 
@@ -92,7 +102,7 @@ def caller_of(request: Request, peer: Peer) -> Caller:
             not known (-32022).
     """
     meta = request.meta
-    if request.method == "initialize":
+    if request.method == "initialize" and not is_marked_modern(request):
         return Caller(modern=False, version=LEGACY[0], user=peer.user)
     if not is_marked_modern(request):
         session = peer.session
