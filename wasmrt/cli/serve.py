@@ -62,29 +62,12 @@ def serve(
       wasmrt serve --check
       wasmrt serve --http 127.0.0.1:8931
     """
-    chosen = [
-        name
-        for name, given in (
-            ("--print-config", client),
-            ("--http", address),
-            ("--new-token", token_for),
-            ("--check", check or None),
-        )
-        if given is not None
-    ]
-    if len(chosen) > 1:
-        raise click.UsageError(f"{' and '.join(chosen)} do one thing each; leave the others out")
+    _check_one(**{"--print-config": client, "--http": address, "--new-token": token_for, "--check": check or None})
     if not 0 < len(user) <= 256 or not user.isprintable():
         raise ConfigurationError("a user is 1 to 256 printable characters", hint="write it like --user alice")
     options = ServeOptions(patterns, preset, read_only, user, workspace)
     if client is not None:
-        found = client_config(client, options.as_arguments())
-        if as_json:
-            show_json(found.as_dict())
-        else:
-            print_message(found.where)
-            show(found.text)
-        return 0
+        return _print_config(client, options, as_json=as_json)
     if check:
         return check_server(options.as_arguments(), as_json=as_json)
     if token_for is not None:
@@ -98,10 +81,25 @@ def serve(
 
         return serve_over_http(options, address)
     if sys.stdin.isatty():
-        print_message(
-            "waiting for an MCP client on standard input; wasmrt serve --print-config NAME says how to add it"
-        )
+        print_message("waiting for an MCP client on standard input; serve --print-config NAME says how to add it")
     return asyncio.run(_serve(options, _own_output()))
+
+
+def _check_one(**given: object) -> None:
+    """Refuse options of which each does another thing than serving over stdio, where there are several."""
+    chosen = [name for name, value in given.items() if value is not None]
+    if len(chosen) > 1:
+        raise click.UsageError(f"{' and '.join(chosen)} do one thing each; leave the others out")
+
+
+def _print_config(client: str, options: ServeOptions, *, as_json: bool) -> int:
+    found = client_config(client, options.as_arguments())
+    if as_json:
+        show_json(found.as_dict())
+    else:
+        print_message(found.where)
+        show(found.text)
+    return 0
 
 
 def _own_output() -> int:
