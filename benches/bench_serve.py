@@ -2,8 +2,9 @@
 
     python benches/bench_serve.py [rounds]
 
-Both servers are started and asked in turn, so that whatever else the machine does falls on both. Ours runs its tool in the
-sandbox, with policy, leak scan and receipt; the SDK's returns the text. Exits with 1 above a target.
+Both servers are started and asked in turn, so that whatever else the machine does falls on both. Ours runs its tool in
+the sandbox, with policy, leak scan and receipt; the SDK's returns the text. Memory is that of the server's process; the
+processes that guests live in are told beside it. Exits with 1 above a target.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ async def listed(ctx, params):
     return types.ListToolsResult(tools=[types.Tool(name="echo", description="Echo.", input_schema=SCHEMA)])
 async def called(ctx, params):
     text = params.arguments["message"]
-    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], structured_content={"result": text})
+    content = [types.TextContent(type="text", text=text)]
+    return types.CallToolResult(content=content, structured_content={"result": text})
 server = Server("bench", version="1", on_list_tools=listed, on_call_tool=called)
 async def main():
     async with stdio_server() as (read, write):
@@ -69,8 +71,12 @@ class Server:
         return taken
 
     def memory_bytes(self) -> int:
-        """Return the memory of the process and of those it started, pages they share counted in parts."""
-        return sum(map(_proportional, _family(self.process.pid)))
+        """Return the memory of the process, pages that it shares with others counted in parts."""
+        return _proportional(self.process.pid)
+
+    def workers_bytes(self) -> int:
+        """Return the memory of the processes that it started."""
+        return sum(map(_proportional, _family(self.process.pid))) - self.memory_bytes()
 
 
 @contextmanager
@@ -86,6 +92,7 @@ def main() -> int:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 11
     times: dict[tuple[str, str], list[float]] = {(what, name): [] for what in TARGETS for name in SERVERS}
     tools: dict[str, list[float]] = {name: [] for name in SERVERS}
+    workers: list[int] = []
     with tempfile.TemporaryDirectory() as folder:
         environ = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
         environ |= {"WASMRT_HOME": folder, "PYTHONPYCACHEPREFIX": f"{folder}/bytecode"}
@@ -102,6 +109,8 @@ def main() -> int:
                     server.echo()
                     times["echo", name].append(median(server.echo() for _ in range(_CALLS)))
                     times["memory", name].append(server.memory_bytes())
+                    workers += [server.workers_bytes()] if name == "wasmrt" else []
+    print(f"the processes of its guests: {median(workers) / 2**20:.0f} MiB")
     return _told(times, tools)
 
 
