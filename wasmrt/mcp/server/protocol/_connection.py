@@ -49,7 +49,7 @@ class Connection:
         self._slots = asyncio.Semaphore(MAX_RUNNING)
         self._asked: dict[Id, asyncio.Future[dict[str, Any] | None]] = {}
         self._numbers = itertools.count(1)
-        self._end_listening = server.listen(peer, self._list_changed)
+        self._end_listening = server.listen(self._list_changed)
 
     @property
     def is_idle(self) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from wasmrt.mcp.server.protocol._caller import SERVER_KEY, SUBSCRIPTION_KEY, SUPPORTED, Caller, Peer, caller_of
@@ -24,7 +25,7 @@ INSTRUCTIONS = (
     "error that names a request: tell the user, and make the same call again once it is approved."
 )
 MAX_SUBSCRIPTIONS = 16
-"""Of one user; the connection of a client over stdio is one too."""
+"""Of one user."""
 _MAX_NAME_CHARS = 128
 
 
@@ -63,14 +64,6 @@ class Toolbox(Protocol):
 Method = Callable[[Request, Caller, Channel], Awaitable[dict[str, Any]]]
 
 
-@dataclass(slots=True, eq=False)
-class _Listener:
-    """A stream that wants to hear of changes."""
-
-    peer: Peer
-    changed: Callable[[], None]
-
-
 class Server:
     """Answers clients of both eras, any number of them at once. For one event loop.
 
@@ -84,7 +77,9 @@ class Server:
     def __init__(self, *, name: str = "wasmrt", version: str = "") -> None:
         self._info = {"name": name, "title": "wasmrt", "version": version}
         self._tools: asyncio.Future[Toolbox] = asyncio.get_running_loop().create_future()
-        self._listeners: list[_Listener] = []
+        self._listeners: dict[int, Callable[[], None]] = {}
+        self._numbers = itertools.count()
+        self._subscribed: Counter[str] = Counter()
         self._closing = False
         self._methods: dict[str, tuple[str, Method]] = {
             "server/discover": ("modern", self._discover),
@@ -112,19 +107,23 @@ class Server:
 
     def tools_changed(self) -> None:
         """Tell those who listen that the list of tools is another one."""
-        for listener in list(self._listeners):
-            listener.changed()
+        for changed in list(self._listeners.values()):
+            changed()
 
     def close(self) -> None:
         """End every subscription, each with a result."""
         self._closing = True
         self.tools_changed()
 
-    def listen(self, peer: Peer, changed: Callable[[], None]) -> Callable[[], None]:
+    def listen(self, changed: Callable[[], None]) -> Callable[[], None]:
         """Have `changed` called after each change of the list; the function that is returned ends it."""
-        listener = _Listener(peer, changed)
-        self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener) if listener in self._listeners else None
+        number = next(self._numbers)
+        self._listeners[number] = changed
+
+        def end() -> None:
+            self._listeners.pop(number, None)
+
+        return end
 
     async def answer(self, request: Request, channel: Channel) -> dict[str, Any]:
         """Return the result of a request.
@@ -187,12 +186,14 @@ class Server:
         wanted = request.params.get("notifications")
         if not isinstance(wanted, dict):
             raise RpcError(INVALID_PARAMS, "subscriptions/listen needs notifications, an object")
-        if sum(listener.peer.user == channel.peer.user for listener in self._listeners) >= MAX_SUBSCRIPTIONS:
+        user = channel.peer.user
+        if self._subscribed[user] >= MAX_SUBSCRIPTIONS:
             raise RpcError(INVALID_PARAMS, f"{MAX_SUBSCRIPTIONS} subscriptions are open already")
         meta = {SUBSCRIPTION_KEY: request.id}
         honored = {"toolsListChanged": True} if wanted.get("toolsListChanged") is True else {}
         changes = asyncio.Event()
-        end = self.listen(channel.peer, changes.set)
+        end = self.listen(changes.set)
+        self._subscribed[user] += 1
         try:
             channel.send(_stamped("notifications/subscriptions/acknowledged", {"notifications": honored}, meta))
             while not self._closing:
@@ -203,6 +204,7 @@ class Server:
             return {"_meta": dict(meta)}
         finally:
             end()
+            self._subscribed[user] -= 1
 
 
 def _stamped(method: str, params: dict[str, Any], meta: dict[str, Id]) -> dict[str, Any]:
