@@ -299,6 +299,12 @@ def test_without_its_token_nothing_is_answered(site: Site, token: str | None) ->
     assert site.world.receipts == []
 
 
+def test_without_a_token_the_body_is_not_waited_for(site: Site) -> None:
+    host = f"host: {site.url.removeprefix('http://').removesuffix('/mcp')}"
+    head = ["POST /mcp HTTP/1.1", host, "content-type: application/json", "content-length: 1000", "", ""]
+    assert site.raw("\r\n".join(head).encode()).split()[1] == b"401"
+
+
 def test_a_token_in_the_address_counts_for_nothing(site: Site) -> None:
     found = site.client.post(f"{site.url}?token={site.tokens['local']}&access_token={site.tokens['local']}", json={})
     assert found.status_code == 401
