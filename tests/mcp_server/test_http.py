@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import socket
@@ -16,7 +17,7 @@ import pytest
 from tests.mcp_server.world import FORMS, META, SUBSCRIPTION, VERSION, World
 from wasmrt.approvals import ApprovalAnswer
 from wasmrt.errors import ConfigurationError
-from wasmrt.mcp.server.http import UserTokens
+from wasmrt.mcp.server.http import UserTokens, _endpoint
 from wasmrt.mcp.server.tools import _approver
 
 NAME = {"name": "a"}
@@ -441,3 +442,31 @@ def test_no_more_streams_of_one_user_than_the_bound(site: Site) -> None:
             assert next(kept[-1])["method"] == "notifications/subscriptions/acknowledged"
         assert site.post(message).json()["error"]["code"] == -32602
     site.works()
+
+
+def test_a_hundred_clients_at_once_are_all_answered(site: Site) -> None:
+    async def one(client: httpx.AsyncClient, number: int) -> int:
+        params = {"name": "add", "arguments": {"a": number, "b": 1}, "_meta": META}
+        message = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
+        headers = site.headers(mcp_protocol_version="2026-07-28", mcp_method="tools/call", mcp_name="add")
+        found = await client.post(site.url, json=message, headers=headers)
+        return int(found.json()["result"]["structuredContent"])
+
+    async def many() -> list[int]:
+        unbounded = httpx.Limits(max_connections=None, max_keepalive_connections=0)
+        async with httpx.AsyncClient(timeout=20, trust_env=False, limits=unbounded) as client:
+            return await asyncio.gather(*(one(client, number) for number in range(100)))
+
+    assert asyncio.run(many()) == list(range(1, 101))
+
+
+def test_no_more_requests_of_one_user_than_the_bound(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_endpoint, "MAX_REQUESTS", 1)
+    message = site.message("subscriptions/listen", {"_meta": META, "notifications": {"toolsListChanged": True}})
+    headers = site.headers(mcp_protocol_version="2026-07-28", mcp_method="subscriptions/listen")
+    with site.client.stream("POST", site.url, json=message, headers=headers) as stream:
+        held = events(stream)
+        next(held)
+        found = site.post(site.message("tools/list", {"_meta": META}))
+        assert (found.status_code, found.json()["error"]["code"]) == (429, -32603)
+        assert site.post(site.message("tools/list", {"_meta": META}), user="eve").status_code == 200

@@ -126,7 +126,7 @@ def test_the_check_says_what_is_offered_and_in_which_versions(home: Path) -> Non
     [
         (["--user", "a\tb"], "printable"),
         (["--json"], "--check"),
-        (["--check", "--print-config", "claude"], "leave one"),
+        (["--check", "--print-config", "claude"], "leave the others out"),
         (["--print-config", "emacs"], "emacs"),
     ],
 )

@@ -37,7 +37,7 @@ from wasmrt.web import Response as WebResponse
 from wasmrt.web import WebBounds, WebServer, bearer_token, plain
 
 PATH = "/mcp"
-MAX_REQUESTS = 64
+MAX_REQUESTS = 256
 """Of one user that are not answered yet, subscriptions included."""
 _STATUS = {
     PARSE_ERROR: 400, INVALID_REQUEST: 400, INVALID_PARAMS: 400, METHOD_NOT_FOUND: 404,

@@ -30,8 +30,6 @@ from wasmrt.mcp.server.protocol._wire import (
 
 MAX_IN_FLIGHT = 256
 """Requests of one connection that are not answered yet."""
-MAX_RUNNING = 32
-"""Calls of tools that run at once; the others wait."""
 
 Send = Callable[[dict[str, Any]], None]
 Report = Callable[[str], None]
@@ -46,7 +44,6 @@ class Connection:
         self._send = send
         self._report = report
         self._running: dict[tuple[type, Id], asyncio.Task[None]] = {}
-        self._slots = asyncio.Semaphore(MAX_RUNNING)
         self._asked: dict[Id, asyncio.Future[dict[str, Any] | None]] = {}
         self._numbers = itertools.count(1)
         self._end_listening = server.listen(self._list_changed)
@@ -125,9 +122,6 @@ class Connection:
     async def _answered(self, request: Request) -> dict[str, Any]:
         channel = _Channel(self, request)
         try:
-            if request.method == "tools/call":
-                async with self._slots:
-                    return result_message(request.id, await self._server.answer(request, channel))
             return result_message(request.id, await self._server.answer(request, channel))
         except RpcError as error:
             return error_message(request.id, error)

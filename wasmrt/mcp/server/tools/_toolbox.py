@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+from collections import defaultdict
 from typing import Any
 
 from wasmrt.approvals import params_digest
@@ -15,6 +17,8 @@ from wasmrt.mcp.server.tools._state import Sealer, State
 from wasmrt.model import Decision, Reason
 from wasmrt.tools import ToolView
 
+MAX_RUNNING = 32
+"""Calls of one user that run at once; the others wait."""
 _MAX_NAME_CHARS = 128
 
 
@@ -31,6 +35,7 @@ class ServedTools:
         self._view = view
         self._trace = trace or f"mcp-{os.urandom(6).hex()}"
         self._sealer = Sealer()
+        self._slots: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(MAX_RUNNING))
         self.offer = Offer(view)
 
     def refresh(self) -> bool:
@@ -64,7 +69,8 @@ class ServedTools:
             raise RpcError(INVALID_PARAMS, f"Unknown tool: {name[:_MAX_NAME_CHARS]}")
         call = ServedCall(caller=caller, elicit=None if caller.modern else channel.elicit)
         call.state, call.said = self._given_back(request, offered, arguments, caller)
-        return await self._called(request, offered, arguments, call, channel)
+        async with self._slots[caller.user]:
+            return await self._called(request, offered, arguments, call, channel)
 
     async def _called(
         self, request: Request, offered: Offered, arguments: dict[str, Any], call: ServedCall, channel: Channel
