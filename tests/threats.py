@@ -550,6 +550,45 @@ THREATS = (
             "programs/test_programs.py::test_a_secret_that_a_program_prints_is_cut_out_of_result_and_failure",
         ),
     ),
+    Threat(
+        threat="an MCP client whose messages are broken, endless, or never read",
+        source=OURS,
+        tests=tuple(
+            f"mcp_server/test_hostile_clients.py::test_{name}"
+            for name in (
+                "what_cannot_be_read_is_answered_and_changes_nothing",
+                "what_is_no_request_of_the_protocol_is_refused",
+                "a_line_of_64_mib_is_refused_once_and_not_kept",
+                "an_id_that_is_not_answered_yet_cannot_be_used_again",
+                "no_more_requests_wait_than_the_bound",
+                "a_client_that_does_not_read_is_not_read_from_for_ever",
+                "a_client_that_goes_in_the_middle_of_an_answer_ends_its_server",
+            )
+        ),
+    ),
+    Threat(
+        threat="an MCP client that answers in place of the person, or answers another call",
+        source=OURS,
+        tests=(
+            "mcp_server/test_approvals.py::test_where_the_operator_wants_the_queue_a_clients_word_is_not_taken",
+            "mcp_server/test_approvals.py::test_a_state_is_used_once",
+            "mcp_server/test_approvals.py::test_a_state_is_for_its_tool_and_arguments",
+            "mcp_server/test_approvals.py::test_a_state_that_was_changed_or_made_up_is_refused",
+            "mcp_server/test_approvals.py::test_a_response_that_was_not_asked_for_changes_nothing",
+            "mcp_server/test_hostile_clients.py::test_texts_in_a_call_cannot_speak_for_wasmrt_in_a_form",
+        ),
+    ),
+    Threat(
+        threat="a page in a browser, or a program without a token, that calls tools over HTTP",
+        source=OURS,
+        tests=(
+            "mcp_server/test_http.py::test_requests_of_pages_and_rebound_names_are_refused",
+            "mcp_server/test_http.py::test_without_its_token_nothing_is_answered",
+            "mcp_server/test_http.py::test_a_token_in_the_address_counts_for_nothing",
+            "mcp_server/test_http.py::test_users_are_kept_apart",
+            "mcp_server/test_http.py::test_headers_that_do_not_mirror_the_body_are_refused",
+        ),
+    ),
 )
 
 COVERED_ATTACKS = frozenset(name for threat in THREATS for name in threat.attacks)

@@ -93,11 +93,11 @@ class WasmRuntimeConfig:
             ConfigFileError: the file cannot be used, with every mistake of it.
         """
         from wasmrt.config_file import read_config_file  # with the network behind it
-        from wasmrt.secrets import open_store  # with keyrings and ciphers
+        from wasmrt.secrets import open_store_later  # with ciphers
 
         places = find_places()
         found = read_config_file(path or places.config).as_runtime_settings()
-        return cls(**{"secrets": open_store(places.data), **found, **settings})
+        return cls(**{"secrets": open_store_later(places.data), **found, **settings})
 
     @classmethod
     def for_testing(cls) -> WasmRuntimeConfig:

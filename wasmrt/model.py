@@ -61,6 +61,7 @@ class Reason(StrEnum):
     # policy, confirmation and approval
     EXTERNAL_TOOL = "external-tool"
     NOT_IN_PRESET = "not-in-preset"
+    NOT_IN_VIEW = "not-in-view"
     NETWORK_NOT_ALLOWED = "network-not-allowed"
     DENIED_BY_RULE = "denied-by-rule"
     EFFECT_NOT_ALLOWED = "effect-not-allowed"

@@ -85,9 +85,9 @@ def offered_name(name: str) -> str:
     return fitting if len(fitting) <= MAX_NAME_LENGTH else shortened(fitting, name)
 
 
-def shortened(name: str, whole: str) -> str:
-    """Return `name` cut so that it ends, within 64 characters, in a digest of `whole`."""
-    kept = name[: MAX_NAME_LENGTH - _DIGEST_DIGITS - 1].rstrip("-")
+def shortened(name: str, whole: str, limit: int = MAX_NAME_LENGTH) -> str:
+    """Return `name` cut so that it ends, within `limit` characters, in a digest of `whole`."""
+    kept = name[: limit - _DIGEST_DIGITS - 1].rstrip("-")
     digest = blake3(whole.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{kept}-{digest[:_DIGEST_DIGITS]}"
 

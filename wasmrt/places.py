@@ -56,6 +56,11 @@ class Places(NamedTuple):
         return self.data / "undo"
 
     @property
+    def mcp_tokens(self) -> Path:
+        """The digests of the tokens by which the users of `wasmrt serve --http` are known."""
+        return self.data / "mcp-tokens.json"
+
+    @property
     def config(self) -> Path:
         """The operator's configuration file, which need not exist: `wasmrt.config_file` reads it."""
         return self.data / "config.toml"

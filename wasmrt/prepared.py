@@ -113,6 +113,11 @@ class PreparedTool(ToolDefaults):
         """JSON Schema of the params."""
         return self._spec.schema if self._spec else {"type": "object"}
 
+    @property
+    def output_schema(self) -> dict[str, Any] | None:
+        """JSON Schema of the result, as its package says; None where it does not."""
+        return self._spec.output_schema if self._spec else None
+
     def definition(self, provider: Provider) -> dict[str, Any]:
         """The tool as a provider wants it declared: `"openai"`, `"anthropic"`, `"gemini"` or `"mcp"`.
 

@@ -39,12 +39,19 @@ class JsonError(ValueError):
 
 
 def read_json(
-    text: str | bytes | bytearray, *, max_bytes: int, max_depth: int, max_parts: int | None = None, exact: bool = False
+    text: str | bytes | bytearray,
+    *,
+    max_bytes: int,
+    max_depth: int,
+    max_parts: int | None = None,
+    exact: bool = False,
+    distinct: bool = False,
 ) -> Any:
     """Parse JSON text, within bounds; bytes are UTF-8.
 
     `max_depth` bounds how deep lists and objects nest, `max_parts` how many there are. With `exact`, what two readers
     may read differently is refused too: a name that an object has twice, and a number whose digits no double holds.
+    `distinct` refuses the first of these, and whole numbers of hundreds of digits.
 
     Raises:
         JsonError: it is not JSON, or over a bound.
@@ -56,16 +63,16 @@ def read_json(
         except UnicodeDecodeError as error:
             raise JsonError("not UTF-8", JsonFault.ENCODING) from error
     check_nesting(text, max_depth=max_depth, max_parts=max_parts)
-    return parse_json(text, exact=exact)
+    return parse_json(text, exact=exact, distinct=distinct)
 
 
-def parse_json(text: str, *, exact: bool = False) -> Any:
-    """Parse a text that is within bounds already; `exact` as for `read_json`.
+def parse_json(text: str, *, exact: bool = False, distinct: bool = False) -> Any:
+    """Parse a text that is within bounds already; `exact` and `distinct` as for `read_json`.
 
     Raises:
         JsonError: it is not JSON.
     """
-    decoder = _exact if exact else _decoder
+    decoder = _exact if exact else _distinct_names if distinct else _decoder
     try:
         stripped = text.strip(_SPACE)
         value, end = decoder.raw_decode(stripped)
@@ -191,6 +198,9 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 _decoder = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)
 _exact = json.JSONDecoder(
     parse_constant=_refuse_constant, parse_float=_exact_float, parse_int=_exact_integer, object_pairs_hook=_distinct
+)
+_distinct_names = json.JSONDecoder(
+    parse_constant=_refuse_constant, parse_float=_finite, parse_int=_exact_integer, object_pairs_hook=_distinct
 )
 # A value that holds itself ends as nested too deep, as does one that nests; a table of ids would cost more.
 _encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":"))

@@ -13,6 +13,7 @@ from wasmrt.approvals._model import (
     new_request_id,
     params_digest,
 )
+from wasmrt.approvals._parked import Parked, ParkedRequests
 from wasmrt.approvals._pattern import ParamsPattern, Wide, Widening
 from wasmrt.approvals._queue import QueueApprover
 from wasmrt.approvals._remembered import Remembered
@@ -34,6 +35,8 @@ __all__ = [
     "ConfirmationTokens",
     "DenyApprover",
     "ParamsPattern",
+    "Parked",
+    "ParkedRequests",
     "QueueApprover",
     "QueuedRequest",
     "Redeemed",

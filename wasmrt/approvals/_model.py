@@ -90,6 +90,8 @@ class ApprovalAnswer:
     pattern: ParamsPattern | None = None
     """The parameters that the answer is remembered for. None stands for exactly those of the call with
     `ApprovalScope.ALWAYS`, and for any with `ApprovalScope.SESSION`."""
+    way: str = "person"
+    """The way that it was given, for the receipt: a person answered, or a `client` says that one did."""
     remembered: bool = False
     """True for an answer that was given before, or that is kept already: it is not to be remembered again."""
 

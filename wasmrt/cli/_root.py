@@ -38,6 +38,7 @@ COMMANDS = {
     "rollback": "Run an older version of a tool again.",
     "run": "Run a tool once.",
     "secret": "Keep the credentials that tools use and never see.",
+    "serve": "Serve the registry's tools to MCP clients, over standard input and output or over HTTP.",
     "test": "Run the test cases of the tool in DIR, as last built, in the real sandbox.",
     "tools": "Show and call the tools of the registry: built-in, installed and plugins, under the policy of the "
     "configuration.",

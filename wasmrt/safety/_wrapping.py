@@ -20,6 +20,8 @@ class WrappedOutput:
     """A tool's output as a model may read it."""
 
     text: str
+    body: str
+    """The text without the wrapper."""
     flags: tuple[Flag, ...]
     truncated: bool
     needs_review: bool
@@ -62,7 +64,7 @@ def wrap_tool_output(
     sanitized = "true" if requires_sanitization else "false"
     wrapped = f'<tool_output name="{_attribute(name)}" sanitized="{sanitized}">\n{text}\n</tool_output>'
     review = any(policy.action(flag.threat) is PolicyAction.REVIEW for flag in flags)
-    return WrappedOutput(wrapped, flags, truncated, review)
+    return WrappedOutput(wrapped, text, flags, truncated, review)
 
 
 def _enforce(policy: Policy, flags: tuple[Flag, ...], name: str) -> None:

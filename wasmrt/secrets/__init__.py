@@ -3,7 +3,8 @@
 The only package that imports keyring and cryptography, and only when a backend needs them.
 """
 
-from wasmrt.secrets._choose import BACKENDS, backend_of, open_store
+from wasmrt.secrets._choose import BACKENDS, backend_of, open_store, open_store_later
+from wasmrt.secrets._deferred import DeferredSecrets
 from wasmrt.secrets._entries import Entry, EntryStore
 from wasmrt.secrets._env_file import parse_env_file
 from wasmrt.secrets._environment import EnvironmentSecrets
@@ -27,6 +28,7 @@ __all__ = [
     "BACKENDS",
     "DEFAULT_USER",
     "OAUTH_SUFFIX",
+    "DeferredSecrets",
     "Entry",
     "EntryStore",
     "EnvironmentSecrets",
@@ -42,6 +44,7 @@ __all__ = [
     "checked_name",
     "checked_user",
     "open_store",
+    "open_store_later",
     "parse_env_file",
     "replace_secret",
     "set_command",

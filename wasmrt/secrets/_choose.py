@@ -8,6 +8,7 @@ from pathlib import Path
 
 from wasmrt.errors import ConfigurationError
 from wasmrt.names import did_you_mean
+from wasmrt.secrets._deferred import DeferredSecrets
 from wasmrt.secrets._environment import EnvironmentSecrets
 from wasmrt.secrets._file import FileKey, FileSecrets
 from wasmrt.secrets._keyring import KeyringSecrets, usable_keyring
@@ -41,6 +42,18 @@ def open_store(home: Path, *, backend: str | None = None, environ: Mapping[str, 
     passphrase = environ.get("WASMRT_SECRETS_PASSPHRASE")
     key = FileKey(passphrase=passphrase) if passphrase else FileKey(path=home / "secrets.key")
     return FileSecrets(path, key)
+
+
+def open_store_later(home: Path) -> SecretsStore:
+    """Return what `open_store` does; where that would look for a keyring, it is looked for on first use.
+
+    Raises:
+        ConfigurationError, SecretBackendError: as `open_store`.
+    """
+    automatic = (os.environ.get("WASMRT_SECRETS_BACKEND") or "auto") == "auto"
+    if automatic and not (home / "secrets").exists():
+        return DeferredSecrets(lambda: open_store(home))
+    return open_store(home)
 
 
 def _what_instead(chosen: str) -> str:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from wasmrt.errors import ConfigurationError, LeakError, ToolError
 from wasmrt.model import Decision, ToolOutput
-from wasmrt.safety import Flag, wrap_tool_output
+from wasmrt.safety import Flag, Sanitizer, wrap_tool_output
+from wasmrt.tools._media import split_media
 from wasmrt.tools._state import CallState
+from wasmrt.tools._system import System
 
 _MAX_ERROR_BYTES = 2048
 MessageFormat = Literal["openai", "anthropic", "gemini", "mcp"]
@@ -24,12 +27,18 @@ class ToolAnswer:
     name: str
     text: str
     """For the model: wrapped, without secrets, cut to size."""
+    body: str = ""
+    """The text without its wrapper, for whoever sends it on as data."""
     output: ToolOutput | None = None
     error: ToolError | None = None
     decisions: tuple[Decision, ...] = ()
     flags: tuple[Flag, ...] = ()
     """Threats that the sanitizer found in the output."""
     truncated: bool = False
+    media: tuple[dict[str, Any], ...] | None = None
+    """Images, sounds, resources and links beside the text, as MCP has them; None for a result that is data."""
+    edited: bool = False
+    """True where a person changed the parameters of the call."""
     needs_review: bool = False
     """True where the policy of outputs wants a person to look before a model does."""
 
@@ -56,12 +65,17 @@ class ToolAnswer:
         return {"role": "tool", "tool_call_id": self.id, "content": self.text}
 
 
+def clean(system: System, text: str) -> str:
+    """Return a text that is no tool's whole answer as a model may read it: sanitized, and without secrets."""
+    return system.detector.redact(Sanitizer(system.safety).sanitize(text).text)
+
+
 def answer_of(state: CallState, identity: str, output: ToolOutput | None, error: ToolError | None) -> ToolAnswer:
     """Return how a call ended, for a model: sanitized, validated, held against the policy of outputs, cut, wrapped."""
     redact = state.system.detector.redact
     name = state.known.offered if state.entry is not None else (state.name[:64] or "tool")
     if output is not None:
-        plain = output.result if isinstance(output.result, str) else json.dumps(output.result, ensure_ascii=False)
+        plain, media = _plain(state, output.result)
         try:
             # SECURITY: a component's too, which was scanned: what the sanitizer takes out may have kept a secret apart.
             wrapped = wrap_tool_output(
@@ -74,11 +88,22 @@ def answer_of(state: CallState, identity: str, output: ToolOutput | None, error:
         else:
             note = "\n(a person changed the parameters of this call)" if state.edited else ""
             return ToolAnswer(
-                id=identity, name=name, text=wrapped.text + note, output=output, decisions=output.decisions,
-                flags=wrapped.flags, truncated=wrapped.truncated, needs_review=wrapped.needs_review,
+                id=identity, name=name, text=wrapped.text + note, body=wrapped.body, output=output,
+                decisions=output.decisions, flags=wrapped.flags, truncated=wrapped.truncated,
+                needs_review=wrapped.needs_review, edited=state.edited, media=media,
             )  # fmt: skip
     assert error is not None
     said = wrap_tool_output(
         name, f"Tool execution failed: {error.for_model()}", redact=redact, max_output_bytes=_MAX_ERROR_BYTES
     )
-    return ToolAnswer(id=identity, name=name, text=said.text, error=error, decisions=error.decisions, flags=said.flags)
+    return ToolAnswer(
+        id=identity, name=name, text=said.text, body=said.body, error=error, decisions=error.decisions, flags=said.flags
+    )
+
+
+def _plain(state: CallState, result: Any) -> tuple[str, tuple[dict[str, Any], ...] | None]:
+    """Return the text of a result, before it is made safe to read, and what is beside it."""
+    if isinstance(result, str):
+        return result, None
+    found = split_media(result, partial(clean, state.system))
+    return (json.dumps(result, ensure_ascii=False), None) if found is None else found

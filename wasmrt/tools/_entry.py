@@ -99,7 +99,12 @@ class Entry:
         if actions is not None:
             schema = with_actions(schema, tool.traits.action_param, actions)
             description = f"{description.rstrip()} Actions here: {', '.join(sorted(actions))}.".lstrip()
-        return render(self.offered, description, schema, provider, prompt=self.document)
+        rendered = render(self.offered, description, schema, provider, prompt=self.document)
+        output = getattr(tool, "output_schema", None)
+        if provider == "mcp" and output is not None and is_light(output):
+            # SECURITY: a stranger wrote it. One that is not small is left out: what it says could not be checked here.
+            rendered["outputSchema"] = _cleaned(output)
+        return rendered
 
 
 def _cleaned(value: Any) -> Any:

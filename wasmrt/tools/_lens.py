@@ -17,6 +17,8 @@ class Lens(NamedTuple):
     subagent: bool = False
     guards: tuple[ExfiltrationGuard, ...] = ()
     presets: tuple[Preset, ...] = ()
+    names: tuple[tuple[str, ...], ...] = ()
+    """Patterns of names; a tool is there where one of each tuple fits it."""
 
     def held(self, traits: Traits) -> frozenset[Effect]:
         """Return the effects that calls of a tool are held to in this view."""
@@ -66,7 +68,9 @@ class Lens(NamedTuple):
         return decision
 
     def decide_access(self, name: str, traits: Traits) -> Decision | None:
-        """Decide whether a sub-agent has the tool at all."""
+        """Decide whether the view has the tool at all: by its name, and for a sub-agent."""
+        if not all(fits(name, patterns) for patterns in self.names):
+            return Decision(False, Reason.NOT_IN_VIEW, "the view does not name this tool", None, "tool.view", name)
         what = "tool.subagent"
         if self.subagent and traits.subagent_access is SubagentAccess.DENIED:
             rule = "sub-agents do not have this tool, and no part of it only reads"

@@ -17,12 +17,11 @@ from wasmrt.approvals import (
 )
 from wasmrt.config_file import read_config_file
 from wasmrt.errors import ConfigurationError, WasmrtError
-from wasmrt.install import Catalog
-from wasmrt.install.bundled import bundled_names, bundled_tool, needs_workspace
 from wasmrt.places import find_places
 from wasmrt.plugins import load_plugins
 from wasmrt.policy import ApproverKind, ToolPolicy
 from wasmrt.runtime import WasmToolRuntime
+from wasmrt.tools._installed import InstalledTools
 from wasmrt.tools._registry import ToolRegistry
 from wasmrt.tools._tool import ToolSource
 
@@ -55,17 +54,8 @@ def load_registry(
     registry = ToolRegistry(
         runtime, policy=policy, approvals=approvals, tokens=ConfirmationTokens(places.tokens, places.tokens_key)
     )
-    installed = [tool.name for tool in Catalog(places.data).tools()]
-    for name in bundled_names():
-        if name not in installed and (runtime.config.workspace is not None or not needs_workspace(name)):
-            tool = bundled_tool(name)
-            aliases = () if tool is None else tuple(alias for alias in tool.aliases if alias not in installed)
-            registry.register(runtime.prepare_installed(name), builtin=True, group="bundled", aliases=aliases)
-    for name in installed:
-        try:
-            registry.register(runtime.prepare_installed(name), source=ToolSource.INSTALLED)
-        except WasmrtError as error:
-            registry.problems[name] = error
+    registry.installed = InstalledTools(registry, runtime, places.data)
+    registry.installed.refresh()
     if policy.plugin_dir is not None:
         _add_plugins(registry, runtime, policy, policy.plugin_dir)
     return registry

@@ -143,6 +143,7 @@ def tool_context(state: CallState, seconds: float) -> ToolContext:
         call_id=state.call_id,
         data=state.data,
         lifetime=Lifetime(seconds),
+        on_progress=state.on_progress,
         receipt=known_receipt(state),
         on_begin=state.begin_in_sandbox,
         effects=None if entry.granted_effects <= held and not lens.narrows else held,

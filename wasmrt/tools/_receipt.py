@@ -22,7 +22,7 @@ def known_receipt(state: CallState) -> Receipt:
     entry, answer = state.entry, state.answer
     approval = None
     if answer is not None and (answer.approved or answer.by):
-        how = "denied" if not answer.approved else "person" if answer.params is None else "person, edited"
+        how = "denied" if not answer.approved else answer.way if answer.params is None else f"{answer.way}, edited"
         approval = Approval(how, answer.by[:_MAX_BY_CHARS], str(answer.scope))
     elif state.approved_by is not None:
         approval = Approval(*state.approved_by)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from wasmrt.approvals import Approvals, Approver
 from wasmrt.audit import Receipt
@@ -26,6 +26,16 @@ from wasmrt.tools._system import System, Tokens
 from wasmrt.tools._tool import Tool, ToolSource
 from wasmrt.tools._view import ToolView
 from wasmrt.tools._wrapper import ReadOnlyToolWrapper
+
+
+class Installed(Protocol):
+    """The tools of a catalog, which other processes change."""
+
+    def trace(self) -> tuple[Any, ...]:
+        """Return numbers that differ after a change of the catalog."""
+
+    def refresh(self) -> bool:
+        """Offer what the catalog has now; tell whether that changed anything."""
 
 
 class ToolRegistry(ToolView):
@@ -76,6 +86,8 @@ class ToolRegistry(ToolView):
         self.runtime = runtime
         self.problems: dict[str, WasmrtError] = {}
         """Tools that could not be had, by name, with the reason of each."""
+        self.installed: Installed | None = None
+        """The part of it that follows the catalog, where `load_registry` made it."""
         self._on_close: list[Callable[[], None]] = []
 
     def register(
@@ -146,6 +158,16 @@ class ToolRegistry(ToolView):
             NotInstalledError: no tool has this name.
         """
         self._system.store.remove(name)
+
+    def tool_changed(self, name: str) -> None:
+        """Withdraw the requests of a tool that was removed or exchanged: nobody answers for a version that is gone.
+
+        Raises:
+            ApprovalError: the store of approvals cannot be written.
+        """
+        entry = self._system.store.find(name)
+        digest, grant = ("", "") if entry is None else (entry.digest, entry.grant_digest)
+        self._system.approvals.tool_changed(name, digest=digest, grant=grant)
 
     def on_close(self, release: Callable[[], None]) -> None:
         """Have `release` called by `close`."""

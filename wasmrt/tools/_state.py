@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from wasmrt.approvals import params_digest
+from wasmrt.context import Progress
 from wasmrt.effects import EVERY_EFFECT, Effect
 from wasmrt.errors import NotAuthorizedError
 from wasmrt.model import Decision, ToolOutput
@@ -32,6 +33,7 @@ class CallState:
     user: str = "local"
     trace: str = ""
     data: Any = None
+    on_progress: Progress | None = None
     token: str | None = None
     """A confirmation token, in place of a person's answer."""
     started: float = field(default_factory=time.monotonic)

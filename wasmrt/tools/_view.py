@@ -7,16 +7,17 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from wasmrt.errors import ConfigurationError, NotInstalledError, ToolError
+from wasmrt.context import Progress
+from wasmrt.errors import ConfigurationError, NotAuthorizedError, NotInstalledError, ToolError
 from wasmrt.limits import MAX_USER_BYTES
 from wasmrt.model import Decision, ToolOutput
 from wasmrt.policy import ExfiltrationGuard, Preset, ToolPolicy
 from wasmrt.tools import _batch, _explain, _pipeline, _steps
-from wasmrt.tools._answer import ToolAnswer, answer_of
+from wasmrt.tools._answer import ToolAnswer, answer_of, clean
 from wasmrt.tools._calls import ToolCall, read_call
 from wasmrt.tools._entry import Entry
 from wasmrt.tools._lens import Lens, actions_within, is_visible
-from wasmrt.tools._state import CallState
+from wasmrt.tools._state import CallState, denied
 from wasmrt.tools._system import System
 from wasmrt.tools._waits import AwaitingWaits, BlockingWaits, blocking, driven
 from wasmrt.traits import Traits
@@ -55,6 +56,10 @@ class ToolView:
         """Return the view without tools that can send something outside, but for those that `allow` names."""
         guard = ExfiltrationGuard(enabled=True, allow_tools=_names(allow))
         return ToolView(self._system, self._lens._replace(guards=(*self._lens.guards, guard)))
+
+    def only(self, patterns: Iterable[str]) -> ToolView:
+        """Return the view of the tools that one of the patterns (`files-*`) fits."""
+        return ToolView(self._system, self._lens._replace(names=(*self._lens.names, _names(patterns))))
 
     def under(self, preset: str | Preset) -> ToolView:
         """Return the view under a preset, by its name in the policy, besides the active one.
@@ -108,15 +113,21 @@ class ToolView:
         if for_ is not None:
             views = {"subagent": self.for_subagent, "read-only": self.read_only}
             return (views[for_]() if for_ in views else self.under(for_)).definitions(provider)
-        found = []
-        for entry in self._visible():
-            traits = self._traits(entry)
-            held = self._lens.held(traits)
-            definition = entry.definition(provider, actions_within(traits, held))
-            if provider == "mcp":
-                definition["annotations"] = traits.within(held).annotations()
-            found.append(definition)
-        return found
+        return [self._definition(entry, provider) for entry in self._visible()]
+
+    def definition(self, name: str, provider: Provider) -> dict[str, Any]:
+        """Return one tool as a provider wants it declared.
+
+        Raises:
+            NotInstalledError: no tool has this name, or this view does not.
+            ConfigurationError: the provider is not known.
+        """
+        self.get(name)
+        return self._definition(self._system.store.get(name), provider)
+
+    def clean(self, text: str) -> str:
+        """Return a text of a stranger's as a model may read it: sanitized under the policy, and without secrets."""
+        return clean(self._system, text)
 
     def document(self, name: str) -> str:
         """Return the document for models that a tool's package has, made fit for a model to read; empty without one.
@@ -185,12 +196,34 @@ class ToolView:
         state = self._state(asked.name, asked.arguments, user, trace, data, None)
         return driven(_answered(state, asked, BlockingWaits()))
 
-    async def aanswer(self, call: Call, *, user: str = "local", trace: str = "", data: Any = None) -> ToolAnswer:
-        """Answer one tool call of a model, as `answer` does, without blocking the event loop."""
+    async def aanswer(
+        self,
+        call: Call,
+        *,
+        user: str = "local",
+        trace: str = "",
+        data: Any = None,
+        on_progress: Progress | None = None,
+    ) -> ToolAnswer:
+        """Answer one tool call of a model, as `answer` does, without blocking the event loop.
+
+        `on_progress` gets `(done, total, message)` of a tool that tells, on another thread.
+        """
         asked = read_call(call)
-        return await _answered(
-            self._state(asked.name, asked.arguments, user, trace, data, None), asked, AwaitingWaits()
-        )
+        state = self._state(asked.name, asked.arguments, user, trace, data, None)
+        state.on_progress = on_progress
+        return await _answered(state, asked, AwaitingWaits())
+
+    def refuse(
+        self, name: str, params: Any, decision: Decision, *, user: str = "local", trace: str = ""
+    ) -> NotAuthorizedError:
+        """Return the error of a call that whoever carries it refuses, and write its receipt."""
+        state = self._state(name, params, user, trace, None, None)
+        state.entry = self._system.store.find(name)
+        failure = denied(decision)
+        state.decisions.append(decision._replace(policy=state.policy_digest))
+        _pipeline.finished(state, failure)
+        return failure
 
     def execute_many(
         self, calls: Iterable[Call], *, user: str = "local", trace: str = "", data: Any = None
@@ -227,6 +260,14 @@ class ToolView:
             system=self._system, lens=self._lens, name=name, arguments={} if params is None else params, user=user,
             trace=trace, data=data, token=token, call_id=f"{_PROCESS}-t{next(_numbers):x}",
         )  # fmt: skip
+
+    def _definition(self, entry: Entry, provider: Provider) -> dict[str, Any]:
+        traits = self._traits(entry)
+        held = self._lens.held(traits)
+        definition = entry.definition(provider, actions_within(traits, held))
+        if provider == "mcp":
+            definition["annotations"] = traits.within(held).annotations()
+        return definition
 
     def _traits(self, entry: Entry) -> Traits:
         return entry.traits(self._system.policy)

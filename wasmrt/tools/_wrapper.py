@@ -16,7 +16,9 @@ from wasmrt.tools._state import denied
 from wasmrt.tools._tool import Tool
 from wasmrt.traits import ToolDefaults, Traits
 
-_PASSED_ON = ("preview", "is_async", "ends_by_itself", "digest", "grant_digest", "granted_effects", "prompt")
+_PASSED_ON = (
+    "preview", "is_async", "ends_by_itself", "digest", "grant_digest", "granted_effects", "prompt", "output_schema",
+)  # fmt: skip
 
 
 class ReadOnlyToolWrapper(ToolDefaults):

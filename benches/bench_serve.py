@@ -1,0 +1,150 @@
+"""`wasmrt serve` beside the same tool on the official SDK's server: start, echo over stdio, memory, in one run.
+
+    python benches/bench_serve.py [rounds]
+
+Both servers are started and asked in turn, so that whatever else the machine does falls on both. Ours runs its tool in
+the sandbox, with policy, leak scan and receipt; the SDK's returns the text. Memory is that of the server's process; the
+processes that guests live in are told beside it. Exits with 1 above a target.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+TARGETS = {"start": 0.3, "echo": 0.6, "memory": 0.6}
+_META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
+_CALLS = 300
+_SDK = """
+import anyio, mcp_types as types
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+SCHEMA = {"type": "object", "properties": {"message": {"type": "string"}}, "required": ["message"]}
+async def listed(ctx, params):
+    return types.ListToolsResult(tools=[types.Tool(name="echo", description="Echo.", input_schema=SCHEMA)])
+async def called(ctx, params):
+    text = params.arguments["message"]
+    content = [types.TextContent(type="text", text=text)]
+    return types.CallToolResult(content=content, structured_content={"result": text})
+server = Server("bench", version="1", on_list_tools=listed, on_call_tool=called)
+async def main():
+    async with stdio_server() as (read, write):
+        await server.run(read, write, server.create_initialization_options())
+anyio.run(main)
+"""
+SERVERS = {"wasmrt": [sys.executable, "-m", "wasmrt", "serve"], "SDK": [sys.executable, "-c", _SDK]}
+
+
+class Server:
+    """A server, and the bare client that asks it."""
+
+    def __init__(self, command: list[str], environ: dict[str, str]) -> None:
+        self.started = time.perf_counter()
+        self.process = subprocess.Popen(
+            command, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+        self._number = 0
+
+    def ask(self, method: str, **params: Any) -> dict[str, Any]:
+        self._number += 1
+        assert self.process.stdin is not None and self.process.stdout is not None
+        message = {"jsonrpc": "2.0", "id": self._number, "method": method, "params": params | {"_meta": _META}}
+        self.process.stdin.write(json.dumps(message).encode() + b"\n")
+        self.process.stdin.flush()
+        answer = json.loads(self.process.stdout.readline())
+        return answer["result"]
+
+    def echo(self, text: str = "hi") -> float:
+        start = time.perf_counter()
+        result = self.ask("tools/call", name="echo", arguments={"message": text})
+        taken = time.perf_counter() - start
+        assert result["content"][0]["text"] == text, result
+        return taken
+
+    def memory_bytes(self) -> int:
+        """Return the memory of the process, pages that it shares with others counted in parts."""
+        return _proportional(self.process.pid)
+
+    def workers_bytes(self) -> int:
+        """Return the memory of the processes that it started."""
+        return sum(map(_proportional, _family(self.process.pid))) - self.memory_bytes()
+
+
+@contextmanager
+def serving(name: str, environ: dict[str, str]) -> Iterator[Server]:
+    server = Server(SERVERS[name], environ)
+    try:
+        yield server
+    finally:
+        server.process.communicate(timeout=60)
+
+
+def main() -> int:
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 11
+    times: dict[tuple[str, str], list[float]] = {(what, name): [] for what in TARGETS for name in SERVERS}
+    tools: dict[str, list[float]] = {name: [] for name in SERVERS}
+    workers: list[int] = []
+    with tempfile.TemporaryDirectory() as folder:
+        environ = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+        environ |= {"WASMRT_HOME": folder, "PYTHONPYCACHEPREFIX": f"{folder}/bytecode"}
+        for name in SERVERS:  # compiles the tool, and writes bytecode
+            with serving(name, environ) as server:
+                server.echo()
+        for _ in range(rounds):
+            for name in SERVERS:
+                with serving(name, environ) as server:
+                    server.ask("server/discover")
+                    times["start", name].append(time.perf_counter() - server.started)
+                    server.ask("tools/list")
+                    tools[name].append(time.perf_counter() - server.started)
+                    server.echo()
+                    times["echo", name].append(median(server.echo() for _ in range(_CALLS)))
+                    times["memory", name].append(server.memory_bytes())
+                    workers += [server.workers_bytes()] if name == "wasmrt" else []
+    print(f"the processes of its guests: {median(workers) / 2**20:.0f} MiB")
+    return _told(times, tools)
+
+
+def _told(times: dict[tuple[str, str], list[float]], tools: dict[str, list[float]]) -> int:
+    failed = 0
+    for what, target in TARGETS.items():
+        ours, theirs = (median(times[what, name]) for name in SERVERS)
+        unit, scale = {"start": ("ms", 1e3), "echo": ("us", 1e6), "memory": ("MiB", 2**-20)}[what]
+        ratio = ours / theirs
+        failed |= ratio > target
+        print(
+            f"{what:<7} wasmrt {ours * scale:7.1f} {unit}   SDK {theirs * scale:7.1f} {unit}   "
+            f"ratio {ratio:.2f} (target: at most {target})"
+        )
+    ours, theirs = (median(tools[name]) for name in SERVERS)
+    print(f"start to the list of tools: {ours * 1e3:.0f} ms, SDK {theirs * 1e3:.0f} ms, ratio {ours / theirs:.2f}")
+    return int(failed)
+
+
+def _family(pid: int) -> list[int]:
+    found = [pid]
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for child in (task / "children").read_text().split():
+            found += _family(int(child))
+    return found
+
+
+def _proportional(pid: int) -> int:
+    try:
+        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except OSError:  # it may not be looked into, as the sealed workers
+        return 0
+    return sum(int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("Pss:"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

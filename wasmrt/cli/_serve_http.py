@@ -1,0 +1,66 @@
+"""`wasmrt serve --http`: the address, the tokens of its users, and what is said of them."""
+
+from __future__ import annotations
+
+import asyncio
+
+from wasmrt.cli._output import print_message, show, show_json
+from wasmrt.cli._serve_options import ServeOptions
+from wasmrt.cli._serve_tools import serve_tools
+from wasmrt.errors import ConfigurationError
+from wasmrt.mcp.server.http import UserTokens, serve_http
+from wasmrt.mcp.server.protocol import Server
+from wasmrt.places import find_places
+from wasmrt.version import VERSION
+
+_HOST = "127.0.0.1"
+
+
+def serve_over_http(options: ServeOptions, address: str) -> int:
+    """Serve until a signal comes; the first start makes a token, and shows it once.
+
+    Raises:
+        ConfigurationError: the address is none of loopback, or taken; the file of tokens cannot be used.
+    """
+    host, port = _address(address)
+    users = UserTokens(find_places().mcp_tokens)
+    return asyncio.run(_serve(options, users, host, port))
+
+
+def new_token(user: str, *, as_json: bool) -> int:
+    """Make a token for a user, and show it: nobody can look it up later.
+
+    Raises:
+        ConfigurationError: the user is none, or the file of tokens cannot be used.
+    """
+    if not 0 < len(user) <= 256 or not user.isprintable():
+        raise ConfigurationError("a user is 1 to 256 printable characters", hint="write it like --new-token alice")
+    token = UserTokens(find_places().mcp_tokens).renew(user)
+    if as_json:
+        show_json({"user": user, "token": token})
+        return 0
+    print_message(f"the token of {user}, shown this once; one that {user} had before is good no more")
+    show(token)
+    return 0
+
+
+async def _serve(options: ServeOptions, users: UserTokens, host: str, port: int) -> int:
+    server, ended = Server(version=VERSION), asyncio.Event()
+
+    def started(url: str) -> None:
+        print_message(f"serving at {url}; end it with Ctrl-C")
+        if not users.has(options.user):
+            token = users.renew(options.user)
+            print_message(f"the token of {options.user}, shown this once: {token}")
+        print_message("clients send it as Authorization: Bearer TOKEN; wasmrt serve --new-token USER makes another")
+
+    transport = serve_http(server, users, host=host, port=port, ended=ended, started=started)
+    return await serve_tools(options, server, transport, ended)
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]") or _HOST
+    if not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise ConfigurationError(f"{text!r:.80} is no address", hint="write it like --http 127.0.0.1:8931")
+    return (_HOST if host == "localhost" else host), int(port)

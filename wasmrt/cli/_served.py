@@ -1,0 +1,67 @@
+"""The runtime, the registry and the tools of `wasmrt serve`: all that the first answers of a server do without."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any, NamedTuple
+
+from wasmrt.approvals import ApprovalStore, ParkedRequests
+from wasmrt.cli._output import print_message
+from wasmrt.cli._serve_options import ServeOptions
+from wasmrt.config import WasmRuntimeConfig
+from wasmrt.config_file import read_config_file
+from wasmrt.mcp.server.tools import ServedApprover, ServedTools, watch
+from wasmrt.places import find_places
+from wasmrt.policy import ApproverKind
+from wasmrt.runtime import WasmToolRuntime
+from wasmrt.tools import ToolRegistry, ToolView, load_registry
+
+
+class Served(NamedTuple):
+    """The tools that are served, and the registry behind them."""
+
+    registry: ToolRegistry
+    tools: ServedTools
+
+    async def watch(self, changed: Callable[[], None]) -> None:
+        """Keep the tools as the catalog is, and call `changed` after each change, until cancelled."""
+        await watch(self.tools, self.registry, changed, print_message)
+
+
+def open_served(options: ServeOptions, held: ExitStack) -> Served:
+    """Open what is served, and say on stderr what cannot be; `held` closes it.
+
+    Raises:
+        WasmrtError: the configuration cannot be used, or there is no such preset.
+    """
+    settings: dict[str, Any] = {} if options.workspace is None else {"workspace": options.workspace}
+    runtime = held.enter_context(WasmToolRuntime(WasmRuntimeConfig.load(**settings)))
+    registry = held.enter_context(_registry(runtime))
+    tools = ServedTools(_view_of(options, registry))
+    for name, error in registry.problems.items():
+        print_message(f"{name} cannot be used: {error.message}")
+    for problem in tools.offer.problems:
+        print_message(problem)
+    hidden = len(registry.all_names()) - len(tools.offer)
+    if hidden:
+        print_message(f"{hidden} more {'tool is' if hidden == 1 else 'tools are'} not offered; "
+                      "wasmrt policy explain NAME says why")  # fmt: skip
+    return Served(registry, tools)
+
+
+def _view_of(options: ServeOptions, registry: ToolView) -> ToolView:
+    view = registry if options.preset is None else registry.under(options.preset)
+    view = view.read_only() if options.read_only else view
+    return view.only(options.patterns) if options.patterns else view
+
+
+def _registry(runtime: WasmToolRuntime) -> ToolRegistry:
+    places = find_places()
+    policy = read_config_file(places.config).policy
+    if policy.approver is ApproverKind.DENY:
+        return load_registry(runtime, policy=policy)
+    if policy.approver is ApproverKind.TERMINAL:  # the terminal, if there is one, is the client's
+        print_message('approver = "terminal" cannot be asked from here; calls wait for wasmrt approvals instead')
+    approver = ServedApprover(ParkedRequests(ApprovalStore(places.approvals)), policy.approver)
+    return load_registry(runtime, policy=policy, approver=approver)

@@ -1,0 +1,199 @@
+"""The one endpoint of streamable HTTP: every message is a POST, in whichever era it shows itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from wasmrt.mcp.server.http._exchange import Exchange
+from wasmrt.mcp.server.http._headers import SESSION_HEADER, check_modern, is_modern, legacy_version
+from wasmrt.mcp.server.http._sessions import HttpSession, Sessions
+from wasmrt.mcp.server.http._users import UserTokens
+from wasmrt.mcp.server.protocol import (
+    HEADER_MISMATCH,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    MAX_MESSAGE_BYTES,
+    METHOD_NOT_FOUND,
+    MISSING_CAPABILITY,
+    PARSE_ERROR,
+    UNSUPPORTED_VERSION,
+    Notification,
+    Peer,
+    Request,
+    Response,
+    RpcError,
+    Server,
+    UnreadableError,
+    error_message,
+    read_message,
+    written,
+)
+from wasmrt.web import Request as WebRequest
+from wasmrt.web import Response as WebResponse
+from wasmrt.web import WebBounds, WebServer, bearer_token, plain
+
+PATH = "/mcp"
+MAX_REQUESTS = 256
+"""Of one user that are not answered yet, subscriptions included."""
+_STATUS = {
+    PARSE_ERROR: 400, INVALID_REQUEST: 400, INVALID_PARAMS: 400, METHOD_NOT_FOUND: 404,
+    HEADER_MISMATCH: 400, MISSING_CAPABILITY: 400, UNSUPPORTED_VERSION: 400,
+}  # fmt: skip
+_JSON = (("content-type", "application/json"),)
+_STREAM = (("content-type", "text/event-stream"), ("x-accel-buffering", "no"))
+_CHALLENGE = (("www-authenticate", 'Bearer realm="wasmrt"'),)
+
+
+class Endpoint:
+    """Answers HTTP requests from the server of the protocol. Who calls is told by the token alone.
+
+    Args:
+        server: Answers the messages.
+        users: Whose token is whose.
+    """
+
+    def __init__(self, server: Server, users: UserTokens) -> None:
+        self._server = server
+        self._users = users
+        self._sessions = Sessions()
+        self._running: Counter[str] = Counter()
+
+    def gate(self, web: WebRequest) -> WebResponse | None:
+        """Refuse what needs no body to be refused: other paths and methods, and whoever has no token."""
+        if web.path != PATH:
+            return plain(404)
+        if self._user(web) is None:
+            return plain(401, "A bearer token is needed.", headers=_CHALLENGE)
+        if web.method not in ("POST", "DELETE") or (web.method == "DELETE" and not web.has(SESSION_HEADER)):
+            return plain(405, headers=(("allow", "POST"),))
+        return None
+
+    async def handle(self, web: WebRequest) -> WebResponse:
+        """Answer one request."""
+        user = self._user(web)
+        if user is None:  # the token ended while the body came
+            return plain(401, headers=_CHALLENGE)
+        if web.method == "DELETE":
+            return self._end_session(web, user)
+        kind = (web.header("content-type") or "").partition(";")[0].strip().lower()
+        if kind != "application/json":
+            return plain(415, "A message is application/json.")
+        if not _accepts(web, "application/json"):
+            return plain(406, "An answer may be application/json, or text/event-stream.")
+        try:
+            message = read_message(web.body)
+        except UnreadableError as error:
+            return _refused(error_message(error.id, error), 400)
+        if isinstance(message, Request):
+            return await self._request(message, web, user)
+        return self._told(message, web, user)
+
+    def _user(self, web: WebRequest) -> str | None:
+        return self._users.user_of(bearer_token(web))
+
+    def _end_session(self, web: WebRequest, user: str) -> WebResponse:
+        identity = web.header(SESSION_HEADER)
+        if identity is None or self._sessions.find(identity, user) is None:
+            return plain(404)
+        self._sessions.end(identity)
+        return WebResponse(status=204)
+
+    def _told(self, message: Notification | Response, web: WebRequest, user: str) -> WebResponse:
+        """Take a notification, or the answer to a form; only a session's own user is heard."""
+        session = self._sessions.find(web.header(SESSION_HEADER), user)
+        if isinstance(message, Notification):
+            if session is not None:
+                self._server.note(message, session.peer)
+            return WebResponse(status=202)
+        future = None if session is None else session.asked.get(message.id)
+        if future is None or future.done():
+            return _refused(error_message(None, RpcError(INVALID_REQUEST, "this answers no request")), 400)
+        future.set_result(message.result)
+        return WebResponse(status=202)
+
+    async def _request(self, request: Request, web: WebRequest, user: str) -> WebResponse:
+        modern = is_modern(request, web)
+        session: HttpSession | None = None
+        try:
+            if modern:
+                check_modern(request, web)
+                peer = Peer(user, hears_unasked=False)
+            else:
+                if web.has(SESSION_HEADER) and request.method != "initialize":
+                    session = self._sessions.find(web.header(SESSION_HEADER), user)
+                    if session is None:
+                        return _refused(
+                            error_message(request.id, RpcError(INVALID_REQUEST, "the session has ended")), 404
+                        )
+                peer = self._legacy_peer(request, web, user, session)
+        except RpcError as error:
+            return _refused(error_message(request.id, error), _STATUS[error.code])
+        if self._running[user] >= MAX_REQUESTS:
+            busy = RpcError(INTERNAL_ERROR, f"{MAX_REQUESTS} requests are not answered yet; wait for some of them")
+            return _refused(error_message(request.id, busy), 429)
+        exchange = Exchange(self._server, request, peer, session)
+        self._running[user] += 1
+        exchange.answering.add_done_callback(lambda _: self._ended(user))
+        if not await exchange.begun():
+            if _accepts(web, "text/event-stream"):
+                return WebResponse(headers=_STREAM, body=exchange.stream())
+            await exchange.end()
+            return plain(406, "The answer to this request is a text/event-stream.")
+        return self._answered(request, exchange, modern=modern)
+
+    def _answered(self, request: Request, exchange: Exchange, *, modern: bool) -> WebResponse:
+        if exchange.answering.cancelled():  # pragma: no cover - only the server's own end does so
+            return plain(503)
+        answer = exchange.answering.result()
+        if "error" in answer:
+            # A status of 404 would tell a legacy client that its session has ended.
+            return _refused(answer, _STATUS.get(answer["error"]["code"], 200) if modern else 200)
+        headers: tuple[tuple[str, str], ...] = _JSON
+        if request.method == "initialize" and exchange.peer.session.forms:
+            headers = (*_JSON, (SESSION_HEADER, self._sessions.open(exchange.peer)))
+        return WebResponse(headers=headers, body=written(answer))
+
+    def _legacy_peer(self, request: Request, web: WebRequest, user: str, session: HttpSession | None) -> Peer:
+        """Return the far end of a legacy request: its session's, or one that is known by its header alone."""
+        if session is not None:
+            return session.peer
+        peer = Peer(user, hears_unasked=False)
+        if request.method != "initialize":
+            peer.session.version = legacy_version(web)
+        return peer
+
+    def _ended(self, user: str) -> None:
+        self._running[user] -= 1
+        if not self._running[user]:
+            del self._running[user]
+
+
+async def serve_http(
+    server: Server, users: UserTokens, *, host: str, port: int, ended: asyncio.Event, started: Callable[[str], None]
+) -> None:
+    """Serve over HTTP until `ended` is set; `started` gets the address of the endpoint.
+
+    Raises:
+        ConfigurationError: the address cannot be listened at, or is none of loopback.
+    """
+    endpoint = Endpoint(server, users)
+    bounds = WebBounds(body_bytes=MAX_MESSAGE_BYTES)
+    async with WebServer(endpoint.handle, host=host, port=port, gate=endpoint.gate, bounds=bounds) as web:
+        started(f"{web.url}{PATH}")
+        await ended.wait()
+        server.close()
+
+
+def _accepts(web: WebRequest, kind: str) -> bool:
+    """Tell whether a client takes a kind of answer; one that does not say takes any."""
+    found = [value for name, value in web.headers if name == "accept"]
+    listed = [part.partition(";")[0].strip().lower() for value in found for part in value.split(",")]
+    return not listed or bool({kind, "*/*", f"{kind.partition('/')[0]}/*"} & set(listed))
+
+
+def _refused(message: dict[str, Any], status: int) -> WebResponse:
+    return WebResponse(status=status, headers=_JSON, body=written(message))

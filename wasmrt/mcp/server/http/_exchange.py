@@ -1,0 +1,117 @@
+"""One request over HTTP while it is answered: by one JSON object, or a stream once something comes before the result.
+
+The stream is that of the request alone (WHATWG, server-sent events); closing it cancels the request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import deque
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from wasmrt.mcp.server.http._sessions import HttpSession
+from wasmrt.mcp.server.protocol import (
+    INTERNAL_ERROR,
+    Peer,
+    Request,
+    RpcError,
+    Server,
+    error_message,
+    request_message,
+    result_message,
+    written,
+)
+
+KEEP_ALIVE_SECONDS = 15.0
+MAX_UNSENT = 1024
+"""Messages of one stream that its client has not taken; a client that leaves more is cut off."""
+_numbers = itertools.count(1)
+
+
+class Exchange:
+    """Answers one request."""
+
+    def __init__(self, server: Server, request: Request, peer: Peer, session: HttpSession | None) -> None:
+        self.peer = peer
+        self._unsent: deque[dict[str, Any]] = deque()
+        self._changed = asyncio.Event()
+        self._session = session
+        self._open = True
+        self.answering = asyncio.ensure_future(self._answer(server, request))
+        self.answering.add_done_callback(lambda _: self._changed.set())
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Send a message of the request, before its result."""
+        if not self._open:
+            return
+        self._unsent.append(message)
+        self._changed.set()
+        if len(self._unsent) > MAX_UNSENT:
+            self.answering.cancel()
+
+    async def elicit(self, params: dict[str, Any]) -> dict[str, Any] | None:
+        """Have the client show a form: the ask goes over this stream, the answer comes as a request of its own."""
+        session = self._session
+        if session is None:
+            return None
+        number = f"wasmrt-{next(_numbers)}"
+        answered: asyncio.Future[dict[str, Any] | None] = asyncio.get_running_loop().create_future()
+        session.asked[number] = answered
+        if session.peer.session.version < "2025-11-25":
+            params = {name: value for name, value in params.items() if name != "mode"}
+        self.send(request_message(number, "elicitation/create", params))
+        try:
+            return await answered
+        finally:
+            del session.asked[number]
+
+    async def begun(self) -> bool:
+        """Wait until the request is answered, or something comes before; return whether it is answered alone."""
+        try:
+            await self._changed.wait()
+        except asyncio.CancelledError:
+            await self.end()
+            raise
+        return not self._unsent
+
+    async def stream(self) -> AsyncGenerator[bytes, None]:
+        """Yield the events of the stream, the result last; closing it cancels the request."""
+        try:
+            while True:
+                while self._unsent:
+                    yield _event(self._unsent.popleft())
+                if self.answering.done():
+                    break
+                self._changed.clear()
+                try:
+                    async with asyncio.timeout(KEEP_ALIVE_SECONDS):
+                        await self._changed.wait()
+                except TimeoutError:
+                    yield b":\n\n"
+            if not self.answering.cancelled():
+                yield _event(self.answering.result())
+        finally:
+            await self.end()
+
+    async def end(self) -> None:
+        """End the request; what runs for it is ended too."""
+        self._open = False
+        self.answering.cancel()
+        await asyncio.wait({self.answering})
+
+    async def _answer(self, server: Server, request: Request) -> dict[str, Any]:
+        try:
+            return result_message(request.id, await server.answer(request, self))
+        except RpcError as error:
+            return error_message(request.id, error)
+        except Exception:
+            # SECURITY: the text of a foreign error may hold anything.
+            return error_message(request.id, RpcError(INTERNAL_ERROR, "the server failed on this request"))
+        finally:
+            self._open = False
+
+
+def _event(message: dict[str, Any]) -> bytes:
+    return b"event: message\ndata: " + written(message) + b"\n\n"

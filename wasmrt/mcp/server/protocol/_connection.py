@@ -1,0 +1,189 @@
+"""One connection over which messages go both ways: requests that run at once, cancellation, and the server's own asks.
+
+For stdio, and for everything else that carries one message after the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+from wasmrt.mcp.server.protocol._caller import Peer
+from wasmrt.mcp.server.protocol._server import Server
+from wasmrt.mcp.server.protocol._wire import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    Id,
+    Notification,
+    Request,
+    Response,
+    RpcError,
+    UnreadableError,
+    error_message,
+    notification_message,
+    read_message,
+    request_message,
+    result_message,
+)
+
+MAX_IN_FLIGHT = 256
+"""Requests of one connection that are not answered yet."""
+
+Send = Callable[[dict[str, Any]], None]
+Report = Callable[[str], None]
+
+
+class Connection:
+    """Answers what is read from one client. For one event loop."""
+
+    def __init__(self, server: Server, peer: Peer, send: Send, report: Report) -> None:
+        self._server = server
+        self.peer = peer
+        self._send = send
+        self._report = report
+        self._running: dict[tuple[type, Id], asyncio.Task[None]] = {}
+        self._asked: dict[Id, asyncio.Future[dict[str, Any] | None]] = {}
+        self._numbers = itertools.count(1)
+        self._end_listening = server.listen(self._list_changed)
+
+    @property
+    def is_idle(self) -> bool:
+        """True where every request was answered."""
+        return not self._running
+
+    def receive(self, data: bytes) -> None:
+        """Take one message; what cannot be read is answered as such, and changes nothing."""
+        try:
+            message = read_message(data)
+        except UnreadableError as error:
+            self.refuse(error)
+            return
+        if isinstance(message, Request):
+            self._start(message)
+        elif isinstance(message, Response):
+            self._settle(message)
+        elif message.method == "notifications/cancelled":
+            self._cancel(message)
+        else:
+            self._server.note(message, self.peer)
+
+    def refuse(self, error: UnreadableError) -> None:
+        """Answer a message that could not be read."""
+        self._send(error_message(error.id, error))
+
+    async def drained(self, seconds: float) -> None:
+        """Wait until every request is answered, but no longer than `seconds`; what still runs then is cancelled."""
+        self._server.close()
+        if self._running:
+            await self._server.opened()
+        if tasks := list(self._running.values()):
+            await asyncio.wait(tasks, timeout=seconds)
+        await self.closed()
+
+    async def closed(self) -> None:
+        """End whatever runs, without an answer."""
+        self._end_listening()
+        for future in self._asked.values():
+            future.cancel()
+        tasks = list(self._running.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    # -- requests --------------------------------------------------------------------------------------------------
+
+    def _start(self, request: Request) -> None:
+        key = (type(request.id), request.id)
+        if key in self._running:
+            # Under its id, the answer would be taken for that of the one that runs.
+            self.refuse(UnreadableError(INVALID_REQUEST, "a request with this id is not answered yet"))
+            return
+        if len(self._running) >= MAX_IN_FLIGHT:
+            error = RpcError(INTERNAL_ERROR, f"{MAX_IN_FLIGHT} requests are not answered yet; wait for some of them")
+            self._send(error_message(request.id, error))
+            return
+        task = asyncio.ensure_future(self._run(request))
+        self._running[key] = task
+        task.add_done_callback(lambda _: self._running.pop(key, None))
+
+    async def _run(self, request: Request) -> None:
+        try:
+            self._send(await self._answered(request))
+        except asyncio.CancelledError:
+            raise  # nothing is said of a request that was cancelled
+        except Exception as error:
+            # SECURITY: the text of a foreign error may hold anything; its type is enough.
+            self._report(f"{request.method} broke with {type(error).__name__}")
+            self._send(error_message(request.id, RpcError(INTERNAL_ERROR, "the server failed on this request")))
+
+    async def _answered(self, request: Request) -> dict[str, Any]:
+        channel = _Channel(self, request)
+        try:
+            return result_message(request.id, await self._server.answer(request, channel))
+        except RpcError as error:
+            return error_message(request.id, error)
+        finally:
+            channel.open = False
+
+    def _cancel(self, notification: Notification) -> None:
+        """End a request; one that is not known has been answered, and `initialize` is never cancelled."""
+        known = notification.params.get("requestId")
+        if isinstance(known, (str, int)) and not isinstance(known, bool):
+            task = self._running.get((type(known), known))
+            if task is not None:
+                task.cancel()
+
+    # -- what the server asks and says by itself, in the older revisions ------------------------------------------
+
+    async def elicit(self, params: dict[str, Any]) -> dict[str, Any] | None:
+        """Send a form to the client, and return what it answers; None for an error. Cancelling takes the form back."""
+        number = f"wasmrt-{next(self._numbers)}"
+        answered: asyncio.Future[dict[str, Any] | None] = asyncio.get_running_loop().create_future()
+        self._asked[number] = answered
+        if self.peer.session.version < "2025-11-25":
+            params = {name: value for name, value in params.items() if name != "mode"}
+        self._send(request_message(number, "elicitation/create", params))
+        try:
+            return await answered
+        except asyncio.CancelledError:
+            self._send(notification_message("notifications/cancelled", {"requestId": number}))
+            raise
+        finally:
+            del self._asked[number]
+
+    def _settle(self, response: Response) -> None:
+        """Take the answer to a form; one that answers nothing is dropped, since it is no request."""
+        future = self._asked.get(response.id)
+        if future is None:
+            self._report("a response came that answers no request")
+        elif not future.done():
+            future.set_result(response.result)
+
+    def _list_changed(self) -> None:
+        if self.peer.session.listens:
+            self._send(notification_message("notifications/tools/list_changed"))
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Send a message of a request that runs."""
+        self._send(message)
+
+
+class _Channel:
+    """The way back to the client of one request."""
+
+    def __init__(self, connection: Connection, request: Request) -> None:
+        self.peer = connection.peer
+        self.open = True
+        self._connection = connection
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Send a message that belongs to the request."""
+        if self.open:
+            self._connection.send(message)
+
+    async def elicit(self, params: dict[str, Any]) -> dict[str, Any] | None:
+        """Have the client show a form."""
+        return await self._connection.elicit(params)

@@ -1,0 +1,95 @@
+"""The tools of the catalog, and those that come with wasmrt, as a registry offers them: now, and after every change."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Container
+from pathlib import Path
+from typing import Any
+
+from wasmrt.errors import WasmrtError
+from wasmrt.install import Catalog
+from wasmrt.install.bundled import bundled_names, bundled_tool, needs_workspace
+from wasmrt.runtime import WasmToolRuntime
+from wasmrt.tools._registry import ToolRegistry
+from wasmrt.tools._tool import ToolSource
+
+_BUNDLED = object()
+
+
+class InstalledTools:
+    """Keeps a registry as the catalog of a data folder is; another process may change the catalog at any time."""
+
+    def __init__(self, registry: ToolRegistry, runtime: WasmToolRuntime, data: Path) -> None:
+        self._registry = registry
+        self._runtime = runtime
+        self._data = data
+        self._held: dict[str, tuple[Any, ...]] = {}
+        """The version of each tool that is offered, or could not be had."""
+        self._offered: dict[str, list[str]] = {}
+        """The names in the registry that each has there."""
+        self._lock = threading.Lock()
+
+    def trace(self) -> tuple[Any, ...]:
+        """Return numbers that differ after a change of the catalog, for a price of microseconds."""
+        found = []
+        for name in ("catalog.sqlite3", "catalog.sqlite3-wal"):
+            try:
+                status = (self._data / name).stat()
+            except OSError:
+                continue
+            found.append((name, status.st_ino, status.st_size, status.st_mtime_ns))
+        return tuple(found)
+
+    def refresh(self) -> bool:
+        """Offer what the catalog has now, and no longer what it has not; tell whether that changed anything.
+
+        A tool that cannot be had is named in the registry's `problems`, and its version before is offered no longer.
+
+        Raises:
+            InstallError: the catalog cannot be read; then everything stays as it was.
+        """
+        with self._lock:
+            wanted = self._wanted()
+            gone = [name for name, version in self._held.items() if wanted.get(name) != version]
+            for name in gone:
+                self._drop(name)
+            new = [name for name in wanted if name not in self._held]
+            for name in new:
+                self._held[name] = wanted[name]
+                self._add(name, wanted[name])
+            return bool(gone or new)
+
+    def _wanted(self) -> dict[str, tuple[Any, ...]]:
+        catalog = Catalog(self._data)
+        installed: dict[str, tuple[Any, ...]] = {tool.name: catalog.get(tool.name) for tool in catalog.tools()}
+        has_files = self._runtime.config.workspace is not None
+        shipped = (name for name in bundled_names() if has_files or not needs_workspace(name))
+        return {name: (_BUNDLED, *_aliases(name, installed)) for name in shipped if name not in installed} | installed
+
+    def _add(self, name: str, version: tuple[Any, ...]) -> None:
+        registry, before = self._registry, set(self._registry.all_names())
+        try:
+            tool = self._runtime.prepare_installed(name)
+            if version[0] is _BUNDLED:
+                registry.register(tool, builtin=True, group="bundled", aliases=version[1:])
+            else:
+                registry.register(tool, source=ToolSource.INSTALLED)
+        except WasmrtError as error:
+            registry.problems[name] = error
+        self._offered[name] = sorted(set(registry.all_names()) - before)
+
+    def _drop(self, name: str) -> None:
+        """SECURITY: whoever waits for an answer to the version before is denied; remembered ones are bound to it."""
+        del self._held[name]
+        self._registry.problems.pop(name, None)
+        self._runtime.forget(name)
+        for offered in self._offered.pop(name):
+            self._registry.remove(offered)
+            self._registry.tool_changed(offered)
+
+
+def _aliases(name: str, installed: Container[str]) -> tuple[str, ...]:
+    """Return the aliases of a tool that comes with wasmrt, without those that an installed tool has as its name."""
+    tool = bundled_tool(name)
+    return () if tool is None else tuple(alias for alias in tool.aliases if alias not in installed)
