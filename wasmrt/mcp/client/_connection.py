@@ -144,7 +144,8 @@ class Connection:
         task = self._task
         if task is None or task.done():
             return
-        await asyncio.wait({task}, timeout=_CLOSE_SECONDS)
+        if self._client is not None:  # else it waits for a server, and not for us
+            await asyncio.wait({task}, timeout=_CLOSE_SECONDS)
         if not task.done():
             task.cancel()
             await asyncio.wait({task}, timeout=_CLOSE_SECONDS)
@@ -160,6 +161,8 @@ class Connection:
             return self._guard.failure
         if (denied := self._denied()) is not None:
             return denied
+        if self._failure is not None and self._failure.code != "mcp-server":
+            return self._failure  # the program ended after it, because nobody spoke to it any more
         ended = None if self._way.stdio is None else self._way.stdio.ended()
         return ended or self._failure
 

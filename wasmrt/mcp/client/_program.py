@@ -67,14 +67,15 @@ def find_program(server: McpServerConfig) -> Program:
             hint="install it, and name it by its whole path where it is not in the PATH",
         )  # fmt: skip
     program = Path(os.path.abspath(found))  # noqa: PTH100 - a link stays one: a virtual environment is found by it
-    given = [Path(path) for path in (server.workspace, *server.read, *server.write) if path]
+    named = list(_named_files(server))
+    given = [Path(path) for path in (server.workspace, *server.read, *server.write, *named) if path]
     _check_folders(given, server.write, places)
     home = places.mcp_homes / server.name
     return Program(
         argv=(str(program), *server.command[1:]),
         cwd=server.workspace or str(home),
         home=str(home),
-        read=tuple(dict.fromkeys([*filter(None, (server.workspace, *server.read)), *_named_files(server)])),
+        read=tuple(dict.fromkeys([*filter(None, (server.workspace, *server.read)), *named])),
         write=server.write,
         execute=tuple(dict.fromkeys(str(path) for path in _needed(program))),
         network=server.network,

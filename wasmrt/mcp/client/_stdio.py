@@ -142,8 +142,10 @@ class StdioServer:
         process = self._process
         if process is None or process.returncode is not None:
             return
+        # One that broke a rule has no time to end by itself.
+        patience = MCP_STOP_SECONDS if self._guard.failure is None else 0.0
         for number in (signal.SIGTERM, signal.SIGKILL):
-            if await _is_over(process, MCP_STOP_SECONDS):
+            if await _is_over(process, patience):
                 break
             _signal(process, number)
         # SECURITY: what it started may live on; the group keeps its number until its first process is waited for.

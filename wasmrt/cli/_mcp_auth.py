@@ -1,0 +1,1 @@
+"""`wasmrt mcp auth`: a login at a server's authorization server."""
