@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -180,7 +179,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.answer(200, data, {"Content-Encoding": "gzip"}, "application/json")
 
     def call_nan(self, body: Any) -> None:
-        self.text('{"jsonrpc":"2.0","id":%d,"result":{"content":[],"structuredContent":{"a":NaN}}}' % body["id"])
+        head = f'{{"jsonrpc":"2.0","id":{body["id"]},"result":'
+        self.text(head + '{"content":[],"structuredContent":{"a":NaN}}}')
 
     def call_other_id(self, _: Any) -> None:
         self.text('{"jsonrpc":"2.0","id":4711,"result":{"content":[]}}')

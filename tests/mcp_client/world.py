@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.mcp_client import hostile
-from wasmrt.approvals import Approvals, ApprovalRequest, CallbackApprover
+from wasmrt.approvals import ApprovalRequest, Approvals, CallbackApprover
 from wasmrt.audit import Receipt
 from wasmrt.mcp.client import ClientParts, McpClient, McpServerConfig, Trust, add_servers, trust_server
 from wasmrt.mcp.client._definition import Definition, read_definition

@@ -118,6 +118,6 @@ def _pairs(given: tuple[str, ...], option: str) -> dict[str, str]:
     for text in given:
         name, mark, value = text.partition("=")
         if not mark or not value:
-            raise ConfigurationError(f"{option} is written NAME=VALUE, not {text!r:.60}")
+            raise ConfigurationError(f"{option} is written NAME=VALUE, not {text!r:.60}", hint="put a = between")
         found[name] = value
     return found

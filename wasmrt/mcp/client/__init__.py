@@ -17,10 +17,12 @@ except ModuleNotFoundError as error:  # pragma: no cover - the tests have it
         "MCP servers need a package that is not installed", code="missing-extra", hint="pip install 'wasmrt[mcp]'"
     ) from error
 
+from wasmrt.mcp.client._authorize import Issuer, authorize, discover, log_in_known
 from wasmrt.mcp.client._client import ClientParts, McpClient, ServerFacts
 from wasmrt.mcp.client._configured import add_configured_servers
 from wasmrt.mcp.client._definition import Definition, difference
 from wasmrt.mcp.client._effects import SAFE_KEYWORDS, has_safe_name, possible_effects
+from wasmrt.mcp.client._login import KeptLogin
 from wasmrt.mcp.client._offer import add_servers, default_parts, offer_tools, refused_tools
 from wasmrt.mcp.client._program import consent_lines, find_program
 from wasmrt.mcp.client._servers import read_servers, server_named, write_servers
@@ -36,6 +38,8 @@ __all__ = [
     "SAFE_KEYWORDS",
     "ClientParts",
     "Definition",
+    "Issuer",
+    "KeptLogin",
     "McpClient",
     "McpServerConfig",
     "McpTool",
@@ -46,11 +50,14 @@ __all__ = [
     "Trusted",
     "add_configured_servers",
     "add_servers",
+    "authorize",
     "consent_lines",
     "default_parts",
     "difference",
+    "discover",
     "find_program",
     "has_safe_name",
+    "log_in_known",
     "offer_tools",
     "possible_effects",
     "read_servers",

@@ -207,7 +207,7 @@ class McpClient:
         if server.bearer:
             self._secret(user, server.bearer)
         way = Way(url=server.url, transport=server.transport)
-        auth = login_for(server, secrets, user, self.trusted.auth_hosts)
+        auth = login_for(server, secrets, user)
         way.http = open_client(
             server, self._parts.network, secrets=secrets, user=user, auth=auth,
             auth_origins=self.trusted.auth_hosts, on_decision=way.on_decision,
@@ -297,7 +297,9 @@ class _Held:
         self.opened = self.http = self.watch = None
         if watch is not None and watch is not asyncio.current_task():
             watch.cancel()
-        if opened is not None:
-            await opened.close()
-        if http is not None:
-            await http.aclose()
+        try:
+            if opened is not None:
+                await opened.close()
+        finally:  # also when this task is cancelled meanwhile
+            if http is not None:
+                await http.aclose()

@@ -394,12 +394,11 @@ class Connection:
                 task.exception()  # it is told already
 
     async def _cause(self, failure: WasmrtError) -> WasmrtError:
-        """Return the cause of a broken connection: the program may have ended a moment after its pipe closed."""
-        for _ in range(10):
+        """Return the cause of a broken connection, which is known a moment after its streams closed."""
+        for _ in range(20):
             if (why := self.why()) is not None:
                 return why
-            if self._way.stdio is None:
+            if self._task is None or self._task.done():
                 break
-            with suppress(TimeoutError):
-                await asyncio.wait_for(asyncio.shield(self._closing.wait()), 0.05)
-        return failure
+            await asyncio.wait({self._task}, timeout=0.05)
+        return self.why() or failure

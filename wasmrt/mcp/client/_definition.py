@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from blake3 import blake3
 
 from wasmrt.component import printable_line
-from wasmrt.leaks import LeakDetector
+from wasmrt.leaks import Action, LeakDetector
 from wasmrt.limits import MAX_DESCRIPTION_BYTES
 from wasmrt.safety import Sanitizer
 from wasmrt.schema import schema_problem
@@ -54,7 +54,8 @@ class Definition(NamedTuple):
             return found
         if self.output_schema is not None and (found := schema_problem(wrapped_output(self.output_schema))) is not None:
             return f"of its results {found}"
-        if _DETECTOR.scan(json.dumps(self._asdict(), ensure_ascii=False)).should_block:
+        report = _DETECTOR.scan(json.dumps(self._asdict(), ensure_ascii=False))
+        if any(match.action is not Action.WARN for match in report.matches):
             return "its definition holds a secret"
         return None
 

@@ -118,7 +118,10 @@ class McpServerConfig:
             )
         given = [name for name in ("env", "secret_env", "workspace", "read", "write", "network") if getattr(self, name)]
         if given:
-            raise ConfigurationError(f"{given[0]} is for a server that has a command")
+            raise ConfigurationError(
+                f"{given[0]} is for a server that has a command",
+                hint="leave it out, or give a command in place of the URL",
+            )
         if self.bearer and self.oauth is not None:
             raise ConfigurationError("a server has a bearer token or a login, and not both")
 
@@ -127,7 +130,9 @@ class McpServerConfig:
             raise ConfigurationError("command must be a program and its arguments")
         given = [name for name in ("bearer", "oauth") if getattr(self, name)]
         if given or self.transport is not Transport.AUTO:
-            raise ConfigurationError(f"{given[0] if given else 'transport'} is for a server that has a URL")
+            raise ConfigurationError(
+                f"{given[0] if given else 'transport'} is for a server that has a URL", hint="leave it out"
+            )
         both = self.env.keys() & self.secret_env.keys()
         if both:
             raise ConfigurationError(f"the variable {min(both)} is given twice")
