@@ -43,8 +43,7 @@ def test_a_server_is_added_listed_called_checked_and_removed(home: Path) -> None
     (row,) = json.loads(run("list", "--json").stdout)
     assert (row["name"], row["tools"], row["state"], row["trust"]) == ("bad", 1, "ready", "local")
     answered = run("call", "bad", "get_thing", "{}", "--json")
-    assert answered.exit_code == 3, "a local tool that may destroy asks a person all the same"
-    (home / "mcp-servers.json").chmod(0o600)
+    assert json.loads(answered.stdout)["result"] == "abc"
     checked = run("check", "--json")
     assert checked.exit_code == 0
     assert json.loads(checked.stdout)[0]["protocol"] == "2025-11-25"
@@ -67,8 +66,8 @@ def test_a_changed_definition_is_shown_and_waits_until_somebody_agrees(home: Pat
     (home / "mcp-trust.json").write_text(text.replace("Gets a thing.", "Gave a thing."))
     seen = run("tools", "bad")
     assert "changed: get_thing" in seen.stderr
-    assert '-  "description": "Gave a thing."' in seen.stderr
-    assert '+  "description": "Gets a thing."' in seen.stderr
+    assert '-"description": "Gave a thing."' in seen.stderr
+    assert '+"description": "Gets a thing."' in seen.stderr
     assert run("check", "bad").exit_code == 1
     assert run("trust", "bad").exit_code == 3
     assert run("trust", "bad", "--yes", "--level", "verified").exit_code == 0

@@ -57,6 +57,8 @@ def test_of_a_local_server_a_tool_that_says_it_reads_asks_nobody() -> None:
     assert assigned_traits(SITE, writes).effects == {Effect.NETWORK, Effect.EXTERNAL_WRITE}
     assert assigned_traits(program(), reads).effects == {Effect.READ_FILESYSTEM}
     assert not assigned_traits(program(), appends).read_only
+    with World(SITE, [tool("get_rid", destructiveHint=True)]) as world:
+        assert world.registry.get("site_get_rid").requires_approval({}), "a rule does not lift what it says itself"
     with World(SITE, [reads]) as world:
         assert not world.registry.get("site_get_thing").requires_approval({})
         assert "site_get_thing" in world.registry.for_subagent()

@@ -16,7 +16,7 @@ from wasmrt.leaks import LeakDetector, LeakScanner
 from wasmrt.lifetime import Lifetime
 from wasmrt.limits import MCP_CONNECT_SECONDS, MCP_IDLE_SECONDS, MCP_LIST_SECONDS
 from wasmrt.mcp.client._asking import Asker
-from wasmrt.mcp.client._connection import Connection, OnProgress, Way
+from wasmrt.mcp.client._connection import Connection, OnProgress
 from wasmrt.mcp.client._definition import Definition
 from wasmrt.mcp.client._errors import as_tool_error, late
 from wasmrt.mcp.client._guard import MessageGuard
@@ -27,6 +27,7 @@ from wasmrt.mcp.client._program import find_program
 from wasmrt.mcp.client._settings import McpServerConfig
 from wasmrt.mcp.client._stdio import StdioServer
 from wasmrt.mcp.client._trusted import NOTHING, Trusted
+from wasmrt.mcp.client._way import Way
 from wasmrt.model import Decision, Reason
 from wasmrt.secrets import DEFAULT_USER, SecretsStore
 
@@ -50,7 +51,7 @@ class ClientParts:
 
 
 class ServerFacts(NamedTuple):
-    """What a connected server says of itself."""
+    """The facts that a connected server tells of itself."""
 
     version: str
     """Of the protocol."""

@@ -55,4 +55,4 @@ def asks_always(server: McpServerConfig, tool: Definition) -> bool:
     """Tell whether a person is asked about each call, whatever the effects are."""
     if server.trust is not Trust.LOCAL:
         return True
-    return tool.hint("destructiveHint") and not tool.hint("readOnlyHint")
+    return tool.annotations.get("destructiveHint", False) and not tool.hint("readOnlyHint")

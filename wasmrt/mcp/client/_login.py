@@ -52,7 +52,7 @@ class KeptLogin:
 
     @property
     def more(self) -> dict[str, Any]:
-        """What else renews a token: `token_url`, `client_secret`, `resource`, `scope`, `issuer`, `expires_at`."""
+        """The rest that renews a token: `token_url`, `client_secret`, `resource`, `scope`, `issuer`, `expires_at`."""
         try:
             value = read_json(self.get("login") or "{}", max_bytes=_MAX_TOKEN_BYTES, max_depth=4)
         except JsonError:

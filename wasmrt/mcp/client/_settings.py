@@ -22,10 +22,10 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1", "[::1]")
 
 
 class Trust(StrEnum):
-    """How far a server is trusted, which assigns what its tools count as."""
+    """Levels of trust in a server, which assign what its tools count as."""
 
     LOCAL = "local"
-    """What the tools say of themselves counts."""
+    """The tools' own word counts."""
     VERIFIED = "verified"
     """A person approves every call, and no sub-agent has it."""
     COMMUNITY = "community"
@@ -120,7 +120,7 @@ class McpServerConfig:
         if given:
             raise ConfigurationError(
                 f"{given[0]} is for a server that has a command",
-                hint="leave it out, or give a command in place of the URL",
+                hint="leave it out, or give a command",
             )
         if self.bearer and self.oauth is not None:
             raise ConfigurationError("a server has a bearer token or a login, and not both")

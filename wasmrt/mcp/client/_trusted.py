@@ -21,7 +21,7 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trusted:
-    """What a person agreed to of one server."""
+    """The parts of one server that a person agreed to."""
 
     consent: str = ""
     """The digest of its command or address, and of what it was given."""
