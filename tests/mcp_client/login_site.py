@@ -5,20 +5,31 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import ssl
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
+import trustme
+
 from tests.mcp_client import hostile
 from tests.mcp_client.hostile_http import Server, _Handler
+from wasmrt.egress import NetworkConfig
+
+REFRESH = "gh" + "r_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
+"""Of a known format: the gateway would take it for a leak in any other request."""
 
 
 class LoginSite(Server):
     """Settings of what it gets wrong, and what it issued."""
 
-    def __init__(self) -> None:
+    def __init__(self, certificates: trustme.CA) -> None:
         super().__init__()
         self.RequestHandlerClass = LoginHandler
-        self.origin = f"http://127.0.0.1:{self.server_address[1]}"
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        certificates.issue_cert("localhost").configure_cert(context)
+        self.socket = context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
+        self.origin = f"https://localhost:{self.server_address[1]}"
+        self.network = NetworkConfig()
         self.methods: list[str] | None = ["S256"]
         self.issuer = self.origin
         self.resource = f"{self.origin}/mcp"
@@ -33,7 +44,7 @@ class LoginSite(Server):
     def issue(self) -> dict[str, Any]:
         token = f"token-{len(self.scopes)}-{self.refreshed}"
         self.tokens = {token}
-        return {"access_token": token, "token_type": "Bearer", "expires_in": 3600, "refresh_token": "again"}
+        return {"access_token": token, "token_type": "Bearer", "expires_in": 3600, "refresh_token": REFRESH}
 
 
 class LoginHandler(_Handler):
@@ -86,7 +97,7 @@ class LoginHandler(_Handler):
         site = self.server
         if form["grant_type"] == "refresh_token":
             site.refreshed += 1
-            if site.refuse_refresh or form["refresh_token"] != "again" or form["client_id"] != "made-for-you":
+            if site.refuse_refresh or form["refresh_token"] != REFRESH or form["client_id"] != "made-for-you":
                 return self.json({"error": "invalid_grant"}, 400)
             return self.json(site.issue())
         challenge = base64.urlsafe_b64encode(hashlib.sha256(form["code_verifier"].encode()).digest()).rstrip(b"=")

@@ -52,6 +52,10 @@ BROKEN = {
     "list-huge": PROTOCOL,
     "handshake-shape": PROTOCOL,
     "talks-first": PROTOCOL,
+    "modern-rounds": PROTOCOL,
+    "modern-asks-all": PROTOCOL,
+    "modern-samples": "mcp-error",
+    "modern-unknown": PROTOCOL,
     "list-error": "mcp-error",
     "error": "mcp-error",
     "exits": "mcp-server",
@@ -78,6 +82,7 @@ HARMLESS: dict[str, Any] = {
     "ignores-everything": "fine",
     "discover-garbage": "fine",
     "invisible": "abc",
+    "modern-fine": "fine",
 }
 
 
@@ -153,8 +158,9 @@ def test_a_server_is_not_started_with_wasmrts_own_files_on_its_command_line(own_
         world.call()
 
 
-def test_a_definition_that_changes_while_it_is_connected_is_not_called_again() -> None:
-    with World(hostile_server("rug-pull")) as world:
+@pytest.mark.parametrize("case", ["rug-pull", "modern-changes"])
+def test_a_definition_that_changes_while_it_is_connected_is_not_called_again(case: str) -> None:
+    with World(hostile_server(case)) as world:
         assert world.call() == "fine"
         with pytest.raises(NotAuthorizedError) as failure:
             world.call()

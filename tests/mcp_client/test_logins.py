@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import threading
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 
-from tests.mcp_client.login_site import LoginSite
+from tests.mcp_client.login_site import REFRESH, LoginSite
 from tests.mcp_client.world import World
 from wasmrt.egress import NetworkConfig
 from wasmrt.errors import GrantRequiredError, ToolError, WasmrtError
@@ -18,9 +21,21 @@ from wasmrt.mcp.client import KeptLogin, McpServerConfig, Trust, authorize, disc
 from wasmrt.testing import MemorySecrets
 
 
+@pytest.fixture(scope="module")
+def certificates() -> trustme.CA:
+    return trustme.CA()
+
+
 @pytest.fixture
-def site() -> Iterator[LoginSite]:
-    server = LoginSite()
+def network(certificates: trustme.CA, tmp_path: Path) -> NetworkConfig:
+    certificates.cert_pem.write_to_path(tmp_path / "ca.pem")
+    return NetworkConfig(ca_file=tmp_path / "ca.pem")
+
+
+@pytest.fixture
+def site(certificates: trustme.CA, network: NetworkConfig) -> Iterator[LoginSite]:
+    server = LoginSite(certificates)
+    server.network = network
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     yield server
@@ -39,15 +54,17 @@ def server_at(site: LoginSite) -> McpServerConfig:
     return McpServerConfig(name="bad", url=f"{site.origin}/mcp", trust=Trust.LOCAL)
 
 
-def browse(url: str) -> None:
-    """Follow the address as a browser would, while the login waits."""
-    threading.Thread(target=lambda: urllib.request.urlopen(url, timeout=10).read(), daemon=True).start()
+def log_in(site: LoginSite, secrets: MemorySecrets, agree: Any = lambda _: None) -> KeptLogin:
+    trusted = ssl.create_default_context(cafile=str(site.network.ca_file))
 
+    def browse(url: str) -> None:
+        """Follow the address as a browser would, while the login waits."""
+        opened = lambda: urllib.request.urlopen(url, timeout=10, context=trusted).read()  # noqa: E731
+        threading.Thread(target=opened, daemon=True).start()
 
-def log_in(site: LoginSite, secrets: MemorySecrets, agree: Any = lambda _: None, present: Any = browse) -> KeptLogin:
     server, login = server_at(site), KeptLogin(secrets, "local", "bad")
-    issuer = asyncio.run(discover(server, NetworkConfig(), agree))
-    asyncio.run(authorize(server, NetworkConfig(), login, issuer, present=present))
+    issuer = asyncio.run(discover(server, site.network, agree))
+    asyncio.run(authorize(server, site.network, login, issuer, present=browse))
     return login
 
 
@@ -58,17 +75,17 @@ def test_a_login_keeps_the_tokens_under_their_names_and_the_tools_can_be_called(
     log_in(site, secrets, agreed.append)
     assert agreed == [site.origin]
     assert secrets.get("local", "mcp_bad_access_token").reveal() in site.tokens
-    assert secrets.get("local", "mcp_bad_refresh_token").reveal() == "again"
+    assert secrets.get("local", "mcp_bad_refresh_token").reveal() == REFRESH
     assert secrets.get("local", "mcp_bad_client_id").reveal() == "made-for-you"
     assert site.scopes == ["read"]
-    with World(server_at(site), secrets=secrets) as world:
+    with World(server_at(site), secrets=secrets, network=site.network) as world:
         assert world.call() == "fine"
 
 
 def test_a_refused_token_is_renewed_once_and_the_call_is_sent_again(site: LoginSite, secrets: MemorySecrets) -> None:
     log_in(site, secrets)
     site.tokens = {"another"}
-    with World(server_at(site), secrets=secrets) as world:
+    with World(server_at(site), secrets=secrets, network=site.network) as world:
         assert world.call() == "fine"
     assert site.refreshed == 1
 
@@ -76,7 +93,7 @@ def test_a_refused_token_is_renewed_once_and_the_call_is_sent_again(site: LoginS
 def test_a_token_that_cannot_be_renewed_says_how_to_log_in(site: LoginSite, secrets: MemorySecrets) -> None:
     log_in(site, secrets)
     site.tokens, site.refuse_refresh = {"another"}, True
-    with World(server_at(site), secrets=secrets) as world, pytest.raises(ToolError) as failure:
+    with World(server_at(site), secrets=secrets, network=site.network) as world, pytest.raises(ToolError) as failure:
         world.call()
     assert failure.value.code == "mcp-login"
     assert failure.value.hint == "log in: wasmrt mcp auth bad"
@@ -85,7 +102,10 @@ def test_a_token_that_cannot_be_renewed_says_how_to_log_in(site: LoginSite, secr
 
 def test_a_user_has_no_login_of_another(site: LoginSite, secrets: MemorySecrets) -> None:
     log_in(site, secrets)
-    with World(server_at(site), secrets=secrets) as world, pytest.raises(ToolError, match="wants a login"):
+    with (
+        World(server_at(site), secrets=secrets, network=site.network) as world,
+        pytest.raises(ToolError, match="wants a login"),
+    ):
         world.registry.execute("bad_get_thing", {}, user="somebody-else")
 
 

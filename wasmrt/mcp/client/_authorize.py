@@ -30,7 +30,7 @@ from wasmrt.limits import OAUTH_LOGIN_SECONDS, OAUTH_TIMEOUT_SECONDS
 from wasmrt.mcp.client._errors import as_wasmrt_error, said
 from wasmrt.mcp.client._http import open_client
 from wasmrt.mcp.client._login import KeptLogin, keep_token
-from wasmrt.mcp.client._settings import LOOPBACK, McpServerConfig
+from wasmrt.mcp.client._settings import McpServerConfig
 from wasmrt.oauth import LoopbackCallback, log_in, login_state
 
 _ENDPOINTS = ("authorization_endpoint", "token_endpoint", "registration_endpoint")
@@ -63,7 +63,7 @@ async def discover(server: McpServerConfig, network: NetworkConfig, agree: Calla
             await client.aclose()
     urls = [str(url) for name in _ENDPOINTS if (url := getattr(metadata, name, None)) is not None]
     for url in urls:
-        _check_secure(url, server)
+        _check_secure(url)
     # SECURITY: without it the server may take a code from whoever has stolen it (OAuth 2.1, 7.5.2).
     if "S256" not in (metadata.code_challenge_methods_supported or ()):
         raise _unusable(f"{said(issuer)} does not say that it supports PKCE with S256")
@@ -146,7 +146,7 @@ async def _protected_resource(server: McpServerConfig, network: NetworkConfig) -
 
 
 async def _metadata(client: httpx2.AsyncClient, issuer: str, server: McpServerConfig) -> Any:
-    _check_secure(issuer, server)
+    _check_secure(issuer)
     try:
         for url in build_oauth_authorization_server_metadata_discovery_urls(issuer, server.url):
             usable, metadata = await handle_auth_metadata_response(await client.get(url))
@@ -226,7 +226,7 @@ class _Storage:
 
 def _presented(callback: LoopbackCallback, present: Callable[[str], None], server: McpServerConfig) -> Any:
     async def handler(url: str) -> None:
-        _check_secure(url, server)
+        _check_secure(url)
         states = parse_qs(urlsplit(url).query).get("state", [])
         callback.expect(states[0] if states else "")
         extra = dict(server.oauth.extra_params) if server.oauth else {}
@@ -249,10 +249,9 @@ def _document(server: McpServerConfig) -> str | None:
     return known if known.startswith("https://") else None
 
 
-def _check_secure(url: str, server: McpServerConfig) -> None:
-    """Refuse an address without TLS (OAuth 2.1, 1.5); a server on this machine may have its own."""
-    parts = urlsplit(url)
-    if parts.scheme == "https" or (parts.scheme == "http" and server.is_loopback and parts.hostname in LOOPBACK):
+def _check_secure(url: str) -> None:
+    """Refuse an address without TLS (OAuth 2.1, 1.5)."""
+    if urlsplit(url).scheme == "https":
         return
     raise _unusable(f"{said(url)} is an address without TLS")
 

@@ -20,7 +20,7 @@ from wasmrt.mcp.client._connection import Connection, OnProgress
 from wasmrt.mcp.client._definition import Definition
 from wasmrt.mcp.client._errors import as_tool_error, late
 from wasmrt.mcp.client._guard import MessageGuard
-from wasmrt.mcp.client._http import open_client
+from wasmrt.mcp.client._http import network_for, open_client
 from wasmrt.mcp.client._login import login_for
 from wasmrt.mcp.client._loop import LoopThread
 from wasmrt.mcp.client._program import find_program
@@ -208,7 +208,7 @@ class McpClient:
         if server.bearer:
             self._secret(user, server.bearer)
         way = Way(url=server.url, transport=server.transport)
-        auth = login_for(server, secrets, user)
+        auth = login_for(server, secrets, user, network_for(server, self._parts.network))
         way.http = open_client(
             server, self._parts.network, secrets=secrets, user=user, auth=auth,
             auth_origins=self.trusted.auth_hosts, on_decision=way.on_decision,

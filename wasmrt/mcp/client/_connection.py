@@ -33,6 +33,7 @@ from wasmrt.mcp.client._way import Way
 
 _RESULT: TypeAdapter[Any] = TypeAdapter(types.CallToolResult | types.InputRequiredResult)
 _CLOSE_SECONDS = 4 * MCP_STOP_SECONDS
+_LISTEN_SECONDS = 2.0
 _NAME, _VERSION = "wasmrt", "1"
 OnProgress = Any
 """A `ProgressFnT` of the SDK."""
@@ -210,27 +211,36 @@ class Connection:
             WasmrtError: the list is over a bound, or has no end.
         """
         self._forget_denials()
+        await self._listen()  # first, so that no change falls in between
         self.changed = False
         found = await self._within(self._all_tools(), seconds)
         self.listed_at = time.monotonic()
-        self._listen()
         return list(found)
 
     def _forget_denials(self) -> None:
         if not self.open_calls:
             self._way.denials.clear()
 
-    def _listen(self) -> None:
+    async def _listen(self) -> None:
         """Have the server say when its tools change: of the newer protocol it does so to those who asked."""
         listed = self.client.server_capabilities.tools
-        if self._listening is None and self.is_modern and listed is not None and listed.list_changed:
-            self._listening = asyncio.create_task(self._heard(self.client))
+        if self._listening is not None or not self.is_modern or listed is None or not listed.list_changed:
+            return
+        agreed = asyncio.Event()
+        self._listening = asyncio.create_task(self._heard(self.client, agreed))
+        with suppress(TimeoutError):  # one that does not answer is asked for its list again when that is old
+            await asyncio.wait_for(agreed.wait(), _LISTEN_SECONDS)
 
-    async def _heard(self, client: Client) -> None:
-        with suppress(Exception):  # the list is asked for again when it is old
+    async def _heard(self, client: Client, agreed: asyncio.Event) -> None:
+        try:
             async with client.listen(tools_list_changed=True) as subscription:
+                agreed.set()
                 async for _ in subscription:
                     self.changed = True
+        except Exception:
+            self.changed = True  # what it would have said is not known
+        finally:
+            agreed.set()
 
     async def _all_tools(self) -> list[Definition]:
         found: list[Definition] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncGenerator
 from contextlib import suppress
@@ -11,8 +12,9 @@ from urllib.parse import urlencode
 import httpx2
 from mcp.client.auth.utils import extract_field_from_www_auth, extract_scope_from_www_auth
 
+from wasmrt.egress import EgressGateway, HttpFailure, HttpResponse, NetworkConfig
 from wasmrt.errors import NotAuthorizedError, SecretExpiredError, SecretNotFoundError
-from wasmrt.limits import KIB
+from wasmrt.limits import KIB, OAUTH_TIMEOUT_SECONDS
 from wasmrt.mcp.client._errors import said
 from wasmrt.mcp.client._settings import McpServerConfig
 from wasmrt.secrets import Secret, SecretsStore
@@ -74,8 +76,9 @@ class LoginAuth(httpx2.Auth):
 
     requires_response_body = False
 
-    def __init__(self, server: McpServerConfig, login: KeptLogin) -> None:
+    def __init__(self, server: McpServerConfig, login: KeptLogin, network: NetworkConfig) -> None:
         self._server = server
+        self._network = network
         self._login = login
         self._hint = f"log in: wasmrt mcp auth {server.name}"
 
@@ -87,11 +90,11 @@ class LoginAuth(httpx2.Auth):
         """
         login = self._login
         expires = login.more.get("expires_at")
-        if isinstance(expires, int | float) and time.time() > expires - _MARGIN_SECONDS and (asked := self._renewal()):
-            await self._renewed((yield asked))
+        if isinstance(expires, int | float) and time.time() > expires - _MARGIN_SECONDS:
+            await self._renewed()
         self._sign(request)
         response = yield request
-        if response.status_code == 401 and (asked := self._renewal()) and await self._renewed((yield asked)):
+        if response.status_code == 401 and login.get("access_token") and await self._renewed():
             self._sign(request)
             response = yield request
         if response.status_code == 401:
@@ -109,33 +112,32 @@ class LoginAuth(httpx2.Auth):
         if token := self._login.get("access_token"):
             request.headers["Authorization"] = f"Bearer {token}"
 
-    def _renewal(self) -> httpx2.Request | None:
-        """Return the request for a new token (RFC 6749, 6); None where there is nothing to ask with."""
+    async def _renewed(self) -> bool:
+        """Ask for a new token and keep it (RFC 6749, 6); False where there is nothing to ask with, or no token."""
         login, more = self._login, self._login.more
         token, url = login.get("refresh_token"), more.get("token_url")
         if not token or not isinstance(url, str):
-            return None
+            return False
         fields = {"grant_type": "refresh_token", "refresh_token": token, "client_id": login.get("client_id")}
         for name in ("client_secret", "resource"):
             if isinstance(value := more.get(name), str) and value:
                 fields[name] = value
-        headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
-        return httpx2.Request("POST", url, content=urlencode(fields).encode(), headers=headers)
-
-    async def _renewed(self, response: httpx2.Response) -> bool:
-        """Keep what a token endpoint answered; tell whether it is a token."""
-        body = await response.aread()
-        if response.status_code != 200 or len(body) > _MAX_TOKEN_BYTES:
-            return False
         try:
-            answer = read_json(body, max_bytes=_MAX_TOKEN_BYTES, max_depth=8)
-        except JsonError:
+            response = await asyncio.to_thread(self._sent, url, urlencode(fields).encode())
+            answer = read_json(response.body, max_bytes=_MAX_TOKEN_BYTES, max_depth=8)
+        except (HttpFailure, JsonError):
             return False
-        token = answer.get("access_token") if isinstance(answer, dict) else None
-        if not isinstance(token, str) or not token or str(answer.get("token_type", "bearer")).lower() != "bearer":
+        issued = answer.get("access_token") if response.status == 200 and isinstance(answer, dict) else None
+        if not isinstance(issued, str) or not issued or str(answer.get("token_type", "bearer")).lower() != "bearer":
             return False
-        keep_token(self._login, token, answer.get("refresh_token"), answer.get("expires_in"))
+        keep_token(login, issued, answer.get("refresh_token"), answer.get("expires_in"))
         return True
+
+    def _sent(self, url: str, body: bytes) -> HttpResponse:
+        """Send a token to where it came from: https only, and not searched for secrets, which it holds."""
+        headers = (("Content-Type", "application/x-www-form-urlencoded"), ("Accept", "application/json"))
+        with EgressGateway(self._network) as gateway:
+            return gateway.send_own("POST", url, headers, body, timeout_seconds=OAUTH_TIMEOUT_SECONDS)
 
 
 def keep_token(login: KeptLogin, token: str, refresh: Any, expires_in: Any) -> None:
@@ -147,8 +149,10 @@ def keep_token(login: KeptLogin, token: str, refresh: Any, expires_in: Any) -> N
     login.set_more(expires_at=time.time() + expires_in if known else None)
 
 
-def login_for(server: McpServerConfig, secrets: SecretsStore | None, user: str) -> LoginAuth | None:
+def login_for(
+    server: McpServerConfig, secrets: SecretsStore | None, user: str, network: NetworkConfig
+) -> LoginAuth | None:
     """Return what sends the token of a user's login; None for a server that has another token."""
     if server.bearer or secrets is None:
         return None
-    return LoginAuth(server, KeptLogin(secrets, user, server.name))
+    return LoginAuth(server, KeptLogin(secrets, user, server.name), network)
