@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import time
 from collections.abc import Iterator
@@ -10,8 +11,11 @@ import pytest
 
 from tests.mcp_client.hostile_http import Server, hostile_site
 from tests.mcp_client.world import World
+from wasmrt.egress import NetworkConfig
 from wasmrt.errors import ToolError
 from wasmrt.mcp.client import McpServerConfig, Trust
+from wasmrt.mcp.client._http import open_client
+from wasmrt.model import Decision
 from wasmrt.testing import MemorySecrets
 
 # Case, and the codes that the call may end with.
@@ -121,3 +125,27 @@ def test_a_session_that_nobody_uses_is_ended(site: Server) -> None:
             time.sleep(0.02)
         assert held.opened is None
         assert world.call() == "fine"
+
+
+@pytest.mark.parametrize(
+    ("url", "code"),
+    [
+        ("http://127.0.0.1:{next}/", "port-not-allowed"),
+        ("http://169.254.169.254/", "host-not-allowed"),
+        ("https://attacker.example/", "host-not-allowed"),
+        ("http://localhost:{port}/", "host-not-allowed"),
+    ],
+)
+def test_the_client_of_a_server_reaches_its_own_origin_alone(site: Server, url: str, code: str) -> None:
+    async def asked() -> int:
+        client = open_client(server_at(site.url("fine")), NetworkConfig(), on_decision=decisions.append)
+        try:
+            port = site.server_address[1]
+            return (await client.get(url.format(port=port, next=port % 65000 + 1))).status_code
+        finally:
+            await client.aclose()
+
+    decisions: list[Decision] = []
+    assert asyncio.run(asked()) == 403
+    assert [str(decision.reason) for decision in decisions if not decision.allowed] == [code]
+    assert site.seen == []
