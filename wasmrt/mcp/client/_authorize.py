@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import httpx2
-from mcp.client.auth import OAuthClientProvider
+from mcp.client.auth import OAuthClientProvider, OAuthFlowError, OAuthRegistrationError, OAuthTokenError
 from mcp.client.auth.utils import (
     build_oauth_authorization_server_metadata_discovery_urls,
     build_protected_resource_metadata_discovery_urls,
@@ -30,7 +30,7 @@ from wasmrt.limits import OAUTH_LOGIN_SECONDS, OAUTH_TIMEOUT_SECONDS
 from wasmrt.mcp.client._errors import as_wasmrt_error, said
 from wasmrt.mcp.client._http import open_client
 from wasmrt.mcp.client._login import KeptLogin, keep_token
-from wasmrt.mcp.client._settings import McpServerConfig
+from wasmrt.mcp.client._settings import LOOPBACK, McpServerConfig
 from wasmrt.oauth import LoopbackCallback, log_in, login_state
 
 _ENDPOINTS = ("authorization_endpoint", "token_endpoint", "registration_endpoint")
@@ -63,7 +63,7 @@ async def discover(server: McpServerConfig, network: NetworkConfig, agree: Calla
             await client.aclose()
     urls = [str(url) for name in _ENDPOINTS if (url := getattr(metadata, name, None)) is not None]
     for url in urls:
-        _check_secure(url)
+        _check_secure(url, server)
     # SECURITY: without it the server may take a code from whoever has stolen it (OAuth 2.1, 7.5.2).
     if "S256" not in (metadata.code_challenge_methods_supported or ()):
         raise _unusable(f"{said(issuer)} does not say that it supports PKCE with S256")
@@ -109,8 +109,7 @@ async def authorize(
         except TimeoutError:
             raise _unusable("nobody logged in in time") from None
         except Exception as error:
-            failure = as_wasmrt_error(error, server.name)
-            raise _unusable(f"the login failed: {failure.message}") from error
+            raise _unusable(f"the login failed: {_reason(error, server.name)}") from error
         finally:
             await client.aclose()
     if not login.get("access_token"):
@@ -146,7 +145,7 @@ async def _protected_resource(server: McpServerConfig, network: NetworkConfig) -
 
 
 async def _metadata(client: httpx2.AsyncClient, issuer: str, server: McpServerConfig) -> Any:
-    _check_secure(issuer)
+    _check_secure(issuer, server)
     try:
         for url in build_oauth_authorization_server_metadata_discovery_urls(issuer, server.url):
             usable, metadata = await handle_auth_metadata_response(await client.get(url))
@@ -212,10 +211,13 @@ class _Storage:
         known = self._server.oauth.client_id if self._server.oauth else ""
         if not known or _document(self._server):
             return None
+        secret = self._login.get("client_secret")
         return OAuthClientInformationFull(
             client_id=known,
+            client_secret=secret or None,
             redirect_uris=[AnyUrl(self._redirect_uri)],
-            token_endpoint_auth_method="none",  # noqa: S106
+            # Every server that has clients with a secret takes it that way (RFC 6749, 2.3.1).
+            token_endpoint_auth_method="client_secret_basic" if secret else "none",
         )
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
@@ -226,7 +228,7 @@ class _Storage:
 
 def _presented(callback: LoopbackCallback, present: Callable[[str], None], server: McpServerConfig) -> Any:
     async def handler(url: str) -> None:
-        _check_secure(url)
+        _check_secure(url, server)
         states = parse_qs(urlsplit(url).query).get("state", [])
         callback.expect(states[0] if states else "")
         extra = dict(server.oauth.extra_params) if server.oauth else {}
@@ -243,15 +245,27 @@ def _returned(callback: LoopbackCallback) -> Any:
     return handler
 
 
+def _reason(error: Exception, name: str) -> str:
+    """Return why a login failed, without the words of whoever refused it."""
+    if isinstance(error, OAuthRegistrationError):
+        return "the authorization server does not register this client; have one registered, and name its client_id"
+    if isinstance(error, OAuthTokenError):
+        return "the authorization server refused to issue a token"
+    if isinstance(error, OAuthFlowError):
+        return "the answers of the two servers do not fit together"
+    return as_wasmrt_error(error, name).message
+
+
 def _document(server: McpServerConfig) -> str | None:
     """Return the address of the client's metadata document, where the file names one as its id."""
     known = server.oauth.client_id if server.oauth else ""
     return known if known.startswith("https://") else None
 
 
-def _check_secure(url: str) -> None:
-    """Refuse an address without TLS (OAuth 2.1, 1.5)."""
-    if urlsplit(url).scheme == "https":
+def _check_secure(url: str, server: McpServerConfig) -> None:
+    """Refuse an address without TLS (OAuth 2.1, 1.5); for a server on this machine, this machine may do without."""
+    parts = urlsplit(url)
+    if parts.scheme == "https" or (parts.scheme == "http" and server.is_loopback and parts.hostname in LOOPBACK):
         return
     raise _unusable(f"{said(url)} is an address without TLS")
 

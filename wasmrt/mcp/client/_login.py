@@ -29,7 +29,8 @@ class KeptLogin:
     """The tokens of one user at one server, in the store of secrets.
 
     `mcp_NAME_access_token`, `mcp_NAME_refresh_token` and `mcp_NAME_client_id` are what they say; what else renews a
-    token, such as the token endpoint, is in `mcp_NAME_login`.
+    token, such as the token endpoint, is in `mcp_NAME_login`. Of a client that was registered by hand and has a secret,
+    that is `mcp_NAME_client_secret`.
     """
 
     def __init__(self, store: SecretsStore, user: str, server: str) -> None:
@@ -102,7 +103,9 @@ class LoginAuth(httpx2.Auth):
         insufficient = extract_field_from_www_auth(response, "error") == "insufficient_scope"
         if response.status_code == 403 and insufficient:
             scope = said(extract_scope_from_www_auth(response) or "")
-            self._hint += f" --scope {scope!r}" if scope else ""
+            # Those that were granted before stay: a token with the new ones alone would lose them.
+            both = dict.fromkeys([*str(login.more.get("scope") or "").split(), *scope.split()])
+            self._hint += f" --scope {' '.join(both)!r}" if scope else ""
             raise self._denied(f"wants more scopes: {scope or 'it does not say which'}")
 
     def _denied(self, problem: str) -> NotAuthorizedError:
@@ -119,6 +122,7 @@ class LoginAuth(httpx2.Auth):
         if not token or not isinstance(url, str):
             return False
         fields = {"grant_type": "refresh_token", "refresh_token": token, "client_id": login.get("client_id")}
+        more = {"client_secret": login.get("client_secret"), **more}
         for name in ("client_secret", "resource"):
             if isinstance(value := more.get(name), str) and value:
                 fields[name] = value
