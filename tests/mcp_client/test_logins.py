@@ -54,7 +54,7 @@ def server_at(site: LoginSite) -> McpServerConfig:
     return McpServerConfig(name="bad", url=f"{site.origin}/mcp", trust=Trust.LOCAL)
 
 
-def log_in(site: LoginSite, secrets: MemorySecrets, agree: Any = lambda _: None) -> KeptLogin:
+def log_in(site: LoginSite, secrets: MemorySecrets, agree: Any = lambda _: None, scope: str = "") -> KeptLogin:
     trusted = ssl.create_default_context(cafile=str(site.network.ca_file))
 
     def browse(url: str) -> None:
@@ -64,7 +64,7 @@ def log_in(site: LoginSite, secrets: MemorySecrets, agree: Any = lambda _: None)
 
     server, login = server_at(site), KeptLogin(secrets, "local", "bad")
     issuer = asyncio.run(discover(server, site.network, agree))
-    asyncio.run(authorize(server, site.network, login, issuer, present=browse))
+    asyncio.run(authorize(server, site.network, login, issuer, scope=scope, present=browse))
     return login
 
 
@@ -80,6 +80,13 @@ def test_a_login_keeps_the_tokens_under_their_names_and_the_tools_can_be_called(
     assert site.scopes == ["read"]
     with World(server_at(site), secrets=secrets, network=site.network) as world:
         assert world.call() == "fine"
+
+
+def test_the_scopes_that_are_asked_for_are_those_of_the_person_and_of_the_server(
+    site: LoginSite, secrets: MemorySecrets
+) -> None:
+    log_in(site, secrets, scope="write admin")
+    assert site.scopes == ["write admin read"]
 
 
 def test_a_refused_token_is_renewed_once_and_the_call_is_sent_again(site: LoginSite, secrets: MemorySecrets) -> None:

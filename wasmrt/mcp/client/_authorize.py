@@ -7,7 +7,7 @@ import secrets
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import httpx2
 from mcp.client.auth import OAuthClientProvider, OAuthFlowError, OAuthRegistrationError, OAuthTokenError
@@ -85,6 +85,7 @@ async def authorize(
     Raises:
         NotAuthorizedError: nobody logged in, or the authorization server refused.
     """
+    wanted = scope or " ".join(server.oauth.scopes if server.oauth else ())
     with LoopbackCallback(secrets.token_urlsafe(32)) as callback:
         storage = _Storage(login, server, issuer, callback.redirect_uri)
         provider = OAuthClientProvider(
@@ -95,10 +96,10 @@ async def authorize(
                 grant_types=["authorization_code", "refresh_token"],
                 response_types=["code"],
                 token_endpoint_auth_method="none",  # noqa: S106 - a method's name
-                scope=scope or " ".join(server.oauth.scopes if server.oauth else ()) or issuer.scope or None,
+                scope=wanted or issuer.scope or None,
             ),
             storage,
-            redirect_handler=_presented(callback, present, server),
+            redirect_handler=_presented(callback, present, server, wanted),
             callback_handler=_returned(callback),
             client_metadata_url=_document(server),
         )
@@ -226,13 +227,17 @@ class _Storage:
         self._login.set_more(client_secret=client_info.client_secret or "")
 
 
-def _presented(callback: LoopbackCallback, present: Callable[[str], None], server: McpServerConfig) -> Any:
+def _presented(callback: LoopbackCallback, present: Callable[[str], None], server: McpServerConfig, wanted: str) -> Any:
     async def handler(url: str) -> None:
         _check_secure(url, server)
-        states = parse_qs(urlsplit(url).query).get("state", [])
-        callback.expect(states[0] if states else "")
-        extra = dict(server.oauth.extra_params) if server.oauth else {}
-        present(f"{url}&{urlencode(extra)}" if extra else url)
+        base, _, query = url.partition("?")
+        fields = dict(parse_qsl(query))
+        callback.expect(fields.get("state", ""))
+        # The SDK asks for the scopes of the server's last challenge alone.
+        scopes = dict.fromkeys([*wanted.split(), *fields.get("scope", "").split()])
+        if scopes:
+            fields["scope"] = " ".join(scopes)
+        present(f"{base}?{urlencode({**(server.oauth.extra_params if server.oauth else {}), **fields})}")
 
     return handler
 
