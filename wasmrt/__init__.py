@@ -70,6 +70,9 @@ if TYPE_CHECKING:
     from wasmrt.leaks import LeakReport as LeakReport
     from wasmrt.limits import FuelConfig as FuelConfig
     from wasmrt.limits import ResourceLimits as ResourceLimits
+    from wasmrt.mcp.client import McpClient as McpClient
+    from wasmrt.mcp.client import McpServerConfig as McpServerConfig
+    from wasmrt.mcp.client import add_configured_servers as add_configured_servers
     from wasmrt.model import Addition as Addition
     from wasmrt.model import Decision as Decision
     from wasmrt.model import LogEntry as LogEntry
@@ -163,6 +166,7 @@ _NAMES = {
     "guest.settings": ("Isolation", "OptLevel"),
     "leaks": ("LeakDetector", "LeakMatch", "LeakReport"),
     "limits": ("FuelConfig", "ResourceLimits"),
+    "mcp.client": ("McpClient", "McpServerConfig", "add_configured_servers"),
     "model": ("Addition", "Decision", "LogEntry", "LogLevel", "Reason", "Step", "ToolOutput", "Usage"),
     "plugins": ("PluginTool", "Plugins", "load_plugins"),
     "policy": ("Preset", "ToolPolicy"),
@@ -198,7 +202,7 @@ _NAMES = {
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 
 # What needs an extra is imported by name alone: `from wasmrt import *` works without any.
-__all__ = sorted(name for name, home in _HOMES.items() if home != "egress.transports")
+__all__ = sorted(name for name, home in _HOMES.items() if home not in ("egress.transports", "mcp.client"))
 
 
 if not TYPE_CHECKING:  # with it, a type checker would take every name for one of ours

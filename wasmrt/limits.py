@@ -262,3 +262,36 @@ MAX_PACKAGE_NAME_BYTES = 240
 MAX_PACKAGE_DEPTH = 12
 MAX_MANIFEST_BYTES = 1 * MIB
 MAX_PROMPT_BYTES = 64 * KIB
+
+# MCP servers of others, and what they say.
+MAX_MCP_SERVERS = 64
+MAX_MCP_FILE_BYTES = 1 * MIB
+MAX_MCP_TRUST_BYTES = 64 * MIB
+MAX_MCP_MESSAGE_BYTES = 4 * MIB
+"""Of one message; over standard streams of one line."""
+MAX_MCP_TOOLS = 512
+"""Of one server, on all pages of its list together."""
+MAX_MCP_PAGES = 100
+MAX_MCP_LIST_BYTES = 8 * MIB
+MAX_MCP_WINDOW_NOTICES = 10_000
+"""Messages of a server that answer nothing, within `MCP_WINDOW_SECONDS`."""
+MAX_MCP_WINDOW_NOTICE_BYTES = 16 * MIB
+MAX_MCP_WINDOW_REQUESTS = 100
+"""Questions of a server to its client, in the same time."""
+MAX_MCP_OPEN_REQUESTS = 8
+MAX_MCP_NOISE_LINES = 1000
+"""Lines of a program that speaks on its standard output of something else."""
+MCP_WINDOW_SECONDS = 60.0
+MAX_MCP_STDERR_BYTES = 8 * KIB
+"""The end of what a server printed to its standard error; the rest is read and dropped."""
+MAX_MCP_ROUNDS = 10
+"""Times that a server may ask for more input within one call."""
+MCP_CONNECT_SECONDS = 60.0
+MCP_LIST_SECONDS = 60.0
+MCP_CALL_SECONDS = 60.0
+MCP_IDLE_SECONDS = 1800.0
+"""Without a call, after which a session of the older protocol over HTTP is ended."""
+MCP_STOP_SECONDS = 2.0
+"""For a program to end once its standard input is closed, and again once it is told to."""
+MAX_MCP_QUESTION_CHARS = 2000
+"""Of a server's question to a person."""

@@ -73,6 +73,7 @@ class Reason(StrEnum):
     APPROVAL_DENIED = "approval-denied"
     INVALID_ARGUMENTS = "invalid-arguments"
     UNKNOWN_TOOL = "unknown-tool"
+    DEFINITION_CHANGED = "definition-changed"
     # WASI
     FILESYSTEM_DENIED = "filesystem-denied"
     SOCKETS_DENIED = "sockets-denied"

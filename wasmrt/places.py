@@ -61,6 +61,21 @@ class Places(NamedTuple):
         return self.data / "mcp-tokens.json"
 
     @property
+    def mcp_servers(self) -> Path:
+        """The MCP servers that are used, which need not exist: `wasmrt.mcp.client` reads it."""
+        return self.data / "mcp-servers.json"
+
+    @property
+    def mcp_trust(self) -> Path:
+        """The commands of MCP servers, and the definitions of their tools, that a person agreed to."""
+        return self.data / "mcp-trust.json"
+
+    @property
+    def mcp_homes(self) -> Path:
+        """The folders that programs of MCP servers have as their home, one each."""
+        return self.cache / "mcp"
+
+    @property
     def config(self) -> Path:
         """The operator's configuration file, which need not exist: `wasmrt.config_file` reads it."""
         return self.data / "config.toml"

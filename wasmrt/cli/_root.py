@@ -29,6 +29,7 @@ COMMANDS = {
     "install": "Install a tool from a component file, or the tools of a package.",
     "leaks": "Find secrets before they leave.",
     "list": "Show the installed tools, one line each.",
+    "mcp": "Use the tools of MCP servers: programs that run confined, and URLs that are reached through the gateway.",
     "new": "Start a tool of your own in the new folder NAME.",
     "pack": "Make an archive of the package in DIR: its wasmrt.toml and all that this names.",
     "plugins": "Check folders of plugins: programs with a manifest each.",

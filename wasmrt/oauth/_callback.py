@@ -26,6 +26,8 @@ class LoopbackCallback:
         self._state = state
         self._done = threading.Event()
         self._code: str | None = None
+        self.issuer: str | None = None
+        """The issuer that came with the code (RFC 9207), for whoever checks it."""
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
 
@@ -44,6 +46,15 @@ class LoopbackCallback:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+    @property
+    def state(self) -> str:
+        """The state that the response has to have."""
+        return self._state
+
+    def expect(self, state: str) -> None:
+        """Wait for another state: that of a request that somebody else makes."""
+        self._state = state
 
     def wait(self, seconds: float) -> str:
         """Return the authorization code.
@@ -69,6 +80,7 @@ class LoopbackCallback:
             return 400, _PAGE % b"This login is over."
         if len(codes) == 1 and "error" not in query:
             self._code = codes[0]
+            self.issuer = next(iter(query.get("iss", [])), None)
         self._done.set()
         return 200, _PAGE % (b"You are logged in." if self._code else b"You are not logged in.")
 

@@ -184,6 +184,11 @@ class ToolRegistry(ToolView):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def approvals(self) -> Approvals:
+        """Those who are asked, with what was answered before."""
+        return self._system.approvals
+
     def all_names(self) -> list[str]:
         """Return the names of all tools, also of those that the policy keeps back, sorted."""
         return sorted(entry.name for entry in self._system.store)

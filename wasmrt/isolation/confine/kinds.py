@@ -93,8 +93,10 @@ MCP_SERVER = _program(
     Kind.MCP_SERVER,
     ProcessLimits(data_bytes=4 * _GIB, new_processes=256, file_bytes=_GIB, descriptors=1024),
     parent_death=False,
+    calls=GROUPED_PROGRAM,
 )
-"""An MCP server on standard streams. It outlives the thread that starts it, and ends when its standard input does."""
+"""An MCP server on standard streams. It outlives the thread that starts it, and ends when its standard input does; its
+processes stay in one group."""
 
 BUILD_TOOL = _program(
     Kind.BUILD_TOOL,

@@ -1,0 +1,130 @@
+"""`wasmrt mcp`, from a server's command to its answer, as somebody at a terminal has it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.mcp_client import hostile
+from wasmrt.cli._root import cli
+
+HOSTILE = str(Path(hostile.__file__).resolve())
+CONFIG = '[tools.filter]\nallow_external = true\n[tools.rules."bad_*"]\npermission = "allow"\n'
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("WASMRT_HOME", str(tmp_path / "home"))
+    data = tmp_path / "home" / "data"
+    data.mkdir(parents=True)
+    (data / "config.toml").write_text(CONFIG)
+    return data
+
+
+def run(*args: str) -> Result:
+    return CliRunner().invoke(cli, ["mcp", *args], prog_name="wasmrt")
+
+
+def add(case: str, *options: str, name: str = "bad") -> Result:
+    return run("add", name, *options, "--yes", "--", sys.executable, HOSTILE, case)
+
+
+def test_a_server_is_added_listed_called_checked_and_removed(home: Path) -> None:
+    added = add("invisible", "--trust", "local", "--json")
+    assert added.exit_code == 0, added.output
+    data = json.loads(added.stdout)
+    assert [(tool["called"], tool["state"]) for tool in data["tools"]] == [("bad_get_thing", "agreed")]
+    assert f"{HOSTILE!r}" in added.stderr  # the exact command was shown
+    (row,) = json.loads(run("list", "--json").stdout)
+    assert (row["name"], row["tools"], row["state"], row["trust"]) == ("bad", 1, "ready", "local")
+    answered = run("call", "bad", "get_thing", "{}", "--json")
+    assert json.loads(answered.stdout)["result"] == "abc"
+    checked = run("check", "--json")
+    assert checked.exit_code == 0
+    assert json.loads(checked.stdout)[0]["protocol"] == "2025-11-25"
+    assert run("remove", "bad").exit_code == 0
+    assert json.loads(run("list", "--json").stdout) == []
+    assert json.loads((home / "mcp-trust.json").read_text())["servers"] == {}
+
+
+def test_nothing_is_started_or_kept_before_somebody_agreed(home: Path) -> None:
+    refused = run("add", "bad", "--", sys.executable, HOSTILE, "fine")
+    assert refused.exit_code == 3
+    assert "nobody agreed" in refused.stderr
+    assert not (home / "mcp-servers.json").exists()
+    assert not (home.parent / "cache" / "mcp").exists()
+
+
+def test_a_changed_definition_is_shown_and_waits_until_somebody_agrees(home: Path) -> None:
+    assert add("fine").exit_code == 0
+    text = (home / "mcp-trust.json").read_text()
+    (home / "mcp-trust.json").write_text(text.replace("Gets a thing.", "Gave a thing."))
+    seen = run("tools", "bad")
+    assert "changed: get_thing" in seen.stderr
+    assert '-"description": "Gave a thing."' in seen.stderr
+    assert '+"description": "Gets a thing."' in seen.stderr
+    assert run("check", "bad").exit_code == 1
+    assert run("trust", "bad").exit_code == 3
+    assert run("trust", "bad", "--yes", "--level", "verified").exit_code == 0
+    assert run("check", "bad").exit_code == 0
+    assert json.loads(run("list", "--json").stdout)[0]["trust"] == "verified"
+
+
+def test_an_edited_command_is_not_used_before_somebody_agreed_to_it(home: Path) -> None:
+    assert add("fine").exit_code == 0
+    text = (home / "mcp-servers.json").read_text()
+    (home / "mcp-servers.json").write_text(text.replace('"fine"', '"exits-at-once"'))
+    assert json.loads(run("list", "--json").stdout)[0]["state"] == "nobody agreed"
+    called = run("call", "bad", "get_thing")
+    assert called.exit_code != 0
+    assert "nobody agreed to the command" in called.stderr
+    assert run("trust", "bad").exit_code == 3
+
+
+def test_a_server_that_cannot_be_started_is_not_kept(home: Path) -> None:
+    failed = add("exits-at-once")
+    assert failed.exit_code == 1
+    assert "I have had enough" in failed.stderr
+    assert not (home / "mcp-servers.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("add bad http://a.test/mcp", "https://"),
+        ("add Bad https://a.test/mcp", "cannot name a server"),
+        ("add bad https://a.test/mcp --env A=1", "for a server that has a command"),
+        ("add bad --env A -- python", "NAME=VALUE"),
+        ("add bad -- no-such-program-here", "is not there"),
+        ("call nobody tool", "there is no MCP server"),
+        ("trust nobody", "there is no MCP server"),
+        ("remove nobody", "there is no MCP server"),
+        ("auth nobody", "there is no MCP server"),
+        ("check nobody", "there is no MCP server"),
+    ],
+)
+def test_a_mistake_is_told_in_one_sentence_with_the_next_step(line: str, said: str) -> None:
+    failed = run(*shlex.split(line), "--json") if "--" not in line else run(*shlex.split(line))
+    assert failed.exit_code == 2
+    assert said in failed.stderr
+    assert "hint" in failed.stderr
+
+
+def test_a_login_is_for_servers_with_a_url() -> None:
+    assert add("fine").exit_code == 0
+    failed = run("auth", "bad")
+    assert failed.exit_code == 2
+    assert "has no login" in failed.stderr
+
+
+def test_a_broken_file_of_servers_is_told_with_every_mistake(home: Path) -> None:
+    (home / "mcp-servers.json").write_text('{"servers": [{"name": "A", "url": "https://a.test/"}, {"name": "b"}]}')
+    failed = run("list")
+    assert failed.exit_code == 2
+    assert "servers.0" in failed.stderr
+    assert "servers.1" in failed.stderr

@@ -1,0 +1,14 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A home of wasmrt's own, for the programs' homes too."""
+    home = tmp_path / "wasmrt-home"
+    monkeypatch.setenv("WASMRT_HOME", str(home))
+    yield home

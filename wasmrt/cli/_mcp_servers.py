@@ -1,0 +1,161 @@
+"""The parts that the commands of `wasmrt mcp` share: the files, looking at a server, and what is shown of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from wasmrt.cli._authoring import report_progress
+from wasmrt.cli._output import is_interactive, print_lines, print_message
+from wasmrt.config_file import read_config_file
+from wasmrt.effects import in_words
+from wasmrt.errors import GrantRequiredError
+from wasmrt.mcp.client import (
+    NOTHING,
+    Definition,
+    McpClient,
+    McpServerConfig,
+    McpTool,
+    ServerFacts,
+    Trusted,
+    consent_lines,
+    default_parts,
+    difference,
+    find_program,
+    read_servers,
+    read_trusted,
+    refused_tools,
+    tool_name,
+    trust_server,
+    write_servers,
+    write_trusted,
+)
+from wasmrt.places import find_places
+from wasmrt.terminal import printable
+
+
+def load() -> tuple[dict[str, McpServerConfig], dict[str, Trusted]]:
+    """Read the servers, and what was agreed to of each."""
+    places = find_places()
+    return read_servers(places.mcp_servers), read_trusted(places.mcp_trust)
+
+
+def keep(server: McpServerConfig, trusted: Trusted) -> None:
+    """Keep a server and what was agreed to of it, in the place of what was there under its name."""
+    servers, known = load()
+    places = find_places()
+    # What was agreed to first: a server without it is not used, and what belongs to no server is nothing.
+    write_trusted(places.mcp_trust, known | {server.name: trusted})
+    write_servers(places.mcp_servers, (servers | {server.name: server}).values())
+
+
+def forget(name: str) -> None:
+    """Forget a server, and what was agreed to of it."""
+    servers, known = load()
+    places = find_places()
+    write_servers(places.mcp_servers, [server for server in servers.values() if server.name != name])
+    write_trusted(places.mcp_trust, {other: entry for other, entry in known.items() if other != name})
+
+
+def agree_to_start(server: McpServerConfig, *, yes: bool, as_json: bool) -> None:
+    """Show everything that a person agrees to, and ask.
+
+    Raises:
+        GrantRequiredError: nobody agreed.
+        ConfigurationError: its program is not there, or is given what no server may have.
+    """
+    program = None if server.url else find_program(server)
+    print_message(f"the MCP server {server.name}, {server.trust}:")
+    for line in consent_lines(server, program):
+        print_lines(f"  {printable(line)}")
+    what = "Reach it" if server.url else "Start it"
+    _confirm(f"{what}, and do so whenever one of its tools is called?", yes=yes, as_json=as_json)
+
+
+def agree_to_tools(name: str, *, yes: bool, as_json: bool) -> None:
+    """Ask whether the tools are to be used as they are shown.
+
+    Raises:
+        GrantRequiredError: nobody agreed.
+    """
+    _confirm(f"Use the tools of {name} as they are now?", yes=yes, as_json=as_json)
+
+
+def _confirm(question: str, *, yes: bool, as_json: bool) -> None:
+    if yes:
+        return
+    asked = not as_json and is_interactive()
+    if not asked or not click.confirm(question, default=False, err=True):
+        raise GrantRequiredError("nobody agreed to it, and nothing was changed", hint="look at it, and say --yes")
+
+
+def look_at(server: McpServerConfig, entry: Trusted, *, user: str = "local", quiet: bool = False) -> ServerFacts:
+    """Connect to a server that a person agreed to, and return its tools as they are now."""
+    with opened(server, entry) as client, report_progress(quiet=quiet)(f"asking {server.name} for its tools"):
+        return client.look(user=user)
+
+
+@contextmanager
+def opened(server: McpServerConfig, entry: Trusted) -> Iterator[McpClient]:
+    """Open the client of one server."""
+    parts = default_parts()
+    client = McpClient(server, entry, parts)
+    try:
+        yield client
+    finally:
+        client.close()
+        parts.loop.close()
+
+
+def agreed_start(server: McpServerConfig, entry: Trusted) -> Trusted:
+    """Return that a person agreed to the server itself, with the tools that were agreed to before."""
+    return trust_server(server, entry.tools.values(), entry.auth_hosts)
+
+
+def described(server: McpServerConfig, tools: list[Definition], entry: Trusted = NOTHING) -> list[dict[str, Any]]:
+    """Return what is shown of a server's tools as they are now, and of those that are gone."""
+    refused = refused_tools(server, tools)
+    rows = []
+    client = McpClient(server, entry, default_parts())
+    for tool in tools:
+        known = entry.tools.get(tool.name)
+        state = "new" if known is None else "agreed" if known.digest == tool.digest else "changed"
+        row: dict[str, Any] = {
+            "name": tool.name,
+            "called": tool_name(server.name, tool.name),
+            "state": "refused" if tool.name in refused else state,
+            "problem": refused.get(tool.name),
+            "digest": tool.digest,
+            "can": "" if tool.name in refused else in_words(McpTool(client, tool).traits.effects),
+            "description": "" if tool.name in refused else McpTool(client, tool).description,
+        }
+        if state == "changed":
+            row["difference"] = difference(known, tool)
+        rows.append(row)
+    now = {tool.name for tool in tools}
+    for name, known in entry.tools.items():
+        if name not in now:
+            rows.append({"name": name, "called": tool_name(server.name, name), "state": "gone", "problem": None,
+                         "digest": known.digest, "can": "", "description": ""})  # fmt: skip
+    return rows
+
+
+def show_changes(rows: list[dict[str, Any]]) -> None:
+    """Print the state of each tool that is not agreed to as it is, with what differs."""
+    for row in rows:
+        if row["state"] == "agreed":
+            continue
+        why = f": {row['problem']}" if row["problem"] else ""
+        print_message(f"{row['state']}: {row['name']}{why}")
+        for line in row.get("difference", ()):
+            print_lines(f"    {printable(line)}")
+
+
+def hint_filter() -> None:
+    """Say how tools of others are let in, where the policy keeps all of them out."""
+    policy = read_config_file(find_places().config).policy
+    if not policy.filter.allow_external:
+        print_message("the policy keeps tools of others out: set allow_external = true in [tools.filter]")

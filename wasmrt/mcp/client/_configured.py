@@ -1,0 +1,29 @@
+"""The servers that are configured on this machine, in a registry."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wasmrt.mcp.client._client import McpClient
+from wasmrt.mcp.client._offer import add_servers, default_parts
+from wasmrt.mcp.client._servers import read_servers
+from wasmrt.mcp.client._trusted import read_trusted
+from wasmrt.places import find_places
+from wasmrt.tools import ToolRegistry
+
+
+def add_configured_servers(registry: ToolRegistry, *, sampling: Any = None) -> dict[str, McpClient]:
+    """Offer the tools of the servers in `mcp-servers.json`; return the clients by name, which the registry closes.
+
+    What a server asks a person goes to the registry's approver. `sampling` answers servers that want a model, as the
+    SDK's `SamplingFnT`; without it none is offered to them.
+
+    Raises:
+        ConfigFileError: a file cannot be used, with every mistake of it.
+    """
+    places = find_places()
+    servers = read_servers(places.mcp_servers)
+    if not any(server.enabled for server in servers.values()):
+        return {}
+    trusted = read_trusted(places.mcp_trust)
+    return add_servers(registry, servers, trusted, default_parts(registry.approvals, sampling=sampling))
