@@ -7,6 +7,7 @@ program's start.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from wasmrt.call import Backends, ToolInvoker
 from wasmrt.call.http import GuestHttp
@@ -18,6 +19,9 @@ from wasmrt.lifetime import Lifetime
 from wasmrt.places import find_places
 from wasmrt.rates import RateLimiter
 from wasmrt.workspace import UndoJournal, WorkspaceReader, WorkspaceWriter
+
+if TYPE_CHECKING:
+    from wasmrt.oauth import Renewals
 
 
 class BackendFactory:
@@ -32,14 +36,14 @@ class BackendFactory:
         self._undo = UndoJournal(find_places().undo) if config.undo else None
         self._gateway = EgressGateway(config.network or NetworkConfig(), rates=rates)
         self._plain: Callable[[str, Lifetime], SecretsView] | None = None
-        self._renewed: Callable[[str, Lifetime], SecretsView] | None = None
+        self._renewals: Renewals | None = None
         if (store := config.secrets) is not None:
             from wasmrt.oauth import Renewals, token_renewer  # a runtime without secrets needs neither
             from wasmrt.secrets import UserSecrets
 
             renewals = Renewals(store, token_renewer(lambda: self._gateway))
             self._plain = lambda user, _: UserSecrets(store, user)
-            self._renewed = lambda user, lifetime: renewals.of(user).within(lifetime)
+            self._renewals = renewals
 
     def make(self, grant: Capabilities, detector: LeakDetector, tools: ToolInvoker) -> Backends:
         """Return what calls under `grant` may use.
@@ -57,9 +61,17 @@ class BackendFactory:
             http=None if grant.http is None else GuestHttp(self._gateway),
             workspace=workspace,
             writer=writer,
-            secrets_of=self._plain if grant.http is None else self._renewed,
+            secrets_of=self._plain if grant.http is None else self._renewed(grant),
             tools=None if grant.tool_invoke is None else tools,
         )
+
+    def _renewed(self, grant: Capabilities) -> Callable[[str, Lifetime], SecretsView] | None:
+        renewals = self._renewals
+        if renewals is None:
+            return None
+        # SECURITY: what renews a token goes to the place that the granted login names, and to no other.
+        places = {login.secret_name: login.oauth.token_url for login in grant.logins}
+        return lambda user, lifetime: renewals.of(user).within(lifetime, places)
 
     def close(self) -> None:
         """Close the connections."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from wasmrt.capabilities.services import Service, read_services
 from wasmrt.egress import NetworkConfig, Resolver, ResolverForUsers, SystemResolver
 from wasmrt.errors import ConfigFileError, ConfigurationError
 from wasmrt.files import Unfit, UnfitFileError, read_file
@@ -79,12 +80,13 @@ class OperatorConfig(NamedTuple):
     policy: ToolPolicy = ToolPolicy()
     """Of tools in a registry; a runtime by itself has none."""
     audit: AuditSettings = AuditSettings()
-    undo: bool = True
+    services: tuple[Service, ...] = ()
+    """Services of this operator, which explanations know besides those that ship."""
 
     def as_runtime_settings(self) -> dict[str, Any]:
         """Return the settings by their names in `WasmRuntimeConfig`."""
         settings = self._asdict() | self.audit.as_runtime_settings()
-        del settings["policy"]
+        del settings["policy"], settings["services"]
         return settings
 
     def rate_limiter(self) -> RateLimiter:
@@ -117,14 +119,14 @@ def read_config_file(path: Path) -> OperatorConfig:
         raise ConfigFileError(str(path), f"it cannot be read ({error.strerror})", hint="check who owns it") from error
     mistakes: list[Mistake] = []
     tree = _parsed(path, text)
-    network, guests, leaks, audit, workspace = (
+    network, guests, leaks, audit, explained = (
         _values(name, section, path.parent, mistakes) for name, section in _sections(tree, mistakes)
     )
     policy = read_policy(tree, path.parent, mistakes)
     _refuse(path, mistakes, text)
     own = {key: network.pop(key) for key in _OWN if key in network}
     audited = AuditSettings(**audit)
-    return OperatorConfig(NetworkConfig(**network), **own, **guests, **leaks, **workspace, policy=policy, audit=audited)
+    return OperatorConfig(NetworkConfig(**network), **own, **guests, **leaks, **explained, policy=policy, audit=audited)
 
 
 def _refuse(path: Path, mistakes: Sequence[Mistake], text: bytes) -> None:
@@ -291,7 +293,19 @@ def _leak_actions(value: Any, _: Path) -> dict[str, Any]:
     return {"leak_overrides": overrides}
 
 
-def _switch(key: str) -> Callable[[Any, Path], dict[str, Any]]:
+def _services(value: Any, folder: Path) -> dict[str, Any]:
+    hint = 'write it like services = "services.toml"'
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise ConfigurationError("services must be a path", hint=hint)
+    try:
+        return {"services": read_services(read_file(folder / value, max_bytes=MAX_CONFIG_FILE_BYTES, follow_link=True))}
+    except UnfitFileError as error:
+        raise ConfigurationError(f"services names {value!r:.80}, which {error.reason}", hint=hint) from None
+    except OSError as error:
+        raise ConfigurationError(f"services names {value!r:.80}, which cannot be read ({error.strerror})") from None
+
+
+def _audit_switch(key: str) -> Callable[[Any, Path], dict[str, Any]]:
     def read(value: Any, _: Path) -> dict[str, Any]:
         if not isinstance(value, bool):
             raise ConfigurationError(f"{key} must be true or false", hint=f"write it like {key} = true")
@@ -337,5 +351,5 @@ _SECTIONS: dict[str, dict[str, Callable[[Any, Path], dict[str, Any]]]] = {
         "record": _switch("record"),
         "max_segment_bytes": _audit_segment_bytes,
     },
-    "workspace": {"undo": _switch("undo")},
+    "explain": {"services": _services},
 }

@@ -90,13 +90,15 @@ class WasmToolRuntime:
         limits: ResourceLimits | None = None,
         *,
         tools: Sequence[ToolSpec] | None = None,
+        request: Callable[[], Capabilities] | None = None,
     ) -> PreparedTool:
         """Compile a component, or find it compiled, and make its tools ready to be called.
 
         `component` is the bytes, with their digest or without, or a path; `capabilities` is the grant, and nothing is
         granted without one; `limits` defaults to the grant's over the runtime's. The tool can from now on be invoked
         by other tools of this runtime whose grant has an alias for `name`, or for `name.TOOL` of several. `tools` are
-        those that the component's package says it has, in place of those that it says itself.
+        those that the component's package says it has, in place of those that it says itself. `request` reads what it
+        asks for, of which the grant is a part: a refusal of what is asked for says that it was not granted.
 
         Raises:
             ComponentError: the bytes are not a component that can run here; its subclass says why.
@@ -110,7 +112,7 @@ class WasmToolRuntime:
         chosen = limits or grant.limits.over(self._default_limits())
         guest = self._guests.load(name, data, digest, chosen)
         named = None if tools is None else {spec.name: spec for spec in tools}
-        tool = PreparedTool(self, CallTarget(name, digest, guest, grant, self._backends, named), len(data))
+        tool = PreparedTool(self, CallTarget(name, digest, guest, grant, self._backends, named, request), len(data))
         with self._lock:
             self._prepared[name] = tool
         return tool
@@ -124,7 +126,7 @@ class WasmToolRuntime:
             ComponentError, RuntimeClosedError: as `prepare`.
         """
         found = find_tool(name, find_places().data)
-        tool = self.prepare(name, found.component, found.grant, tools=found.tools)
+        tool = self.prepare(name, found.component, found.grant, tools=found.tools, request=found.request)
         tool.installed = found.origin == "installed"
         return tool
 

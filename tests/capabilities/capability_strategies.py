@@ -30,13 +30,27 @@ SECRETS = ["openai_key", "openai_org", "github_token"]
 GLOBS = [*SECRETS, "openai_*", "open*", "*"]
 
 subset = lambda items, most=3: st.lists(st.sampled_from(items), max_size=most).map(tuple)  # noqa: E731
+
+def endpoint(host, place, methods, ports, schemes, public_only):
+    path, is_exact = place
+    entry = EndpointPattern(host, None, methods, ports, schemes, public_only=public_only or host == "*")
+    return entry if path is None else entry.with_path(path) if is_exact else entry.with_path_prefix(path)
+
+
+def requests(allowlist, credentials, *numbers):
+    """Requests that a grant may have: with every public host there is no credential."""
+    is_any = any(entry.host_pattern == "*" for entry in allowlist)
+    return HttpCapability(allowlist, {} if is_any else credentials, *numbers)
+
+
 endpoints = st.builds(
-    EndpointPattern,
-    st.sampled_from(PATTERNS),
-    st.sampled_from(PREFIXES),
+    endpoint,
+    st.sampled_from([*PATTERNS, "*"]),
+    st.tuples(st.sampled_from(PREFIXES), st.booleans()),
     subset(METHODS[:4]),
     subset(PORTS),
     st.sampled_from([("https",), ("http",), ("https", "http")]),
+    st.booleans(),
 )
 locations = st.sampled_from(
     [
@@ -57,7 +71,7 @@ credentials = st.builds(
 )
 rates = st.builds(RateLimitConfig, st.integers(1, 100), st.integers(1, 2000))
 https = st.builds(
-    HttpCapability,
+    requests,
     st.lists(endpoints, max_size=4).map(tuple),
     st.dictionaries(st.sampled_from(["one", "two", "three"]), credentials, max_size=3),
     rates,

@@ -7,6 +7,7 @@ import os
 import re
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from wasmrt.audit import EMPTY_RECEIPT, OK, Receipt, RecordedCall, Recorder, Tape
@@ -152,6 +153,7 @@ def _open(
         limits=target.limits,
         grant=grant,
         backends=backends,
+        to_ask=partial(target.to_ask, request.tool),
         full_grant=target.power(request.tool).grant if effects is not None or write_paths else grant,
         terms=request.terms,
         action=target.action(request.tool),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from wasmrt.audit import Tape
@@ -18,7 +19,7 @@ from wasmrt.guest.services import GuestRequest, GuestResponse
 from wasmrt.leaks import Direction, LeakDetector, LeakScanner, WatchedSecrets
 from wasmrt.lifetime import Lifetime
 from wasmrt.limits import MAX_DECISIONS, MAX_HTTP_REQUESTS, MAX_TOOL_INVOCATIONS, ResourceLimits
-from wasmrt.model import Decision, Reason, Step, Usage
+from wasmrt.model import Addition, Decision, Reason, Step, Usage
 from wasmrt.url import Network
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ class Call:
 
     __slots__ = (
         "_scan_until",
+        "_to_ask",
         "_watched",
         "backends",
         "call_id",
@@ -111,6 +113,7 @@ class Call:
         grant: Capabilities,
         backends: Backends,
         full_grant: Capabilities | None = None,
+        to_ask: Callable[[Addition], str | None] | None = None,
         terms: ToolContext | None = None,
         action: str | None = None,
         parent: Call | None = None,
@@ -133,6 +136,7 @@ class Call:
         self.on_progress = on_progress
         self.full_grant = full_grant or grant
         """The grant before it was narrowed to the effects that the call is held to."""
+        self._to_ask = to_ask
         self.effects = held_to(terms, parent)
         self.write_paths = held_to_paths(terms, parent)
         self.may_invoke: MayInvoke | None = None if terms is None else terms.may_invoke
@@ -232,14 +236,24 @@ class Call:
         if self._withheld_by_paths(decision):
             step = Step("add the folder to allow_write_paths of the preset")
             return decision._replace(rule="the preset lets no tool write there", suggestion=step)
-        if self.effects is None or decision.allowed or decision.reason not in _NARROWED:
-            return decision
         section = decision.capability
+        if self.effects is None or decision.allowed or decision.reason not in _NARROWED:
+            return self._withheld_by_grant(decision)
         if section not in CAPABILITY_SECTIONS or self.grant.section(section) == self.full_grant.section(section):
-            return decision
+            return self._withheld_by_grant(decision)
         held = ", ".join(sorted(self.effects)) or "none"
         step = Step("call it outside of the view or preset that holds it, or declare the effect for this tool")
         return decision._replace(rule=f"the call is held to its effects ({held})", suggestion=step)
+
+    def _withheld_by_grant(self, decision: Decision) -> Decision:
+        """Say of a refusal that the capability file asks for it, and that it was not granted."""
+        suggestion = decision.suggestion
+        if decision.allowed or self._to_ask is None or not isinstance(suggestion, Addition):
+            return decision
+        if (amendment := self._to_ask(suggestion)) is None:
+            return decision
+        step = Step(f"grant it: wasmrt grant {self.tool} --add {quote(amendment)}")
+        return decision._replace(rule=f"{decision.rule}; the tool asks for it, and it was not granted", suggestion=step)
 
     def _withheld_by_paths(self, decision: Decision) -> bool:
         if not self.write_paths or decision.reason != Reason.PREFIX_NOT_ALLOWED:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import click
 
 from wasmrt.capabilities import Capabilities
-from wasmrt.capabilities.file import CapabilityFile
-from wasmrt.capabilities.sentences import explain as sentences_for
-from wasmrt.capabilities.sentences import explain_logins
-from wasmrt.cli._caps_subject import read_subject
+from wasmrt.capabilities.file import CapabilityFile, parse
+from wasmrt.capabilities.sentences import ANYWHERE
 from wasmrt.cli._errors import DENIED
-from wasmrt.cli._options import json_option, subject_argument
-from wasmrt.cli._output import print_message, show, show_json
+from wasmrt.cli._explained import about, explained
+from wasmrt.cli._options import capability_file_argument, json_option
+from wasmrt.cli._output import Style, print_message, show, show_json, show_line
 from wasmrt.config_file import HostsResolver, read_config_file
 from wasmrt.egress import NetworkConfig
 from wasmrt.model import Decision
@@ -64,7 +63,7 @@ def explain(
     read = read_subject(subject).granted
     granted = read.capabilities
     if not asked:
-        _print_sentences(read, as_json)
+        _print_sentences(file, read, as_json)
         return 0
     if url is not None:
         return _decide_http(granted, method or "GET", url, resolves_to, as_json)
@@ -77,12 +76,14 @@ def explain(
     return _print_decision(granted.explain_tool(alias or ""), as_json)
 
 
-def _print_sentences(file: CapabilityFile, as_json: bool) -> None:
-    sentences = (*sentences_for(file.capabilities), *explain_logins(file.every_login))
+def _print_sentences(path: Path, file: CapabilityFile, as_json: bool) -> None:
+    name, sentences = path.name.removesuffix(".json").removesuffix(".capabilities"), explained(file.capabilities)
     if as_json:
-        show_json({"sentences": sentences})
-    else:
-        show("\n".join(map(in_one_line, sentences)))
+        show_json({"name": name, "description": file.description, "sentences": sentences})
+        return
+    show_line(about(name, file.description), Style.STRONG)
+    for sentence in sentences:
+        show_line(sentence, Style.ALARM if ANYWHERE in sentence else Style.PLAIN, indent=2)
 
 
 def _check_addresses(texts: tuple[str, ...]) -> None:

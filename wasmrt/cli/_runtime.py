@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +48,10 @@ def prepare(
     grant: Capabilities | None = None,
     *,
     tools: Sequence[ToolSpec] | None = None,
+    request: Callable[[], Capabilities] | None = None,
 ) -> PreparedTool:
     """Compile a component, saying so while it is large."""
     if len(component.data) < _SLOW_BYTES:
-        return runtime.prepare(name, component, grant, tools=tools)
+        return runtime.prepare(name, component, grant, tools=tools, request=request)
     with status(f"compiling {name} ({size_in_words(len(component.data))}), once"):
-        return runtime.prepare(name, component, grant, tools=tools)
+        return runtime.prepare(name, component, grant, tools=tools, request=request)

@@ -15,7 +15,7 @@ from wasmrt.cli._options import json_option, user_option
 from wasmrt.cli._output import print_message, show_json
 from wasmrt.cli._secret_messages import store
 from wasmrt.cli._services import choose_login, logins_of, open_gateway, settings
-from wasmrt.errors import ConfigurationError
+from wasmrt.errors import ConfigurationError, GrantRequiredError
 from wasmrt.install.find import FoundTool
 from wasmrt.names import setting_of
 from wasmrt.oauth import check_replaceable, log_in, login_state, store_tokens
@@ -62,10 +62,11 @@ def auth(
             f"the capability file of {found.name} has no OAuth login{of}",
             hint=f"run: wasmrt secret set {section.secret_name}",
         )
+    oauth = _granted(found, section.secret_name, section.vendor, section.oauth)
     kept = store()
-    known = os.environ | settings(kept, user, found.name, section.oauth)
-    _check_client(found.name, section.oauth, known)
-    state = login_state(section.oauth, known)
+    known = os.environ | settings(kept, user, found.name, oauth)
+    _check_client(found.name, oauth, known)
+    state = login_state(oauth, known)
     if not replace:
         check_replaceable(kept, user, section.secret_name, state)
     issuer = urlsplit(state.token_url).hostname
@@ -79,7 +80,7 @@ def auth(
             webbrowser.open(url)
 
     with open_gateway() as gateway:
-        tokens = log_in(gateway, section.oauth, state, present=present)
+        tokens = log_in(gateway, oauth, state, present=present)
     store_tokens(kept, user, section.secret_name, state, tokens)
     if as_json:
         show_json({"set": [section.secret_name], "user": user, "renewable": bool(tokens.refresh_token)})
@@ -87,6 +88,25 @@ def auth(
         print_message(
             f"{section.secret_name} is set for {user}" + ("" if tokens.refresh_token else "; it cannot be renewed")
         )
+
+
+def _granted(found: FoundTool, secret_name: str, vendor: str, asked: OAuthConfig) -> OAuthConfig:
+    """Return the login as it was granted, with its scopes; that of a file, which nobody installed, as it asks for it.
+
+    SECURITY: a capability file that was not granted chooses no place that a client's secret or a code is sent to.
+
+    Raises:
+        GrantRequiredError: it was not granted.
+    """
+    if found.origin == "file":
+        return asked
+    login = next((login for login in found.grant.logins if login.secret_name == secret_name), None)
+    if login is None:
+        raise GrantRequiredError(
+            f"the login {vendor} of {found.name} was not granted",
+            hint=f"wasmrt grant {found.name} --add logins={vendor}",
+        )
+    return login.oauth
 
 
 def _check_client(tool: str, oauth: OAuthConfig, known: Mapping[str, str]) -> None:

@@ -63,7 +63,10 @@ def run(
     found = find_named(tool, capabilities=capabilities)
     tools = with_invoked(found)
     with open_runtime(*(each.grant for each in tools), workspace=workspace, receipts=True) as runtime:
-        prepared, *_ = [prepare(runtime, each.name, each.component, each.grant, tools=each.tools) for each in tools]
+        prepared, *_ = [
+            prepare(runtime, each.name, each.component, each.grant, tools=each.tools, request=each.request)
+            for each in tools
+        ]
         if part is not None:
             prepared = prepared.tool(part)
         section = None if found.grant.tools is None else f"tools.{part}"

@@ -165,15 +165,23 @@ _RATE = ObjectSchema(
 )
 _ENDPOINT = ObjectSchema(
     {
-        "host": Property(field=_HOST, about="A host, or '*.example.com' for every name below it.", required=True),
+        "host": Property(field=_HOST, about="A host, or '*.example.com' for every name below it. Required."),
+        "any_public_host": Property(
+            field=Flag(), about="In place of a host: true for every public one. Never together with a credential."
+        ),
+        "public_only": Property(
+            field=Flag(), about="Public addresses only, whatever networks an operator exempts; any_public_host has it."
+        ),
         "port": Property(field=_PORT, about="443 for https where nothing is said."),
         "ports": Property(field=ListOf(item=_PORT, min_items=1), about="Several ports."),
         "scheme": Property(field=_SCHEME, about="https where nothing is said."),
         "schemes": Property(field=ListOf(item=_SCHEME, min_items=1), about="Both schemes."),
         "path_prefix": Property(field=_PATH, about="Whole segments: /v1/ covers all below it, every path if absent."),
+        "path": Property(field=_PATH, about="This path exactly, and nothing below it, in place of a prefix."),
         "methods": Property(field=ListOf(item=_METHOD), about="Every method where nothing is said."),
     },
-    either=(("port", "ports"), ("scheme", "schemes")),
+    either=(("port", "ports"), ("scheme", "schemes"), ("path_prefix", "path")),
+    needs_one=(("host", "any_public_host"),),
 )
 _CREDENTIAL = ObjectSchema(
     {

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 from wasmrt.capabilities.model import (
+    ANY_HOST,
     CredentialMapping,
     EndpointPattern,
     HttpCapability,
+    LoginCapability,
+    OAuthConfig,
     RateLimitConfig,
     SecretsCapability,
     ToolInvokeCapability,
@@ -23,7 +26,7 @@ from wasmrt.capabilities.sections._capabilities import NESTED, ROOT
 from wasmrt.capabilities.sections._fields import INVALID, nearest
 from wasmrt.capabilities.sections._json import Problems, child, read_json
 from wasmrt.effects import Effect
-from wasmrt.errors import CapabilityFileError, WasmrtError
+from wasmrt.errors import CapabilityFileError, ConfigurationError, WasmrtError
 
 T = TypeVar("T")
 _Attempt = Callable[[str, Callable[[], Any]], Any]
@@ -39,6 +42,7 @@ class Asked(NamedTuple):
     limits: ToolLimits = ToolLimits()
     tools: tuple[AskedOfTool, ...] | None = None
     workspace_write: WorkspaceWriteCapability | None = None
+    logins: tuple[LoginCapability, ...] = ()
 
 
 class AskedOfTool(NamedTuple):
@@ -128,11 +132,29 @@ def _check_logins(tree: dict[str, Any], problems: Problems) -> None:
 
 
 def _build(tree: dict[str, Any], problems: Problems) -> Asked:
-    asked = _build_sections(tree, "", Asked(), problems)
+    asked = _build_sections(tree, "", Asked(), problems)._replace(logins=tuple(_build_logins(tree, problems)))
     if "tools" not in tree or problems:
         return asked
     tools = tuple(_build_tool(name, section, asked, problems) for name, section in tree["tools"].items())
     return asked._replace(tools=tools)
+
+
+def _build_logins(tree: dict[str, Any], problems: Problems) -> Iterator[LoginCapability]:
+    auth = tree.get("auth", {})
+    listed = [("auth", auth.get("provider") or auth.get("secret_name", ""), auth)]
+    listed += [(child("logins", vendor), vendor, login) for vendor, login in tree.get("logins", {}).items()]
+    for at, vendor, login in listed:
+        if "oauth" in login:
+            try:
+                yield LoginCapability(vendor, login["secret_name"], read_oauth(login["oauth"]))
+            except ConfigurationError as error:
+                problems.add(at, error.message)
+
+
+def read_oauth(tree: dict[str, Any]) -> OAuthConfig:
+    """Make the request for a token of its checked JSON."""
+    extra = tuple(sorted(tree.get("extra_params", {}).items()))
+    return OAuthConfig(**tree | {"scopes": tuple(dict.fromkeys(tree.get("scopes", ()))), "extra_params": extra})
 
 
 def _build_sections(tree: dict[str, Any], at: str, outer: Asked, problems: Problems) -> Asked:
@@ -202,7 +224,18 @@ def _build_tool(name: str, tree: dict[str, Any], component: Asked, problems: Pro
 def _build_endpoint(tree: dict[str, Any]) -> EndpointPattern:
     ports = tree.get("ports", [tree["port"]] if "port" in tree else [])
     schemes = tree.get("schemes", [tree.get("scheme", "https")])
-    return EndpointPattern(tree["host"], tree.get("path_prefix"), tuple(tree.get("methods", ())), ports, schemes)
+    is_any, public = tree.get("any_public_host", False), tree.get("public_only", False)
+    if is_any == ("host" in tree):
+        raise ConfigurationError("an entry names a host, or says any_public_host: true, and not both", hint="keep one")
+    return EndpointPattern(
+        ANY_HOST if is_any else tree["host"],
+        tree.get("path_prefix"),
+        tuple(tree.get("methods", ())),
+        ports,
+        schemes,
+        tree.get("path"),
+        is_any or public,
+    )
 
 
 def _build_credential(name: str, tree: dict[str, Any]) -> CredentialMapping:
