@@ -9,6 +9,8 @@ from wasmrt.capabilities import (
     CredentialMapping,
     EndpointPattern,
     HttpCapability,
+    LoginCapability,
+    OAuthConfig,
     RateLimitConfig,
     SecretsCapability,
     ToolInvokeCapability,
@@ -30,6 +32,7 @@ SECRETS = ["openai_key", "openai_org", "github_token"]
 GLOBS = [*SECRETS, "openai_*", "open*", "*"]
 
 subset = lambda items, most=3: st.lists(st.sampled_from(items), max_size=most).map(tuple)  # noqa: E731
+
 
 def endpoint(host, place, methods, ports, schemes, public_only):
     path, is_exact = place
@@ -59,6 +62,8 @@ locations = st.sampled_from(
         CredentialLocation.header("X-Api-Key", "Key "),
         CredentialLocation.query_param("key"),
         CredentialLocation.url_path("TOKEN"),
+        CredentialLocation.aws_sigv4("eu-central-1", "s3"),
+        CredentialLocation.hmac_sha256("X-Signature", "sha256=", encoding="base64", timestamp_name="X-Time"),
     ]
 )
 credentials = st.builds(
@@ -93,6 +98,25 @@ writings = st.builds(
     max_files=st.integers(1, 1000),
     remove=st.booleans(),
 )
+logins = st.lists(
+    st.builds(
+        lambda secret, client, scopes: LoginCapability(
+            secret,
+            secret,
+            OAuthConfig(
+                authorization_url="https://login.example.com/agree",
+                token_url="https://login.example.com/token",
+                client_id=client,
+                scopes=scopes,
+            ),
+        ),
+        st.sampled_from(SECRETS),
+        st.sampled_from(["one", "two"]),
+        st.sets(st.sampled_from(["read", "write", "admin"])).map(lambda found: tuple(sorted(found))),
+    ),
+    max_size=2,
+    unique_by=lambda login: login.secret_name,
+).map(tuple)
 capabilities = st.builds(
     Capabilities,
     st.none() | https,
@@ -102,6 +126,7 @@ capabilities = st.builds(
     | st.builds(ToolInvokeCapability, st.dictionaries(st.sampled_from("abc"), st.sampled_from(["t1", "t2"])), rates),
     limits,
     workspace_write=st.none() | writings,
+    logins=logins,
 )
 urls = st.builds(
     lambda scheme, host, port, path: f"{scheme}://{host}{port}{path}",

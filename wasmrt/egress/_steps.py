@@ -150,7 +150,7 @@ def inject(plan: PlannedRequest, renewed: Mapping[str, SecretValue] | None = Non
     for credential in credentials:
         for name, value in credential.wire_forms():
             _watch(plan.call, name, value)
-    return plan.injector.place(credentials, plan.request.headers)
+    return plan.injector.place(credentials, plan.request.headers, plan.request.method, plan.request.body)
 
 
 def _watch(call: EgressCall, name: str, value: str) -> None:

@@ -45,6 +45,11 @@ class InstallPlan:
     """The number of those, from the first on, that are something it would be allowed beyond the active version."""
 
     @property
+    def wider(self) -> bool:
+        """True where it would be allowed something that the active version is not."""
+        return self.more > 0
+
+    @property
     def sentences(self) -> tuple[str, ...]:
         """Sentences on what the tool would be allowed, and on its logins, for a person."""
         return explain(self.grant)
@@ -62,7 +67,7 @@ class InstallPlan:
         """
         if self.previous is None:
             return self.grant != Capabilities.none()
-        return self.more > 0 or self.new.component.digest != self.previous.digest
+        return self.wider or self.new.component.digest != self.previous.digest
 
 
 class Installer:

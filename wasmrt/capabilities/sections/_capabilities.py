@@ -66,6 +66,24 @@ _LOCATIONS: dict[str, ObjectSchema] = {
     LocationType.URL_PATH: ObjectSchema(
         {"placeholder": Property(field=_WORD, about="The guest writes {placeholder} in the path.", required=True)}
     ),
+    LocationType.AWS_SIGV4: ObjectSchema(
+        {
+            "region": Property(field=_WORD, about="The region, such as eu-central-1.", required=True),
+            "service": Property(
+                field=_WORD, about="The service, such as s3; the secret is ID:SECRET of an access key.", required=True
+            ),
+        }
+    ),
+    LocationType.HMAC_SHA256: ObjectSchema(
+        {
+            "name": Property(field=_WORD, about="The header of the signature of the body.", required=True),
+            "prefix": Property(field=_WORD, about="Text before the signature, such as 'sha256='."),
+            "encoding": Property(field=Text(choices=("hex", "base64")), about="hex where nothing is said."),
+            "timestamp_name": Property(
+                field=_WORD, about="A header for the Unix time, which is then signed too: 'TIME.BODY'."
+            ),
+        }
+    ),
 }
 
 

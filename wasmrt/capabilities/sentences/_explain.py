@@ -76,7 +76,7 @@ def _lacking(capabilities: Capabilities) -> list[str]:
     files = [verb for verb, part in (("read", read), ("write", write)) if part is None or not part.allowed_prefixes]
     secrets, tools = capabilities.secrets, capabilities.tool_invoke
     return [
-        *(["send anything over the network"] if http is None or not http.allowlist else []),
+        *([f"send anything over the network{' itself' * bool(tools)}"] if http is None or not http.allowlist else []),
         *([f"{' or '.join(files)} files"] if files else []),
         *(["ask which secrets are set"] if secrets is None or not secrets.allowed_names else []),
         *(["call other tools"] if tools is None or not tools.aliases else []),

@@ -92,5 +92,5 @@ def _scopes(oauth: OAuthConfig, scopes: Iterable[str], services: Iterable[Servic
         said = scope_in_words(host, scope, services)
         words.append(said) if said else unknown.append(scope)
     told = [f"to {join_words(words)}"] if words else []
-    told += [f"for {join_words(unknown)}, which is not known here"] if unknown else []
+    told += [f"for {join_words(unknown)}"] if unknown else []
     return " and ".join(told) or "for what that place gives by itself"

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from wasmrt.capabilities._capabilities import Capabilities
 from wasmrt.capabilities._effects import READ_METHODS
-from wasmrt.capabilities.model import ANY_HOST, METHODS, ToolInvokeCapability, WorkspaceCapability
+from wasmrt.capabilities.model import (
+    ANY_HOST,
+    METHODS,
+    EndpointPattern,
+    ToolInvokeCapability,
+    WorkspaceCapability,
+    endpoint_within,
+)
 from wasmrt.capabilities.sentences._phrases import ANYWHERE, format_host, join_words
 from wasmrt.capabilities.sentences._reach import Reach
-from wasmrt.capabilities.services import Service, powers_of
+from wasmrt.capabilities.services import Power, Service, powers_of
+
+_READING = frozenset(READ_METHODS)
 
 
 def meanings(allowed: Sequence[Reach], services: Iterable[Service]) -> list[str]:
@@ -24,20 +33,30 @@ def meanings(allowed: Sequence[Reach], services: Iterable[Service]) -> list[str]
     return sorted(found, key=lambda words: not found[words])
 
 
-def _powers(reach: Reach, services: Sequence[Service]) -> list[tuple[str, bool]]:
-    entry, methods = reach.entry, frozenset(reach.entry.methods or METHODS)
-    listed = []
-    for service, power in powers_of(entry, services):
-        words = power.as_you if reach.credentials else power.anybody
-        if words:
-            used = methods & frozenset(power.methods or METHODS)
-            listed.append((f"can {words} ({service.name})", not used <= frozenset(READ_METHODS)))
-    if listed or not reach.credentials:
-        return listed
-    secrets = join_words(dict.fromkeys(f"your secret {m.secret_name}" for m in reach.credentials))
-    if methods <= frozenset(READ_METHODS):
-        return [(f"can read what {secrets} opens at {entry.host_pattern}", False)]
-    return [(f"can change what {secrets} opens at {entry.host_pattern}, in your name", True)]
+def _powers(reach: Reach, services: Sequence[Service]) -> Iterator[tuple[str, bool]]:
+    """Yield what requests of an entry can do, and whether it changes something."""
+    entry = reach.entry
+    for part in reach.carried:
+        known = [(service, power, power.as_you) for service, power in powers_of(part, services) if power.as_you]
+        yield from _told(part, known)
+        if not known:
+            yield _at_unknown(part, reach)
+    if not any(endpoint_within(entry, part) for part in reach.carried):
+        found = powers_of(entry, services)
+        yield from _told(entry, [(service, power, power.anybody) for service, power in found if power.anybody])
+
+
+def _told(entry: EndpointPattern, powers: Iterable[tuple[Service, Power, str]]) -> Iterator[tuple[str, bool]]:
+    methods = frozenset(entry.methods or METHODS)
+    for service, power, words in powers:
+        yield f"can {words} ({service.name})", not methods & frozenset(power.methods or METHODS) <= _READING
+
+
+def _at_unknown(part: EndpointPattern, reach: Reach) -> tuple[str, bool]:
+    secrets = join_words(dict.fromkeys(f"your secret {mapping.secret_name}" for mapping in reach.credentials))
+    if frozenset(part.methods or METHODS) <= _READING:
+        return f"can read what {secrets} opens at {part.host_pattern}", False
+    return f"can change what {secrets} opens at {part.host_pattern}, in your name", True
 
 
 def flows(capabilities: Capabilities, allowed: Sequence[Reach]) -> list[str]:

@@ -57,7 +57,8 @@ def format_endpoint(entry: EndpointPattern) -> str:
 
 def format_location(mapping: CredentialMapping) -> str:
     """Format a credential: `with your secret api_token in the Authorization header`."""
-    return f"with your secret {mapping.secret_name} {_place(mapping.location)}{' if it is set' * mapping.optional}"
+    used = "signed with" if mapping.location.signs else "with"
+    return f"{used} your secret {mapping.secret_name} {_place(mapping.location)}{' if it is set' * mapping.optional}"
 
 
 def format_credential(mapping: CredentialMapping) -> str:
@@ -73,10 +74,12 @@ def _place(location: CredentialLocation) -> str:
             return "in the Authorization header"
         case LocationType.BASIC:
             return f"in the Authorization header as the password of {location.username!r}"
-        case LocationType.HEADER:
+        case LocationType.HEADER | LocationType.HMAC_SHA256:
             return f"in the {location.name} header"
         case LocationType.QUERY_PARAM:
             return f"in the query parameter {location.name}"
+        case LocationType.AWS_SIGV4:
+            return f"for {location.service} of AWS in {location.region}"
         case LocationType.URL_PATH:  # pragma: no branch - the last there is
             return f"in the URL in place of {{{location.placeholder}}}"
 

@@ -11,6 +11,7 @@ from wasmrt.capabilities.model import (
     EndpointPattern,
     HttpCapability,
     LocationType,
+    common_endpoints,
     common_hosts,
     common_paths,
     endpoint_within,
@@ -25,6 +26,8 @@ class Reach:
     entry: EndpointPattern
     """As far as requests of it may leave."""
     credentials: tuple[CredentialMapping, ...]
+    carried: tuple[EndpointPattern, ...] = ()
+    """The parts of it whose requests get one of them."""
     refused: str = ""
     """The reason why requests of it are refused, all of them; empty where they are not."""
 
@@ -35,15 +38,16 @@ def reaches(http: HttpCapability, networks: Sequence[Network] = ()) -> Iterator[
         problem = internal_host(entry.host_pattern, () if entry.public_only else networks)
         if problem is not None:
             step = "" if networks or entry.public_only else ", unless an operator exempts its address"
-            yield Reach(entry, (), f"{problem}{step}")
+            yield Reach(entry, (), refused=f"{problem}{step}")
             continue
         exposed = next((m for m in http.credentials if _is_exposed(m, entry)), None)
         if exposed is not None and entry.schemes == ("http",):
-            yield Reach(entry, (), f"your secret {exposed.secret_name} would go with it unencrypted")
+            yield Reach(entry, (), refused=f"your secret {exposed.secret_name} would go with it unencrypted")
             continue
         if exposed is not None:
             entry = replace(entry, schemes=("https",))  # the rest of it is refused
-        yield Reach(entry, tuple(m for m in http.credentials if goes_with(m, entry, http)))
+        sent = tuple(m for m in http.credentials if goes_with(m, entry, http))
+        yield Reach(entry, sent, tuple(part for m in sent for part in _parts(m, entry)))
 
 
 def goes_with(mapping: CredentialMapping, entry: EndpointPattern, http: HttpCapability) -> bool:
@@ -69,10 +73,18 @@ def _is_exposed(mapping: CredentialMapping, entry: EndpointPattern) -> bool:
     """Tell whether every request of the entry over http would carry the credential, and is refused for that."""
     if "http" not in entry.schemes or mapping.location.type is LocationType.URL_PATH:
         return False
+    return any(endpoint_within(entry, cover) for cover in _covers(mapping, entry))
+
+
+def _covers(mapping: CredentialMapping, entry: EndpointPattern) -> list[EndpointPattern]:
+    """Return entries for all that gets the credential, in other respects like `entry`."""
     paths = mapping.path_patterns or (None,)
-    covers = (
+    return [
         replace(entry, host_pattern=host, path=None, path_prefix=path)
         for host in mapping.host_patterns
         for path in paths
-    )
-    return any(endpoint_within(entry, cover) for cover in covers)
+    ]
+
+
+def _parts(mapping: CredentialMapping, entry: EndpointPattern) -> list[EndpointPattern]:
+    return [part for cover in _covers(mapping, entry) for part in common_endpoints(entry, cover)]
