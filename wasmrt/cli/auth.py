@@ -18,7 +18,7 @@ from wasmrt.cli._services import choose_login, logins_of, open_gateway, settings
 from wasmrt.errors import ConfigurationError, GrantRequiredError
 from wasmrt.install.find import FoundTool
 from wasmrt.names import setting_of
-from wasmrt.oauth import check_replaceable, log_in, login_state, store_tokens
+from wasmrt.oauth import DeviceCode, check_replaceable, log_in, log_in_by_device, login_state, store_tokens
 
 
 @click.command("auth")
@@ -26,6 +26,8 @@ from wasmrt.oauth import check_replaceable, log_in, login_state, store_tokens
 @user_option
 @click.option("--vendor", metavar="NAME", help="Of several logins, this one.")
 @click.option("--browser/--no-browser", default=True, help="Open a browser, or only print the address.")
+@click.option("--port", type=click.IntRange(1, 65535), help="The port that the browser comes back to, to forward it.")
+@click.option("--device", is_flag=True, help="On a machine without a browser: type a code on another one.")
 @click.option("--replace", is_flag=True, help="Replace a secret of that name that came from elsewhere.")
 @login_file_option
 @json_option
@@ -34,6 +36,8 @@ def auth(
     user: str,
     vendor: str | None,
     browser: bool,
+    port: int | None,
+    device: bool,
     replace: bool,
     capabilities: Path | None,
     as_json: bool,
@@ -51,7 +55,11 @@ def auth(
       wasmrt auth calendar
       wasmrt auth calendar --no-browser --json
       wasmrt auth desk --vendor vault
+      wasmrt auth calendar --device
+      wasmrt auth calendar --no-browser --port 8765
     """
+    if device and port is not None:
+        raise click.UsageError("--port is for a browser, and --device for none")
     found = find_with_login(tool, capabilities)
     section = choose_login(found.name, logins_of(found, hint=_set_instead(found)), vendor)
     if section.oauth is None:
@@ -79,8 +87,15 @@ def auth(
 
             webbrowser.open(url)
 
+    def present_code(shown: DeviceCode) -> None:
+        print_message(f"open {shown.place} on any machine and type the code {shown.code}")
+        print_message(f"waiting until it is typed; the token will come from {issuer}")
+
     with open_gateway() as gateway:
-        tokens = log_in(gateway, oauth, state, present=present)
+        if device:
+            tokens = log_in_by_device(gateway, oauth, state, present=present_code)
+        else:
+            tokens = log_in(gateway, oauth, state, present=present, port=port)
     store_tokens(kept, user, section.secret_name, state, tokens)
     if as_json:
         show_json({"set": [section.secret_name], "user": user, "renewable": bool(tokens.refresh_token)})
