@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from wasmrt.audit import EMPTY_RECEIPT, OK, Receipt, RecordedCall, Recorder, Tape
@@ -24,10 +25,10 @@ from wasmrt.context import Progress, ToolContext
 from wasmrt.errors import (
     GUEST_CODE_PREFIX,
     GuestError,
-    GuestExitError,
     InvalidParametersError,
     ToolError,
     TrapError,
+    UnknownToolError,
     WasmrtError,
 )
 from wasmrt.guest.call import GuestCall
@@ -70,6 +71,8 @@ class CallRequest(NamedTuple):
     """Set by whoever lets the call through: the effects that it is held to, and the tools it may invoke."""
     receipt: Receipt = EMPTY_RECEIPT
     """The caller's part: trace, source, effects, policy, approval, decisions. The call fills in the rest."""
+    workspace: Path | None = None
+    """The folder of its files, in place of the runtime's."""
     tape: Tape | None = None
     """Plays a recorded call in place of the host."""
 
@@ -105,6 +108,7 @@ def run_call(pipeline: CallPipeline, target: CallTarget, request: CallRequest) -
     try:
         try:
             _admit(pipeline, call)
+            call.open_files()
             text = _run_guest(target, call, request.tool, params, context)
             call.lifetime.check()
             answer = scan_answer(call, read_answer(call, text))
@@ -127,6 +131,8 @@ def run_call(pipeline: CallPipeline, target: CallTarget, request: CallRequest) -
 def _check(target: CallTarget, request: CallRequest) -> tuple[str, str | None]:
     if not _is_user(request.user):
         raise InvalidParametersError(f"a user is 1 to {MAX_USER_BYTES} printable characters", hint="alice is one")
+    if request.tool not in target.specs:
+        raise UnknownToolError(f"{target.name} holds several tools", hint=target.choice)
     params = parsed(request.params)
     text = encoded(params)
     accepted = target.accept(request.tool, params)
@@ -160,6 +166,7 @@ def _open(
         parent=request.parent,
         on_progress=request.on_progress,
         trace_id=request.receipt.trace_id,
+        workspace=request.workspace,
     )
     services = CallServices(call)
     call.tape = request.tape

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -53,6 +54,13 @@ class HttpAccess(Protocol):
         """Send a request through every check and wait for the head of its response."""
 
 
+class Files(NamedTuple):
+    """The workspace of one call."""
+
+    reader: WorkspaceReader | None
+    writer: WorkspaceWriter | None
+
+
 class Backends(NamedTuple):
     """A runtime's services for the calls of one tool; None where nothing is configured or granted."""
 
@@ -60,9 +68,14 @@ class Backends(NamedTuple):
     http: HttpAccess | None = None
     workspace: WorkspaceReader | None = None
     writer: WorkspaceWriter | None = None
+    files_of: Callable[[str, Path | None], Files] | None = None
+    """From a user, and the folder that a call brings, to the workspace of that call; None where there is one for all
+    calls."""
     secrets_of: Callable[[str, Lifetime], SecretsView] | None = None
     """From a user and a call's time to the view of that user's secrets, and of nobody else's."""
     tools: ToolInvoker | None = None
+    networks: tuple[Network, ...] = ()
+    """Internal networks that the operator exempts, for the refusals of a grant without requests."""
 
 
 class Call:
@@ -81,6 +94,7 @@ class Call:
         "decisions",
         "decisions_dropped",
         "effects",
+        "files",
         "full_grant",
         "grant",
         "guest",
@@ -100,6 +114,7 @@ class Call:
         "tool_invocations",
         "trace_id",
         "user",
+        "workspace",
         "write_paths",
     )
 
@@ -119,6 +134,7 @@ class Call:
         parent: Call | None = None,
         on_progress: Progress | None = None,
         trace_id: str = "",
+        workspace: Path | None = None,
     ) -> None:
         self.call_id = call_id
         self.trace_id = call_id
@@ -137,6 +153,10 @@ class Call:
         self.full_grant = full_grant or grant
         """The grant before it was narrowed to the effects that the call is held to."""
         self._to_ask = to_ask
+        self.workspace: Path | None = workspace if parent is None or workspace is not None else parent.workspace
+        """The folder that this call brings for its files; None for the runtime's."""
+        self.files = Files(backends.workspace, backends.writer)
+        """Its workspace, once it was opened."""
         self.effects = held_to(terms, parent)
         self.write_paths = held_to_paths(terms, parent)
         self.may_invoke: MayInvoke | None = None if terms is None else terms.may_invoke
@@ -168,6 +188,15 @@ class Call:
     def cancelled(self) -> threading.Event:
         """Set when it was cancelled or its runtime closed."""
         return self.lifetime.cancelled
+
+    def open_files(self) -> None:
+        """Open the workspace of this call.
+
+        Raises:
+            ConfigurationError: its folder is none.
+        """
+        if self.backends.files_of is not None:
+            self.files = self.backends.files_of(self.user, self.workspace)
 
     # -- secrets and leaks -----------------------------------------------------------------------------------------
 

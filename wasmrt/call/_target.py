@@ -103,8 +103,15 @@ class CallTarget:
                 power = self._powers.setdefault(key, Power(grant, self._backends(grant)))
         return power
 
+    @property
+    def choice(self) -> str:
+        """The next step for whoever chose none of several tools."""
+        return f"choose one, with --tool NAME or .tool(name): {', '.join(self.specs) or 'none'}"
+
     def action(self, tool: str) -> str:
         """Return the name by which another tool's grant would mean this tool."""
+        if tool not in self.specs:
+            return self.name
         return f"{self.name}.{tool}" if len(self.specs) > 1 or self.specs[tool].capability_id else self.name
 
     def guest_tool(self, tool: str) -> str:

@@ -7,6 +7,7 @@ import click
 from wasmrt.capabilities import Capabilities
 from wasmrt.capabilities.file import CapabilityFile, parse
 from wasmrt.capabilities.sentences import ANYWHERE
+from wasmrt.cli._calling import step_of
 from wasmrt.cli._errors import DENIED
 from wasmrt.cli._explained import about, explained
 from wasmrt.cli._options import capability_file_argument, json_option
@@ -123,7 +124,7 @@ def _print_decision(decision: Decision, as_json: bool, note: str | None = None) 
         show(in_one_line(f"{'allowed' if decision.allowed else 'denied'}: {decision.subject or decision.capability}"))
         show(f"by: {decision.rule} ({decision.reason})")
         if decision.hint:
-            print_message(f"hint: {decision.hint}")
+            print_message(f"hint: {step_of(decision)}")
         if note:
             print_message(note)
     return 0 if decision.allowed else DENIED

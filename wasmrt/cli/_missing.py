@@ -8,9 +8,10 @@ from typing import NamedTuple
 from wasmrt.capabilities import Capabilities
 from wasmrt.capabilities.file import CapabilityFile
 from wasmrt.cli._output import print_message
+from wasmrt.config_file import read_config_file
 from wasmrt.errors import ConfigurationError, SecretError
 from wasmrt.places import find_places
-from wasmrt.secrets import DEFAULT_USER, open_store
+from wasmrt.secrets import DEFAULT_USER
 
 
 class MissingSecret(NamedTuple):
@@ -33,7 +34,7 @@ def missing_secrets(
     if not names:
         return []
     try:
-        kept = open_store(find_places().data)
+        kept = read_config_file(find_places().config).open_secrets()
     except (ConfigurationError, SecretError) as error:  # what was installed is installed all the same
         problem = f"is set is unknown: {error.message}"
         return [MissingSecret(name, f"whether the secret {name} {problem}", error.hint) for name in names]

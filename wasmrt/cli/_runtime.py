@@ -26,19 +26,24 @@ def open_runtime(*grants: Capabilities, workspace: Path | None = None, receipts:
 
     Calls leave receipts only with `receipts`: a command that looks at a tool or tries it has nobody to answer to.
     """
-    secrets = None
     settings: dict[str, Any] = {"audit": find_places().receipts}
-    if any(grant.secrets is not None or (grant.http is not None and grant.http.credentials) for grant in grants):
-        from wasmrt.secrets import open_store
-
-        secrets = open_store(find_places().data)
+    needs_secrets = any(
+        grant.secrets is not None or (grant.http is not None and grant.http.credentials) for grant in grants
+    )
     if find_places().config.exists():
         from wasmrt.config_file import read_config_file  # with the network behind it, which most runs do not use
 
-        settings = read_config_file(find_places().config).as_runtime_settings()
+        file = read_config_file(find_places().config)
+        settings = file.as_runtime_settings() | ({"secrets": file.open_secrets()} if needs_secrets else {})
+    elif needs_secrets:
+        from wasmrt.secrets import open_store
+
+        settings["secrets"] = open_store(find_places().data)
     if not receipts:
         settings = {name: value for name, value in settings.items() if name not in _RECEIPTS}
-    return WasmToolRuntime(WasmRuntimeConfig(secrets=secrets, workspace=workspace, **settings))
+    if workspace is not None:
+        settings["workspace"] = workspace
+    return WasmToolRuntime(WasmRuntimeConfig(**settings))
 
 
 def prepare(

@@ -69,8 +69,8 @@ def read_sections(data: str | bytes) -> Sections:
     """
     problems = Problems()
     tree = read_json(data, problems)
-    if _is_channel(tree):
-        problems.add("channel", "this is the file of a channel (messages in and out of a chat), which is no tool")
+    if (kind := _other_kind(tree)) is not None:
+        problems.add(kind, f"this is the file of a {_OTHER_KINDS[kind]}, which is no tool")
         raise _error(problems)
     if tree is not None or not problems:
         tree, nested = _raise_nested(ROOT.read(tree, "", problems), problems)
@@ -85,12 +85,31 @@ def read_sections(data: str | bytes) -> Sections:
     return Sections(asked, tree)
 
 
-def _is_channel(tree: Any) -> bool:
-    """Return whether it is of one of IronClaw's channels, whose keys would all be told as mistakes."""
+_OTHER_KINDS = {
+    "channel": "channel (messages in and out of a chat)",
+    "hook": "hook (called in another host's own loop)",
+}
+"""What IronClaw has sidecars of besides tools; their own keys would all be told as mistakes."""
+_HOOK_KEYS = frozenset({"hook", "hooks", "hook_point", "hook_points"})
+
+
+def _other_kind(tree: Any) -> str | None:
+    """Return the kind of thing that a file is of, where that is no tool: by its `type` or `kind`, or by a section."""
     if not isinstance(tree, dict):
-        return False
-    nested = tree.get(NESTED)
-    return tree.get("type") == "channel" or "channel" in tree or (isinstance(nested, dict) and "channel" in nested)
+        return None
+    for part in (tree, tree.get(NESTED)):
+        if not isinstance(part, dict):
+            continue
+        said = (
+            {part.get("type"), part.get("kind")}
+            if all(isinstance(part.get(key, ""), str) for key in ("type", "kind"))
+            else set()
+        )
+        if "channel" in said or "channel" in part:
+            return "channel"
+        if "hook" in said or not _HOOK_KEYS.isdisjoint(part):
+            return "hook"
+    return None
 
 
 def _error(problems: Problems) -> CapabilityFileError:
