@@ -52,8 +52,7 @@ def explain(
     \b
     Examples:
       wasmrt caps explain search.capabilities.json
-      wasmrt caps explain search
-      wasmrt caps explain search.capabilities.json --url https://api.example.com/ --resolves-to 10.0.0.7
+      wasmrt caps explain grant.json --url https://a.org/ --resolves-to 10.0.0.7
     """
     asked = [use for use in (url, path, write, secret, alias) if use is not None]
     if len(asked) > 1:

@@ -21,6 +21,7 @@ COMMANDS = {
     "auth": "Log in for a tool whose capability file has an `auth.oauth` section, and keep what it needs.",
     "build": "Build the tool in DIR with its language's own toolchain.",
     "caps": "Write, check and explain capability files: what a tool asks for.",
+    "completion": "Print a script that completes commands, options and the names of tools.",
     "dev": "Build and test the tool in DIR, and again whenever a file changes.",
     "doctor": "Check versions, engine, isolation, folders, configuration, cache, installed components, secrets and "
     "clock.",

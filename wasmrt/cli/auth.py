@@ -11,7 +11,7 @@ import click
 
 from wasmrt.capabilities.file import OAuthConfig
 from wasmrt.cli._login import author_instructions, find_with_login, login_file_option, print_instructions
-from wasmrt.cli._options import json_option, user_option
+from wasmrt.cli._options import complete_tools, json_option, user_option
 from wasmrt.cli._output import print_message, show_json
 from wasmrt.cli._secret_messages import store
 from wasmrt.cli._services import choose_login, logins_of, open_gateway, settings
@@ -22,7 +22,7 @@ from wasmrt.oauth import DeviceCode, check_replaceable, log_in, log_in_by_device
 
 
 @click.command("auth")
-@click.argument("tool", metavar="NAME_OR_PATH")
+@click.argument("tool", metavar="NAME_OR_PATH", shell_complete=complete_tools)
 @user_option
 @click.option("--vendor", metavar="NAME", help="Of several logins, this one.")
 @click.option("--browser/--no-browser", default=True, help="Open a browser, or only print the address.")

@@ -14,7 +14,7 @@ from wasmrt.capabilities.sentences import diff as compare
 from wasmrt.cli._errors import FAILED
 from wasmrt.cli._lazy import LazyGroup
 from wasmrt.cli._missing import missing_secrets, print_missing
-from wasmrt.cli._options import capability_file_argument, json_option
+from wasmrt.cli._options import capability_file_argument, complete_tools, json_option
 from wasmrt.cli._output import Style, print_message, show, show_json, show_line
 from wasmrt.errors import SourceError
 from wasmrt.files import replace_file
@@ -39,7 +39,7 @@ def caps() -> None:
     Examples:
       wasmrt caps init ./search.wasm > search.capabilities.json
       wasmrt caps check search.capabilities.json ./search.wasm
-      wasmrt caps explain search.capabilities.json --url https://api.example.com/v1/x --method POST
+      wasmrt caps explain search.capabilities.json --url https://api.example.com/
     """
 
 
@@ -56,8 +56,8 @@ def schema(as_json: bool) -> None:
 
 
 @caps.command("check")
-@subject_argument
-@click.argument("tool", required=False, metavar="[NAME_OR_PATH]")
+@capability_file_argument
+@click.argument("tool", required=False, metavar="[NAME_OR_PATH]", shell_complete=complete_tools)
 @json_option
 def check(subject: str, tool: str | None, as_json: bool) -> None:
     """Report every mistake in a file, what deserves a second look, and the secrets it needs that are not set.

@@ -13,7 +13,7 @@ from wasmrt.capabilities.sentences import diff
 from wasmrt.cli._explained import about, explained
 from wasmrt.cli._grant import NotGrantedError, ask, print_difference, print_request
 from wasmrt.cli._missing import missing_secrets, print_missing
-from wasmrt.cli._options import json_option
+from wasmrt.cli._options import complete_tools, json_option
 from wasmrt.cli._output import is_interactive, print_message, show_json
 from wasmrt.errors import CapabilityFileError, ConfigurationError, NotInstalledError
 from wasmrt.install import Catalog, ToolVersion
@@ -23,7 +23,7 @@ from wasmrt.places import find_places
 
 
 @click.command("grant")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_tools)
 @click.option("--grant", type=click.Path(path_type=Path), metavar="FILE", help="Grant no more than this file allows.")
 @click.option("--tool", "only", multiple=True, metavar="NAME", help="Grant only this tool of several, or only get_*.")
 @click.option("--add", "added", multiple=True, metavar="WHAT", help="Add this to the grant it has: see below.")

@@ -17,8 +17,8 @@ from wasmrt.cli._component_info import exports_of, imports_of, list_capabilities
 from wasmrt.cli._explained import explained, explained_groups
 from wasmrt.cli._inspected import show_report, show_tool
 from wasmrt.cli._missing import missing_secrets
-from wasmrt.cli._options import json_option
-from wasmrt.cli._output import show, show_json, status
+from wasmrt.cli._options import complete_tools, json_option
+from wasmrt.cli._output import show, show_json
 from wasmrt.cli._runtime import open_runtime, prepare
 from wasmrt.cli._tools import find_named
 from wasmrt.component import producers, worlds
@@ -33,7 +33,7 @@ from wasmrt.schema.wit import exported_functions
 
 
 @click.command("inspect")
-@click.argument("tool", metavar="NAME_OR_PATH")
+@click.argument("tool", metavar="NAME_OR_PATH", shell_complete=complete_tools)
 @click.option("--tool", "part", metavar="NAME", help="Only this tool of several, with its schemas and document.")
 @click.option("--version", "number", type=int, metavar="VERSION", help="Another version than the active one.")
 @click.option(
