@@ -137,14 +137,9 @@ class Call:
         workspace: Path | None = None,
     ) -> None:
         self.call_id = call_id
-        self.trace_id = call_id
+        self.trace_id: str = trace_id or (call_id if parent is None else parent.trace_id)
         """The id of what it is part of: the caller's own word for it, or the id of the outermost call."""
-        if trace_id:
-            self.trace_id = trace_id
-        elif parent is not None:
-            self.trace_id = parent.trace_id
-        self.tool = tool
-        self.user = user
+        self.tool, self.user = tool, user
         self.limits = limits
         self.grant = grant
         self.backends = backends

@@ -57,8 +57,10 @@ def _wrapped(stream: TextIO | None, text: str, indent: int) -> str:
     margin = " " * indent
     if stream is None or not stream.isatty():
         return margin + text
-    width = max(_MIN_COLUMNS, os.get_terminal_size(stream.fileno()).columns or _MIN_COLUMNS)
-    return textwrap.fill(text, width, initial_indent=margin, subsequent_indent=f"{margin}  ", break_on_hyphens=False)
+    width = max(_MIN_COLUMNS, os.get_terminal_size(stream.fileno()).columns)
+    wrapper = textwrap.TextWrapper(width, initial_indent=margin, subsequent_indent=f"{margin}  ")
+    wrapper.break_long_words = wrapper.break_on_hyphens = False  # an address stays whole, to be copied
+    return wrapper.fill(text)
 
 
 def _write(stream: TextIO, text: str, style: Style = Style.PLAIN) -> None:

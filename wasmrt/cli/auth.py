@@ -18,7 +18,16 @@ from wasmrt.cli._services import choose_login, logins_of, open_gateway, settings
 from wasmrt.errors import ConfigurationError, GrantRequiredError
 from wasmrt.install.find import FoundTool
 from wasmrt.names import setting_of
-from wasmrt.oauth import DeviceCode, check_replaceable, log_in, log_in_by_device, login_state, store_tokens
+from wasmrt.oauth import (
+    DeviceCode,
+    OAuthState,
+    Tokens,
+    check_replaceable,
+    log_in,
+    log_in_by_device,
+    login_state,
+    store_tokens,
+)
 
 
 @click.command("auth")
@@ -77,25 +86,7 @@ def auth(
     state = login_state(oauth, known)
     if not replace:
         check_replaceable(kept, user, section.secret_name, state)
-    issuer = urlsplit(state.token_url).hostname
-
-    def present(url: str) -> None:
-        print_message(f"log in at {urlsplit(url).hostname}; the token will come from {issuer}:")
-        print_message(url)
-        if browser:
-            import webbrowser
-
-            webbrowser.open(url)
-
-    def present_code(shown: DeviceCode) -> None:
-        print_message(f"open {shown.place} on any machine and type the code {shown.code}")
-        print_message(f"waiting until it is typed; the token will come from {issuer}")
-
-    with open_gateway() as gateway:
-        if device:
-            tokens = log_in_by_device(gateway, oauth, state, present=present_code)
-        else:
-            tokens = log_in(gateway, oauth, state, present=present, port=port)
+    tokens = _by_device(oauth, state) if device else _by_browser(oauth, state, port=port, opens=browser)
     store_tokens(kept, user, section.secret_name, state, tokens)
     if as_json:
         show_json({"set": [section.secret_name], "user": user, "renewable": bool(tokens.refresh_token)})
@@ -103,6 +94,30 @@ def auth(
         print_message(
             f"{section.secret_name} is set for {user}" + ("" if tokens.refresh_token else "; it cannot be renewed")
         )
+
+
+def _by_browser(oauth: OAuthConfig, state: OAuthState, *, port: int | None, opens: bool) -> Tokens:
+    issuer = urlsplit(state.token_url).hostname
+
+    def present(url: str) -> None:
+        print_message(f"log in at {urlsplit(url).hostname}; the token will come from {issuer}:")
+        print_message(url)
+        if opens:
+            import webbrowser
+
+            webbrowser.open(url)
+
+    with open_gateway() as gateway:
+        return log_in(gateway, oauth, state, present=present, port=port)
+
+
+def _by_device(oauth: OAuthConfig, state: OAuthState) -> Tokens:
+    def present(shown: DeviceCode) -> None:
+        print_message(f"open {shown.place} on any machine and type the code {shown.code}")
+        print_message(f"waiting until it is typed; the token will come from {urlsplit(state.token_url).hostname}")
+
+    with open_gateway() as gateway:
+        return log_in_by_device(gateway, oauth, state, present=present)
 
 
 def _granted(found: FoundTool, secret_name: str, vendor: str, asked: OAuthConfig) -> OAuthConfig:

@@ -89,7 +89,7 @@ _OTHER_KINDS = {
     "channel": "channel (messages in and out of a chat)",
     "hook": "hook (called in another host's own loop)",
 }
-"""What IronClaw has sidecars of besides tools; their own keys would all be told as mistakes."""
+"""Kinds of sidecars of IronClaw besides those of tools; their own keys would all be told as mistakes."""
 _HOOK_KEYS = frozenset({"hook", "hooks", "hook_point", "hook_points"})
 
 

@@ -72,7 +72,7 @@ ABOUT_LOGIN = {
     "device_authorization_url": "gets codes for machines without a browser from",
     "redirect_port": "comes back to the port",
 }
-"""What each setting of a login is about, for the sentences on a change of it."""
+"""Settings of a login, each in words for the sentences on a change of it."""
 
 
 def _sentence(login: LoginCapability, services: Iterable[Service]) -> str:
