@@ -60,23 +60,19 @@ def test_one_list_has_every_tool_installed_and_bundled_each_by_itself(runtime: W
     assert not any(each.has_several for each in runtime.installed())
 
 
-@pytest.mark.parametrize("provider", ["openai", "anthropic", "gemini", "mcp"])
-def test_the_name_that_a_model_sees_is_the_name_that_can_be_called(
-    runtime: WasmToolRuntime, desk: None, provider: Any
-) -> None:
-    declared = runtime.definitions(provider)
-    names = [each["function"]["name"] if provider == "openai" else each["name"] for each in declared]
-
-    assert len(set(names)) == len(names) == len(runtime.installed())
-    assert "desk-list_tickets" in names
-    assert {runtime.tool(name).name for name in names} == {each.name for each in runtime.installed()}
+def test_the_name_that_a_model_sees_is_the_name_that_can_be_called(runtime: WasmToolRuntime, desk: None) -> None:
+    offered = {each.name for each in runtime.installed()}
+    providers: tuple[Any, ...] = ("openai", "anthropic", "gemini", "mcp")
+    for provider in providers:
+        declared = runtime.definitions(provider)
+        names = [each["function"]["name"] if provider == "openai" else each["name"] for each in declared]
+        assert len(set(names)) == len(names) == len(offered)
+        assert "desk-list_tickets" in names
+        assert {runtime.tool(name).name for name in names} == offered
     assert runtime.tool("echo").execute({"message": "hi"}).result
 
-
-def test_hints_of_mcp_are_part_of_a_declaration(runtime: WasmToolRuntime, desk: None) -> None:
-    reading = next(each for each in runtime.definitions("mcp") if each["name"] == "desk-list_tickets")
-
-    assert reading["annotations"]["readOnlyHint"] is True
+    reading = next(each for each in declared if each["name"] == "desk-list_tickets")
+    assert reading["annotations"]["readOnlyHint"] is True, "the hints of MCP are part of a declaration"
 
 
 def test_two_tools_that_a_model_would_call_by_one_name_are_an_error_that_names_both(

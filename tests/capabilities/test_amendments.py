@@ -166,3 +166,11 @@ def test_a_suggestion_that_the_request_covers_is_an_amendment_that_allows_it(req
         more = add_to_grant(NOTHING, request_, Amendment.read(str(amendment_of(suggestion))))
         assert more.http is not None
         assert more.explain_http(method, url).reason not in ("host-not-allowed", "not-granted", "path-not-allowed")
+
+
+def test_a_grant_that_is_beyond_the_request_is_brought_within_it() -> None:
+    stale = NOTHING.with_workspace_read(["notes/", "elsewhere/"]).with_http(EndpointPattern.host("c.org"))
+    more = added("secrets", to=stale)
+
+    assert diff(REQUEST, more).widened == ()
+    assert more.secrets == REQUEST.secrets and more.workspace_read == REQUEST.workspace_read
