@@ -73,11 +73,12 @@ def test_a_login_that_changes_asks_for_more_and_waits(
 ) -> None:
     said = wasmrt("install", tool_file(sidecar=changed(**oauth)), code=3).stderr
 
-    assert f"asks for more: login google {'is also ' if 'scopes' in oauth else ''}{told}" in said
+    assert f"asks for more: login google {'also asks ' if 'scopes' in oauth else ''}{told}" in said
     assert "waits for a grant; version 1 keeps running" in said
     assert "evil.example" not in granted(wasmrt) and "send mail" not in granted(wasmrt)
     assert (
-        f"new: login google {'is also ' if 'scopes' in oauth else ''}{told}" in wasmrt("grant", "parrot", code=3).stderr
+        f"new: login google {'also asks ' if 'scopes' in oauth else ''}{told}"
+        in wasmrt("grant", "parrot", code=3).stderr
     )
     wasmrt("grant", "parrot", "--yes")
     assert "version 2" in wasmrt("inspect", "parrot").stdout
@@ -87,9 +88,7 @@ def test_fewer_scopes_are_no_question(wasmrt: Run, tool_file: Write) -> None:
     both = [*LOGIN["oauth"]["scopes"], "https://www.googleapis.com/auth/gmail.send"]  # type: ignore[index]
     wasmrt("install", tool_file(sidecar=changed(scopes=both)), "--yes")
 
-    assert (
-        "no longer asks: login google is also to send mail as you" in wasmrt("install", tool_file(sidecar=FILE)).stderr
-    )
+    assert "no longer asks: login google to send mail as you" in wasmrt("install", tool_file(sidecar=FILE)).stderr
 
 
 def test_scopes_are_said_in_words_wherever_a_login_is_shown(wasmrt: Run, tool_file: Write, parrot: None) -> None:

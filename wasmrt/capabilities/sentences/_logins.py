@@ -47,7 +47,7 @@ def _differences(was: LoginCapability, now: LoginCapability, *, narrower: bool) 
         yield f"{ABOUT_LOGIN[name]} {_told(name, other)} instead of {_told(name, one)}"
     more = [scope for scope in other.scopes if scope not in one.scopes]
     if more or (one.scopes and not other.scopes):
-        yield f"is also {_scopes(other, more, known_services())}"
+        yield f"{'' if narrower else 'also asks '}{_scopes(other, more, known_services())}"
 
 
 def _told(name: str, oauth: OAuthConfig) -> str:
