@@ -150,8 +150,8 @@ class Exemption(NamedTuple):
         return f"{self.step('config.toml')}, or NetworkConfig(unsafe_allowed_networks=...) in Python"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the exemption as JSON data."""
-        return {"kind": "exemption", "network": self.network}
+        """Return the exemption as JSON data: a step, with the network."""
+        return {"kind": "step", "step": self.hint, "network": self.network}
 
 
 Suggestion = Addition | Step | Exemption
