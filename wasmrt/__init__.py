@@ -219,6 +219,11 @@ _NAMES = {
         "FuelConfig",
         "ResourceLimits",
     ),
+    "mcp.client": (
+        "McpClient",
+        "McpServerConfig",
+        "add_configured_servers",
+    ),
     "model": (
         "Addition",
         "Decision",

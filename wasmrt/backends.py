@@ -54,7 +54,7 @@ class BackendFactory:
             ConfigurationError: the workspace is no directory.
         """
         shared = self._workspace if isinstance(self._workspace, (str, Path)) else None
-        files = _files(grant, shared)
+        files = self._files(grant, shared)
         uses_files = grant.workspace_read is not None or grant.workspace_write is not None
         return Backends(
             detector,
@@ -70,8 +70,20 @@ class BackendFactory:
     def _files_of(self, grant: Capabilities, shared: Files, user: str, own: Path | None) -> Files:
         """Return the workspace of one call: the folder that it brings, else its user's, else the one for all."""
         if own is not None:
-            return _files(grant, own)
-        return _files(grant, self._workspace(user)) if callable(self._workspace) else shared
+            return self._files(grant, own)
+        return self._files(grant, self._workspace(user)) if callable(self._workspace) else shared
+
+    def _files(self, grant: Capabilities, root: Path | str | None) -> Files:
+        """Return the part of a folder that a grant covers.
+
+        Raises:
+            ConfigurationError: it is no folder.
+        """
+        read, write = grant.workspace_read, grant.workspace_write
+        return Files(
+            None if read is None or root is None else WorkspaceReader(root, read.allowed_prefixes),
+            None if write is None or root is None else WorkspaceWriter(root, write, self._undo),
+        )
 
     def _renewed(self, grant: Capabilities) -> Callable[[str, Lifetime], SecretsView] | None:
         renewals = self._renewals
@@ -84,16 +96,3 @@ class BackendFactory:
     def close(self) -> None:
         """Close the connections."""
         self._gateway.close()
-
-
-def _files(grant: Capabilities, root: Path | str | None) -> Files:
-    """Return the part of a folder that a grant covers.
-
-    Raises:
-        ConfigurationError: it is no folder.
-    """
-    read, write = grant.workspace_read, grant.workspace_write
-    return Files(
-        None if read is None or root is None else WorkspaceReader(root, read.allowed_prefixes),
-        None if write is None or root is None else WorkspaceWriter(root, write),
-    )

@@ -48,6 +48,8 @@ class WasmRuntimeConfig:
     workspace: Path | Callable[[str], Path] | None = None
     """The folder that granted workspace prefixes are below, or a function from a user to that user's folder
     (`wasmrt.workspace.UserFolders` is one)."""
+    undo: bool = True
+    """Keep what tools change in the workspace as it was before, in the data folder, for `wasmrt undo`."""
     call_rate_limit: RateLimitConfig | None = None
     """Calls for one user and one tool; requests have limits of their own in the grant."""
     rate_limit_storage: str | None = None
@@ -98,7 +100,7 @@ class WasmRuntimeConfig:
 
         file = read_config_file(path or find_places().config)
         if "secrets" not in settings:
-            settings["secrets"] = file.open_secrets()
+            settings["secrets"] = file.open_secrets(later=True)
         return cls(**{**file.as_runtime_settings(), **settings})
 
     @classmethod

@@ -99,16 +99,18 @@ class OperatorConfig(NamedTuple):
             del settings[name]
         return settings | dict(self.runtime)
 
-    def open_secrets(self) -> SecretsStore:
+    def open_secrets(self, *, later: bool = False) -> SecretsStore:
         """Open the store of credentials that the file names; the variable WASMRT_SECRETS_BACKEND wins over it.
+
+        `later` looks for a keyring on first use alone, where none of them is named.
 
         Raises:
             ConfigurationError, SecretBackendError: as `open_store`.
         """
-        from wasmrt.secrets import open_store  # with keyrings and ciphers, which few commands need
+        from wasmrt.secrets import open_store, open_store_later  # with keyrings and ciphers, which few commands need
 
         backend = None if os.environ.get("WASMRT_SECRETS_BACKEND") else self.secrets_backend
-        return open_store(find_places().data, backend=backend)
+        return (open_store_later if later else open_store)(find_places().data, backend=backend)
 
     def rate_limiter(self) -> RateLimiter:
         """Return a rate limiter as the file has it."""
@@ -316,7 +318,7 @@ def _leak_actions(value: Any, _: Path) -> dict[str, Any]:
     return {"leak_overrides": overrides}
 
 
-def _audit_switch(key: str) -> Callable[[Any, Path], dict[str, Any]]:
+def _switch(key: str) -> Callable[[Any, Path], dict[str, Any]]:
     def read(value: Any, _: Path) -> dict[str, Any]:
         if not isinstance(value, bool):
             raise ConfigurationError(f"{key} must be true or false", hint=f"write it like {key} = true")

@@ -31,6 +31,8 @@ def runtime_settings(values: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         settings["default_limits"] = ResourceLimits(**bounds)
     if rates:
         settings["call_rate_limit"] = RateLimitConfig(**rates)
+    if "undo" in workspace:
+        settings["undo"] = workspace["undo"]
     if "path" in workspace:
         root = workspace["path"]
         settings["workspace"] = UserFolders(root) if workspace.get("per_user") else root
@@ -89,7 +91,7 @@ VALUE_SECTIONS: dict[str, dict[str, ValueReader]] = {
         "calls_per_minute": _rate("calls_per_minute", "requests_per_minute"),
         "calls_per_hour": _rate("calls_per_hour", "requests_per_hour"),
     },
-    "workspace": {"path": _folder, "per_user": _plain("per_user", boolean)},
+    "workspace": {"path": _folder, "per_user": _plain("per_user", boolean), "undo": _plain("undo", boolean)},
     "secrets": {"backend": _plain("secrets_backend", one_of(str, BACKENDS))},
     "explain": {"services": _services},
 }

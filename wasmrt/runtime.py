@@ -39,7 +39,8 @@ from wasmrt.guest.clock import LogicalClock, SystemClock
 from wasmrt.guest.runner import GuestHome
 from wasmrt.guest.settings import EngineConfig, Isolation
 from wasmrt.install import Catalog
-from wasmrt.install.find import bundled_names, find_tool
+from wasmrt.install.bundled import bundled_names
+from wasmrt.install.find import find_tool
 from wasmrt.leaks import LeakDetector, check_rule, read_rule_file
 from wasmrt.limits import COMPONENT_MAX_BYTES, ResourceLimits
 from wasmrt.model import ToolOutput

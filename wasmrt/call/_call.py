@@ -25,6 +25,7 @@ from wasmrt.context import Progress, ToolContext
 from wasmrt.errors import (
     GUEST_CODE_PREFIX,
     GuestError,
+    GuestExitError,
     InvalidParametersError,
     ToolError,
     TrapError,

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from wasmrt.capabilities import Capabilities
-from wasmrt.capabilities.file import CapabilityFile, parse
+from wasmrt.capabilities.file import CapabilityFile
 from wasmrt.capabilities.sentences import ANYWHERE
 from wasmrt.cli._calling import step_of
+from wasmrt.cli._caps_subject import read_subject
 from wasmrt.cli._errors import DENIED
 from wasmrt.cli._explained import about, explained
-from wasmrt.cli._options import capability_file_argument, json_option
+from wasmrt.cli._options import json_option, subject_argument
 from wasmrt.cli._output import Style, print_message, show, show_json, show_line
 from wasmrt.config_file import HostsResolver, read_config_file
 from wasmrt.egress import NetworkConfig
@@ -52,6 +55,7 @@ def explain(
     \b
     Examples:
       wasmrt caps explain search.capabilities.json
+      wasmrt caps explain search
       wasmrt caps explain grant.json --url https://a.org/ --resolves-to 10.0.0.7
     """
     asked = [use for use in (url, path, write, secret, alias) if use is not None]
@@ -63,7 +67,7 @@ def explain(
     read = read_subject(subject).granted
     granted = read.capabilities
     if not asked:
-        _print_sentences(file, read, as_json)
+        _print_sentences(subject, read, as_json)
         return 0
     if url is not None:
         return _decide_http(granted, method or "GET", url, resolves_to, as_json)
@@ -76,8 +80,9 @@ def explain(
     return _print_decision(granted.explain_tool(alias or ""), as_json)
 
 
-def _print_sentences(path: Path, file: CapabilityFile, as_json: bool) -> None:
-    name, sentences = path.name.removesuffix(".json").removesuffix(".capabilities"), explained(file.capabilities)
+def _print_sentences(subject: str, file: CapabilityFile, as_json: bool) -> None:
+    name = Path(subject).name.removesuffix(".json").removesuffix(".capabilities").removesuffix(".wasm")
+    sentences = explained(file.capabilities)
     if as_json:
         show_json({"name": name, "description": file.description, "sentences": sentences})
         return

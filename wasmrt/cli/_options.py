@@ -19,7 +19,7 @@ def complete_tools(ctx: click.Context, param: click.Parameter, incomplete: str) 
         return [CompletionItem(incomplete, type="file")]
     from wasmrt.errors import WasmrtError
     from wasmrt.install import Catalog
-    from wasmrt.install.find import bundled_names
+    from wasmrt.install.bundled import bundled_names
     from wasmrt.places import find_places
 
     try:
@@ -33,6 +33,7 @@ def complete_tools(ctx: click.Context, param: click.Parameter, incomplete: str) 
     return [CompletionItem(name, help=" ".join(known[name].split())[:60] or None) for name in named]
 
 
+subject_argument = click.argument("subject", metavar="FILE_OR_TOOL", shell_complete=complete_tools)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print data as JSON, errors too (on stderr).")
 user_option = click.option("--user", default="local", show_default=True, help="Whose secret it is.")
 workspace_option = click.option(

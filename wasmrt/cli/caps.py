@@ -11,10 +11,11 @@ from wasmrt.capabilities.file import CapabilityFile, format_file, parse
 from wasmrt.capabilities.sections import capability_schema
 from wasmrt.capabilities.sentences import Change, review
 from wasmrt.capabilities.sentences import diff as compare
+from wasmrt.cli._caps_subject import read_subject
 from wasmrt.cli._errors import FAILED
 from wasmrt.cli._lazy import LazyGroup
 from wasmrt.cli._missing import missing_secrets, print_missing
-from wasmrt.cli._options import capability_file_argument, complete_tools, json_option
+from wasmrt.cli._options import capability_file_argument, complete_tools, json_option, subject_argument
 from wasmrt.cli._output import Style, print_message, show, show_json, show_line
 from wasmrt.errors import SourceError
 from wasmrt.files import replace_file
@@ -56,7 +57,7 @@ def schema(as_json: bool) -> None:
 
 
 @caps.command("check")
-@capability_file_argument
+@subject_argument
 @click.argument("tool", required=False, metavar="[NAME_OR_PATH]", shell_complete=complete_tools)
 @json_option
 def check(subject: str, tool: str | None, as_json: bool) -> None:

@@ -18,7 +18,7 @@ from wasmrt.cli._explained import explained, explained_groups
 from wasmrt.cli._inspected import show_report, show_tool
 from wasmrt.cli._missing import missing_secrets
 from wasmrt.cli._options import complete_tools, json_option
-from wasmrt.cli._output import show, show_json
+from wasmrt.cli._output import show, show_json, status
 from wasmrt.cli._runtime import open_runtime, prepare
 from wasmrt.cli._tools import find_named
 from wasmrt.component import producers, worlds

@@ -64,6 +64,7 @@ def list_tools(workspace: Path | None, view_of: ViewOf, as_json: bool) -> None:
 
 @tools.command("describe")
 @click.argument("name", shell_complete=complete_tools)
+@workspace_option
 @view_options
 @json_option
 def describe(name: str, workspace: Path | None, view_of: ViewOf, as_json: bool) -> None:

@@ -14,6 +14,14 @@ from wasmrt.errors import NotInstalledError
 from wasmrt.install._catalog import Catalog
 from wasmrt.install._model import ToolVersion
 from wasmrt.install._stored import load_tools
+from wasmrt.install.bundled import (
+    TOOLS,
+    bundled_component,
+    bundled_grant,
+    bundled_sidecar,
+    bundled_specs,
+    bundled_tool,
+)
 from wasmrt.install.granted import granted_to, parameters_of, request_of
 from wasmrt.names import did_you_mean
 

@@ -18,6 +18,7 @@ from wasmrt.errors import InvalidNameError
 from wasmrt.install._catalog import Catalog
 from wasmrt.install._model import ComponentInfo, NewVersion, ToolVersion
 from wasmrt.install._stored import load_tools
+from wasmrt.install.find import described_by_sidecar
 from wasmrt.install.granted import granted_to, only_tools, request_of
 from wasmrt.install.sources import Source
 from wasmrt.install.validator import WasmValidator, refuse_broken_schemas

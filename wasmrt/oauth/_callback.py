@@ -30,6 +30,8 @@ class LoopbackCallback:
         self._state = state
         self._done = threading.Event()
         self._code: str | None = None
+        self.issuer: str | None = None
+        """The issuer that came with the code (RFC 9207), for whoever checks it."""
         try:
             self._server = ThreadingHTTPServer(("127.0.0.1", port or 0), self._handler())
         except OSError as error:

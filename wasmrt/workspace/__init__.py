@@ -4,7 +4,24 @@ from wasmrt.workspace._budget import WriteBudget
 from wasmrt.workspace._journal import CallJournal, UndoJournal
 from wasmrt.workspace._journal_file import JournalHead
 from wasmrt.workspace._reader import WorkspaceEntry, WorkspaceReader
+from wasmrt.workspace._restore import Act, UndoStep
+from wasmrt.workspace._undo import UndoConflict, UndoPlan, plan_undo, undo
 from wasmrt.workspace._users import UserFolders
 from wasmrt.workspace._writer import WorkspaceWriter
 
-__all__ = ["UserFolders", "WorkspaceEntry", "WorkspaceReader", "WorkspaceWriter", "WriteBudget"]
+__all__ = [
+    "Act",
+    "CallJournal",
+    "JournalHead",
+    "UndoConflict",
+    "UndoJournal",
+    "UndoPlan",
+    "UndoStep",
+    "UserFolders",
+    "WorkspaceEntry",
+    "WorkspaceReader",
+    "WorkspaceWriter",
+    "WriteBudget",
+    "plan_undo",
+    "undo",
+]
