@@ -48,6 +48,35 @@ THREATS = (
         attacks=_names(*MEMORY),
     ),
     Threat(
+        threat="a network that an operator exempts for one tool is reached by another that may ask any public host",
+        source=OURS,
+        tests=(
+            "capabilities/test_entries.py::test_a_network_exempted_for_another_tool_is_not_opened_by_every_public_host",
+            "egress/test_addresses.py::test_every_public_host_reaches_no_exempted_network",
+        ),
+    ),
+    Threat(
+        threat="an update moves a login, or what renews its tokens, to another place",
+        source=OURS,
+        tests=(
+            "cli/test_cli_grant.py::test_a_login_that_changes_asks_for_more_and_waits",
+            "oauth/test_renewal.py::test_a_refresh_goes_where_the_granted_login_says_and_nowhere_else",
+        ),
+    ),
+    Threat(
+        threat="a tool is given more than it asks for by a change of its grant",
+        source=OURS,
+        tests=(
+            "capabilities/test_amendments.py::test_what_is_added_lies_within_the_request_and_takes_nothing_away",
+            "capabilities/test_amendments.py::test_nothing_is_granted_that_the_tool_does_not_ask_for",
+        ),
+    ),
+    Threat(
+        threat="a user's name leads to another user's files",
+        source=OURS,
+        tests=("call/test_embedding.py::test_no_name_of_a_user_leads_out_of_the_root_or_to_another_user",),
+    ),
+    Threat(
         threat="infinite loops, wherever guest code runs",
         source=SEED,
         tests=(

@@ -26,26 +26,36 @@ if TYPE_CHECKING:
     from wasmrt.approvals import DenyApprover as DenyApprover
     from wasmrt.approvals import QueueApprover as QueueApprover
     from wasmrt.approvals import TerminalApprover as TerminalApprover
+    from wasmrt.approvals import new_request_id as new_request_id
+    from wasmrt.approvals import params_digest as params_digest
     from wasmrt.audit import Approval as Approval
     from wasmrt.audit import Receipt as Receipt
+    from wasmrt.audit import read_keys as read_keys
+    from wasmrt.audit import read_recording as read_recording
     from wasmrt.capabilities import AllowlistValidator as AllowlistValidator
     from wasmrt.capabilities import Capabilities as Capabilities
     from wasmrt.capabilities import CredentialLocation as CredentialLocation
     from wasmrt.capabilities import CredentialMapping as CredentialMapping
     from wasmrt.capabilities import EndpointPattern as EndpointPattern
     from wasmrt.capabilities import HttpCapability as HttpCapability
+    from wasmrt.capabilities import LoginCapability as LoginCapability
+    from wasmrt.capabilities import OAuthConfig as OAuthConfig
     from wasmrt.capabilities import RateLimitConfig as RateLimitConfig
     from wasmrt.capabilities import SecretsCapability as SecretsCapability
     from wasmrt.capabilities import ToolInvokeCapability as ToolInvokeCapability
     from wasmrt.capabilities import ToolLimits as ToolLimits
     from wasmrt.capabilities import WorkspaceCapability as WorkspaceCapability
     from wasmrt.capabilities import WorkspaceWriteCapability as WorkspaceWriteCapability
+    from wasmrt.capabilities import merge as merge
+    from wasmrt.capabilities.sentences import explain as explain
     from wasmrt.component import ToolSpec as ToolSpec
     from wasmrt.config import WasmRuntimeConfig as WasmRuntimeConfig
+    from wasmrt.config_file import HostsResolver as HostsResolver
     from wasmrt.context import ToolContext as ToolContext
     from wasmrt.effects import Effect as Effect
     from wasmrt.egress import CredentialInjector as CredentialInjector
     from wasmrt.egress import NetworkConfig as NetworkConfig
+    from wasmrt.egress import SystemResolver as SystemResolver
     from wasmrt.egress.transports import AsyncGuardedTransport as AsyncGuardedTransport
     from wasmrt.egress.transports import GuardedTransport as GuardedTransport
     from wasmrt.errors import ApprovalError as ApprovalError
@@ -65,6 +75,9 @@ if TYPE_CHECKING:
     from wasmrt.errors import WasmrtError as WasmrtError
     from wasmrt.guest.settings import Isolation as Isolation
     from wasmrt.guest.settings import OptLevel as OptLevel
+    from wasmrt.isolation.confine import SHELL as SHELL
+    from wasmrt.isolation.confine import confined_command as confined_command
+    from wasmrt.leaks import Action as Action
     from wasmrt.leaks import LeakDetector as LeakDetector
     from wasmrt.leaks import LeakMatch as LeakMatch
     from wasmrt.leaks import LeakReport as LeakReport
@@ -81,6 +94,7 @@ if TYPE_CHECKING:
     from wasmrt.model import Step as Step
     from wasmrt.model import ToolOutput as ToolOutput
     from wasmrt.model import Usage as Usage
+    from wasmrt.places import find_places as find_places
     from wasmrt.plugins import Plugins as Plugins
     from wasmrt.plugins import PluginTool as PluginTool
     from wasmrt.plugins import load_plugins as load_plugins
@@ -89,6 +103,10 @@ if TYPE_CHECKING:
     from wasmrt.prepared import PreparedTool as PreparedTool
     from wasmrt.rates import RateLimiter as RateLimiter
     from wasmrt.runtime import WasmToolRuntime as WasmToolRuntime
+    from wasmrt.safety import wrap_tool_output as wrap_tool_output
+    from wasmrt.secrets import Secret as Secret
+    from wasmrt.secrets import UserSecrets as UserSecrets
+    from wasmrt.secrets import open_store as open_store
     from wasmrt.tools import Explanation as Explanation
     from wasmrt.tools import FunctionTool as FunctionTool
     from wasmrt.tools import ReadOnlyToolWrapper as ReadOnlyToolWrapper
@@ -110,6 +128,7 @@ if TYPE_CHECKING:
     from wasmrt.traits import ToolDefaults as ToolDefaults
     from wasmrt.traits import ToolDomain as ToolDomain
     from wasmrt.traits import Traits as Traits
+    from wasmrt.workspace import UserFolders as UserFolders
 
 _NAMES = {
     "approvals": (
@@ -124,8 +143,15 @@ _NAMES = {
         "DenyApprover",
         "QueueApprover",
         "TerminalApprover",
+        "new_request_id",
+        "params_digest",
     ),
-    "audit": ("Approval", "Receipt"),
+    "audit": (
+        "Approval",
+        "Receipt",
+        "read_keys",
+        "read_recording",
+    ),
     "capabilities": (
         "AllowlistValidator",
         "Capabilities",
@@ -133,19 +159,31 @@ _NAMES = {
         "CredentialMapping",
         "EndpointPattern",
         "HttpCapability",
+        "LoginCapability",
+        "OAuthConfig",
         "RateLimitConfig",
         "SecretsCapability",
         "ToolInvokeCapability",
         "ToolLimits",
         "WorkspaceCapability",
         "WorkspaceWriteCapability",
+        "merge",
     ),
+    "capabilities.sentences": ("explain",),
     "component": ("ToolSpec",),
     "config": ("WasmRuntimeConfig",),
+    "config_file": ("HostsResolver",),
     "context": ("ToolContext",),
     "effects": ("Effect",),
-    "egress": ("CredentialInjector", "NetworkConfig"),
-    "egress.transports": ("AsyncGuardedTransport", "GuardedTransport"),
+    "egress": (
+        "CredentialInjector",
+        "NetworkConfig",
+        "SystemResolver",
+    ),
+    "egress.transports": (
+        "AsyncGuardedTransport",
+        "GuardedTransport",
+    ),
     "errors": (
         "ApprovalError",
         "CapabilityDeniedError",
@@ -163,16 +201,58 @@ _NAMES = {
         "UnknownToolError",
         "WasmrtError",
     ),
-    "guest.settings": ("Isolation", "OptLevel"),
-    "leaks": ("LeakDetector", "LeakMatch", "LeakReport"),
-    "limits": ("FuelConfig", "ResourceLimits"),
-    "mcp.client": ("McpClient", "McpServerConfig", "add_configured_servers"),
-    "model": ("Addition", "Decision", "LogEntry", "LogLevel", "Reason", "Step", "ToolOutput", "Usage"),
-    "plugins": ("PluginTool", "Plugins", "load_plugins"),
-    "policy": ("Preset", "ToolPolicy"),
+    "guest.settings": (
+        "Isolation",
+        "OptLevel",
+    ),
+    "isolation.confine": (
+        "SHELL",
+        "confined_command",
+    ),
+    "leaks": (
+        "Action",
+        "LeakDetector",
+        "LeakMatch",
+        "LeakReport",
+    ),
+    "limits": (
+        "FuelConfig",
+        "ResourceLimits",
+    ),
+    "mcp.client": (
+        "McpClient",
+        "McpServerConfig",
+        "add_configured_servers",
+    ),
+    "model": (
+        "Addition",
+        "Decision",
+        "LogEntry",
+        "LogLevel",
+        "Reason",
+        "Step",
+        "ToolOutput",
+        "Usage",
+    ),
+    "places": ("find_places",),
+    "plugins": (
+        "PluginTool",
+        "Plugins",
+        "load_plugins",
+    ),
+    "policy": (
+        "Preset",
+        "ToolPolicy",
+    ),
     "prepared": ("PreparedTool",),
     "rates": ("RateLimiter",),
     "runtime": ("WasmToolRuntime",),
+    "safety": ("wrap_tool_output",),
+    "secrets": (
+        "Secret",
+        "UserSecrets",
+        "open_store",
+    ),
     "tools": (
         "Explanation",
         "FunctionTool",
@@ -198,6 +278,7 @@ _NAMES = {
         "ToolDomain",
         "Traits",
     ),
+    "workspace": ("UserFolders",),
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 

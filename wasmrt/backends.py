@@ -7,8 +7,11 @@ program's start.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from wasmrt.call import Backends, ToolInvoker
+from wasmrt.call import Backends, Files, ToolInvoker
 from wasmrt.call.http import GuestHttp
 from wasmrt.capabilities import Capabilities
 from wasmrt.config import WasmRuntimeConfig
@@ -18,6 +21,9 @@ from wasmrt.lifetime import Lifetime
 from wasmrt.places import find_places
 from wasmrt.rates import RateLimiter
 from wasmrt.workspace import UndoJournal, WorkspaceReader, WorkspaceWriter
+
+if TYPE_CHECKING:
+    from wasmrt.oauth import Renewals
 
 
 class BackendFactory:
@@ -32,14 +38,14 @@ class BackendFactory:
         self._undo = UndoJournal(find_places().undo) if config.undo else None
         self._gateway = EgressGateway(config.network or NetworkConfig(), rates=rates)
         self._plain: Callable[[str, Lifetime], SecretsView] | None = None
-        self._renewed: Callable[[str, Lifetime], SecretsView] | None = None
+        self._renewals: Renewals | None = None
         if (store := config.secrets) is not None:
             from wasmrt.oauth import Renewals, token_renewer  # a runtime without secrets needs neither
             from wasmrt.secrets import UserSecrets
 
             renewals = Renewals(store, token_renewer(lambda: self._gateway))
             self._plain = lambda user, _: UserSecrets(store, user)
-            self._renewed = lambda user, lifetime: renewals.of(user).within(lifetime)
+            self._renewals = renewals
 
     def make(self, grant: Capabilities, detector: LeakDetector, tools: ToolInvoker) -> Backends:
         """Return what calls under `grant` may use.
@@ -47,19 +53,45 @@ class BackendFactory:
         Raises:
             ConfigurationError: the workspace is no directory.
         """
-        workspace = writer = None
-        if grant.workspace_read is not None and self._workspace is not None:
-            workspace = WorkspaceReader(self._workspace, grant.workspace_read.allowed_prefixes)
-        if grant.workspace_write is not None and self._workspace is not None:
-            writer = WorkspaceWriter(self._workspace, grant.workspace_write, self._undo)
+        shared = self._workspace if isinstance(self._workspace, (str, Path)) else None
+        files = self._files(grant, shared)
+        uses_files = grant.workspace_read is not None or grant.workspace_write is not None
         return Backends(
             detector,
             http=None if grant.http is None else GuestHttp(self._gateway),
-            workspace=workspace,
-            writer=writer,
-            secrets_of=self._plain if grant.http is None else self._renewed,
+            workspace=files.reader,
+            writer=files.writer,
+            files_of=partial(self._files_of, grant, files) if uses_files else None,
+            secrets_of=self._plain if grant.http is None else self._renewed(grant),
             tools=None if grant.tool_invoke is None else tools,
+            networks=self._gateway.networks,
         )
+
+    def _files_of(self, grant: Capabilities, shared: Files, user: str, own: Path | None) -> Files:
+        """Return the workspace of one call: the folder that it brings, else its user's, else the one for all."""
+        if own is not None:
+            return self._files(grant, own)
+        return self._files(grant, self._workspace(user)) if callable(self._workspace) else shared
+
+    def _files(self, grant: Capabilities, root: Path | str | None) -> Files:
+        """Return the part of a folder that a grant covers.
+
+        Raises:
+            ConfigurationError: it is no folder.
+        """
+        read, write = grant.workspace_read, grant.workspace_write
+        return Files(
+            None if read is None or root is None else WorkspaceReader(root, read.allowed_prefixes),
+            None if write is None or root is None else WorkspaceWriter(root, write, self._undo),
+        )
+
+    def _renewed(self, grant: Capabilities) -> Callable[[str, Lifetime], SecretsView] | None:
+        renewals = self._renewals
+        if renewals is None:
+            return None
+        # SECURITY: what renews a token goes to the place that the granted login names, and to no other.
+        places = {login.secret_name: login.oauth.token_url for login in grant.logins}
+        return lambda user, lifetime: renewals.of(user).within(lifetime, places)
 
     def close(self) -> None:
         """Close the connections."""

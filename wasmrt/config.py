@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,8 +45,9 @@ class WasmRuntimeConfig:
     """None for public addresses only, resolved by the system."""
     secrets: SecretsStore | None = None
     """The store of credentials; None for a runtime that holds none."""
-    workspace: Path | None = None
-    """The folder that granted workspace prefixes are below."""
+    workspace: Path | Callable[[str], Path] | None = None
+    """The folder that granted workspace prefixes are below, or a function from a user to that user's folder
+    (`wasmrt.workspace.UserFolders` is one)."""
     undo: bool = True
     """Keep what tools change in the workspace as it was before, in the data folder, for `wasmrt undo`."""
     call_rate_limit: RateLimitConfig | None = None
@@ -75,6 +77,8 @@ class WasmRuntimeConfig:
                 raise ConfigurationError(f"{name} must be a positive whole number, not {value!r}")
         if isinstance(self.audit, str):
             object.__setattr__(self, "audit", Path(self.audit))
+        if not (self.workspace is None or isinstance(self.workspace, (str, Path)) or callable(self.workspace)):
+            raise ConfigurationError("workspace must be a folder, or a function from a user to one")
         if self.audit is not None and not isinstance(self.audit, Path) and not callable(self.audit):
             raise ConfigurationError("audit must be a folder or a function")
         if not isinstance(self.audit_segment_bytes, int) or self.audit_segment_bytes < MIN_SEGMENT_BYTES:
@@ -93,11 +97,11 @@ class WasmRuntimeConfig:
             ConfigFileError: the file cannot be used, with every mistake of it.
         """
         from wasmrt.config_file import read_config_file  # with the network behind it
-        from wasmrt.secrets import open_store_later  # with ciphers
 
-        places = find_places()
-        found = read_config_file(path or places.config).as_runtime_settings()
-        return cls(**{"secrets": open_store_later(places.data), **found, **settings})
+        file = read_config_file(path or find_places().config)
+        if "secrets" not in settings:
+            settings["secrets"] = file.open_secrets(later=True)
+        return cls(**{**file.as_runtime_settings(), **settings})
 
     @classmethod
     def for_testing(cls) -> WasmRuntimeConfig:

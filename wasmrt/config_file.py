@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from wasmrt.capabilities.services import Service
+from wasmrt.config_values import VALUE_SECTIONS, check_workspace, runtime_settings
 from wasmrt.egress import NetworkConfig, Resolver, ResolverForUsers, SystemResolver
 from wasmrt.errors import ConfigFileError, ConfigurationError
 from wasmrt.files import Unfit, UnfitFileError, read_file
@@ -20,6 +23,9 @@ from wasmrt.policy import POLICY_SECTIONS, ToolPolicy, read_policy
 from wasmrt.rates import RateLimiter
 from wasmrt.strict_toml import Mistake, Place, lines_of, read_table
 from wasmrt.url import AddressClass, InvalidUrlError, classify_address, parse_url
+
+if TYPE_CHECKING:
+    from wasmrt.secrets import SecretsStore
 
 _SECTION = "network"
 
@@ -79,13 +85,32 @@ class OperatorConfig(NamedTuple):
     policy: ToolPolicy = ToolPolicy()
     """Of tools in a registry; a runtime by itself has none."""
     audit: AuditSettings = AuditSettings()
-    undo: bool = True
+    runtime: Mapping[str, Any] = MappingProxyType({})
+    """Settings of `WasmRuntimeConfig` that the file sets by sections of its own: limits, rates, workspace."""
+    secrets_backend: str | None = None
+    """The backend that keeps secrets, unless the environment names another; None for the one that is found."""
+    services: tuple[Service, ...] = ()
+    """Services of this operator, which explanations know besides those that ship."""
 
     def as_runtime_settings(self) -> dict[str, Any]:
         """Return the settings by their names in `WasmRuntimeConfig`."""
         settings = self._asdict() | self.audit.as_runtime_settings()
-        del settings["policy"]
-        return settings
+        for name in ("policy", "services", "secrets_backend", "runtime"):
+            del settings[name]
+        return settings | dict(self.runtime)
+
+    def open_secrets(self, *, later: bool = False) -> SecretsStore:
+        """Open the store of credentials that the file names; the variable WASMRT_SECRETS_BACKEND wins over it.
+
+        `later` looks for a keyring on first use alone, where none of them is named.
+
+        Raises:
+            ConfigurationError, SecretBackendError: as `open_store`.
+        """
+        from wasmrt.secrets import open_store, open_store_later  # with keyrings and ciphers, which few commands need
+
+        backend = None if os.environ.get("WASMRT_SECRETS_BACKEND") else self.secrets_backend
+        return (open_store_later if later else open_store)(find_places().data, backend=backend)
 
     def rate_limiter(self) -> RateLimiter:
         """Return a rate limiter as the file has it."""
@@ -117,14 +142,16 @@ def read_config_file(path: Path) -> OperatorConfig:
         raise ConfigFileError(str(path), f"it cannot be read ({error.strerror})", hint="check who owns it") from error
     mistakes: list[Mistake] = []
     tree = _parsed(path, text)
-    network, guests, leaks, audit, workspace = (
-        _values(name, section, path.parent, mistakes) for name, section in _sections(tree, mistakes)
-    )
+    values = {name: _values(name, section, path.parent, mistakes) for name, section in _sections(tree, mistakes)}
+    if problem := check_workspace(values["workspace"]):
+        mistakes.append(Mistake("workspace.per_user", problem, 'write it like path = "files"'))
     policy = read_policy(tree, path.parent, mistakes)
     _refuse(path, mistakes, text)
+    network = values["network"]
     own = {key: network.pop(key) for key in _OWN if key in network}
-    audited = AuditSettings(**audit)
-    return OperatorConfig(NetworkConfig(**network), **own, **guests, **leaks, **workspace, policy=policy, audit=audited)
+    own |= values["guests"] | values["leaks"] | values["secrets"] | values["explain"]
+    audited, runtime = AuditSettings(**values["audit"]), runtime_settings(values)
+    return OperatorConfig(NetworkConfig(**network), **own, policy=policy, audit=audited, runtime=runtime)
 
 
 def _refuse(path: Path, mistakes: Sequence[Mistake], text: bytes) -> None:
@@ -337,5 +364,5 @@ _SECTIONS: dict[str, dict[str, Callable[[Any, Path], dict[str, Any]]]] = {
         "record": _switch("record"),
         "max_segment_bytes": _audit_segment_bytes,
     },
-    "workspace": {"undo": _switch("undo")},
+    **VALUE_SECTIONS,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from wasmrt.audit import EMPTY_RECEIPT, Receipt
@@ -39,4 +40,6 @@ class ToolContext:
     """Folders of the workspace that the call is held to where it writes; each tuple of them narrows further."""
     receipt: Receipt = EMPTY_RECEIPT
     """The part of the call's receipt that is known so far."""
+    workspace: Path | None = None
+    """The folder of the call's files, in place of the runtime's."""
     may_invoke: MayInvoke | None = None

@@ -13,6 +13,7 @@ from wasmrt.errors import ConfigurationError
 
 KIB = 1024
 MIB = 1024 * KIB
+GIB = 1024 * MIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

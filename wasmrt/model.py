@@ -132,7 +132,29 @@ class Step(NamedTuple):
         return {"kind": "step", "step": self.text}
 
 
-Suggestion = Addition | Step
+class Exemption(NamedTuple):
+    """A network that an operator would exempt from the check of addresses: no capability file can."""
+
+    network: str | None
+    """In CIDR form; None where the host is refused by its name, before its address is known."""
+
+    def step(self, file: str) -> str:
+        """Return the step, with the path of the operator's configuration file."""
+        value = f'["{self.network}"]' if self.network else 'the network of its address, like ["10.1.0.5/32"]'
+        line = f"unsafe_allowed_networks = {value} under [network] in {file}"
+        return f"no capability file can allow it; an operator may: {line}"
+
+    @property
+    def hint(self) -> str:
+        """The step in words."""
+        return f"{self.step('config.toml')}, or NetworkConfig(unsafe_allowed_networks=...) in Python"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the exemption as JSON data: a step, with the network."""
+        return {"kind": "step", "step": self.hint, "network": self.network}
+
+
+Suggestion = Addition | Step | Exemption
 _SUBJECT_CHARS = 200
 
 

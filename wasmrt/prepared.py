@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from blake3 import blake3
@@ -100,7 +101,7 @@ class PreparedTool(ToolDefaults):
 
     @property
     def prompt(self) -> str:
-        """A document for models from its package, in Markdown; empty where there is none."""
+        """A document for models from its package, in Markdown."""
         return self._spec.prompt if self._spec else ""
 
     @property
@@ -123,11 +124,28 @@ class PreparedTool(ToolDefaults):
 
         Raises:
             ConfigurationError: the provider is not known.
+            NotInstalledError: the component has several tools: choose one with `tool`, or take `definitions`.
         """
+        if self._spec is None:
+            raise NotInstalledError(f"{self._target.name} holds several tools", hint=self._target.choice)
         from wasmrt.schema.providers import render  # for agents; a command that runs a tool does without
 
         rendered = render(offered_name(self.name), self.description, self.schema, provider, prompt=self.prompt)
         return rendered | ({"annotations": self.traits.annotations()} if provider == "mcp" else {})
+
+    def definitions(self, provider: Provider) -> list[dict[str, Any]]:
+        """Every tool of the component that a model is offered, each as `definition` has it.
+
+        Raises:
+            ConfigurationError: the provider is not known.
+        """
+        return [part.definition(provider) for part in self.offered]
+
+    @property
+    def offered(self) -> tuple[PreparedTool, ...]:
+        """Each of its tools by itself, without those that its package hides from models."""
+        specs = self.tools if self._spec is None else (self._spec,)
+        return tuple(self if spec is self._spec else self.tool(spec.name) for spec in specs if not spec.hidden)
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -262,6 +280,7 @@ class PreparedTool(ToolDefaults):
         *,
         on_progress: Progress | None = None,
         receipt: Receipt = EMPTY_RECEIPT,
+        workspace: Path | None = None,
     ) -> ToolOutput:
         """Run the tool in a fresh store and return what it answered.
 
@@ -269,11 +288,12 @@ class PreparedTool(ToolDefaults):
         it may not know, or is a `ToolContext`, which has that, the user and the receipt as well; `on_progress` gets
         `(done, total, message)` while the call waits, on this thread or another one that has its context variables.
         `receipt` is what the caller knows of the call's receipt: trace, source, effects, policy, approval, decisions.
+        `workspace` is the folder of this call's files, in place of the runtime's.
 
         Raises:
             ToolError: with kind, code, hint, usage, logs and decisions.
         """
-        return self._run(self._request(params, context, user, on_progress, receipt))
+        return self._run(self._request(params, context, user, on_progress, receipt, workspace))
 
     async def aexecute(
         self,
@@ -283,6 +303,7 @@ class PreparedTool(ToolDefaults):
         *,
         on_progress: Progress | None = None,
         receipt: Receipt = EMPTY_RECEIPT,
+        workspace: Path | None = None,
     ) -> ToolOutput:
         """Run the tool on the runtime's executor. Cancelling stops the guest at its next import or epoch tick.
 
@@ -292,7 +313,7 @@ class PreparedTool(ToolDefaults):
         import asyncio  # a program that awaits has it loaded; for another it is a third of the start
 
         opened = OpenedCall()
-        request = self._request(params, context, user, on_progress, receipt)._replace(on_open=opened)
+        request = self._request(params, context, user, on_progress, receipt, workspace)._replace(on_open=opened)
         try:
             return await asyncio.wrap_future(self._runner.submit(partial(self._run, request)))
         except asyncio.CancelledError:
@@ -366,15 +387,16 @@ class PreparedTool(ToolDefaults):
         return self._run(CallRequest(self._tool, params, user=caller.user, parent=caller))
 
     def _request(
-        self, params: Any, context: Any, user: str, on_progress: Progress | None, receipt: Receipt
+        self, params: Any, context: Any, user: str, on_progress: Progress | None, receipt: Receipt, folder: Path | None
     ) -> CallRequest:
         if not isinstance(context, ToolContext):
-            return CallRequest(self._tool, params, context, user, on_progress, receipt=receipt)
+            return CallRequest(self._tool, params, context, user, on_progress, receipt=receipt, workspace=folder)
         on_progress = on_progress or context.on_progress
         receipt = context.receipt
         if not receipt.trace_id:
             receipt = receipt._replace(trace_id=context.trace_id)
-        return CallRequest(self._tool, params, context.data, context.user, on_progress, receipt=receipt, terms=context)
+        own = CallRequest(self._tool, params, context.data, context.user, on_progress, terms=context)
+        return own._replace(receipt=receipt, workspace=folder or context.workspace)
 
     def _run(self, request: CallRequest) -> ToolOutput:
         self._runner.check_open()
@@ -382,10 +404,4 @@ class PreparedTool(ToolDefaults):
 
     @property
     def _tool(self) -> str:
-        if self._spec is None:
-            known = ", ".join(self._target.specs) or "none"
-            raise NotInstalledError(
-                f"{self._target.name} holds several tools",
-                hint=f"choose one, with --tool NAME or .tool(name): {known}",
-            )
-        return self._spec.name
+        return "" if self._spec is None else self._spec.name  # a call of none of several is refused with a receipt

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from wasmrt.audit import Receipt, ReceiptWriter
 from wasmrt.call import (
@@ -23,17 +23,28 @@ from wasmrt.capabilities import Capabilities
 from wasmrt.component import ToolSpec, check_header
 from wasmrt.component_bytes import ComponentBytes
 from wasmrt.config import WasmRuntimeConfig
-from wasmrt.errors import RuntimeClosedError, SourceError
+from wasmrt.errors import (
+    ComponentError,
+    ConfigurationError,
+    InstallError,
+    LimitError,
+    NotInstalledError,
+    RuntimeClosedError,
+    SourceError,
+    WasmrtError,
+)
 from wasmrt.files import opened_file
 from wasmrt.guest.artifacts import DiskCache
 from wasmrt.guest.clock import LogicalClock, SystemClock
 from wasmrt.guest.runner import GuestHome
 from wasmrt.guest.settings import EngineConfig, Isolation
+from wasmrt.install import Catalog
+from wasmrt.install.bundled import bundled_names
 from wasmrt.install.find import find_tool
 from wasmrt.leaks import LeakDetector, check_rule, read_rule_file
 from wasmrt.limits import COMPONENT_MAX_BYTES, ResourceLimits
 from wasmrt.model import ToolOutput
-from wasmrt.names import check_prepared_name
+from wasmrt.names import check_prepared_name, did_you_mean, offered_name
 from wasmrt.places import find_places
 from wasmrt.prepared import PreparedTool
 from wasmrt.rates import RateLimiter
@@ -42,6 +53,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
     from wasmrt.backends import BackendFactory
+    from wasmrt.schema.providers import Provider
 
 CLOSE_SECONDS = 5.0
 """Seconds that `close` waits for calls it has ended; guests stop within a tick, a name lookup may take longer."""
@@ -81,22 +93,26 @@ class WasmToolRuntime:
         self._lock = threading.Lock()
         self._process = os.getpid()
         self.closed = False
+        self.problems: dict[str, WasmrtError] = {}
+        """Tools that `installed` left out, with the reason."""
 
     def prepare(
         self,
         name: str,
-        component: ComponentBytes | bytes | str | Path,
+        component: ComponentBytes | bytes | bytearray | memoryview | str | Path,
         capabilities: Capabilities | None = None,
         limits: ResourceLimits | None = None,
         *,
         tools: Sequence[ToolSpec] | None = None,
+        request: Callable[[], Capabilities] | None = None,
     ) -> PreparedTool:
         """Compile a component, or find it compiled, and make its tools ready to be called.
 
         `component` is the bytes, with their digest or without, or a path; `capabilities` is the grant, and nothing is
         granted without one; `limits` defaults to the grant's over the runtime's. The tool can from now on be invoked
         by other tools of this runtime whose grant has an alias for `name`, or for `name.TOOL` of several. `tools` are
-        those that the component's package says it has, in place of those that it says itself.
+        those that the component's package says it has, in place of those that it says itself. `request` reads what it
+        asks for, of which the grant is a part: a refusal of what is asked for says that it was not granted.
 
         Raises:
             ComponentError: the bytes are not a component that can run here; its subclass says why.
@@ -110,7 +126,7 @@ class WasmToolRuntime:
         chosen = limits or grant.limits.over(self._default_limits())
         guest = self._guests.load(name, data, digest, chosen)
         named = None if tools is None else {spec.name: spec for spec in tools}
-        tool = PreparedTool(self, CallTarget(name, digest, guest, grant, self._backends, named), len(data))
+        tool = PreparedTool(self, CallTarget(name, digest, guest, grant, self._backends, named, request), len(data))
         with self._lock:
             self._prepared[name] = tool
         return tool
@@ -124,9 +140,64 @@ class WasmToolRuntime:
             ComponentError, RuntimeClosedError: as `prepare`.
         """
         found = find_tool(name, find_places().data)
-        tool = self.prepare(name, found.component, found.grant, tools=found.tools)
+        tool = self.prepare(name, found.component, found.grant, tools=found.tools, request=found.request)
         tool.installed = found.origin == "installed"
         return tool
+
+    def installed(self) -> tuple[PreparedTool, ...]:
+        """Prepare every installed tool, and those that come with wasmrt; each tool of several stands by itself.
+
+        One that cannot be had is left out, and `problems` has the reason under its name.
+
+        Raises:
+            InstallError, RuntimeClosedError: the catalog cannot be read, or the runtime is closed.
+        """
+        self.check_open()
+        found: list[PreparedTool] = []
+        self.problems = {}
+        for name in sorted({*(tool.name for tool in Catalog(find_places().data).tools()), *bundled_names()}):
+            try:
+                found += self.prepare_installed(name).offered
+            except (ComponentError, InstallError, LimitError) as error:
+                self.problems[name] = error
+        return tuple(found)
+
+    def definitions(self, provider: Provider) -> list[dict[str, Any]]:
+        """Declare every tool of `installed` as a provider wants it; `tool` finds each by its name there.
+
+        Raises:
+            ConfigurationError: the provider is not known, or two tools would be declared by one name.
+            InstallError, RuntimeClosedError: as `installed`.
+        """
+        declared: dict[str, PreparedTool] = {}
+        for tool in self.installed():
+            name = offered_name(tool.name)
+            if (other := declared.setdefault(name, tool)) is not tool:
+                raise ConfigurationError(
+                    f"a model would call both {other.name} and {tool.name} by the name {name}",
+                    hint="install one of them under another name: wasmrt install SOURCE --name NAME",
+                )
+        return [tool.definition(provider) for tool in declared.values()]
+
+    def tool(self, name: str) -> PreparedTool:
+        """Return a prepared tool by its own name, or by the name that a model calls it.
+
+        Raises:
+            NotInstalledError: none is prepared under that name, or several would be called by it.
+        """
+        if (own := self.prepared(name)) is not None:
+            return own
+        with self._lock:
+            known = {tool.name: tool for prepared in self._prepared.values() for tool in prepared.offered}
+        meant = [tool for tool in known.values() if offered_name(tool.name) == name]
+        if len(meant) == 1:
+            return meant[0]
+        if meant:
+            hint = f"say which: {' or '.join(tool.name for tool in meant)}"
+            raise NotInstalledError(f"several prepared tools are called {name!r:.80} by a model", hint=hint)
+        near = did_you_mean(name, known)
+        hint = f"did you mean {near}?" if near else "prepare it first: prepare, prepare_installed or installed"
+        raise NotInstalledError(f"no tool named {name!r:.80} is prepared", hint=hint)
 
     def check_open(self) -> None:
         """Refuse work on a runtime that is closed, or that stayed behind in the process this one was forked from.
@@ -191,7 +262,8 @@ class WasmToolRuntime:
 
     def _backends(self, grant: Capabilities) -> Backends:
         if grant == Capabilities.none():
-            return Backends(self.detector)
+            network = self.config.network
+            return Backends(self.detector, networks=() if network is None else network.networks)
         from wasmrt.backends import BackendFactory  # see there
 
         with self._lock:
@@ -256,10 +328,11 @@ def _leak_detector(config: WasmRuntimeConfig) -> LeakDetector:
     return LeakDetector(rules=rules, overrides=config.leak_overrides)
 
 
-def _load(component: ComponentBytes | bytes | str | Path) -> tuple[bytes, str]:
+def _load(component: ComponentBytes | bytes | bytearray | memoryview | str | Path) -> tuple[bytes, str]:
     """Return the bytes of a component, whose header is sound, and their digest."""
     if not isinstance(component, ComponentBytes):
-        data = component if isinstance(component, bytes) else _read(Path(component))
+        # A copy of what may change: what was checked is what runs.
+        data = _read(Path(component)) if isinstance(component, (str, os.PathLike)) else bytes(component)
         check_header(data)  # before they are hashed: it bounds their size
         component = ComponentBytes(data)
     check_header(component.data)

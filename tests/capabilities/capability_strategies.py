@@ -9,6 +9,8 @@ from wasmrt.capabilities import (
     CredentialMapping,
     EndpointPattern,
     HttpCapability,
+    LoginCapability,
+    OAuthConfig,
     RateLimitConfig,
     SecretsCapability,
     ToolInvokeCapability,
@@ -30,13 +32,28 @@ SECRETS = ["openai_key", "openai_org", "github_token"]
 GLOBS = [*SECRETS, "openai_*", "open*", "*"]
 
 subset = lambda items, most=3: st.lists(st.sampled_from(items), max_size=most).map(tuple)  # noqa: E731
+
+
+def endpoint(host, place, methods, ports, schemes, public_only):
+    path, is_exact = place
+    entry = EndpointPattern(host, None, methods, ports, schemes, public_only=public_only or host == "*")
+    return entry if path is None else entry.with_path(path) if is_exact else entry.with_path_prefix(path)
+
+
+def requests(allowlist, credentials, *numbers):
+    """Requests that a grant may have: with every public host there is no credential."""
+    is_any = any(entry.host_pattern == "*" for entry in allowlist)
+    return HttpCapability(allowlist, {} if is_any else credentials, *numbers)
+
+
 endpoints = st.builds(
-    EndpointPattern,
-    st.sampled_from(PATTERNS),
-    st.sampled_from(PREFIXES),
+    endpoint,
+    st.sampled_from([*PATTERNS, "*"]),
+    st.tuples(st.sampled_from(PREFIXES), st.booleans()),
     subset(METHODS[:4]),
     subset(PORTS),
     st.sampled_from([("https",), ("http",), ("https", "http")]),
+    st.booleans(),
 )
 locations = st.sampled_from(
     [
@@ -45,6 +62,8 @@ locations = st.sampled_from(
         CredentialLocation.header("X-Api-Key", "Key "),
         CredentialLocation.query_param("key"),
         CredentialLocation.url_path("TOKEN"),
+        CredentialLocation.aws_sigv4("eu-central-1", "s3"),
+        CredentialLocation.hmac_sha256("X-Signature", "sha256=", encoding="base64", timestamp_name="X-Time"),
     ]
 )
 credentials = st.builds(
@@ -57,7 +76,7 @@ credentials = st.builds(
 )
 rates = st.builds(RateLimitConfig, st.integers(1, 100), st.integers(1, 2000))
 https = st.builds(
-    HttpCapability,
+    requests,
     st.lists(endpoints, max_size=4).map(tuple),
     st.dictionaries(st.sampled_from(["one", "two", "three"]), credentials, max_size=3),
     rates,
@@ -79,6 +98,25 @@ writings = st.builds(
     max_files=st.integers(1, 1000),
     remove=st.booleans(),
 )
+logins = st.lists(
+    st.builds(
+        lambda secret, client, scopes: LoginCapability(
+            secret,
+            secret,
+            OAuthConfig(
+                authorization_url="https://login.example.com/agree",
+                token_url="https://login.example.com/token",
+                client_id=client,
+                scopes=scopes,
+            ),
+        ),
+        st.sampled_from(SECRETS),
+        st.sampled_from(["one", "two"]),
+        st.sets(st.sampled_from(["read", "write", "admin"])).map(lambda found: tuple(sorted(found))),
+    ),
+    max_size=2,
+    unique_by=lambda login: login.secret_name,
+).map(tuple)
 capabilities = st.builds(
     Capabilities,
     st.none() | https,
@@ -88,6 +126,7 @@ capabilities = st.builds(
     | st.builds(ToolInvokeCapability, st.dictionaries(st.sampled_from("abc"), st.sampled_from(["t1", "t2"])), rates),
     limits,
     workspace_write=st.none() | writings,
+    logins=logins,
 )
 urls = st.builds(
     lambda scheme, host, port, path: f"{scheme}://{host}{port}{path}",

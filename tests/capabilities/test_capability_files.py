@@ -261,14 +261,18 @@ def test_a_file_is_explained_in_plain_sentences():
         "host_patterns": ["api.example.com"]}}}, "workspace": {"allowed_prefixes": ["context/"]}}"""
     ).capabilities
     assert explain(granted) == (
+        "can change what your secret example_token opens at api.example.com, in your name",
         "may GET and POST https://api.example.com/v1/ and below, with your secret example_token in the "
         "Authorization header",
-        "may send those requests 60 times a minute and 1000 times an hour, each with at most 1 MiB out, 10 MiB back "
+        "may send those requests 60 times a minute and 1,000 times an hour, each with at most 1 MiB out, 10 MiB back "
         "and 30 seconds",
         "may read files under context/",
+        "what it is given and what it reads under context/ can go to api.example.com",
+        "may not write files, ask which secrets are set or call other tools",
         "may not do anything else",
     )
-    assert explain(Capabilities.none()) == ("may not do anything outside its sandbox",)
+    (nothing,) = explain(Capabilities.none())
+    assert nothing == "may not do anything outside its sandbox: no network, no files, no secrets, no other tools"
 
 
 def test_a_credential_narrower_than_its_entry_is_explained_as_such():
@@ -279,7 +283,8 @@ def test_a_credential_narrower_than_its_entry_is_explained_as_such():
         "u": {"secret_name": "u", "location": {"type": "basic", "username": "me"}, "host_patterns": ["b.org"]}}}}"""
     ).capabilities
     said = explain(granted)
-    assert said[0].endswith(
+    assert said[0] == "can change what your secret t opens at api.example.com, in your name"
+    assert said[1].endswith(
         "with your secret t in the query parameter key if it is set at api.example.com under /v1/admin/"
     )
     assert "has your secret u for b.org, where no request may go" in said
@@ -358,7 +363,7 @@ def test_a_diff_tells_what_got_wider_and_what_narrower():
     changes = diff(old, new)
     assert [c.sentence for c in changes.widened] == [
         "may send any request to https://b.example, every path",
-        "timeout_seconds 30.0 instead of 10",
+        "time: 30 seconds instead of 10 seconds",
         "may ask whether secret t is set",
     ]
     assert [c.section for c in changes.narrowed] == ["http.allowlist", "limits.fuel"]

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from wasmrt.capabilities import Capabilities, EndpointPattern
+from wasmrt.capabilities.file import parse
 from wasmrt.capabilities.foreign import import_policy, import_sidecar
 from wasmrt.errors import CapabilityFileError
 
@@ -229,3 +230,16 @@ def test_a_mistake_in_a_nested_section_leaves_out_its_entry_alone() -> None:
     assert [line.partition(": ")[0] for line in imported.left] == ['capabilities.http.credentials["c\\u0007"]']
     assert imported.file.capabilities.http is not None
     assert [mapping.name for mapping in imported.file.capabilities.http.credentials] == ["d"]
+
+
+@pytest.mark.parametrize(
+    "text", ['{"type": "hook"}', '{"kind": "hook", "x": 1}', '{"hooks": []}', '{"capabilities": {"hook": {}}}']
+)
+def test_the_file_of_a_hook_says_that_it_is_one(text: str) -> None:
+    with pytest.raises(CapabilityFileError, match="file of a hook"):
+        parse(text)
+
+
+def test_a_file_with_a_kind_that_is_no_text_is_told_its_mistakes() -> None:
+    with pytest.raises(CapabilityFileError, match="unknown key"):
+        parse('{"type": ["channel"]}')

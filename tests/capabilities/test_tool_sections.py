@@ -186,7 +186,7 @@ def test_the_sentences_say_what_every_tool_may_and_who_may_more() -> None:
 
 
 def test_a_section_holds_neither_sections_nor_limits_and_stands_once() -> None:
-    with pytest.raises(ConfigurationError, match="neither tools nor limits"):
+    with pytest.raises(ConfigurationError, match="neither tools, limits nor logins"):
         ToolGrant("a", file(a={}))
     with pytest.raises(ConfigurationError, match="two sections"):
         Capabilities.none().with_tools([ToolGrant("a"), ToolGrant("a")])

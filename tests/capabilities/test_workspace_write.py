@@ -159,6 +159,7 @@ def test_a_person_is_told_what_may_be_written_and_what_changes():
     assert explain(few) == (
         "may write files under out/",
         "may write at most 1 KiB to 1 file in a call, each of at most 512 bytes",
+        "may not send anything over the network, read files, ask which secrets are set or call other tools",
         "may not do anything else",
     )
     more = read(

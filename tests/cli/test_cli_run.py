@@ -67,7 +67,9 @@ def test_a_component_file_runs_without_any_power_unless_given(wasmrt: Run, tool_
     path = tool_file(sidecar={"http": {"allowlist": [{"host": "api.example.com"}]}})
     report = json.loads(wasmrt("inspect", path, "--json").stdout)
     assert "api.example.com" in report["asks"][0]
-    assert report["granted"] == ["may not do anything outside its sandbox"]
+    assert report["granted"] == [
+        "may not do anything outside its sandbox: no network, no files, no secrets, no other tools"
+    ]
     given = path.with_name("parrot.capabilities.json")
     report = json.loads(wasmrt("inspect", path, "--capabilities", given, "--json").stdout)
     assert "api.example.com" in report["granted"][0]

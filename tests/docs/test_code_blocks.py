@@ -20,6 +20,7 @@ from tests.docs.fakes import fake_network, put_files
 from tests.docs.pages import PAGES, Block, blocks, named, spans
 from wasmrt.authoring import Project, read_cases
 from wasmrt.capabilities.file import parse
+from wasmrt.capabilities.services import read_services
 from wasmrt.config_file import read_config_file
 from wasmrt.leaks import load_custom_rules
 from wasmrt.plugins import read_manifest
@@ -88,6 +89,8 @@ def _write(block: Block, folder: Path) -> None:
         parse(block.text)
     elif file.name == "config.toml":
         read_config_file(file)
+    elif file.name == "services.toml":
+        assert read_services(block.text.encode())
     elif file.name.endswith(".rules.toml"):
         assert load_custom_rules(block.text)
     elif file.parent.name == "plugins":

@@ -10,6 +10,7 @@ from pkgutil import resolve_name
 
 import pytest
 
+import wasmrt
 from tests.docs.pages import PAGES, ROOT, blocks, named, prose, spans
 
 _FILE = re.compile(r"(?P<path>[\w.{}*-]*(?:/[\w.{}*-]*)+|[\w-]+\.(?:py|toml|md))(?::(?P<name>[A-Za-z_][\w.]*))?")
@@ -101,3 +102,11 @@ def test_a_page_uses_the_words_of_the_field(page: Path) -> None:
     text = re.sub(r"`[^`\n]*`|\]\([^)]*\)", "", prose(page))
     found = {word: better for word, better in replaced.items() if re.search(rf"\b{word}\b", text, re.IGNORECASE)}
     assert found == {}
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if "adr" not in page.parts], ids=named)
+def test_what_a_page_imports_can_be_imported_from_the_package_itself(page: Path) -> None:
+    code = "\n".join(block.text for block in blocks(page) if block.language == "python")
+    found = re.findall(r"^\s*from wasmrt\.([\w.]+) import (.+)$", code, re.MULTILINE)
+    names = {name.strip() for home, names in found if home != "testing" for name in names.split(",")}
+    assert {name for name in names if not hasattr(wasmrt, name)} == set()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -205,3 +207,15 @@ def test_the_system_resolver_knows_localhost_and_no_nonsense() -> None:
     assert "127.0.0.1" in resolver.resolve("localhost", 443, timeout_seconds=10)
     with pytest.raises(ResolveError):
         resolver.resolve("a" * 70 + ".invalid", 443, timeout_seconds=10)
+
+
+def test_every_public_host_reaches_no_exempted_network(world: MakeWorld) -> None:
+    w = world(lambda request, connection: http_response(b"internal"), networks=("127.0.0.0/8",))
+    ports = (w.server.port,)
+    anywhere = replace(EndpointPattern.any_public_host(), ports=ports)
+    for entries, reached in (([anywhere], 0), ([anywhere, EndpointPattern(HOST, ports=ports)], 1)):
+        call = FakeCall(Capabilities.none().with_http(entries))
+        for url in (w.url("/"), f"https://127.0.0.1:{w.server.port}/"):
+            with suppress(HttpFailure):
+                w.gateway.fetch(call, HttpRequest("GET", url))
+        assert len(w.server.requests) == reached

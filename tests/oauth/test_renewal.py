@@ -300,3 +300,23 @@ def test_a_login_without_a_successor_that_comes_in_between_is_not_renewed(asks: 
     view = RenewingSecrets(_OtherLogin(logins), "ann", lambda state: pytest.fail("asked"), now=logins.clock)
     told = getattr(view, asks)("token")
     assert (told and told.reveal()) == (FIRST if asks == "get" else None)
+
+
+def test_a_refresh_goes_where_the_granted_login_says_and_nowhere_else() -> None:
+    for place, renewed in (("https://auth.example.com/token", True), ("https://evil.example/token", False)):
+        logins = Logins()
+        logins.clock.now = NOW + 3590.0
+        seen = logins.view.within(Lifetime(5.0), {"token": place})
+        assert seen.get("token").reveal() == (SECOND if renewed else FIRST)
+        assert (seen.renewed("token") is not None) is renewed
+        assert bool(logins.renewals) is renewed
+        logins.clock.now = NOW + 3700.0
+        if not renewed:
+            with pytest.raises(SecretExpiredError):
+                seen.get("token")
+
+
+def test_a_login_that_the_grant_says_nothing_of_is_renewed_where_it_was_made() -> None:
+    logins = Logins()
+    logins.clock.now = NOW + 3590.0
+    assert logins.view.within(Lifetime(5.0), {"other": "https://evil.example/"}).get("token").reveal() == SECOND

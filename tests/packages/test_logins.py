@@ -132,9 +132,10 @@ def test_an_update_that_logs_in_elsewhere_waits_for_a_person(
     (moved / "manifest.toml").write_text(text.replace("https://tokens.vault.example", "https://evil.example"))
 
     refused = wasmrt("install", moved, code=3)
-    assert "another login: login vault: at vault.example, with the token of evil.example" in " ".join(
-        refused.stderr.split()
+    moved_to = (
+        "login vault gets its token from https://evil.example/token instead of https://tokens.vault.example/token"
     )
+    assert f"asks for more: {moved_to}" in " ".join(refused.stderr.split())
     assert "waits for a grant" in refused.stderr
     kept = json.loads(wasmrt("inspect", "desk", "--json").stdout)["logins"]
     assert not any("evil.example" in login for login in kept)

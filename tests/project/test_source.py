@@ -40,6 +40,10 @@ LATE_IMPORTS = {
     "backends.py": "a runtime without secrets renews none",
     "capabilities/_capabilities.py": "a stored grant or a file alone needs the file's format",
     "guest/worlds/_detect.py": "a component of a tool world needs neither JSON for every WIT type nor WASI",
+    "config_file.py": "keyrings and ciphers are for commands that use a secret",
+    "cli/_store.py": "a command that only keeps a secret uses no network",
+    "cli/_missing.py": "a tool without a login needs nothing of OAuth",
+    "cli/_options.py": "only a shell that completes a name reads the catalog",
     "config.py": "a program that sets everything itself reads no file, and opens no store of secrets",
     "prepared.py": "an agent needs the dialects of providers, a command does not",
 }

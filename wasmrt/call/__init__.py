@@ -5,7 +5,7 @@ from wasmrt.call._batch import Batch, BatchResult, OpenedCall
 from wasmrt.call._call import CallPipeline, CallRequest, run_call
 from wasmrt.call._invoke import Invoker
 from wasmrt.call._services import CallServices
-from wasmrt.call._state import Backends, Call, ToolInvoker
+from wasmrt.call._state import Backends, Call, Files, ToolInvoker
 from wasmrt.call._target import CallTarget
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "CallRequest",
     "CallServices",
     "CallTarget",
+    "Files",
     "Invoker",
     "OpenedCall",
     "ToolInvoker",

@@ -7,6 +7,8 @@ import os
 import re
 import time
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from wasmrt.audit import EMPTY_RECEIPT, OK, Receipt, RecordedCall, Recorder, Tape
@@ -27,6 +29,7 @@ from wasmrt.errors import (
     InvalidParametersError,
     ToolError,
     TrapError,
+    UnknownToolError,
     WasmrtError,
 )
 from wasmrt.guest.call import GuestCall
@@ -69,6 +72,8 @@ class CallRequest(NamedTuple):
     """Set by whoever lets the call through: the effects that it is held to, and the tools it may invoke."""
     receipt: Receipt = EMPTY_RECEIPT
     """The caller's part: trace, source, effects, policy, approval, decisions. The call fills in the rest."""
+    workspace: Path | None = None
+    """The folder of its files, in place of the runtime's."""
     tape: Tape | None = None
     """Plays a recorded call in place of the host."""
 
@@ -104,6 +109,7 @@ def run_call(pipeline: CallPipeline, target: CallTarget, request: CallRequest) -
     try:
         try:
             _admit(pipeline, call)
+            call.open_files()
             text = _run_guest(target, call, request.tool, params, context)
             call.lifetime.check()
             answer = scan_answer(call, read_answer(call, text))
@@ -126,6 +132,8 @@ def run_call(pipeline: CallPipeline, target: CallTarget, request: CallRequest) -
 def _check(target: CallTarget, request: CallRequest) -> tuple[str, str | None]:
     if not _is_user(request.user):
         raise InvalidParametersError(f"a user is 1 to {MAX_USER_BYTES} printable characters", hint="alice is one")
+    if request.tool not in target.specs:
+        raise UnknownToolError(f"{target.name} holds several tools", hint=target.choice)
     params = parsed(request.params)
     text = encoded(params)
     accepted = target.accept(request.tool, params)
@@ -152,12 +160,14 @@ def _open(
         limits=target.limits,
         grant=grant,
         backends=backends,
+        to_ask=partial(target.to_ask, request.tool),
         full_grant=target.power(request.tool).grant if effects is not None or write_paths else grant,
         terms=request.terms,
         action=target.action(request.tool),
         parent=request.parent,
         on_progress=request.on_progress,
         trace_id=request.receipt.trace_id,
+        workspace=request.workspace,
     )
     services = CallServices(call)
     call.tape = request.tape

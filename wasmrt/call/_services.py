@@ -56,7 +56,7 @@ class CallServices:
 
     @property
     def has_workspace(self) -> bool:
-        return self._call.backends.workspace is not None or self._call.backends.writer is not None
+        return any(part is not None for part in self._call.files)
 
     @property
     def max_write_bytes(self) -> int:
@@ -102,7 +102,7 @@ class CallServices:
     def _http_denial(self, method: str, url: str) -> Decision | None:
         grant, gateway = self._call.grant, self._call.backends.http
         if grant.http is None:
-            networks = () if gateway is None else gateway.networks
+            networks = self._call.backends.networks if gateway is None else gateway.networks
             return grant.explain_http(method, url, unsafe_allowed_networks=networks)
         if gateway is None:
             rule, hint = "this runtime has no network", "give WasmRuntimeConfig a network"
@@ -171,7 +171,7 @@ class CallServices:
         self._writes.rename(path, to)
 
     def _workspace(self, path: str) -> WorkspaceReader:
-        reader, grant = self._call.backends.workspace, self._call.grant
+        reader, grant = self._call.files.reader, self._call.grant
         if grant.workspace_read is None:
             raise self._denied(grant.explain_workspace(path))
         if reader is None:

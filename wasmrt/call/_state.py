@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from wasmrt.audit import Tape
@@ -18,7 +20,7 @@ from wasmrt.guest.services import GuestRequest, GuestResponse
 from wasmrt.leaks import Direction, LeakDetector, LeakScanner, WatchedSecrets
 from wasmrt.lifetime import Lifetime
 from wasmrt.limits import MAX_DECISIONS, MAX_HTTP_REQUESTS, MAX_TOOL_INVOCATIONS, ResourceLimits
-from wasmrt.model import Decision, Reason, Step, Usage
+from wasmrt.model import Addition, Decision, Reason, Step, Usage
 from wasmrt.url import Network
 
 if TYPE_CHECKING:
@@ -52,6 +54,13 @@ class HttpAccess(Protocol):
         """Send a request through every check and wait for the head of its response."""
 
 
+class Files(NamedTuple):
+    """The workspace of one call."""
+
+    reader: WorkspaceReader | None
+    writer: WorkspaceWriter | None
+
+
 class Backends(NamedTuple):
     """A runtime's services for the calls of one tool; None where nothing is configured or granted."""
 
@@ -59,9 +68,14 @@ class Backends(NamedTuple):
     http: HttpAccess | None = None
     workspace: WorkspaceReader | None = None
     writer: WorkspaceWriter | None = None
+    files_of: Callable[[str, Path | None], Files] | None = None
+    """From a user, and the folder that a call brings, to the workspace of that call; None where there is one for all
+    calls."""
     secrets_of: Callable[[str, Lifetime], SecretsView] | None = None
     """From a user and a call's time to the view of that user's secrets, and of nobody else's."""
     tools: ToolInvoker | None = None
+    networks: tuple[Network, ...] = ()
+    """Internal networks that the operator exempts, for the refusals of a grant without requests."""
 
 
 class Call:
@@ -72,6 +86,7 @@ class Call:
 
     __slots__ = (
         "_scan_until",
+        "_to_ask",
         "_watched",
         "backends",
         "call_id",
@@ -79,6 +94,7 @@ class Call:
         "decisions",
         "decisions_dropped",
         "effects",
+        "files",
         "full_grant",
         "grant",
         "guest",
@@ -98,6 +114,7 @@ class Call:
         "tool_invocations",
         "trace_id",
         "user",
+        "workspace",
         "write_paths",
     )
 
@@ -111,21 +128,18 @@ class Call:
         grant: Capabilities,
         backends: Backends,
         full_grant: Capabilities | None = None,
+        to_ask: Callable[[Addition], str | None] | None = None,
         terms: ToolContext | None = None,
         action: str | None = None,
         parent: Call | None = None,
         on_progress: Progress | None = None,
         trace_id: str = "",
+        workspace: Path | None = None,
     ) -> None:
         self.call_id = call_id
-        self.trace_id = call_id
+        self.trace_id: str = trace_id or (call_id if parent is None else parent.trace_id)
         """The id of what it is part of: the caller's own word for it, or the id of the outermost call."""
-        if trace_id:
-            self.trace_id = trace_id
-        elif parent is not None:
-            self.trace_id = parent.trace_id
-        self.tool = tool
-        self.user = user
+        self.tool, self.user = tool, user
         self.limits = limits
         self.grant = grant
         self.backends = backends
@@ -133,6 +147,11 @@ class Call:
         self.on_progress = on_progress
         self.full_grant = full_grant or grant
         """The grant before it was narrowed to the effects that the call is held to."""
+        self._to_ask = to_ask
+        self.workspace: Path | None = workspace if parent is None or workspace is not None else parent.workspace
+        """The folder that this call brings for its files; None for the runtime's."""
+        self.files = Files(backends.workspace, backends.writer)
+        """Its workspace, once it was opened."""
         self.effects = held_to(terms, parent)
         self.write_paths = held_to_paths(terms, parent)
         self.may_invoke: MayInvoke | None = None if terms is None else terms.may_invoke
@@ -164,6 +183,15 @@ class Call:
     def cancelled(self) -> threading.Event:
         """Set when it was cancelled or its runtime closed."""
         return self.lifetime.cancelled
+
+    def open_files(self) -> None:
+        """Open the workspace of this call.
+
+        Raises:
+            ConfigurationError: its folder is none.
+        """
+        if self.backends.files_of is not None:
+            self.files = self.backends.files_of(self.user, self.workspace)
 
     # -- secrets and leaks -----------------------------------------------------------------------------------------
 
@@ -232,14 +260,24 @@ class Call:
         if self._withheld_by_paths(decision):
             step = Step("add the folder to allow_write_paths of the preset")
             return decision._replace(rule="the preset lets no tool write there", suggestion=step)
-        if self.effects is None or decision.allowed or decision.reason not in _NARROWED:
-            return decision
         section = decision.capability
+        if self.effects is None or decision.allowed or decision.reason not in _NARROWED:
+            return self._withheld_by_grant(decision)
         if section not in CAPABILITY_SECTIONS or self.grant.section(section) == self.full_grant.section(section):
-            return decision
+            return self._withheld_by_grant(decision)
         held = ", ".join(sorted(self.effects)) or "none"
         step = Step("call it outside of the view or preset that holds it, or declare the effect for this tool")
         return decision._replace(rule=f"the call is held to its effects ({held})", suggestion=step)
+
+    def _withheld_by_grant(self, decision: Decision) -> Decision:
+        """Say of a refusal that the capability file asks for it, and that it was not granted."""
+        suggestion = decision.suggestion
+        if decision.allowed or self._to_ask is None or not isinstance(suggestion, Addition):
+            return decision
+        if (amendment := self._to_ask(suggestion)) is None:
+            return decision
+        step = Step(f"grant it: wasmrt grant {self.tool} --add {quote(amendment)}")
+        return decision._replace(rule=f"{decision.rule}; the tool asks for it, and it was not granted", suggestion=step)
 
     def _withheld_by_paths(self, decision: Decision) -> bool:
         if not self.write_paths or decision.reason != Reason.PREFIX_NOT_ALLOWED:

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wasmrt.call._state import Backends
 from wasmrt.capabilities import Capabilities, for_tool, within_effects, within_write_paths
+from wasmrt.capabilities.lattice import amendment_of, asks_for
 from wasmrt.component import ANY_OBJECT, ToolSpec, worlds
 from wasmrt.effects import Effect
 from wasmrt.errors import InvalidComponentError, InvalidParametersError
 from wasmrt.guest.runner import GuestComponent
 from wasmrt.limits import ResourceLimits
+from wasmrt.model import Addition
 
 if TYPE_CHECKING:
     from wasmrt.schema import Validator
@@ -48,11 +50,14 @@ class CallTarget:
         grant: Capabilities,
         backends: Callable[[Capabilities], Backends],
         tools: Mapping[str, ToolSpec] | None = None,
+        request: Callable[[], Capabilities] | None = None,
     ) -> None:
         self.name = name
         self.digest = digest
         self.component = component
         self.grant = grant
+        self.request = request
+        """Reads what an installed tool asks for, of which somebody may have granted it a part; None for others."""
         self._own = component.description.specs
         self.specs = dict(self._own if tools is None else tools)
         """Its tools by name."""
@@ -98,13 +103,29 @@ class CallTarget:
                 power = self._powers.setdefault(key, Power(grant, self._backends(grant)))
         return power
 
+    @property
+    def choice(self) -> str:
+        """The next step for whoever chose none of several tools."""
+        return f"choose one, with --tool NAME or .tool(name): {', '.join(self.specs) or 'none'}"
+
     def action(self, tool: str) -> str:
         """Return the name by which another tool's grant would mean this tool."""
+        if tool not in self.specs:
+            return self.name
         return f"{self.name}.{tool}" if len(self.specs) > 1 or self.specs[tool].capability_id else self.name
 
     def guest_tool(self, tool: str) -> str:
         """Return the component's own name for a tool; a component whose context decides has one for all."""
         return tool if tool in self._own else next(iter(self._own))
+
+    def to_ask(self, tool: str, addition: Addition) -> str | None:
+        """Return the amendment of the grant that allows a tool what its file asks for and nobody granted, else None."""
+        if self.request is None:
+            return None
+        asked = self.request()
+        if asked.tools is None:
+            return str(amendment_of(addition)) if asks_for(asked, addition) else None
+        return f"tools={tool}" if asks_for(for_tool(asked, tool), addition) else None
 
     def accept(self, tool: str, params: Any) -> Any:
         """Return the params as the tool gets them.

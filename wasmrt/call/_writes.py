@@ -38,7 +38,7 @@ class CallWrites:
     @property
     def max_write_bytes(self) -> int:
         """The most bytes that a file may have that is written; 0 where none is."""
-        writer = self._call.backends.writer
+        writer = self._call.files.writer
         return 0 if writer is None else writer.max_file_bytes
 
     def size(self, path: str) -> int | None:
@@ -68,7 +68,7 @@ class CallWrites:
 
     @contextmanager
     def _writing(self, path: str) -> Iterator[tuple[WorkspaceWriter, WriteBudget]]:
-        writer = self._call.backends.writer
+        writer = self._call.files.writer
         if writer is None:
             raise self._failure(self._missing(path))
         if self._budget is None:

@@ -17,6 +17,7 @@ from wasmrt.capabilities.decide import (
 from wasmrt.capabilities.model import (
     EndpointPattern,
     HttpCapability,
+    LoginCapability,
     SecretsCapability,
     ToolInvokeCapability,
     ToolLimits,
@@ -54,8 +55,15 @@ class Capabilities:
     none is for has nothing, and one that has a section has what both that and the component's own capabilities allow
     (`wasmrt.capabilities.for_tool`)."""
     workspace_write: WorkspaceWriteCapability | None = None
+    logins: tuple[LoginCapability, ...] = ()
+    """Logins that a person may be asked for, each of another secret. They are the component's, not of single tools."""
 
     def __post_init__(self) -> None:
+        if not all(isinstance(login, LoginCapability) for login in self.logins):
+            raise ConfigurationError("logins may hold LoginCapability only")
+        if len({login.secret_name for login in self.logins}) < len(self.logins):
+            raise ConfigurationError("two logins set one secret", hint="keep one of them")
+        object.__setattr__(self, "logins", tuple(self.logins))
         if self.tools is None:
             return
         if not all(isinstance(tool, ToolGrant) for tool in self.tools):
@@ -95,6 +103,7 @@ class Capabilities:
             asked.limits,
             tools,
             asked.workspace_write,
+            asked.logins,
         )
 
     def section(self, name: str) -> Capability | None:
@@ -136,6 +145,10 @@ class Capabilities:
         """Set the limits that differ from the runtime's."""
         return replace(self, limits=limits)
 
+    def with_logins(self, logins: Iterable[LoginCapability]) -> Capabilities:
+        """Allow asking a person for these logins."""
+        return replace(self, logins=_listed(logins))
+
     def with_tools(self, tools: Iterable[ToolGrant]) -> Capabilities:
         """Narrow single tools: one that is not listed has nothing."""
         return replace(self, tools=_listed(tools))
@@ -169,6 +182,7 @@ class Capabilities:
             self.limits,
             self.tools,
             writing or added.workspace_write,
+            self.logins,
         )
 
     def explain_http(
@@ -214,8 +228,9 @@ class ToolGrant:
     """Kinds of things that it does, as declared; None where nobody said."""
 
     def __post_init__(self) -> None:
-        if self.capabilities.tools is not None or self.capabilities.limits != ToolLimits():
-            raise ConfigurationError(f"the section of tool {self.name!r} may hold neither tools nor limits")
+        own = self.capabilities
+        if own.tools is not None or own.limits != ToolLimits() or own.logins:
+            raise ConfigurationError(f"the section of tool {self.name!r} may hold neither tools, limits nor logins")
         if self.effects is not None:
             object.__setattr__(self, "effects", tuple(sorted({Effect(effect) for effect in self.effects})))
 
@@ -235,6 +250,8 @@ class Asked(Protocol):
     def tool_invoke(self) -> ToolInvokeCapability | None: ...
     @property
     def limits(self) -> ToolLimits: ...
+    @property
+    def logins(self) -> tuple[LoginCapability, ...]: ...
     @property
     def tools(self) -> tuple[tuple[str, Asked, tuple[Effect, ...] | None], ...] | None:
         """The sections of single tools: the name, its sections, its effects."""

@@ -13,7 +13,7 @@ from wasmrt.cli._errors import refusal
 from wasmrt.cli._output import print_lines, print_message
 from wasmrt.errors import InvalidParametersError, SourceError
 from wasmrt.limits import MAX_PARAMS_BYTES
-from wasmrt.model import Addition, Decision, LogEntry
+from wasmrt.model import Addition, Decision, Exemption, LogEntry
 from wasmrt.places import find_places
 
 T = TypeVar("T")
@@ -95,7 +95,14 @@ def show_denials(decisions: Iterable[Decision], section: str | None) -> None:
         if decision.hint:
             step = "to allow it, " if isinstance(decision.suggestion, Addition) else "hint: "
             also = f", and in {section}" if section and isinstance(decision.suggestion, Addition) else ""
-            print_lines(one_entry(f"  {step}{decision.hint}{also}"))
+            print_lines(one_entry(f"  {step}{step_of(decision)}{also}"))
+
+
+def step_of(decision: Decision) -> str:
+    """Return the step that would change a refusal, with the path of the file where it is the operator's."""
+    if isinstance(decision.suggestion, Exemption):
+        return decision.suggestion.step(str(find_places().config))
+    return decision.hint or ""
 
 
 def show_changes(call_id: str | None) -> None:

@@ -8,14 +8,14 @@ from wasmrt.capabilities import Capabilities, WorkspaceWriteCapability, capabili
 from wasmrt.capabilities.file import as_tree, format_file
 from wasmrt.cli._caps_subject import find_tool_of
 from wasmrt.cli._component_info import imports_of
-from wasmrt.cli._options import json_option
+from wasmrt.cli._options import complete_tools, json_option
 from wasmrt.cli._output import print_message, show, show_json
 from wasmrt.cli._runtime import open_runtime, prepare
 from wasmrt.component import qualified_names
 
 
 @click.command("init")
-@click.argument("tool", metavar="NAME_OR_PATH")
+@click.argument("tool", metavar="NAME_OR_PATH", shell_complete=complete_tools)
 @json_option
 def init(tool: str, as_json: bool) -> None:
     """Draft a file from what a component imports. The draft allows nothing until its lists are filled.

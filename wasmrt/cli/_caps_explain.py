@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from wasmrt.capabilities import Capabilities
 from wasmrt.capabilities.file import CapabilityFile
-from wasmrt.capabilities.sentences import explain as sentences_for
-from wasmrt.capabilities.sentences import explain_logins
+from wasmrt.capabilities.sentences import ANYWHERE
+from wasmrt.cli._calling import step_of
 from wasmrt.cli._caps_subject import read_subject
 from wasmrt.cli._errors import DENIED
+from wasmrt.cli._explained import about, explained
 from wasmrt.cli._options import json_option, subject_argument
-from wasmrt.cli._output import print_message, show, show_json
+from wasmrt.cli._output import Style, print_message, show, show_json, show_line
 from wasmrt.config_file import HostsResolver, read_config_file
 from wasmrt.egress import NetworkConfig
 from wasmrt.model import Decision
@@ -53,7 +56,7 @@ def explain(
     Examples:
       wasmrt caps explain search.capabilities.json
       wasmrt caps explain search
-      wasmrt caps explain search.capabilities.json --url https://api.example.com/ --resolves-to 10.0.0.7
+      wasmrt caps explain grant.json --url https://a.org/ --resolves-to 10.0.0.7
     """
     asked = [use for use in (url, path, write, secret, alias) if use is not None]
     if len(asked) > 1:
@@ -64,7 +67,7 @@ def explain(
     read = read_subject(subject).granted
     granted = read.capabilities
     if not asked:
-        _print_sentences(read, as_json)
+        _print_sentences(subject, read, as_json)
         return 0
     if url is not None:
         return _decide_http(granted, method or "GET", url, resolves_to, as_json)
@@ -77,12 +80,15 @@ def explain(
     return _print_decision(granted.explain_tool(alias or ""), as_json)
 
 
-def _print_sentences(file: CapabilityFile, as_json: bool) -> None:
-    sentences = (*sentences_for(file.capabilities), *explain_logins(file.every_login))
+def _print_sentences(subject: str, file: CapabilityFile, as_json: bool) -> None:
+    name = Path(subject).name.removesuffix(".json").removesuffix(".capabilities").removesuffix(".wasm")
+    sentences = explained(file.capabilities)
     if as_json:
-        show_json({"sentences": sentences})
-    else:
-        show("\n".join(map(in_one_line, sentences)))
+        show_json({"name": name, "description": file.description, "sentences": sentences})
+        return
+    show_line(about(name, file.description), Style.STRONG)
+    for sentence in sentences:
+        show_line(sentence, Style.ALARM if ANYWHERE in sentence else Style.PLAIN, indent=2)
 
 
 def _check_addresses(texts: tuple[str, ...]) -> None:
@@ -122,7 +128,7 @@ def _print_decision(decision: Decision, as_json: bool, note: str | None = None) 
         show(in_one_line(f"{'allowed' if decision.allowed else 'denied'}: {decision.subject or decision.capability}"))
         show(f"by: {decision.rule} ({decision.reason})")
         if decision.hint:
-            print_message(f"hint: {decision.hint}")
+            print_message(f"hint: {step_of(decision)}")
         if note:
             print_message(note)
     return 0 if decision.allowed else DENIED

@@ -122,7 +122,7 @@ def _sentences(capabilities: Capabilities | None, name: str) -> list[str]:
     else:
         part: dict[str, Any] = {CAPABILITY_SECTIONS[name]: capabilities.section(name)}
         alone = Capabilities(**part)
-    return list(explain(alone)[:-1])
+    return [sentence for sentence in explain(alone) if not sentence.startswith("may not ")]
 
 
 def refusals(listed: list[dict[str, Any]]) -> list[dict[str, str]]:

@@ -23,6 +23,7 @@ from wasmrt.errors import (
     RefusedFileError,
     SecretBackendError,
     ToolError,
+    UnknownToolError,
     WasmrtError,
 )
 from wasmrt.model import Decision
@@ -45,6 +46,7 @@ _CODES: tuple[tuple[type[WasmrtError], int], ...] = (
     (NotAuthorizedError, DENIED),
     (IntegrityError, FAILED),
     (InvalidParametersError, BAD_INPUT),
+    (UnknownToolError, BAD_INPUT),
     (ConfigurationError, BAD_INPUT),
     (ComponentError, BAD_INPUT),
     (InstallError, BAD_INPUT),

@@ -7,15 +7,24 @@ from typing import Any
 
 import click
 
-from wasmrt.cli._output import print_message
+from wasmrt.cli._output import Style, print_message
 from wasmrt.errors import GrantRequiredError
 
 
-def print_request(name: str, sentences: Iterable[str]) -> None:
-    """Print what a tool would be allowed to do."""
-    print_message(f"{name}")
+def print_request(title: str, sentences: Iterable[str]) -> None:
+    """Print what a tool would be allowed to do, below its name."""
+    print_message(title, Style.STRONG)
     for sentence in sentences:
-        print_message(f"  {sentence}")
+        print_message(sentence, indent=2)
+
+
+def print_difference(title: str, more: Iterable[str], other: Iterable[str]) -> None:
+    """Print what would be different, above all that is asked for: what is more comes first, and it alone in red."""
+    print_message(title)
+    for sentence in more:
+        print_message(f"+ {sentence}", Style.ALARM, indent=2)
+    for sentence in other:
+        print_message(sentence, indent=4)
 
 
 class NotGrantedError(GrantRequiredError):

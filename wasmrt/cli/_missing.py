@@ -8,9 +8,9 @@ from typing import NamedTuple
 from wasmrt.capabilities import Capabilities
 from wasmrt.capabilities.file import CapabilityFile
 from wasmrt.cli._output import print_message
+from wasmrt.cli._store import open_secrets
 from wasmrt.errors import ConfigurationError, SecretError
-from wasmrt.places import find_places
-from wasmrt.secrets import DEFAULT_USER, open_store
+from wasmrt.secrets import DEFAULT_USER, SecretsStore
 
 
 class MissingSecret(NamedTuple):
@@ -33,20 +33,41 @@ def missing_secrets(
     if not names:
         return []
     try:
-        kept = open_store(find_places().data)
+        kept = open_secrets()
     except (ConfigurationError, SecretError) as error:  # what was installed is installed all the same
         problem = f"is set is unknown: {error.message}"
         return [MissingSecret(name, f"whether the secret {name} {problem}", error.hint) for name in names]
-    found = []
+    power, user = file.capabilities if granted is None else granted, user or DEFAULT_USER
+    found = _moved(power, kept, user, tool)
     logins = {login.secret_name: login.vendor for login in file.every_login if login.oauth is not None}
     for name in names:
         try:
-            kept.get(user or DEFAULT_USER, name)
+            kept.get(user, name)
         except SecretError as error:
+            if name in logins and _renews_itself(kept, user, name):
+                continue
             which = f" --vendor {logins[name]}" if name in logins and len(logins) > 1 else ""
             hint = f"run: wasmrt auth {tool}{which}" if name in logins else error.hint
             found.append(MissingSecret(name, error.message, hint))
     return found
+
+
+def _moved(granted: Capabilities, kept: SecretsStore, user: str, tool: str) -> list[MissingSecret]:
+    if not granted.logins:
+        return []
+    from wasmrt.cli._kept_logins import moved
+
+    step = f"run: wasmrt auth {tool} --replace --vendor"
+    return [
+        MissingSecret(login.secret_name, problem, f"{step} {login.vendor}")
+        for login, problem in moved(granted.logins, kept, user)
+    ]
+
+
+def _renews_itself(kept: SecretsStore, user: str, name: str) -> bool:
+    from wasmrt.cli._kept_logins import renews_itself
+
+    return renews_itself(kept, user, name)
 
 
 def _needed(file: CapabilityFile, granted: Capabilities) -> Iterator[str]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import sys
+import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from enum import StrEnum
 from typing import Any, TextIO
 
 import click
@@ -20,26 +22,68 @@ PATIENCE_SECONDS = 1.0
 """Time that something may take without a word."""
 
 
-def print_message(text: str) -> None:
-    """Print a message on stderr, in one line."""
-    print_lines(in_one_line(text))
+class Style(StrEnum):
+    """The looks of a line on a terminal that has colours (ECMA-48, 8.3.117)."""
+
+    PLAIN = ""
+    ALARM = "\x1b[31m"
+    GOOD = "\x1b[32m"
+    FAINT = "\x1b[2m"
+    STRONG = "\x1b[1m"
 
 
-def print_lines(text: str) -> None:
+_END = "\x1b[0m"
+_MIN_COLUMNS = 40
+
+
+def has_colours(stream: TextIO | None) -> bool:
+    """Tell whether a stream shows colours: a terminal that is not dumb, and NO_COLOR (no-color.org) is not set."""
+    return (
+        stream is not None and stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    )
+
+
+def print_message(text: str, style: Style = Style.PLAIN, *, indent: int = 0) -> None:
+    """Print a message on stderr, in one line; on a terminal it is wrapped between words."""
+    print_lines(_wrapped(sys.stderr, in_one_line(text), indent), style)
+
+
+def print_lines(text: str, style: Style = Style.PLAIN) -> None:
     """Print a message of several lines on stderr."""
     if sys.stderr is not None:  # None where it was closed
-        _write(sys.stderr, printable(text))
+        _write(sys.stderr, printable(text), style)
 
 
-def _write(stream: TextIO, text: str) -> None:
+def _wrapped(stream: TextIO | None, text: str, indent: int) -> str:
+    """Indent a line; on a terminal, break it between words as well, and go on a little deeper."""
+    margin = " " * indent
+    if stream is None or not stream.isatty():
+        return margin + text
+    width = max(_MIN_COLUMNS, os.get_terminal_size(stream.fileno()).columns)
+    wrapper = textwrap.TextWrapper(width, initial_indent=margin, subsequent_indent=f"{margin}  ")
+    wrapper.break_long_words = wrapper.break_on_hyphens = False  # an address stays whole, to be copied
+    return wrapper.fill(text)
+
+
+def _write(stream: TextIO, text: str, style: Style = Style.PLAIN) -> None:
+    styled = f"{style}{text}{_END}" if style and has_colours(stream) else text
     try:
-        stream.write(text + "\n")
+        stream.write(styled + "\n")
     except UnicodeEncodeError:  # a terminal that is not UTF-8; JSON stays JSON
         stream.write(in_ascii(text) + "\n")
     stream.flush()
 
 
-def show(text: str) -> None:
+def show_line(text: str, style: Style = Style.PLAIN, *, indent: int = 0) -> None:
+    """Print a line for people on stdout; on a terminal it is wrapped between words.
+
+    Raises:
+        WasmrtError: as `show`.
+    """
+    show(_wrapped(sys.stdout, in_one_line(text), indent), style)
+
+
+def show(text: str, style: Style = Style.PLAIN) -> None:
     """Print data for people on stdout.
 
     Raises:
@@ -48,7 +92,7 @@ def show(text: str) -> None:
     if sys.stdout is None:  # what Python makes of `>&-`
         raise WasmrtError("the output cannot be written (it is closed)", code="output")
     try:
-        _write(sys.stdout, printable(text))
+        _write(sys.stdout, printable(text), style)
     except BrokenPipeError:
         raise
     except OSError as error:

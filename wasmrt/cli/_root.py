@@ -21,10 +21,11 @@ COMMANDS = {
     "auth": "Log in for a tool whose capability file has an `auth.oauth` section, and keep what it needs.",
     "build": "Build the tool in DIR with its language's own toolchain.",
     "caps": "Write, check and explain capability files: what a tool asks for.",
+    "completion": "Print a script that completes commands, options and the names of tools.",
     "dev": "Build and test the tool in DIR, and again whenever a file changes.",
     "doctor": "Check versions, engine, isolation, folders, configuration, cache, installed components, secrets and "
     "clock.",
-    "grant": "Grant a pending update what it asks for, and start using it.",
+    "grant": "Grant a pending update what it asks for, and start using it; or change a grant in place.",
     "inspect": "Show what a tool is, does, imports and may do, and what it would be refused.",
     "install": "Install a tool from a component file, or the tools of a package.",
     "leaks": "Find secrets before they leave.",

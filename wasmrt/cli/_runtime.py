@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,19 +26,24 @@ def open_runtime(*grants: Capabilities, workspace: Path | None = None, receipts:
 
     Calls leave receipts only with `receipts`: a command that looks at a tool or tries it has nobody to answer to.
     """
-    secrets = None
     settings: dict[str, Any] = {"audit": find_places().receipts}
-    if any(grant.secrets is not None or (grant.http is not None and grant.http.credentials) for grant in grants):
-        from wasmrt.secrets import open_store
-
-        secrets = open_store(find_places().data)
+    needs_secrets = any(
+        grant.secrets is not None or (grant.http is not None and grant.http.credentials) for grant in grants
+    )
     if find_places().config.exists():
         from wasmrt.config_file import read_config_file  # with the network behind it, which most runs do not use
 
-        settings = read_config_file(find_places().config).as_runtime_settings()
+        file = read_config_file(find_places().config)
+        settings = file.as_runtime_settings() | ({"secrets": file.open_secrets()} if needs_secrets else {})
+    elif needs_secrets:
+        from wasmrt.secrets import open_store
+
+        settings["secrets"] = open_store(find_places().data)
     if not receipts:
         settings = {name: value for name, value in settings.items() if name not in _RECEIPTS}
-    return WasmToolRuntime(WasmRuntimeConfig(secrets=secrets, workspace=workspace, **settings))
+    if workspace is not None:
+        settings["workspace"] = workspace
+    return WasmToolRuntime(WasmRuntimeConfig(**settings))
 
 
 def prepare(
@@ -48,9 +53,10 @@ def prepare(
     grant: Capabilities | None = None,
     *,
     tools: Sequence[ToolSpec] | None = None,
+    request: Callable[[], Capabilities] | None = None,
 ) -> PreparedTool:
     """Compile a component, saying so while it is large."""
     if len(component.data) < _SLOW_BYTES:
-        return runtime.prepare(name, component, grant, tools=tools)
+        return runtime.prepare(name, component, grant, tools=tools, request=request)
     with status(f"compiling {name} ({size_in_words(len(component.data))}), once"):
-        return runtime.prepare(name, component, grant, tools=tools)
+        return runtime.prepare(name, component, grant, tools=tools, request=request)

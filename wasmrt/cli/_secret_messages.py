@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from wasmrt.cli._output import print_message
+from wasmrt.cli._store import open_secrets
 from wasmrt.errors import SecretError
-from wasmrt.places import find_places
-from wasmrt.secrets import FileSecrets, Secret, SecretsStore, backend_of, check_usable, open_store
+from wasmrt.secrets import FileSecrets, Secret, SecretsStore, backend_of, check_usable
 
 _MAX_NAMED = 8
 
 
 def store() -> SecretsStore:
     """Return the secrets store of this installation."""
-    return open_store(find_places().data)
+    return open_secrets()
 
 
 def describe_backend(kept: SecretsStore) -> str:

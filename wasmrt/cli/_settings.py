@@ -6,10 +6,10 @@ import click
 
 from wasmrt.capabilities.file import parse
 from wasmrt.cli._output import print_message
+from wasmrt.cli._store import open_secrets
 from wasmrt.errors import SecretNotFoundError
 from wasmrt.install import ToolVersion
-from wasmrt.places import find_places
-from wasmrt.secrets import DEFAULT_USER, Secret, SecretsStore, open_store
+from wasmrt.secrets import DEFAULT_USER, Secret, SecretsStore
 
 _MAX_SHOWN = 300
 
@@ -20,7 +20,7 @@ def ask_settings(version: ToolVersion) -> None:
     SECURITY: the words are the package's; they are shown as its words, one printable line each. What is typed is not.
     """
     wanted = parse(version.sidecar).setup_secrets if version.sidecar else ()
-    kept = open_store(find_places().data) if wanted else None
+    kept = open_secrets() if wanted else None
     missing = [asked for asked in wanted if kept is not None and not _is_set(kept, asked.name)]
     if kept is None or not missing:
         return

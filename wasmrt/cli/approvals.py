@@ -186,7 +186,7 @@ def approve(
     \b
     Examples:
       wasmrt approvals approve k7dq2-9mxhp
-      wasmrt approvals approve k7dq2-9mxhp --scope always --any text --like path=notes/
+      wasmrt approvals approve k7dq2-9mxhp --scope always --like path=notes/
     """
     widened = tuple(_widened(any_, like))
     if widened and scope != ApprovalScope.ALWAYS:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
 
 from wasmrt.capabilities.file import CapabilityFile, format_file, parse
 from wasmrt.capabilities.sections import capability_schema
+from wasmrt.capabilities.sentences import Change, review
 from wasmrt.capabilities.sentences import diff as compare
-from wasmrt.capabilities.sentences import review
 from wasmrt.cli._caps_subject import read_subject
 from wasmrt.cli._errors import FAILED
 from wasmrt.cli._lazy import LazyGroup
 from wasmrt.cli._missing import missing_secrets, print_missing
-from wasmrt.cli._options import capability_file_argument, json_option, subject_argument
-from wasmrt.cli._output import print_message, show, show_json, show_section
+from wasmrt.cli._options import capability_file_argument, complete_tools, json_option, subject_argument
+from wasmrt.cli._output import Style, print_message, show, show_json, show_line
 from wasmrt.errors import SourceError
 from wasmrt.files import replace_file
 from wasmrt.install.sources import read_capability_file
@@ -39,7 +40,7 @@ def caps() -> None:
     Examples:
       wasmrt caps init ./search.wasm > search.capabilities.json
       wasmrt caps check search.capabilities.json ./search.wasm
-      wasmrt caps explain search.capabilities.json --url https://api.example.com/v1/x --method POST
+      wasmrt caps explain search.capabilities.json --url https://api.example.com/
     """
 
 
@@ -57,7 +58,7 @@ def schema(as_json: bool) -> None:
 
 @caps.command("check")
 @subject_argument
-@click.argument("tool", required=False, metavar="[NAME_OR_PATH]")
+@click.argument("tool", required=False, metavar="[NAME_OR_PATH]", shell_complete=complete_tools)
 @json_option
 def check(subject: str, tool: str | None, as_json: bool) -> None:
     """Report every mistake in a file, what deserves a second look, and the secrets it needs that are not set.
@@ -109,11 +110,18 @@ def diff(old: Path, new: Path, as_json: bool) -> int:
     if as_json:
         show_json(changes.as_dict())
     else:
-        show_section("wider", [f"{change.section}: {change.sentence}" for change in changes.widened])
-        show_section("narrower", [f"{change.section}: {change.sentence}" for change in changes.narrowed])
+        _show_changes("wider", changes.widened, Style.ALARM)
+        _show_changes("narrower", changes.narrowed, Style.PLAIN)
         if not changes:
             print_message("both allow the same")
     return FAILED if changes.widened else 0
+
+
+def _show_changes(title: str, changes: Iterable[Change], style: Style) -> None:
+    for at, change in enumerate(changes):
+        if at == 0:
+            show(f"{title}:")
+        show_line(f"{change.section}: {change.sentence}", style, indent=2)
 
 
 @caps.command("fmt")

@@ -254,9 +254,10 @@ def _needed_secrets(places: Places) -> tuple[str, str]:
 
 
 def _secrets(places: Places) -> tuple[str, str]:
-    from wasmrt.secrets import DEFAULT_USER, open_store
+    from wasmrt.config_file import read_config_file
+    from wasmrt.secrets import DEFAULT_USER
 
-    kept = open_store(places.data)
+    kept = read_config_file(places.config).open_secrets()
     return "ok", f"{type(kept).__name__}, {len(kept.list(DEFAULT_USER))} of {DEFAULT_USER}"
 
 

@@ -9,14 +9,15 @@ from typing import Any
 import click
 
 from wasmrt.authoring import find_wasm_tools, limits_that_start, measure
-from wasmrt.capabilities import Capabilities
+from wasmrt.capabilities import Capabilities, LoginCapability
 from wasmrt.capabilities.file import parse
-from wasmrt.capabilities.sentences import explain, explain_logins, tool_groups
+from wasmrt.capabilities.sentences import explain_logins
 from wasmrt.cli._authoring import showing_output
 from wasmrt.cli._component_info import exports_of, imports_of, list_capabilities, refusals
+from wasmrt.cli._explained import explained, explained_groups
 from wasmrt.cli._inspected import show_report, show_tool
 from wasmrt.cli._missing import missing_secrets
-from wasmrt.cli._options import json_option
+from wasmrt.cli._options import complete_tools, json_option
 from wasmrt.cli._output import show, show_json, status
 from wasmrt.cli._runtime import open_runtime, prepare
 from wasmrt.cli._tools import find_named
@@ -32,7 +33,7 @@ from wasmrt.schema.wit import exported_functions
 
 
 @click.command("inspect")
-@click.argument("tool", metavar="NAME_OR_PATH")
+@click.argument("tool", metavar="NAME_OR_PATH", shell_complete=complete_tools)
 @click.option("--tool", "part", metavar="NAME", help="Only this tool of several, with its schemas and document.")
 @click.option("--version", "number", type=int, metavar="VERSION", help="Another version than the active one.")
 @click.option(
@@ -128,9 +129,9 @@ def _report(found: FoundTool, prepared: PreparedTool) -> dict[str, Any]:
         "not_callable": _not_callable(prepared),
         "sidecar": None if found.sidecar is None else json.loads(found.sidecar),
         "capabilities": listed,
-        "asks": [] if request is None else list(explain(request)),
-        "granted": list(explain(found.grant)),
-        "logins": [] if file is None else list(explain_logins(file.every_login)),
+        "asks": [] if request is None else list(explained(request)),
+        "granted": list(explained(found.grant)),
+        "logins": list(explain_logins(_logins(found, request))),
         "refused": refusals(listed),
         "missing_secrets": _missing(found),
         "version": None if version is None else version.number,
@@ -140,11 +141,18 @@ def _report(found: FoundTool, prepared: PreparedTool) -> dict[str, Any]:
     }
 
 
+def _logins(found: FoundTool, request: Capabilities | None) -> tuple[LoginCapability, ...]:
+    """Return the logins that were granted; of a file, those that it asks for."""
+    if found.origin != "file":
+        return found.grant.logins
+    return () if request is None else request.logins
+
+
 def _groups(prepared: PreparedTool, power: Capabilities | None) -> list[dict[str, Any]]:
     """The tools of a package by what they are and may do; of a file, by what they ask for."""
     if power is None or power.tools is None:
         return []
-    may = {name: list(allowed) for allowed, names in tool_groups(power).items() for name in names}
+    may = {name: list(allowed) for allowed, names in explained_groups(power).items() for name in names}
     groups: dict[str, dict[str, Any]] = {}
     for spec in prepared.tools:
         kind = {

@@ -9,7 +9,8 @@ import click
 
 from wasmrt.capabilities.file import parse
 from wasmrt.cli._component_info import component_info
-from wasmrt.cli._grant import NotGrantedError, ask, print_request
+from wasmrt.cli._explained import about, explained
+from wasmrt.cli._grant import NotGrantedError, ask, print_difference, print_request
 from wasmrt.cli._missing import MissingSecret, missing_secrets, print_missing
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import is_interactive, print_message, show_json
@@ -175,10 +176,16 @@ def _print_plan(plan: InstallPlan, warnings: Iterable[str]) -> None:
     if plan.is_installed:
         return
     if plan.previous is not None:
-        print_message(f"{plan.new.name} differs from version {plan.previous.number}:")
-        for change in plan.changes:
-            print_message(f"  {change}")
-    print_request(plan.new.name, plan.sentences)
+        title = f"{plan.new.name} differs from version {plan.previous.number}:"
+        print_difference(title, plan.changes[: plan.more], plan.changes[plan.more :])
+    print_request(about(plan.new.name, _description(plan)), explained(plan.grant))
+
+
+def _description(plan: InstallPlan) -> str:
+    """Return what a tool says of itself; its capability file's words come first, since a person wrote these."""
+    sidecar = plan.new.sidecar
+    written = None if sidecar is None else parse(sidecar).description
+    return written or plan.new.info.description
 
 
 def _decide(installer: Installer, plan: InstallPlan, *, granted: bool, may_ask: bool) -> ToolVersion:
@@ -192,12 +199,12 @@ def _decide(installer: Installer, plan: InstallPlan, *, granted: bool, may_ask: 
         raise NotGrantedError(
             f"{name} was not installed: nobody is here to grant what it asks for",
             hint="read what it asks for, then install it with --yes",
-            asks=plan.sentences,
+            asks=explained(plan.grant),
         )
     pending = installer.store_pending(plan)
     raise NotGrantedError(
         f"version {pending.number} of {name} waits for a grant; version {plan.previous.number} keeps running",
         hint=f"wasmrt grant {name}",
-        asks=plan.sentences,
+        asks=explained(plan.grant),
         changes=plan.changes,
     )

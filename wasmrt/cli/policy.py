@@ -9,7 +9,7 @@ import click
 from wasmrt.cli._calling import read_params
 from wasmrt.cli._errors import FAILED
 from wasmrt.cli._held import open_registry, view_options
-from wasmrt.cli._options import json_option
+from wasmrt.cli._options import complete_tools, json_option
 from wasmrt.cli._output import print_message, show, show_columns, show_json, show_section
 from wasmrt.config_file import read_config_file
 from wasmrt.install import Catalog
@@ -83,7 +83,7 @@ def show_policy(as_json: bool) -> None:
 
 
 @policy.command("explain")
-@click.argument("tool")
+@click.argument("tool", shell_complete=complete_tools)
 @click.argument("params", default="{}", metavar="[JSON | @FILE | -]")
 @click.option("--user", default="local", show_default=True, help="Whose rate limits count.")
 @view_options

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from wasmrt.cli._options import json_option
+from wasmrt.cli._options import complete_tools, json_option
 from wasmrt.cli._output import is_interactive, print_message, show_json
 from wasmrt.errors import ConfigurationError
 from wasmrt.install import Catalog
@@ -13,7 +13,7 @@ from wasmrt.places import find_places
 
 
 @click.command("remove")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_tools)
 @click.option("--yes", is_flag=True, help="Remove it without being asked: for scripts.")
 @json_option
 def remove(name: str, yes: bool, as_json: bool) -> None:

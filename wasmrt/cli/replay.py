@@ -11,7 +11,7 @@ from wasmrt.audit import Recording, Replayed, read_recording
 from wasmrt.audit.reading import find_receipt
 from wasmrt.capabilities import Capabilities
 from wasmrt.cli._errors import FAILED
-from wasmrt.cli._options import json_option
+from wasmrt.cli._options import complete_tools, json_option
 from wasmrt.cli._output import print_message, show, show_json
 from wasmrt.cli._receipts import folder_option, installation_keys, receipts_folder
 from wasmrt.cli._runtime import open_runtime, prepare
@@ -21,7 +21,7 @@ from wasmrt.terminal import in_one_line
 
 @click.command("replay")
 @click.argument("call_id", metavar="CALL_ID")
-@click.argument("tool", metavar="[NAME_OR_PATH]", required=False)
+@click.argument("tool", metavar="[NAME_OR_PATH]", required=False, shell_complete=complete_tools)
 @folder_option
 @json_option
 def replay(call_id: str, tool: str | None, folder: Path | None, as_json: bool) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from wasmrt.capabilities.sentences import diff
-from wasmrt.cli._options import json_option
+from wasmrt.cli._options import complete_tools, json_option
 from wasmrt.cli._output import print_message, show_json
 from wasmrt.install import Catalog
 from wasmrt.install.granted import granted_to
@@ -13,7 +13,7 @@ from wasmrt.places import find_places
 
 
 @click.command("rollback")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_tools)
 @click.option("--to", "number", type=int, metavar="VERSION", help="Which version; without it, the one before.")
 @json_option
 def rollback(name: str, number: int | None, as_json: bool) -> None:

@@ -10,7 +10,7 @@ import click
 from wasmrt.capabilities import Capabilities
 from wasmrt.cli._calling import check_context, interruptible, read_params, show_changes, show_denials, show_logs
 from wasmrt.cli._errors import exit_code
-from wasmrt.cli._options import json_option, workspace_option
+from wasmrt.cli._options import complete_tools, json_option, workspace_option
 from wasmrt.cli._output import print_message, show_json
 from wasmrt.cli._runtime import open_runtime, prepare
 from wasmrt.cli._tools import find_named, with_invoked
@@ -20,7 +20,7 @@ from wasmrt.model import Decision
 
 
 @click.command("run")
-@click.argument("tool", metavar="NAME_OR_PATH")
+@click.argument("tool", metavar="NAME_OR_PATH", shell_complete=complete_tools)
 @click.argument("params", default="{}", metavar="[JSON | @FILE | -]")
 @click.option("--tool", "part", metavar="NAME", help="Which tool, where the component holds several.")
 @click.option("--context", metavar="JSON", help="What the tool is told about the conversation; it may know all of it.")
@@ -55,7 +55,7 @@ def run(
     \b
     Examples:
       wasmrt run echo '{"message": "hi"}'
-      wasmrt run ./search.wasm @params.json --capabilities search.capabilities.json
+      wasmrt run ./search.wasm @params.json --capabilities grant.json
       cat params.json | wasmrt run search -
     """
     text = read_params(params)
@@ -63,7 +63,10 @@ def run(
     found = find_named(tool, capabilities=capabilities)
     tools = with_invoked(found)
     with open_runtime(*(each.grant for each in tools), workspace=workspace, receipts=True) as runtime:
-        prepared, *_ = [prepare(runtime, each.name, each.component, each.grant, tools=each.tools) for each in tools]
+        prepared, *_ = [
+            prepare(runtime, each.name, each.component, each.grant, tools=each.tools, request=each.request)
+            for each in tools
+        ]
         if part is not None:
             prepared = prepared.tool(part)
         section = None if found.grant.tools is None else f"tools.{part}"

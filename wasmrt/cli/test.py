@@ -27,7 +27,7 @@ def test(folder: Path, only: str | None, as_json: bool) -> int:
 
     \b
     Example:
-      {"name": "greets", "input": {"who": "Ada"}, "expected_output": {"text": "Hello, Ada"}}
+      {"name": "greets", "input": {"who": "Ada"}, "expected_output": "Hello, Ada"}
 
     \b
     Examples:

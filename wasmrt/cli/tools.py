@@ -11,7 +11,7 @@ import click
 from wasmrt.cli._calling import check_context, interruptible, read_params, show_changes, show_denials, show_logs
 from wasmrt.cli._errors import exit_code
 from wasmrt.cli._held import open_registry, view_options
-from wasmrt.cli._options import json_option, workspace_option
+from wasmrt.cli._options import complete_tools, json_option, workspace_option
 from wasmrt.cli._output import print_message, show, show_columns, show_json, show_json_list, show_section
 from wasmrt.effects import in_words
 from wasmrt.errors import NotAuthorizedError, ToolError
@@ -63,7 +63,7 @@ def list_tools(workspace: Path | None, view_of: ViewOf, as_json: bool) -> None:
 
 
 @tools.command("describe")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_tools)
 @workspace_option
 @view_options
 @json_option
@@ -104,7 +104,7 @@ def describe(name: str, workspace: Path | None, view_of: ViewOf, as_json: bool) 
 
 
 @tools.command("run")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_tools)
 @click.argument("params", default="{}", metavar="[JSON | @FILE | -]")
 @click.option("--context", metavar="JSON", help="What the tool is told about the conversation; it may know all of it.")
 @click.option("--user", default="local", show_default=True, help="Whose secrets and rate limits count.")

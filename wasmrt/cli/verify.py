@@ -5,14 +5,14 @@ from __future__ import annotations
 import click
 
 from wasmrt.cli._errors import FAILED
-from wasmrt.cli._options import json_option
+from wasmrt.cli._options import complete_tools, json_option
 from wasmrt.cli._output import print_message, show_json
 from wasmrt.install import Catalog
 from wasmrt.places import find_places
 
 
 @click.command("verify")
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=complete_tools)
 @json_option
 @click.pass_context
 def verify(ctx: click.Context, name: str | None, as_json: bool) -> None:

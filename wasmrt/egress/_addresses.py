@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import time
-from ipaddress import IPv4Network, IPv6Network
+from collections.abc import Sequence
 
 from wasmrt.capabilities import check_addresses, check_host
 from wasmrt.egress._resolver import ResolveError, Resolver
 from wasmrt.model import Decision, Reason
-from wasmrt.url import ParsedUrl
+from wasmrt.url import Network, ParsedUrl
 
 
 def checked_addresses(
-    url: ParsedUrl, networks: tuple[IPv4Network | IPv6Network, ...], resolver: Resolver, ends_at: float
+    url: ParsedUrl, networks: Sequence[Network], resolver: Resolver, ends_at: float
 ) -> tuple[tuple[str, ...], Decision]:
     """Resolve once and check every answer; no address where the decision is a refusal.
 

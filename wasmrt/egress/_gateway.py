@@ -145,7 +145,7 @@ class EgressGateway:
         resolver = self._resolver
         if isinstance(resolver, ResolverForUsers):
             resolver = resolver.for_user(plan.call.user)
-        addresses, decision = checked_addresses(plan.url, self.networks, resolver, budget.wait_ends_at)
+        addresses, decision = checked_addresses(plan.url, plan.networks, resolver, budget.wait_ends_at)
         if decision.allowed:
             return addresses
         if decision.reason is not Reason.NO_ADDRESS:

@@ -6,6 +6,7 @@ import base64
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import assert_never
 
 from wasmrt.capabilities import CredentialMapping, HttpCapability, LocationType
@@ -14,6 +15,7 @@ from wasmrt.egress._failure import HttpFailure
 from wasmrt.egress._headers import Headers
 from wasmrt.egress._model import SecretsView, SecretValue
 from wasmrt.egress._parameters import may_be_read_as, query_names
+from wasmrt.egress._signing import AwsKey, SignedRequest, aws_headers, hmac_headers
 from wasmrt.errors import SecretError, SecretExpiredError, SecretNotFoundError
 from wasmrt.model import Decision, Reason
 from wasmrt.url import InvalidUrlError, ParsedUrl
@@ -33,6 +35,10 @@ class Credential:
         yield self.mapping.secret_name, self.value
         if self.mapping.location.type is LocationType.BASIC:
             yield f"{self.mapping.secret_name}.basic", self.basic_pair()
+        if self.mapping.location.type is LocationType.AWS_SIGV4 and (key := AwsKey.read(self.value)) is not None:
+            yield f"{self.mapping.secret_name}.key", key.secret
+            if key.session:
+                yield f"{self.mapping.secret_name}.session", key.session
 
     def basic_pair(self) -> str:
         """Return the credentials of a basic login. RFC 7617 2."""
@@ -63,8 +69,7 @@ class CredentialInjector:
     @property
     def owned_headers(self) -> tuple[str, ...]:
         """The headers that the guest may not set itself."""
-        names = (mapping.location.header_name for mapping in self._mappings)
-        return tuple(name for name in names if name is not None)
+        return tuple(name for mapping in self._mappings for name in mapping.location.header_names)
 
     @property
     def applies(self) -> bool:
@@ -103,15 +108,20 @@ class CredentialInjector:
                 found.append(Credential(mapping, secret.reveal()))
         return tuple(found)
 
-    def place(self, credentials: Sequence[Credential], headers: Headers) -> Injected:
-        """Return the request with `credentials` in it.
+    def place(
+        self, credentials: Sequence[Credential], headers: Headers, method: str = "GET", body: bytes | None = None
+    ) -> Injected:
+        """Return the request with `credentials` in it, and signed by those that sign.
 
         Raises:
-            HttpFailure: a value holds a character that its place cannot have.
+            HttpFailure: a value holds a character that its place cannot have, or is no key.
         """
         url = self._url
         for credential in credentials:
             url, headers = _put(credential, url, headers)
+        signed = SignedRequest(method.upper(), url, headers, body or b"", datetime.now(UTC))
+        for credential in credentials:
+            headers = (*headers, *_signature(credential, signed))
         names = dict.fromkeys(credential.mapping.secret_name for credential in credentials)
         return Injected(url, headers, tuple(names))
 
@@ -136,6 +146,23 @@ def _fetch(mapping: CredentialMapping, secrets: SecretsView | None) -> SecretVal
         ) from error
 
 
+def _signature(credential: Credential, request: SignedRequest) -> Headers:
+    location = credential.mapping.location
+    if location.type is LocationType.HMAC_SHA256:
+        return hmac_headers(location, credential.value, request)
+    if location.type is not LocationType.AWS_SIGV4:
+        return ()
+    key = AwsKey.read(credential.value)
+    if key is None:
+        raise HttpFailure(
+            FailureKind.AUTH_REQUIRED,
+            "credential-unusable",
+            f"the secret {credential.mapping.secret_name} is not an access key of AWS",
+            hint=f"set it as ID:SECRET: wasmrt secret set {credential.mapping.secret_name}",
+        )
+    return aws_headers(location, key, request)
+
+
 def _put(credential: Credential, url: ParsedUrl, headers: Headers) -> tuple[ParsedUrl, Headers]:
     location = credential.mapping.location
     match location.type:
@@ -155,6 +182,8 @@ def _put(credential: Credential, url: ParsedUrl, headers: Headers) -> tuple[Pars
                 return url.with_placeholder(location.placeholder, credential.value), headers
             except InvalidUrlError:
                 raise _unusable(credential.mapping) from None
+        case LocationType.AWS_SIGV4 | LocationType.HMAC_SHA256:
+            return url, headers  # the whole is signed once everything else is in it
         case _:  # pragma: no cover
             assert_never(location.type)
 

@@ -33,6 +33,8 @@ class PlannedRequest:
     allowlist: AllowlistValidator
     injector: CredentialInjector
     face: Face
+    networks: Sequence[Network] = ()
+    """Exempted internal networks that count for this request."""
 
 
 def parse(call: EgressCall, request: HttpRequest) -> ParsedUrl:
@@ -61,7 +63,8 @@ def allow(
     if face is Face.HOST:
         # A client library sets its login whether it has one or not; the grant's takes its place.
         request = replace(request, headers=without(request.headers, injector.owned_headers))
-    return PlannedRequest(call, request, url, http, allowlist, injector, face)
+    exempt = allowlist.networks_for(url, request.method)
+    return PlannedRequest(call, request, url, http, allowlist, injector, face, exempt)
 
 
 def check_headers(plan: PlannedRequest) -> None:
@@ -147,7 +150,7 @@ def inject(plan: PlannedRequest, renewed: Mapping[str, SecretValue] | None = Non
     for credential in credentials:
         for name, value in credential.wire_forms():
             _watch(plan.call, name, value)
-    return plan.injector.place(credentials, plan.request.headers)
+    return plan.injector.place(credentials, plan.request.headers, plan.request.method, plan.request.body)
 
 
 def _watch(call: EgressCall, name: str, value: str) -> None:

@@ -153,6 +153,26 @@ class Catalog:
             )
         return self.get(name)
 
+    def regrant(self, version: ToolVersion, grant: str) -> ToolVersion:
+        """Change the grant of a version in place.
+
+        SECURITY: `version` is what a person was shown the difference from; a grant that changed meanwhile stays.
+
+        Raises:
+            NotInstalledError: there is no such tool any more.
+            InstallError: its grant is another one by now, or was never given.
+        """
+        with self._index.writing() as db:
+            changed = db.execute(
+                "UPDATE version SET granted = ? WHERE name = ? AND number = ? AND digest = ? AND granted = ?",
+                (grant, version.name, version.number, version.digest, version.grant),
+            ).rowcount
+        if not changed:
+            raise InstallError(
+                f"the grant of {version.name} changed meanwhile", code="changed", hint="look at it again"
+            )
+        return self.get(version.name, version.number)
+
     def rollback(self, name: str, number: int | None = None) -> ToolVersion:
         """Make an older version the active one: the one before the active one unless `number` says which.
 

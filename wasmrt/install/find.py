@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +22,7 @@ from wasmrt.install.bundled import (
     bundled_specs,
     bundled_tool,
 )
-from wasmrt.install.granted import granted_to, parameters_of
+from wasmrt.install.granted import granted_to, parameters_of, request_of
 from wasmrt.names import did_you_mean
 
 
@@ -38,6 +40,11 @@ class FoundTool(NamedTuple):
     tools: tuple[ToolSpec, ...] | None = None
     """The tools that its package says it has; None where it came without one."""
     warnings: tuple[str, ...] = ()
+
+    @property
+    def request(self) -> Callable[[], Capabilities] | None:
+        """A reader of what an installed tool asks for, of which it may have been granted a part; None for others."""
+        return None if self.version is None else partial(request_of, self.version)
 
 
 def find_tool(name: str, data: Path, *, number: int | None = None) -> FoundTool:

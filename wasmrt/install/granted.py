@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wasmrt.capabilities import Capabilities, merge
 from wasmrt.errors import ConfigurationError
 from wasmrt.install._model import ToolVersion
 from wasmrt.names import did_you_mean
-
-if TYPE_CHECKING:
-    from wasmrt.capabilities.file import AuthSection
 
 _NOTHING = "{}"
 
@@ -28,15 +25,6 @@ def granted_to(version: ToolVersion) -> Capabilities:
     if request == grant or version.grant is None:
         return grant
     return merge(request, grant)
-
-
-def logins_of(sidecar: str | None) -> tuple[AuthSection, ...]:
-    """Return the logins of a capability file."""
-    if sidecar is None or '"oauth"' not in sidecar:
-        return ()
-    from wasmrt.capabilities.file import parse  # as in `_read`
-
-    return parse(sidecar).every_login
 
 
 def parameters_of(sidecar: str | None) -> dict[str, Any] | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from wasmrt.capabilities import Capabilities, merge
 from wasmrt.capabilities.file import format_file, parse
-from wasmrt.capabilities.sentences import diff, explain, explain_logins
+from wasmrt.capabilities.sentences import diff, explain
 from wasmrt.component import ToolSpec
 from wasmrt.component_bytes import ComponentBytes
 from wasmrt.errors import InvalidNameError
@@ -19,7 +19,7 @@ from wasmrt.install._catalog import Catalog
 from wasmrt.install._model import ComponentInfo, NewVersion, ToolVersion
 from wasmrt.install._stored import load_tools
 from wasmrt.install.find import described_by_sidecar
-from wasmrt.install.granted import granted_to, logins_of, only_tools, request_of
+from wasmrt.install.granted import granted_to, only_tools, request_of
 from wasmrt.install.sources import Source
 from wasmrt.install.validator import WasmValidator, refuse_broken_schemas
 from wasmrt.names import check_installed_name
@@ -42,13 +42,18 @@ class InstallPlan:
     warnings: tuple[str, ...]
     changes: tuple[str, ...]
     """For an update: the differences from the active version, in sentences."""
-    wider: bool
-    """It would be allowed something that the active version is not."""
+    more: int
+    """The number of those, from the first on, that are something it would be allowed beyond the active version."""
+
+    @property
+    def wider(self) -> bool:
+        """True where it would be allowed something that the active version is not."""
+        return self.more > 0
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """Sentences on what the tool would be allowed, and on its logins, for a person."""
-        return (*explain(self.grant), *explain_logins(logins_of(self.new.sidecar)))
+        return explain(self.grant)
 
     @property
     def is_installed(self) -> bool:
@@ -114,14 +119,14 @@ class Installer:
             tools=info.tools,
         )
         previous = self._catalog.get(name) if self._catalog.has(name) else None
-        changes, wider = ((), False) if previous is None else _compare(previous, new, asked, given)
+        changes, more = ((), 0) if previous is None else _compare(previous, new, asked, given)
         return InstallPlan(
             new=new,
             grant=given,
             previous=previous,
             warnings=(*fetched.warnings, *result.warnings, *info.problems),
             changes=changes,
-            wider=wider,
+            more=more,
         )
 
     def accept(self, plan: InstallPlan) -> ToolVersion:
@@ -146,8 +151,27 @@ class Installer:
 
 def _compare(
     old: ToolVersion, new: NewVersion, asked: Capabilities, given: Capabilities
-) -> tuple[tuple[str, ...], bool]:
-    """Return the differences, in sentences, and whether the new version would be allowed more."""
+) -> tuple[tuple[str, ...], int]:
+    """Return the differences, in sentences, and how many of them, from the first on, allow the new version more."""
+    requested, granted = diff(request_of(old), asked), diff(granted_to(old), given)
+    known = set(requested.widened)
+    # SECURITY: a login names the place that a client's secret is sent to; it is a part of the grant like any other.
+    wider = [f"asks for more: {change.sentence}" for change in granted.widened if change in known]
+    wider += [f"would be granted: {change.sentence}" for change in granted.widened if change not in known]
+    wider += [] if new.package == old.package else _loosened(old.package, new.package)
+    found = [f"no longer asks: {change.sentence}" for change in requested.narrowed]
+    gone = set(requested.narrowed)
+    found += [f"would no longer be granted: {change.sentence}" for change in granted.narrowed if change not in gone]
+    asks = [change for change in requested.widened if change not in granted.widened]
+    found += [f"asks for more, and is not granted it: {change.sentence}" for change in asks]
+    found += _other_differences(old, new)
+    if not requested and new.sidecar != old.sidecar:
+        found.append("another capability file, with the same capabilities")
+    return (*wider, *found), len(wider)
+
+
+def _other_differences(old: ToolVersion, new: NewVersion) -> list[str]:
+    """Return the differences between two components and packages, in sentences."""
     component, info = new.component, new.info
     found = []
     if component.digest != old.digest:
@@ -159,24 +183,9 @@ def _compare(
     found += [f"no longer imports {name}" for name in sorted({*old.imports} - {*info.imports})]
     if new.package != old.package:
         found.append(f"other tools: {old.tools} became {new.tools}" if new.tools != old.tools else "other tools")
-    loosened = [] if new.package == old.package else _loosened(old.package, new.package)
-    found += loosened
     if info.schema_digest != old.schema_digest:
         found.append("another schema: its params are no longer the same")
-    requested = diff(request_of(old), asked)
-    found += [f"asks for more: {change.sentence}" for change in requested.widened]
-    found += [f"no longer asks: {change.sentence}" for change in requested.narrowed]
-    if not requested and new.sidecar != old.sidecar:
-        found.append("another capability file, with the same capabilities")
-    logins, known = logins_of(new.sidecar), logins_of(old.sidecar)
-    # SECURITY: a login names the place that a client's secret is sent to, so a change of it waits for a person.
-    unseen = [login for login in logins if login.oauth is not None and login not in known]
-    found += [f"another login: {sentence}" for sentence in explain_logins(unseen)]
-    granted = diff(granted_to(old), given)
-    if granted and not requested:
-        found += [f"would be granted: {change.sentence}" for change in granted.widened]
-        found += [f"would no longer be granted: {change.sentence}" for change in granted.narrowed]
-    return tuple(found), bool(granted.widened or unseen or loosened)
+    return found
 
 
 def _loosened(old: str | None, new: str | None) -> list[str]:

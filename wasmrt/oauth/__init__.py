@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from wasmrt.oauth._authorization import AuthorizationRequest
 from wasmrt.oauth._callback import LoopbackCallback
+from wasmrt.oauth._device import DeviceCode, log_in_by_device
 from wasmrt.oauth._login import check_replaceable, log_in, login_state
 from wasmrt.oauth._renewal import Renewals, RenewingSecrets, token_renewer
 from wasmrt.oauth._state import OAuthState, load_state, store_tokens
@@ -15,6 +16,7 @@ from wasmrt.oauth._tokens import OAuthError, TokenEndpoint, Tokens
 
 __all__ = [
     "AuthorizationRequest",
+    "DeviceCode",
     "LoopbackCallback",
     "OAuthError",
     "OAuthState",
@@ -25,6 +27,7 @@ __all__ = [
     "check_replaceable",
     "load_state",
     "log_in",
+    "log_in_by_device",
     "login_state",
     "store_tokens",
     "token_renewer",

@@ -18,9 +18,13 @@ _PAGE = b"<!doctype html><title>wasmrt</title><p>%s You can close this page.</p>
 
 
 class LoopbackCallback:
-    """Listens on 127.0.0.1, on a port the system chooses, for one response with the right `state`."""
+    """Listens on 127.0.0.1, on a port the system chooses or a given one, for one response with the right `state`.
 
-    def __init__(self, state: str) -> None:
+    Raises:
+        OAuthError: the port cannot be had.
+    """
+
+    def __init__(self, state: str, port: int | None = None) -> None:
         from http.server import ThreadingHTTPServer  # 10 ms, and a run that renews a token needs none
 
         self._state = state
@@ -28,7 +32,12 @@ class LoopbackCallback:
         self._code: str | None = None
         self.issuer: str | None = None
         """The issuer that came with the code (RFC 9207), for whoever checks it."""
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        try:
+            self._server = ThreadingHTTPServer(("127.0.0.1", port or 0), self._handler())
+        except OSError as error:
+            raise OAuthError(
+                f"port {port} cannot be used ({error.strerror})", code="login-port", hint="choose another with --port"
+            ) from None
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
 
     @property

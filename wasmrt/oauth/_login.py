@@ -56,8 +56,17 @@ def check_replaceable(store: SecretsStore, user: str, name: str, state: OAuthSta
         )
 
 
-def log_in(gateway: EgressGateway, oauth: OAuthConfig, state: OAuthState, *, present: Callable[[str], None]) -> Tokens:
+def log_in(
+    gateway: EgressGateway,
+    oauth: OAuthConfig,
+    state: OAuthState,
+    *,
+    present: Callable[[str], None],
+    port: int | None = None,
+) -> Tokens:
     """Have a person log in and return the tokens; `present` gets the address to open in a browser.
+
+    The browser comes back to `port`, else to the login's own, else to one that the system chooses.
 
     Raises:
         ConfigurationError: the authorization URL is not https.
@@ -66,7 +75,7 @@ def log_in(gateway: EgressGateway, oauth: OAuthConfig, state: OAuthState, *, pre
     if urlsplit(oauth.authorization_url).scheme != "https":
         raise ConfigurationError("the login's address must begin with https://")
     attempt = AuthorizationRequest.new()
-    with LoopbackCallback(attempt.state) as callback:
+    with LoopbackCallback(attempt.state, port or oauth.redirect_port) as callback:
         present(
             attempt.url(
                 oauth.authorization_url,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Protocol
 
@@ -76,19 +76,26 @@ class RenewingSecrets:
         self._running: dict[str, _Renewal] = {}
         self._renewed_at: dict[str, float] = {}
 
-    def within(self, waiting: Waiting) -> SecretsWithin:
-        """Return the same secrets for one call, which waits no longer than it has time."""
-        return SecretsWithin(self, waiting)
+    def within(self, waiting: Waiting, places: Mapping[str, str] | None = None) -> SecretsWithin:
+        """Return the same secrets for one call, which waits no longer than it has time.
 
-    def get(self, name: str, waiting: Waiting | None = None) -> Secret:
+        `places` are the token URLs of the logins that the call's grant has, by the secret that each sets.
+        """
+        return SecretsWithin(self, waiting, places)
+
+    def get(self, name: str, waiting: Waiting | None = None, place: str | None = None) -> Secret:
         """Return the secret, renewed where it has a minute or less to live.
+
+        `place` is the token URL of the granted login that sets it. A login that was made at another place is not
+        renewed: its refresh token goes neither there, which the grant does not name any more, nor to the new place,
+        which it is not of.
 
         Raises:
             SecretNotFoundError, SecretExpiredError: it is not set, or has expired and cannot be renewed.
             DeadlineExceededError, CancelledError, RuntimeClosedError: as `waiting` ended meanwhile.
         """
         state = load_state(self._store, self._user, name)
-        if state is not None and self._is_due(state) and state.refresh_token is not None:
+        if state is not None and self._is_due(state) and _may_renew(state, place):
             with suppress(SecretError):  # the old value may still have its last minute; if not, the store says so
                 return self._next(name, refused=False).wait(waiting)
         return self._store.get(self._user, name)
@@ -100,7 +107,7 @@ class RenewingSecrets:
         state = load_state(self._store, self._user, name)
         return state is not None and state.refresh_token is not None
 
-    def renewed(self, name: str, waiting: Waiting | None = None) -> Secret | None:
+    def renewed(self, name: str, waiting: Waiting | None = None, place: str | None = None) -> Secret | None:
         """Return a newer value after the server refused this one; None where there is none.
 
         Raises:
@@ -108,7 +115,7 @@ class RenewingSecrets:
         """
         try:
             state = load_state(self._store, self._user, name)
-            if state is None or state.refresh_token is None:
+            if state is None or not _may_renew(state, place):
                 return None
             return self._next(name, refused=True).wait(waiting)
         except SecretError:
@@ -155,20 +162,25 @@ class RenewingSecrets:
         return secret
 
 
+def _may_renew(state: OAuthState, place: str | None) -> bool:
+    return state.refresh_token is not None and place in (None, state.token_url)
+
+
 class SecretsWithin:
     """One user's secrets as one call sees them: no wait for them is longer than the call."""
 
-    def __init__(self, secrets: RenewingSecrets, waiting: Waiting) -> None:
+    def __init__(self, secrets: RenewingSecrets, waiting: Waiting, places: Mapping[str, str] | None = None) -> None:
         self._secrets = secrets
         self._waiting = waiting
+        self._places = places or {}
 
     def get(self, name: str) -> Secret:
         """Return the secret, as `RenewingSecrets.get` does."""
-        return self._secrets.get(name, self._waiting)
+        return self._secrets.get(name, self._waiting, self._places.get(name))
 
     def renewed(self, name: str) -> Secret | None:
         """Return a newer value after the server refused this one; None where there is none."""
-        return self._secrets.renewed(name, self._waiting)
+        return self._secrets.renewed(name, self._waiting, self._places.get(name))
 
 
 class Renewals:

@@ -22,6 +22,11 @@ _KNOWN_ERRORS = frozenset(
         "unauthorized_client",
         "unsupported_grant_type",
         "invalid_scope",
+        # RFC 8628 3.5
+        "authorization_pending",
+        "slow_down",
+        "access_denied",
+        "expired_token",
     }
 )
 
@@ -84,6 +89,15 @@ class TokenEndpoint:
         """
         return self._request({"grant_type": "refresh_token", "refresh_token": refresh_token})
 
+    def by_device(self, device_code: str) -> Tokens:
+        """Ask once whether a person has typed the code of a device. RFC 8628 3.4.
+
+        Raises:
+            OAuthError: not yet (`authorization_pending`, `slow_down`), or the server refuses.
+        """
+        kind = "urn:ietf:params:oauth:grant-type:device_code"
+        return self._request({"grant_type": kind, "device_code": device_code})
+
     def _request(self, fields: dict[str, str]) -> Tokens:
         body = urlencode(fields | self._client).encode()
         headers = (("Content-Type", "application/x-www-form-urlencoded"), ("Accept", "application/json"))
@@ -98,10 +112,10 @@ class TokenEndpoint:
         return self._read(response)
 
     def _read(self, response: HttpResponse) -> Tokens:
-        data = _json_object(response.body)
-        if response.status != 200:
-            error = data.get("error")
-            known = error if error in _KNOWN_ERRORS else None
+        data = json_object(response.body)
+        error = data.get("error")
+        known = error if isinstance(error, str) and error in _KNOWN_ERRORS else None
+        if response.status != 200 or known is not None:  # some servers say 200 and an error
             raise OAuthError(
                 f"the token endpoint answered {response.status}" + (f": {known}" if known else ""),
                 code=known or "oauth",
@@ -121,7 +135,8 @@ class TokenEndpoint:
         return self._now() + lifetime
 
 
-def _json_object(body: bytes) -> dict[str, Any]:
+def json_object(body: bytes) -> dict[str, Any]:
+    """Return the object of a response; an empty one where it is none."""
     try:
         data = json.loads(body)
     except (ValueError, RecursionError):

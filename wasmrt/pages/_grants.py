@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from wasmrt.capabilities.sentences import diff, explain, explain_logins
+from wasmrt.capabilities.sentences import diff, explain
 from wasmrt.errors import WasmrtError
 from wasmrt.install import Catalog, Listed, ToolVersion
-from wasmrt.install.granted import granted_to, logins_of, request_of
+from wasmrt.install.granted import granted_to, request_of
 from wasmrt.pages._frame import Frame, alert, facts
 from wasmrt.pages._html import Html, foreign, tag, together
 from wasmrt.web import Response
@@ -52,7 +52,7 @@ def _version(version: ToolVersion) -> Html:
             ("From", foreign(version.origin) if version.origin else None),
         ),
         tag("h3", "Its grant"),
-        _sentences((*explain(granted_to(version)), *explain_logins(logins_of(version.sidecar)))),
+        _sentences(explain(granted_to(version))),
     )
 
 

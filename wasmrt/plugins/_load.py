@@ -129,7 +129,7 @@ class _Loader:
     ) -> None:
         self._home = home
         self._config = config
-        self._workspace = config.workspace
+        self._workspace = config.workspace if isinstance(config.workspace, Path) else None
         self._runtime: WasmToolRuntime | None = None
         self._native = native
         self._writable = writable

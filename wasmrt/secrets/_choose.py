@@ -44,16 +44,16 @@ def open_store(home: Path, *, backend: str | None = None, environ: Mapping[str, 
     return FileSecrets(path, key)
 
 
-def open_store_later(home: Path) -> SecretsStore:
+def open_store_later(home: Path, *, backend: str | None = None) -> SecretsStore:
     """Return what `open_store` does; where that would look for a keyring, it is looked for on first use.
 
     Raises:
         ConfigurationError, SecretBackendError: as `open_store`.
     """
-    automatic = (os.environ.get("WASMRT_SECRETS_BACKEND") or "auto") == "auto"
+    automatic = (backend or os.environ.get("WASMRT_SECRETS_BACKEND") or "auto") == "auto"
     if automatic and not (home / "secrets").exists():
-        return DeferredSecrets(lambda: open_store(home))
-    return open_store(home)
+        return DeferredSecrets(lambda: open_store(home, backend=backend))
+    return open_store(home, backend=backend)
 
 
 def _what_instead(chosen: str) -> str:

@@ -73,6 +73,7 @@ def approver_of(kind: ApproverKind, store: ApprovalStore) -> Approver:
 def _add_plugins(registry: ToolRegistry, runtime: WasmToolRuntime, policy: ToolPolicy, folder: Path) -> None:
     preset = policy.active
     root = runtime.config.workspace
+    root = root if isinstance(root, Path) else None  # a plugin has one folder for all
     if not folder.is_dir():
         hint = "make it, or change plugin_dir in [tools]"
         registry.problems["plugins"] = ConfigurationError(f"there is no folder of plugins at {folder}", hint=hint)

@@ -6,6 +6,7 @@ from wasmrt.workspace._journal_file import JournalHead
 from wasmrt.workspace._reader import WorkspaceEntry, WorkspaceReader
 from wasmrt.workspace._restore import Act, UndoStep
 from wasmrt.workspace._undo import UndoConflict, UndoPlan, plan_undo, undo
+from wasmrt.workspace._users import UserFolders
 from wasmrt.workspace._writer import WorkspaceWriter
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "UndoJournal",
     "UndoPlan",
     "UndoStep",
+    "UserFolders",
     "WorkspaceEntry",
     "WorkspaceReader",
     "WorkspaceWriter",

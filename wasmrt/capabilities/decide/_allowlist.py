@@ -9,7 +9,7 @@ from wasmrt.capabilities.decide._subjects import describe_request, describe_unre
 from wasmrt.capabilities.model import METHODS, CredentialMapping, EndpointPattern, exposed_credential, host_matches
 from wasmrt.errors import ConfigurationError
 from wasmrt.model import Addition, Decision, GrantList, Reason, Step, Suggestion
-from wasmrt.url import DEFAULT_PORTS, InvalidUrlError, Network, ParsedUrl, is_under, parse_url
+from wasmrt.url import DEFAULT_PORTS, InvalidUrlError, Network, ParsedUrl, parse_url
 
 _PATH_LENGTH = 512
 # Later means closer to a match; the closest entry tells the reason.
@@ -81,6 +81,15 @@ class AllowlistValidator:
         reason = _STAGES[closest]
         return _denied(reason, _RULES[reason], subject, self._suggest(url, verb))
 
+    def networks_for(self, url: ParsedUrl, method: str) -> Sequence[Network]:
+        """Return the exempted networks that count for a request on the allowlist.
+
+        SECURITY: none where every entry that covers it is for public addresses only. An operator who exempts a network
+        for one tool has not opened it to another that may ask any public host.
+        """
+        covering = [p for p in self._patterns if _first_mismatch(p, url, method.upper()) is None]
+        return () if covering and all(pattern.public_only for pattern in covering) else self._networks
+
     def _suggest(self, url: ParsedUrl, method: str) -> Suggestion | None:
         suggestion = suggest_entry(url, method, self._networks)
         if isinstance(suggestion, Addition) and exposed_credential(self._credentials, url) is not None:
@@ -102,7 +111,7 @@ def _first_mismatch(pattern: EndpointPattern, url: ParsedUrl, method: str) -> Re
         return Reason.INSECURE_SCHEME if url.scheme == "http" else Reason.PORT_NOT_ALLOWED
     if url.port not in pattern.ports_for(url.scheme):
         return Reason.PORT_NOT_ALLOWED
-    if not is_under(pattern.path_prefix, url.segments):
+    if not pattern.covers_path(url.segments):
         return Reason.PATH_NOT_ALLOWED if url.segments is not None else Reason.INVALID_URL
     if pattern.methods and method not in pattern.methods:
         return Reason.METHOD_NOT_ALLOWED

@@ -48,9 +48,11 @@ def decide_http(
     if granted is None:
         suggestion = suggest_entry(parsed, method, networks, new_section=True)
         return Decision(False, Reason.NOT_GRANTED, "no http section", suggestion, "http", subject)
-    decision = AllowlistValidator(granted.allowlist, networks, granted.credentials).check(parsed, method)
+    allowlist = AllowlistValidator(granted.allowlist, networks, granted.credentials)
+    decision = allowlist.check(parsed, method)
     if not decision.allowed:
         return decision
+    networks = tuple(allowlist.networks_for(parsed, method))
     refused = check_host(parsed, networks)
     if refused is not None:
         return refused

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from wasmrt.model import Decision, Reason
+from wasmrt.model import Decision, Exemption, Reason
 from wasmrt.url import (
     AddressClass,
     Network,
@@ -24,7 +24,10 @@ def check_host(url: ParsedUrl, networks: Sequence[Network] = ()) -> Decision | N
     RFC 6761 (localhost), RFC 6762 (local), RFC 8375 (home.arpa), ICANN's reservation of internal.
     """
     rule = internal_host(url.host, networks)
-    return None if rule is None else _denied(Reason.ADDRESS_NOT_ALLOWED, rule, url.origin, _network_hint())
+    if rule is None:
+        return None
+    address = parse_address(url.host)
+    return _denied(Reason.ADDRESS_NOT_ALLOWED, rule, url.origin, _exemption(None if address is None else str(address)))
 
 
 def internal_host(host: str, networks: Sequence[Network] = ()) -> str | None:
@@ -43,7 +46,7 @@ def check_addresses(addresses: Iterable[str], networks: Iterable[Network | str] 
     for address in addresses:
         count += 1
         if (problem := _address_problem(address, exempt)) is not None:
-            return _denied(Reason.ADDRESS_NOT_ALLOWED, problem, subject, _network_hint())
+            return _denied(Reason.ADDRESS_NOT_ALLOWED, problem, subject, _exemption(address))
     if not count:
         return _denied(Reason.NO_ADDRESS, "the host has no address", subject, "check the host's name")
     return Decision(True, Reason.ALLOWED, "every address is public or exempt", capability="http", subject=subject)
@@ -57,12 +60,13 @@ def _address_problem(address: str, exempt: Sequence[Network]) -> str | None:
     return f"{shown} is {kind}, not public"
 
 
-def _network_hint() -> str:
-    return (
-        "no capability file can allow it; an operator may: unsafe_allowed_networks under [network] in config.toml"
-        " (wasmrt doctor shows its folder), or NetworkConfig(unsafe_allowed_networks=...) in Python"
-    )
+def _exemption(address: str | None) -> Exemption:
+    """Return the step of an operator: the network of this one address, where it is known and one."""
+    kind = AddressClass.UNREADABLE if address is None else classify_address(address)
+    if address is None or kind in (AddressClass.UNREADABLE, AddressClass.PUBLIC):
+        return Exemption(None)
+    return Exemption(f"{address}/{128 if ':' in address else 32}")
 
 
-def _denied(reason: Reason, rule: str, subject: str, hint: str) -> Decision:
+def _denied(reason: Reason, rule: str, subject: str, hint: str | Exemption) -> Decision:
     return Decision(False, reason, rule, hint, "http", subject)

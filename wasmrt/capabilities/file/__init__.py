@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from wasmrt.capabilities.file._auth import AuthSection, OAuthConfig, SetupSecret, ValidationEndpoint
+from wasmrt.capabilities.file._auth import AuthSection, SetupSecret, ValidationEndpoint
 from wasmrt.capabilities.file._format import as_tree, format_file
 from wasmrt.capabilities.file._model import CapabilityFile
 from wasmrt.capabilities.file._parse import parse
+from wasmrt.capabilities.model import OAuthConfig
 
 __all__ = [
     "AuthSection",

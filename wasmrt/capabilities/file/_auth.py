@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
+
+from wasmrt.capabilities.model import LoginCapability, OAuthConfig
+from wasmrt.capabilities.sections import read_oauth
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,23 +18,6 @@ class ValidationEndpoint:
     method: str = "GET"
     success_status: int = 200
     headers: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OAuthConfig:
-    """The request for a token (RFC 6749, RFC 7636)."""
-
-    authorization_url: str
-    token_url: str
-    client_id: str | None = None
-    client_id_env: str | None = None
-    client_secret: str | None = field(default=None, repr=False)
-    client_secret_env: str | None = None
-    scopes: tuple[str, ...] = ()
-    use_pkce: bool = True
-    extra_params: tuple[tuple[str, str], ...] = ()
-    access_token_field: str = "access_token"  # noqa: S105 - a field's name
-    pending_instructions: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +40,11 @@ class AuthSection:
         """The name that `wasmrt auth --vendor` takes: the provider, else the secret."""
         return self.provider or self.secret_name
 
+    @property
+    def login(self) -> LoginCapability | None:
+        """The login that it asks for; None where the credential is got otherwise."""
+        return None if self.oauth is None else LoginCapability(self.vendor, self.secret_name, self.oauth)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetupSecret:
@@ -70,11 +61,7 @@ def build_auth(tree: dict[str, Any]) -> AuthSection:
     oauth, validation = tree.get("oauth"), tree.get("validation_endpoint")
     return AuthSection(
         **plain,
-        oauth=None
-        if oauth is None
-        else OAuthConfig(
-            **oauth | {"scopes": tuple(oauth.get("scopes", ())), "extra_params": _pairs(oauth.get("extra_params", {}))}
-        ),
+        oauth=None if oauth is None else read_oauth(oauth),
         validation_endpoint=None
         if validation is None
         else ValidationEndpoint(**validation | {"headers": _pairs(validation.get("headers", {}))}),

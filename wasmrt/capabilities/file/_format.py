@@ -9,7 +9,13 @@ from typing import Any
 from wasmrt.capabilities._capabilities import Capabilities, ToolGrant
 from wasmrt.capabilities.file._auth import AuthSection
 from wasmrt.capabilities.file._model import CapabilityFile
-from wasmrt.capabilities.model import HttpCapability, RateLimitConfig, WorkspaceCapability, WorkspaceWriteCapability
+from wasmrt.capabilities.model import (
+    HttpCapability,
+    LoginCapability,
+    RateLimitConfig,
+    WorkspaceCapability,
+    WorkspaceWriteCapability,
+)
 from wasmrt.capabilities.sections import HTTP_NUMBERS, WRITE_NUMBERS
 
 _WIDTH = 110
@@ -24,8 +30,9 @@ def format_file(file: CapabilityFile | Capabilities) -> str:
 def as_tree(file: CapabilityFile | Capabilities) -> dict[str, Any]:
     """Return the file as JSON-ready data, in the order written."""
     if isinstance(file, Capabilities):
-        return _capabilities(file)
-    tree: dict[str, Any] = {}
+        tree = _capabilities(file)
+        return tree | ({"logins": {login.vendor: _login(login) for login in file.logins}} if file.logins else {})
+    tree = {}
     if "$schema" in file.sections:
         tree["$schema"] = file.sections["$schema"]
     for key in ("description", "version", "wit_version"):
@@ -99,6 +106,10 @@ def _writing(writing: WorkspaceWriteCapability, outer: WorkspaceWriteCapability)
 def _rate(rate: RateLimitConfig) -> dict[str, Any]:
     changed = _changed(rate, *_RATE_NUMBERS)
     return {"rate_limit": changed} if changed else {}
+
+
+def _login(login: LoginCapability) -> dict[str, Any]:
+    return _auth(AuthSection(secret_name=login.secret_name, oauth=login.oauth))
 
 
 def _auth(auth: AuthSection) -> dict[str, Any]:

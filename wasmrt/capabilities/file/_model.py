@@ -26,6 +26,12 @@ class CapabilityFile:
     sections: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """The other descriptive sections, validated and carried as JSON: `setup`, `discovery_summary`, ..."""
 
+    def __post_init__(self) -> None:
+        # The sections say the same twice: how a person logs in, and the power that it is.
+        logins = tuple(login for section in self.every_login if (login := section.login) is not None)
+        if logins != self.capabilities.logins:
+            object.__setattr__(self, "capabilities", self.capabilities.with_logins(logins))
+
     @property
     def every_login(self) -> tuple[AuthSection, ...]:
         """The way to each credential, that of `auth` first."""

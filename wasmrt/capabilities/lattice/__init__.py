@@ -2,6 +2,23 @@
 
 from __future__ import annotations
 
+from wasmrt.capabilities.lattice._amend import (
+    Amendment,
+    add_to_grant,
+    amendment_of,
+    asks_for,
+    revoke_from_grant,
+)
 from wasmrt.capabilities.lattice._merge import for_tool, merge, widest, within_write_paths
 
-__all__ = ["for_tool", "merge", "widest", "within_write_paths"]
+__all__ = [
+    "Amendment",
+    "add_to_grant",
+    "amendment_of",
+    "asks_for",
+    "for_tool",
+    "merge",
+    "revoke_from_grant",
+    "widest",
+    "within_write_paths",
+]

@@ -12,6 +12,7 @@ from wasmrt.capabilities.model import (
     CredentialMapping,
     EndpointPattern,
     HttpCapability,
+    LoginCapability,
     RateLimitConfig,
     SecretsCapability,
     ToolInvokeCapability,
@@ -20,6 +21,7 @@ from wasmrt.capabilities.model import (
     WorkspaceWriteCapability,
     common_endpoints,
     common_hosts,
+    common_login,
     common_paths,
     common_ports,
     endpoint_within,
@@ -59,6 +61,7 @@ def merge(request: Capabilities, grant: Capabilities, *, defaults: ResourceLimit
         workspace_write=request.workspace_write
         and grant.workspace_write
         and _merge_writing(request.workspace_write, grant.workspace_write),
+        logins=_merge_logins(request.logins, grant.logins),
     )
 
 
@@ -73,7 +76,8 @@ def for_tool(capabilities: Capabilities, name: str) -> Capabilities:
         return whole
     section = next((tool.capabilities for tool in capabilities.tools if tool.name == name), Capabilities.none())
     # SECURITY: a section is merged, and not believed: whatever stands in it, it is never wider than the component's.
-    return replace(merge(section, replace(whole, limits=section.limits)), limits=capabilities.limits)
+    common = merge(section, replace(whole, limits=section.limits))
+    return replace(common, limits=capabilities.limits, logins=capabilities.logins)
 
 
 def _merge_sections(request: Capabilities, grant: Capabilities) -> tuple[ToolGrant, ...] | None:
@@ -84,7 +88,7 @@ def _merge_sections(request: Capabilities, grant: Capabilities) -> tuple[ToolGra
     return tuple(
         ToolGrant(
             name,
-            replace(merge(for_tool(request, name), for_tool(grant, name)), limits=ToolLimits()),
+            replace(merge(for_tool(request, name), for_tool(grant, name)), limits=ToolLimits(), logins=()),
             _common_effects(effects[0].get(name), effects[1].get(name)),
         )
         for name in sorted(frozenset.intersection(*map(frozenset, listed)))
@@ -133,6 +137,11 @@ def _merge_credentials(
                 asked, host_patterns=hosts, path_patterns=paths, ports=ports, optional=optional, name=name
             )
     return tuple(merged.values())
+
+
+def _merge_logins(request: Iterable[LoginCapability], grant: Sequence[LoginCapability]) -> tuple[LoginCapability, ...]:
+    pairs = (common_login(asked, given) for asked, given in product(request, grant))
+    return tuple(login for login in pairs if login is not None)
 
 
 def _free_name(name: str, taken: set[str]) -> str:

@@ -34,6 +34,7 @@ from wasmrt.capabilities.model._credential import (
     read_secret_name,
 )
 from wasmrt.capabilities.model._endpoint import (
+    ANY_HOST,
     MAX_PREFIX_LENGTH,
     METHODS,
     EndpointPattern,
@@ -43,10 +44,12 @@ from wasmrt.capabilities.model._endpoint import (
 )
 from wasmrt.capabilities.model._host_headers import folded_header, is_host_header
 from wasmrt.capabilities.model._limits import MAX_CALL_TIMEOUT_SECONDS, ToolLimits
+from wasmrt.capabilities.model._login import LoginCapability, OAuthConfig, common_login, login_within
 from wasmrt.capabilities.model._protected import protected_problem
 from wasmrt.capabilities.model._workspace_path import is_under_prefixes, path_problem, plain_path, read_prefix
 
 __all__ = [
+    "ANY_HOST",
     "MAX_CALL_TIMEOUT_SECONDS",
     "MAX_HTTP_TIMEOUT_SECONDS",
     "MAX_PREFIX_LENGTH",
@@ -57,6 +60,8 @@ __all__ = [
     "EndpointPattern",
     "HttpCapability",
     "LocationType",
+    "LoginCapability",
+    "OAuthConfig",
     "RateLimitConfig",
     "SecretsCapability",
     "ToolInvokeCapability",
@@ -65,6 +70,7 @@ __all__ = [
     "WorkspaceWriteCapability",
     "common_endpoints",
     "common_hosts",
+    "common_login",
     "common_paths",
     "common_ports",
     "credential_within",
@@ -75,6 +81,7 @@ __all__ = [
     "host_matches",
     "is_host_header",
     "is_under_prefixes",
+    "login_within",
     "name_within",
     "path_problem",
     "plain_path",

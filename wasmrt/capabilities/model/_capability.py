@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from wasmrt.capabilities.model._checks import check_numbers, set_tuple, unique
 from wasmrt.capabilities.model._credential import CredentialMapping, matching_credentials, read_secret_name
-from wasmrt.capabilities.model._endpoint import EndpointPattern, host_matches
+from wasmrt.capabilities.model._endpoint import ANY_HOST, EndpointPattern, host_matches
 from wasmrt.capabilities.model._workspace_path import is_under_prefixes, read_prefix
 from wasmrt.errors import ConfigurationError
 from wasmrt.limits import (
@@ -67,16 +67,22 @@ class HttpCapability:
         places = sum(len(mapping.host_patterns) + len(mapping.path_patterns) for mapping in self.credentials)
         if places > _MAX_CREDENTIAL_PLACES:
             raise ConfigurationError(f"the credentials may name {_MAX_CREDENTIAL_PLACES} hosts and paths together")
+        if self.credentials and any(entry.host_pattern == ANY_HOST for entry in self.allowlist):
+            # SECURITY: with a credential, a page from anywhere could have private answers sent anywhere.
+            raise ConfigurationError(
+                "any_public_host never stands together with a credential",
+                hint="name the hosts, or leave one of both out",
+            )
         names = [mapping.name for mapping in self.credentials]
         if len(set(names)) < len(names):
             raise ConfigurationError("two credentials have the same name", hint="give each a name of its own")
 
     def credentials_for(self, url: ParsedUrl) -> tuple[CredentialMapping, ...]:
         """Return the credentials that a request to `url` gets: one for each place, the most specific."""
-        return matching_credentials(self.credentials, url, self._usual_ports(url.host)) if self.credentials else ()
+        return matching_credentials(self.credentials, url, self.usual_ports(url.host)) if self.credentials else ()
 
-    def _usual_ports(self, host: str) -> tuple[int, ...]:
-        """Return 443, or the only port that the allowlist has for a host where that is another."""
+    def usual_ports(self, host: str) -> tuple[int, ...]:
+        """Return the port where a credential goes that names none: 443, or the only one that the allowlist has."""
         entries = (entry for entry in self.allowlist if host_matches(entry.host_pattern, host))
         ports = {port for entry in entries for port in entry.ports_for("https")}
         default = DEFAULT_PORTS["https"]

@@ -6,14 +6,14 @@ from itertools import product
 
 from wasmrt.capabilities.model._capability import glob_covers
 from wasmrt.capabilities.model._credential import CredentialMapping
-from wasmrt.capabilities.model._endpoint import METHODS, EndpointPattern
+from wasmrt.capabilities.model._endpoint import ANY_HOST, METHODS, EndpointPattern
 from wasmrt.capabilities.model._workspace_path import is_under_prefixes
 from wasmrt.url import DEFAULT_PORTS, is_under, split_path
 
 
 def host_within(inner: str, outer: str) -> bool:
     """Tell whether every host that `inner` covers is covered by `outer`."""
-    if inner == outer:
+    if inner == outer or outer == ANY_HOST:
         return True
     return outer.startswith("*.") and inner.removeprefix("*").endswith(outer[1:])
 
@@ -23,11 +23,18 @@ def path_within(inner: str | None, outer: str | None) -> bool:
     return outer is None or outer == "/" or (inner is not None and is_under(outer, split_path(inner)))
 
 
+def _entry_path_within(inner: EndpointPattern, outer: EndpointPattern) -> bool:
+    if outer.path is not None:
+        return inner.path is not None and split_path(inner.path) == split_path(outer.path)
+    return path_within(inner.path_prefix if inner.path is None else inner.path, outer.path_prefix)
+
+
 def endpoint_within(inner: EndpointPattern, outer: EndpointPattern) -> bool:
     """Tell whether every request that `inner` covers is covered by `outer`."""
     return (
         host_within(inner.host_pattern, outer.host_pattern)
-        and path_within(inner.path_prefix, outer.path_prefix)
+        and _entry_path_within(inner, outer)
+        and inner.public_only >= outer.public_only
         and _methods(inner) <= _methods(outer)
         and _origins(inner) <= _origins(outer)
     )
@@ -77,17 +84,20 @@ def common_endpoints(one: EndpointPattern, other: EndpointPattern) -> list[Endpo
     if host is None:
         return []
     methods = tuple(m for m in METHODS if m in _methods(one) & _methods(other))
-    prefix = _narrower_path(one.path_prefix, other.path_prefix)
-    if not methods or isinstance(prefix, bool):
+    narrower = next((a for a, b in ((one, other), (other, one)) if _entry_path_within(a, b)), None)
+    if not methods or narrower is None:
         return []
+    prefix, path, public = narrower.path_prefix, narrower.path, one.public_only or other.public_only
     every = () if len(methods) == len(METHODS) else methods
     shared = _origins(one) & _origins(other)
     by_ports: dict[tuple[int, ...], list[str]] = {}
     for scheme in sorted({scheme for scheme, _ in shared}, reverse=True):
         ports = tuple(sorted(port for s, port in shared if s == scheme))
-        default = EndpointPattern(host, schemes=(scheme,)).ports_for(scheme)
+        default = (DEFAULT_PORTS[scheme],)
         by_ports.setdefault(() if ports == default else ports, []).append(scheme)
-    return [EndpointPattern(host, prefix, every, ports, tuple(schemes)) for ports, schemes in by_ports.items()]
+    return [
+        EndpointPattern(host, prefix, every, ports, tuple(schemes), path, public) for ports, schemes in by_ports.items()
+    ]
 
 
 def common_hosts(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:

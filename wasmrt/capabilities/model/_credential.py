@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
@@ -19,6 +19,18 @@ _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}\Z")
 _PLACEHOLDER = re.compile(r"[A-Za-z0-9_]{1,64}\Z")
 _MAX_NAME_LENGTH = 128
 _VISIBLE = re.compile(r"[\x20-\x7e]{0,256}\Z")
+
+
+_AWS_WORD = re.compile(r"[a-z0-9-]{1,64}\Z")
+_AWS_HEADERS = ("authorization", "x-amz-content-sha256", "x-amz-date", "x-amz-security-token")
+_ENCODINGS = ("hex", "base64")
+
+
+def _check_header(name: str, prefix: str) -> None:
+    if not _HEADER_NAME.match(name) or not _VISIBLE.match(prefix):
+        raise ConfigurationError(f"header {name!r} or its prefix is not what a header can hold")
+    if is_host_header(name):
+        raise ConfigurationError(f"header {name!r} belongs to the host, not to a credential")
 
 
 def read_secret_name(text: object) -> str:
@@ -41,6 +53,10 @@ class LocationType(StrEnum):
     HEADER = "header"
     QUERY_PARAM = "query_param"
     URL_PATH = "url_path"
+    AWS_SIGV4 = "aws_sigv4"
+    """Signs the request; the secret is `ID:SECRET` of an access key, or `ID:SECRET:SESSION-TOKEN`."""
+    HMAC_SHA256 = "hmac_sha256"
+    """Signs the body."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +75,14 @@ class CredentialLocation:
     username: str = ""
     placeholder: str = ""
     """The word that a guest writes as `{word}` in the URL's path."""
+    region: str = ""
+    """The region of AWS, such as `eu-central-1`."""
+    service: str = ""
+    """The service of AWS, such as `s3`."""
+    encoding: str = ""
+    """Of a signature: `hex`, which it is where nothing is said, or `base64`."""
+    timestamp_name: str = ""
+    """The header with the time, where it is signed together with the body."""
 
     @classmethod
     def bearer(cls) -> CredentialLocation:
@@ -85,17 +109,38 @@ class CredentialLocation:
         """Put it where the guest wrote `{placeholder}` in the URL's path."""
         return cls(LocationType.URL_PATH, placeholder=placeholder)
 
+    @classmethod
+    def aws_sigv4(cls, region: str, service: str) -> CredentialLocation:
+        """Sign the request with it, by AWS Signature Version 4."""
+        return cls(LocationType.AWS_SIGV4, region=region, service=service)
+
+    @classmethod
+    def hmac_sha256(
+        cls, name: str, prefix: str = "", *, encoding: str = "hex", timestamp_name: str = ""
+    ) -> CredentialLocation:
+        """Sign the body with it, into a header after `prefix`; the time as well where a header for it is named."""
+        return cls(LocationType.HMAC_SHA256, name=name, prefix=prefix, encoding=encoding, timestamp_name=timestamp_name)
+
     def __post_init__(self) -> None:
-        parts = (self.name, self.prefix, self.username, self.placeholder)
+        parts = tuple(getattr(self, f.name) for f in fields(self) if f.name != "type")
         if not isinstance(self.type, LocationType) or not all(isinstance(part, str) for part in parts):
             raise ConfigurationError("a credential's place is made with bearer(), basic(), header(), ...")
         match self.type:
             case LocationType.BASIC if ":" in self.username or not _VISIBLE.match(self.username):
                 raise ConfigurationError("a basic credential's user name may not hold ':' or control characters")
-            case LocationType.HEADER if not _HEADER_NAME.match(self.name) or not _VISIBLE.match(self.prefix):
-                raise ConfigurationError(f"header {self.name!r} or its prefix is not what a header can hold")
-            case LocationType.HEADER if is_host_header(self.name):
-                raise ConfigurationError(f"header {self.name!r} belongs to the host, not to a credential")
+            case LocationType.HEADER:
+                _check_header(self.name, self.prefix)
+            case LocationType.HMAC_SHA256:
+                _check_header(self.name, self.prefix)
+                if self.timestamp_name:
+                    _check_header(self.timestamp_name, "")
+                if self.encoding not in ("", *_ENCODINGS) or self.timestamp_name.lower() == self.name.lower():
+                    raise ConfigurationError(f"a signature is in {' or '.join(_ENCODINGS)}, in a header of its own")
+                object.__setattr__(self, "encoding", self.encoding or _ENCODINGS[0])
+            case LocationType.AWS_SIGV4 if not _AWS_WORD.match(self.region) or not _AWS_WORD.match(self.service):
+                raise ConfigurationError(
+                    "a signature for AWS needs a region like 'eu-central-1' and a service like 's3'"
+                )
             case LocationType.QUERY_PARAM if not self.name or not _VISIBLE.match(self.name):
                 raise ConfigurationError("a query parameter needs a name of visible characters")
             case LocationType.URL_PATH:
@@ -107,9 +152,21 @@ class CredentialLocation:
     @property
     def header_name(self) -> str | None:
         """The header that the guest may not set itself, in lower case; None for a place in the URL."""
-        if self.type in (LocationType.BEARER, LocationType.BASIC):
+        if self.type in (LocationType.BEARER, LocationType.BASIC, LocationType.AWS_SIGV4):
             return "authorization"
-        return self.name.lower() if self.type is LocationType.HEADER else None
+        return self.name.lower() if self.type in (LocationType.HEADER, LocationType.HMAC_SHA256) else None
+
+    @property
+    def header_names(self) -> tuple[str, ...]:
+        """Every header that the guest may not set itself, in lower case."""
+        if self.type is LocationType.AWS_SIGV4:
+            return _AWS_HEADERS
+        return tuple(name.lower() for name in (self.header_name, self.timestamp_name) if name)
+
+    @property
+    def signs(self) -> bool:
+        """True for a secret that signs requests and never goes into one."""
+        return self.type in (LocationType.AWS_SIGV4, LocationType.HMAC_SHA256)
 
     @property
     def slot(self) -> str:
@@ -120,7 +177,9 @@ class CredentialLocation:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the capability file's object that says the same."""
-        parts = {"name": self.name, "prefix": self.prefix, "username": self.username, "placeholder": self.placeholder}
+        parts = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "type"}
+        if self.encoding == _ENCODINGS[0]:
+            del parts["encoding"]
         return {"type": str(self.type)} | {key: value for key, value in parts.items() if value}
 
 

@@ -10,10 +10,21 @@ from typing import Any
 
 from wasmrt.errors import ConfigurationError
 from wasmrt.limits import MAX_CAPABILITY_ENTRIES
-from wasmrt.url import DEFAULT_PORTS, UnreadableError, ambiguity, is_well_escaped, parse_address, read_host
+from wasmrt.url import (
+    DEFAULT_PORTS,
+    UnreadableError,
+    ambiguity,
+    is_under,
+    is_well_escaped,
+    parse_address,
+    read_host,
+    split_path,
+)
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
 MAX_PREFIX_LENGTH = 2048
+ANY_HOST = "*"
+"""The host of an entry for every public host; nothing that anybody writes as a host is read as it."""
 _WITH_PORT = re.compile(r"(\[[^\[\]]+\]|[^:\[\]/@?]+):([0-9]*)\Z")
 _PATH = re.compile(r"/[\x21-\x7e]*\Z")
 
@@ -29,7 +40,8 @@ def read_host_pattern(text: object) -> str:
     wildcard = text.startswith("*.")
     bare = text[2:] if wildcard else text
     if "*" in bare:
-        raise ConfigurationError(f"host {text!r} may hold '*' only as a leading '*.' before a domain")
+        hint = 'for every public host write "any_public_host": true instead of a host' if text == ANY_HOST else None
+        raise ConfigurationError(f"host {text!r} may hold '*' only as a leading '*.' before a domain", hint=hint)
     try:
         host = read_host(bare, brackets=False)
     except UnreadableError as problem:
@@ -56,7 +68,12 @@ def _host_hint(text: str) -> str | None:
 
 
 def host_matches(pattern: str, host: str) -> bool:
-    """Tell whether a pattern covers a host, both canonical: itself, or for `*.` any depth below, never the apex."""
+    """Tell whether a pattern covers a host, both canonical: itself, or for `*.` any depth below, never the apex.
+
+    `ANY_HOST` covers every host; that its addresses are public is the address check's to find out.
+    """
+    if pattern == ANY_HOST:
+        return True
     if pattern.startswith("*."):
         return host.endswith(pattern[1:]) and len(host) > len(pattern) - 1
     return pattern == host
@@ -83,9 +100,10 @@ def read_path_prefix(text: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EndpointPattern:
-    """Requests that a tool may make: a host, and optionally ports, schemes, a path prefix and methods.
+    """Requests that a tool may make: a host, and optionally ports, schemes, a path or a prefix of paths, and methods.
 
-    No ports means the scheme's own (443 for https), no methods means all seven.
+    No ports means the scheme's own (443 for https), no methods means all seven. Every public host is
+    `EndpointPattern.any_public_host()`.
 
     Raises:
         ConfigurationError: a part cannot be read in exactly one way.
@@ -96,10 +114,21 @@ class EndpointPattern:
     methods: tuple[str, ...] = ()
     ports: tuple[int, ...] = ()
     schemes: tuple[str, ...] = ("https",)
+    path: str | None = None
+    """One path and nothing below it, instead of a prefix; a query may follow."""
+    public_only: bool = False
+    """SECURITY: for public addresses only, whatever networks an operator exempts for other entries."""
 
     def __post_init__(self) -> None:
         put = object.__setattr__
-        put(self, "host_pattern", read_host_pattern(self.host_pattern))
+        if not isinstance(self.public_only, bool):
+            raise ConfigurationError("public_only must be true or false")
+        if self.host_pattern != ANY_HOST or not self.public_only:
+            put(self, "host_pattern", read_host_pattern(self.host_pattern))
+        if self.path is not None:
+            if self.path_prefix is not None:
+                raise ConfigurationError("an entry has a path or a path_prefix, not both", hint="keep one")
+            put(self, "path", read_path_prefix(self.path))
         if self.path_prefix is not None:
             prefix = read_path_prefix(self.path_prefix)
             put(self, "path_prefix", None if prefix == "/" else prefix)
@@ -112,9 +141,18 @@ class EndpointPattern:
         """Allow every path and method of one host, or of the names below `*.domain`, over https."""
         return cls(host_pattern)
 
+    @classmethod
+    def any_public_host(cls) -> EndpointPattern:
+        """Allow every host with public addresses, over https: for page fetchers. Never together with a credential."""
+        return cls(ANY_HOST, public_only=True)
+
     def with_path_prefix(self, prefix: str) -> EndpointPattern:
         """Allow paths under a prefix only, by whole segments."""
-        return replace(self, path_prefix=prefix)
+        return replace(self, path_prefix=prefix, path=None)
+
+    def with_path(self, path: str) -> EndpointPattern:
+        """Allow this path only, and nothing below it."""
+        return replace(self, path=path, path_prefix=None)
 
     def with_methods(self, *methods: str | Iterable[str]) -> EndpointPattern:
         """Allow these methods only; they may also be given as one list."""
@@ -128,6 +166,12 @@ class EndpointPattern:
         """Allow these schemes, `https` and `http`, instead of https alone."""
         return replace(self, schemes=_flat(schemes))
 
+    def covers_path(self, segments: tuple[str, ...] | None) -> bool:
+        """Tell whether the entry covers a path, given as its segments; None is a path that cannot be read."""
+        if self.path is None:
+            return is_under(self.path_prefix, segments)
+        return segments is not None and segments == split_path(self.path)
+
     def ports_for(self, scheme: str) -> tuple[int, ...]:
         """Return the ports covered under `scheme`; none where the scheme is not covered."""
         if scheme not in self.schemes:
@@ -136,13 +180,18 @@ class EndpointPattern:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the capability file's entry that says the same."""
-        line: dict[str, Any] = {"host": self.host_pattern}
+        is_any = self.host_pattern == ANY_HOST
+        line: dict[str, Any] = {"any_public_host": True} if is_any else {"host": self.host_pattern}
+        if self.public_only and not is_any:
+            line["public_only"] = True
         if self.ports:
             line |= {"port": self.ports[0]} if len(self.ports) == 1 else {"ports": list(self.ports)}
         if self.schemes != ("https",):
             line |= {"scheme": self.schemes[0]} if len(self.schemes) == 1 else {"schemes": list(self.schemes)}
         if self.path_prefix is not None:
             line["path_prefix"] = self.path_prefix
+        if self.path is not None:
+            line["path"] = self.path
         if self.methods:
             line["methods"] = list(self.methods)
         return line

@@ -21,7 +21,7 @@ from wasmrt.capabilities.sections._fields import (
     nearest,
 )
 from wasmrt.capabilities.sections._json import Problems, child
-from wasmrt.capabilities.sections._read import Sections, read_sections
+from wasmrt.capabilities.sections._read import Sections, read_oauth, read_sections
 
 __all__ = [
     "HTTP_NUMBERS",
@@ -41,5 +41,6 @@ __all__ = [
     "capability_schema",
     "child",
     "nearest",
+    "read_oauth",
     "read_sections",
 ]

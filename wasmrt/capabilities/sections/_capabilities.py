@@ -66,6 +66,24 @@ _LOCATIONS: dict[str, ObjectSchema] = {
     LocationType.URL_PATH: ObjectSchema(
         {"placeholder": Property(field=_WORD, about="The guest writes {placeholder} in the path.", required=True)}
     ),
+    LocationType.AWS_SIGV4: ObjectSchema(
+        {
+            "region": Property(field=_WORD, about="The region, such as eu-central-1.", required=True),
+            "service": Property(
+                field=_WORD, about="The service, such as s3; the secret is ID:SECRET of an access key.", required=True
+            ),
+        }
+    ),
+    LocationType.HMAC_SHA256: ObjectSchema(
+        {
+            "name": Property(field=_WORD, about="The header of the signature of the body.", required=True),
+            "prefix": Property(field=_WORD, about="Text before the signature, such as 'sha256='."),
+            "encoding": Property(field=Text(choices=("hex", "base64")), about="hex where nothing is said."),
+            "timestamp_name": Property(
+                field=_WORD, about="A header for the Unix time, which is then signed too: 'TIME.BODY'."
+            ),
+        }
+    ),
 }
 
 
@@ -165,15 +183,23 @@ _RATE = ObjectSchema(
 )
 _ENDPOINT = ObjectSchema(
     {
-        "host": Property(field=_HOST, about="A host, or '*.example.com' for every name below it.", required=True),
+        "host": Property(field=_HOST, about="A host, or '*.example.com' for every name below it. Required."),
+        "any_public_host": Property(
+            field=Flag(), about="In place of a host: true for every public one. Never together with a credential."
+        ),
+        "public_only": Property(
+            field=Flag(), about="Public addresses only, whatever networks an operator exempts; any_public_host has it."
+        ),
         "port": Property(field=_PORT, about="443 for https where nothing is said."),
         "ports": Property(field=ListOf(item=_PORT, min_items=1), about="Several ports."),
         "scheme": Property(field=_SCHEME, about="https where nothing is said."),
         "schemes": Property(field=ListOf(item=_SCHEME, min_items=1), about="Both schemes."),
         "path_prefix": Property(field=_PATH, about="Whole segments: /v1/ covers all below it, every path if absent."),
+        "path": Property(field=_PATH, about="This path exactly, and nothing below it, in place of a prefix."),
         "methods": Property(field=ListOf(item=_METHOD), about="Every method where nothing is said."),
     },
-    either=(("port", "ports"), ("scheme", "schemes")),
+    either=(("port", "ports"), ("scheme", "schemes"), ("path_prefix", "path")),
+    needs_one=(("host", "any_public_host"),),
 )
 _CREDENTIAL = ObjectSchema(
     {

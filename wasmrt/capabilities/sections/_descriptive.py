@@ -45,6 +45,12 @@ _OAUTH = ObjectSchema(
         "use_pkce": Property(field=Flag(), about="True where nothing is said."),
         "extra_params": Property(field=MapOf(item=_WORD), about="Added to the authorization URL."),
         "access_token_field": Property(field=_WORD, about="The answer's field; access_token where nothing is said."),
+        "device_authorization_url": Property(
+            field=_WEB_URL, about="Where a machine without a browser gets a code (RFC 8628); wasmrt auth --device."
+        ),
+        "redirect_port": Property(
+            field=Number(maximum=65535), about="The port that the browser comes back to; a free one if absent."
+        ),
         "pending_instructions": Property(field=_PROSE, about="Shown while waiting."),
     }
 )

@@ -178,6 +178,8 @@ class ObjectSchema(NamedTuple):
     properties: Mapping[str, Property]
     either: tuple[tuple[str, str], ...] = ()
     """Pairs of keys of which only one may be there."""
+    needs_one: tuple[tuple[str, str], ...] = ()
+    """Pairs of keys of which one has to be there."""
 
     def read(self, value: Any, path: str, problems: Problems) -> Any:
         if not isinstance(value, dict):
@@ -197,6 +199,9 @@ class ObjectSchema(NamedTuple):
         for key, prop in self.properties.items():
             if prop.required and key not in result:
                 problems.add(child(path, key), "is missing")
+        for one, other in self.needs_one:
+            if one not in result and other not in result:
+                problems.add(child(path, one), "is missing")
         for one, other in self.either:
             if one in result and other in result:
                 problems.add(child(path, other), f"{one!r} says it already; keep one")
@@ -213,6 +218,7 @@ class ObjectSchema(NamedTuple):
             for key, prop in self.properties.items()
             if prop.required
         ]
+        required += [{"anyOf": [{"required": [key]} for key in pair]} for pair in self.needs_one]
         required += [{"not": {"required": list(pair)}} for pair in self.either]
         schema: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
         return schema | ({"allOf": required} if required else {})

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 from wasmrt.capabilities.model import (
+    ANY_HOST,
     CredentialMapping,
     EndpointPattern,
     HttpCapability,
+    LoginCapability,
+    OAuthConfig,
     RateLimitConfig,
     SecretsCapability,
     ToolInvokeCapability,
@@ -23,7 +26,7 @@ from wasmrt.capabilities.sections._capabilities import NESTED, ROOT
 from wasmrt.capabilities.sections._fields import INVALID, nearest
 from wasmrt.capabilities.sections._json import Problems, child, read_json
 from wasmrt.effects import Effect
-from wasmrt.errors import CapabilityFileError, WasmrtError
+from wasmrt.errors import CapabilityFileError, ConfigurationError, WasmrtError
 
 T = TypeVar("T")
 _Attempt = Callable[[str, Callable[[], Any]], Any]
@@ -39,6 +42,7 @@ class Asked(NamedTuple):
     limits: ToolLimits = ToolLimits()
     tools: tuple[AskedOfTool, ...] | None = None
     workspace_write: WorkspaceWriteCapability | None = None
+    logins: tuple[LoginCapability, ...] = ()
 
 
 class AskedOfTool(NamedTuple):
@@ -65,8 +69,8 @@ def read_sections(data: str | bytes) -> Sections:
     """
     problems = Problems()
     tree = read_json(data, problems)
-    if _is_channel(tree):
-        problems.add("channel", "this is the file of a channel (messages in and out of a chat), which is no tool")
+    if (kind := _other_kind(tree)) is not None:
+        problems.add(kind, f"this is the file of a {_OTHER_KINDS[kind]}, which is no tool")
         raise _error(problems)
     if tree is not None or not problems:
         tree, nested = _raise_nested(ROOT.read(tree, "", problems), problems)
@@ -81,12 +85,31 @@ def read_sections(data: str | bytes) -> Sections:
     return Sections(asked, tree)
 
 
-def _is_channel(tree: Any) -> bool:
-    """Return whether it is of one of IronClaw's channels, whose keys would all be told as mistakes."""
+_OTHER_KINDS = {
+    "channel": "channel (messages in and out of a chat)",
+    "hook": "hook (called in another host's own loop)",
+}
+"""Kinds of sidecars of IronClaw besides those of tools; their own keys would all be told as mistakes."""
+_HOOK_KEYS = frozenset({"hook", "hooks", "hook_point", "hook_points"})
+
+
+def _other_kind(tree: Any) -> str | None:
+    """Return the kind of thing that a file is of, where that is no tool: by its `type` or `kind`, or by a section."""
     if not isinstance(tree, dict):
-        return False
-    nested = tree.get(NESTED)
-    return tree.get("type") == "channel" or "channel" in tree or (isinstance(nested, dict) and "channel" in nested)
+        return None
+    for part in (tree, tree.get(NESTED)):
+        if not isinstance(part, dict):
+            continue
+        said = (
+            {part.get("type"), part.get("kind")}
+            if all(isinstance(part.get(key, ""), str) for key in ("type", "kind"))
+            else set()
+        )
+        if "channel" in said or "channel" in part:
+            return "channel"
+        if "hook" in said or not _HOOK_KEYS.isdisjoint(part):
+            return "hook"
+    return None
 
 
 def _error(problems: Problems) -> CapabilityFileError:
@@ -128,11 +151,29 @@ def _check_logins(tree: dict[str, Any], problems: Problems) -> None:
 
 
 def _build(tree: dict[str, Any], problems: Problems) -> Asked:
-    asked = _build_sections(tree, "", Asked(), problems)
+    asked = _build_sections(tree, "", Asked(), problems)._replace(logins=tuple(_build_logins(tree, problems)))
     if "tools" not in tree or problems:
         return asked
     tools = tuple(_build_tool(name, section, asked, problems) for name, section in tree["tools"].items())
     return asked._replace(tools=tools)
+
+
+def _build_logins(tree: dict[str, Any], problems: Problems) -> Iterator[LoginCapability]:
+    auth = tree.get("auth", {})
+    listed = [("auth", auth.get("provider") or auth.get("secret_name", ""), auth)]
+    listed += [(child("logins", vendor), vendor, login) for vendor, login in tree.get("logins", {}).items()]
+    for at, vendor, login in listed:
+        if "oauth" in login:
+            try:
+                yield LoginCapability(vendor, login["secret_name"], read_oauth(login["oauth"]))
+            except ConfigurationError as error:
+                problems.add(at, error.message)
+
+
+def read_oauth(tree: dict[str, Any]) -> OAuthConfig:
+    """Make the request for a token of its checked JSON."""
+    extra = tuple(sorted(tree.get("extra_params", {}).items()))
+    return OAuthConfig(**tree | {"scopes": tuple(dict.fromkeys(tree.get("scopes", ()))), "extra_params": extra})
 
 
 def _build_sections(tree: dict[str, Any], at: str, outer: Asked, problems: Problems) -> Asked:
@@ -202,7 +243,18 @@ def _build_tool(name: str, tree: dict[str, Any], component: Asked, problems: Pro
 def _build_endpoint(tree: dict[str, Any]) -> EndpointPattern:
     ports = tree.get("ports", [tree["port"]] if "port" in tree else [])
     schemes = tree.get("schemes", [tree.get("scheme", "https")])
-    return EndpointPattern(tree["host"], tree.get("path_prefix"), tuple(tree.get("methods", ())), ports, schemes)
+    is_any, public = tree.get("any_public_host", False), tree.get("public_only", False)
+    if is_any == ("host" in tree):
+        raise ConfigurationError("an entry names a host, or says any_public_host: true, and not both", hint="keep one")
+    return EndpointPattern(
+        ANY_HOST if is_any else tree["host"],
+        tree.get("path_prefix"),
+        tuple(tree.get("methods", ())),
+        ports,
+        schemes,
+        tree.get("path"),
+        is_any or public,
+    )
 
 
 def _build_credential(name: str, tree: dict[str, Any]) -> CredentialMapping:

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from wasmrt.capabilities.sentences._diff import CapabilityDiff, Change, diff
+from wasmrt.capabilities.sentences._diff import CapabilityDiff, diff
 from wasmrt.capabilities.sentences._explain import explain, tool_groups
-from wasmrt.capabilities.sentences._logins import explain_logins
+from wasmrt.capabilities.sentences._logins import Change, explain_logins
+from wasmrt.capabilities.sentences._phrases import ANYWHERE
 from wasmrt.capabilities.sentences._review import FileWarning, review
 
-__all__ = ["CapabilityDiff", "Change", "FileWarning", "diff", "explain", "explain_logins", "review", "tool_groups"]
+__all__ = [
+    "ANYWHERE",
+    "CapabilityDiff",
+    "Change",
+    "FileWarning",
+    "diff",
+    "explain",
+    "explain_logins",
+    "review",
+    "tool_groups",
+]

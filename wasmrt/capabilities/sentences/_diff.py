@@ -5,13 +5,12 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from wasmrt.capabilities._capabilities import Capabilities
 from wasmrt.capabilities.lattice import for_tool
 from wasmrt.capabilities.model import (
     HttpCapability,
-    RateLimitConfig,
     WorkspaceWriteCapability,
     credential_within,
     endpoint_within,
@@ -19,19 +18,33 @@ from wasmrt.capabilities.model import (
     prefix_within,
 )
 from wasmrt.capabilities.sections import HTTP_NUMBERS, WRITE_NUMBERS
-from wasmrt.capabilities.sentences._phrases import format_credential, format_endpoint, format_prefix, name_tools
+from wasmrt.capabilities.sentences._logins import Change, added_logins
+from wasmrt.capabilities.sentences._phrases import (
+    format_credential,
+    format_endpoint,
+    format_number,
+    format_prefix,
+    name_tools,
+)
 from wasmrt.limits import ResourceLimits
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One thing that is allowed on one side only."""
-
-    section: str
-    """`http.allowlist`, `limits.fuel`, ..."""
-    sentence: str
+_RATES = ("requests_per_minute", "requests_per_hour")
+_ABOUT = {
+    "max_request_bytes": "a request's size",
+    "max_response_bytes": "an answer's size",
+    "timeout_seconds": "time",
+    "requests_per_minute": "times a minute",
+    "requests_per_hour": "times an hour",
+    "max_file_bytes": "a file's size",
+    "max_bytes": "all that a call writes",
+    "max_files": "files that a call writes",
+    "memory_bytes": "memory",
+    "fuel": "units of fuel",
+    "output_bytes": "a result's size",
+    "table_elements": "elements in a table",
+    "instances": "core instances",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,19 +68,30 @@ class CapabilityDiff:
 def diff(old: Capabilities, new: Capabilities, *, defaults: ResourceLimits | None = None) -> CapabilityDiff:
     """Compare two sets of capabilities. An entry that several others cover only together counts as a change."""
     limits = defaults or ResourceLimits()
-    widened, narrowed = [*_added(old, new, limits)], [*_added(new, old, limits)]
-    if old.tools is not None or new.tools is not None:
-        widened += _added_for_tools(old, new, limits)
-        narrowed += _added_for_tools(new, old, limits)
-    return CapabilityDiff(tuple(widened), tuple(narrowed))
+    return CapabilityDiff(
+        tuple(_all_added(old, new, limits, narrower=False)), tuple(_all_added(new, old, limits, narrower=True))
+    )
 
 
-def _added_for_tools(before: Capabilities, after: Capabilities, defaults: ResourceLimits) -> Iterator[Change]:
+def _all_added(
+    before: Capabilities, after: Capabilities, defaults: ResourceLimits, *, narrower: bool
+) -> Iterator[Change]:
+    """Yield what `after` allows beyond `before`; where `narrower`, `after` is the older one, and is told as such."""
+    numbers = _Numbers(narrower=narrower)
+    yield from _added(before, after, defaults, numbers)
+    yield from added_logins(before.logins, after.logins, narrower=narrower)
+    if before.tools is not None or after.tools is not None:
+        yield from _added_for_tools(before, after, defaults, numbers)
+
+
+def _added_for_tools(
+    before: Capabilities, after: Capabilities, defaults: ResourceLimits, numbers: _Numbers
+) -> Iterator[Change]:
     """Yield what single tools may do besides, each change once with the tools that it is one of."""
     names = {tool.name for tool in (*(before.tools or ()), *(after.tools or ()))}
     changed: dict[Change, list[str]] = {}
     for name in sorted(names):
-        for change in _added(for_tool(before, name), for_tool(after, name), defaults):
+        for change in _added(for_tool(before, name), for_tool(after, name), defaults, numbers):
             changed.setdefault(change, []).append(name)
     if after.tools is None and before.tools is not None:
         yield Change("tools", "every tool may do all that the component may")
@@ -75,8 +99,8 @@ def _added_for_tools(before: Capabilities, after: Capabilities, defaults: Resour
         yield Change(f"tools.{tools[0]}.{change.section}", f"{name_tools(tools)}: {change.sentence}")
 
 
-def _added(before: Capabilities, after: Capabilities, defaults: ResourceLimits) -> Iterator[Change]:
-    yield from _added_http(before.http, after.http)
+def _added(before: Capabilities, after: Capabilities, defaults: ResourceLimits, numbers: _Numbers) -> Iterator[Change]:
+    yield from _added_http(before.http, after.http, numbers)
     yield from _listed(
         "workspace.allowed_prefixes",
         before.workspace_read.allowed_prefixes if before.workspace_read else (),
@@ -84,7 +108,7 @@ def _added(before: Capabilities, after: Capabilities, defaults: ResourceLimits) 
         prefix_within,
         lambda prefix: f"may read {format_prefix(prefix)}",
     )
-    yield from _added_writing(before.workspace_write, after.workspace_write)
+    yield from _added_writing(before.workspace_write, after.workspace_write, numbers)
     yield from _listed(
         "secrets.allowed_names",
         before.secrets.allowed_names if before.secrets else (),
@@ -100,12 +124,15 @@ def _added(before: Capabilities, after: Capabilities, defaults: ResourceLimits) 
         lambda pair: f"may call the tool {pair[1]} as {pair[0]}",
     )
     if before.tool_invoke and after.tool_invoke:
-        yield from _added_rate("tool_invoke", before.tool_invoke.rate_limit, after.tool_invoke.rate_limit)
+        one, other = before.tool_invoke.rate_limit, after.tool_invoke.rate_limit
+        yield from numbers.larger("tool_invoke.rate_limit", one, other, _RATES)
     was, now = before.limits.over(defaults), after.limits.over(defaults)
-    yield from _larger("limits", was, now, [f.name for f in fields(defaults)])
+    yield from numbers.larger("limits", was, now, [f.name for f in fields(defaults)])
 
 
-def _added_writing(before: WorkspaceWriteCapability | None, after: WorkspaceWriteCapability | None) -> Iterator[Change]:
+def _added_writing(
+    before: WorkspaceWriteCapability | None, after: WorkspaceWriteCapability | None, numbers: _Numbers
+) -> Iterator[Change]:
     yield from _listed(
         "workspace_write.allowed_prefixes",
         before.allowed_prefixes if before else (),
@@ -116,10 +143,10 @@ def _added_writing(before: WorkspaceWriteCapability | None, after: WorkspaceWrit
     if after and after.remove and not (before and before.remove):
         yield Change("workspace_write.remove", "may remove what it has not made")
     if before and after:
-        yield from _larger("workspace_write", before, after, WRITE_NUMBERS)
+        yield from numbers.larger("workspace_write", before, after, WRITE_NUMBERS)
 
 
-def _added_http(before: HttpCapability | None, after: HttpCapability | None) -> Iterator[Change]:
+def _added_http(before: HttpCapability | None, after: HttpCapability | None, numbers: _Numbers) -> Iterator[Change]:
     yield from _listed(
         "http.allowlist",
         before.allowlist if before else (),
@@ -135,12 +162,8 @@ def _added_http(before: HttpCapability | None, after: HttpCapability | None) -> 
         lambda mapping: f"sends requests {format_credential(mapping)}",
     )
     if before and after:
-        yield from _added_rate("http", before.rate_limit, after.rate_limit)
-        yield from _larger("http", before, after, HTTP_NUMBERS)
-
-
-def _added_rate(section: str, before: RateLimitConfig, after: RateLimitConfig) -> Iterator[Change]:
-    yield from _larger(f"{section}.rate_limit", before, after, ("requests_per_minute", "requests_per_hour"))
+        yield from numbers.larger("http.rate_limit", before.rate_limit, after.rate_limit, _RATES)
+        yield from numbers.larger("http", before, after, HTTP_NUMBERS)
 
 
 def _listed(
@@ -156,8 +179,20 @@ def _listed(
             yield Change(section, describe(item))
 
 
-def _larger(section: str, before: object, after: object, names: Iterable[str]) -> Iterator[Change]:
-    for name in names:
-        was, now = getattr(before, name), getattr(after, name)
-        if now > was:
-            yield Change(f"{section}.{name}", f"{name} {now} instead of {was}")
+class _Numbers(NamedTuple):
+    """Compares numbers, and says them from the old one to the new one, whichever way they changed."""
+
+    narrower: bool
+    """The changes lead from the second value to the first."""
+
+    def larger(self, section: str, before: object, after: object, names: Iterable[str]) -> Iterator[Change]:
+        """Yield each number that is larger in `after`."""
+        for name in names:
+            smaller, larger = getattr(before, name), getattr(after, name)
+            if larger <= smaller:
+                continue
+            old, new = (larger, smaller) if self.narrower else (smaller, larger)
+            was, now = format_number(name, old), format_number(name, new)
+            if was == now:  # too near to each other for round numbers
+                was, now = f"{old:,}", f"{new:,}"
+            yield Change(f"{section}.{name}", f"{_ABOUT.get(name, name)}: {now} instead of {was}")

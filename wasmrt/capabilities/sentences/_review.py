@@ -9,7 +9,7 @@ from wasmrt.capabilities._capabilities import CAPABILITY_SECTIONS, Capabilities
 from wasmrt.capabilities._imports import capabilities_of, import_example, uses_section
 from wasmrt.capabilities.decide import internal_host
 from wasmrt.capabilities.file import CapabilityFile
-from wasmrt.capabilities.model import EndpointPattern, HttpCapability, common_hosts, common_paths
+from wasmrt.capabilities.model import ANY_HOST, EndpointPattern, HttpCapability, common_hosts, common_paths
 from wasmrt.capabilities.sections import SECTIONS, child
 from wasmrt.capabilities.sentences._phrases import join_words
 
@@ -69,6 +69,10 @@ def _on_http(http: HttpCapability) -> Iterator[FileWarning]:
         yield FileWarning("http.allowlist", "an empty list allows no request")
     for index, entry in enumerate(http.allowlist):
         at = child("http.allowlist", index)
+        if entry.host_pattern == ANY_HOST:
+            yield FileWarning(
+                child(at, "any_public_host"), "every public site can be told what the tool is given and reads"
+            )
         if entry.host_pattern.startswith("*."):
             yield FileWarning(child(at, "host"), f"'{entry.host_pattern}' covers every name below, at any depth")
         if "http" in entry.schemes:

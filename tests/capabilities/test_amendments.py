@@ -1,0 +1,176 @@
+"""A grant is changed in place: never beyond the request, never wider by revoking."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.capabilities.capability_strategies import FOLDERS, HOSTS, SECRETS, capabilities
+from wasmrt.capabilities import Capabilities, EndpointPattern, merge
+from wasmrt.capabilities.file import format_file, parse
+from wasmrt.capabilities.lattice import Amendment, add_to_grant, amendment_of, asks_for, revoke_from_grant
+from wasmrt.capabilities.sentences import diff
+from wasmrt.errors import ConfigurationError
+from wasmrt.model import Addition
+
+REQUEST = parse(
+    """{"http": {"allowlist": [{"host": "a.org", "path_prefix": "/v1/"}, {"host": "b.org", "methods": ["GET"]}],
+    "credentials": {"desk": {"secret_name": "desk_key", "location": {"type": "bearer"}, "host_patterns": ["a.org"]}}},
+    "workspace": {"allowed_prefixes": ["notes/"]}, "workspace_write": {"allowed_prefixes": ["out/"]},
+    "secrets": {"allowed_names": ["desk_*"]}, "tool_invoke": {"aliases": {"say": "speaker"}},
+    "logins": {"desk": {"secret_name": "desk_key", "oauth": {"authorization_url": "https://a.org/agree",
+    "token_url": "https://a.org/token", "client_id": "me", "scopes": ["read", "write"]}}}}"""
+).capabilities
+NOTHING = Capabilities.none()
+amendments = st.one_of(
+    st.sampled_from(["http", "credentials", "workspace", "workspace_write", "secrets", "tool_invoke", "logins"]),
+    st.sampled_from([host for host in HOSTS if "." in host]).map("http={}".format),
+    st.sampled_from([folder for folder in FOLDERS if folder]).map("workspace={}".format),
+    st.sampled_from([folder for folder in FOLDERS if folder]).map("workspace_write={}".format),
+    st.sampled_from(SECRETS).map("secrets={}".format),
+    st.sampled_from(SECRETS).map("logins={}".format),
+    st.sampled_from(["one", "two"]).map("credentials={}".format),
+    st.sampled_from("ab").map("tool_invoke={}".format),
+)
+
+
+def added(what: str, to: Capabilities = NOTHING, request: Capabilities = REQUEST) -> Capabilities:
+    return add_to_grant(to, request, Amendment.read(what))
+
+
+def revoked(what: str, from_: Capabilities = REQUEST) -> Capabilities:
+    return revoke_from_grant(from_, Amendment.read(what))
+
+
+@settings(max_examples=200, deadline=None)
+@given(capabilities, capabilities, amendments)
+def test_what_is_added_lies_within_the_request_and_takes_nothing_away(request_, other, what) -> None:
+    grant = merge(request_, other)
+    try:
+        more = add_to_grant(grant, request_, Amendment.read(what))
+    except ConfigurationError:
+        return
+    assert diff(request_, more).widened == ()
+    assert diff(grant, more).narrowed == ()
+    assert merge(request_, more) == more or diff(more, merge(request_, more)).narrowed == ()
+    assert parse(format_file(more)).capabilities == more
+
+
+@settings(max_examples=200, deadline=None)
+@given(capabilities, amendments)
+def test_what_is_left_after_revoking_is_never_wider_and_never_the_same(grant, what) -> None:
+    try:
+        less = revoke_from_grant(grant, Amendment.read(what))
+    except ConfigurationError:
+        return
+    changes = diff(grant, less)
+    assert changes.widened == ()
+    assert less != grant
+    assert parse(format_file(less)).capabilities == less
+
+
+@pytest.mark.parametrize(
+    ("what", "allowed"),
+    [
+        ("http=a.org", "https://a.org/v1/x"),
+        ("http=GET https://a.org/v1/x", "https://a.org/v1/x"),
+        ('http={"host": "a.org", "path": "/v1/x", "methods": ["GET"]}', "https://a.org/v1/x"),
+        ("http", "https://b.org/"),
+    ],
+)
+def test_an_entry_is_named_by_host_url_or_as_it_stands_in_a_file(what: str, allowed: str) -> None:
+    grant = added(what)
+
+    assert grant.explain_http("GET", allowed).allowed
+    assert grant.http is not None and grant.http.credentials == ()
+
+
+def test_an_added_url_is_added_and_nothing_beside_it() -> None:
+    grant = added("http=GET,POST https://a.org/v1/x/")
+
+    assert grant.http is not None
+    assert grant.http.allowlist == (
+        EndpointPattern.host("a.org").with_path_prefix("/v1/x/").with_methods("GET", "POST"),
+    )
+
+
+@pytest.mark.parametrize(
+    "what", ["http=c.org", "http=POST b.org", "workspace=other/", "secrets=else", "tools=x", "logins=x"]
+)
+def test_nothing_is_granted_that_the_tool_does_not_ask_for(what: str) -> None:
+    with pytest.raises(ConfigurationError, match="does not ask for"):
+        added(what)
+
+
+@pytest.mark.parametrize(
+    ("what", "section"),
+    [
+        ("credentials=desk", "http.credentials"),
+        ("credentials=desk_key", "http.credentials"),
+        ("http=b.org", "http.allowlist"),
+        ("workspace", "workspace.allowed_prefixes"),
+        ("workspace_write=out", "workspace_write.allowed_prefixes"),
+        ("secrets=desk_*", "secrets.allowed_names"),
+        ("tool_invoke=say", "tool_invoke.aliases"),
+        ("logins=desk", "logins.desk"),
+    ],
+)
+def test_what_is_revoked_is_gone_and_comes_back_when_it_is_added(what: str, section: str) -> None:
+    less = revoked(what)
+    changes = diff(REQUEST, less)
+
+    assert [change.section for change in changes.narrowed] == [section] and changes.widened == ()
+    assert diff(added(what, to=less), REQUEST).widened == ()
+
+
+def test_a_part_of_a_wider_entry_cannot_be_revoked_and_the_step_is_said() -> None:
+    with pytest.raises(ConfigurationError, match="only a part of a wider entry") as caught:
+        revoked("http=https://a.org/v1/admin/")
+    assert "--edit" in str(caught.value.hint)
+    with pytest.raises(ConfigurationError, match="has not been granted"):
+        revoked("http=c.org")
+
+
+def test_a_section_of_no_grant_is_named_with_the_nearest() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Amendment.read("workspaces=x")
+    assert "did you mean workspace?" in str(caught.value.hint)
+    with pytest.raises(ConfigurationError, match="names nothing"):
+        Amendment.read("http=")
+
+
+def test_revoking_narrows_the_sections_of_tools_with_it() -> None:
+    grant = parse(
+        """{"http": {"allowlist": [{"host": "a.org"}, {"host": "b.org"}]}, "tools": {
+        "one": {"http": {"allowlist": [{"host": "a.org"}, {"host": "b.org"}]}}, "two": {}}}"""
+    ).capabilities
+    less = revoked("http=b.org", from_=grant)
+
+    assert parse(format_file(less)).capabilities == less
+    assert [tool.name for tool in revoked("tools=t*", from_=grant).tools or ()] == ["one"]
+    back = added("tools=two", to=revoked("tools=t*", from_=grant), request=grant)
+    assert [tool.name for tool in back.tools or ()] == ["one", "two"]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    capabilities,
+    st.sampled_from(["GET", "POST"]),
+    st.sampled_from(["https://api.example.com/v1/x", "https://other.org/"]),
+)
+def test_a_suggestion_that_the_request_covers_is_an_amendment_that_allows_it(request_, method, url) -> None:
+    suggestion = NOTHING.explain_http(method, url).suggestion
+    assert isinstance(suggestion, Addition)
+    if asks_for(request_, suggestion):
+        more = add_to_grant(NOTHING, request_, Amendment.read(str(amendment_of(suggestion))))
+        assert more.http is not None
+        assert more.explain_http(method, url).reason not in ("host-not-allowed", "not-granted", "path-not-allowed")
+
+
+def test_a_grant_that_is_beyond_the_request_is_brought_within_it() -> None:
+    stale = NOTHING.with_workspace_read(["notes/", "elsewhere/"]).with_http(EndpointPattern.host("c.org"))
+    more = added("secrets", to=stale)
+
+    assert diff(REQUEST, more).widened == ()
+    assert more.secrets == REQUEST.secrets and more.workspace_read == REQUEST.workspace_read

@@ -1,0 +1,129 @@
+"""Entries for one path exactly, and for every public host."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from wasmrt.capabilities import (
+    Capabilities,
+    CredentialLocation,
+    CredentialMapping,
+    EndpointPattern,
+    HttpCapability,
+    merge,
+)
+from wasmrt.capabilities.file import format_file, parse
+from wasmrt.errors import CapabilityFileError, ConfigurationError
+from wasmrt.model import Reason
+from wasmrt.url import parse_networks
+
+EXACT = EndpointPattern.host("a.org").with_path("/v1/send").with_methods("POST")
+ANY = EndpointPattern.any_public_host()
+
+
+def decide(grant: Capabilities, url: str, *addresses: str, method: str = "POST", exempt: tuple[str, ...] = ()):
+    return grant.explain_http(method, url, addresses or None, unsafe_allowed_networks=exempt)
+
+
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [
+        ("/v1/send", True),
+        ("/v1/send?to=x", True),
+        ("/v1/%73end", True),
+        ("/v1/send/", False),
+        ("/v1/send/all", False),
+        ("/v1/sender", False),
+        ("/v1", False),
+    ],
+)
+def test_an_exact_path_covers_itself_with_any_query_and_nothing_below(path: str, allowed: bool) -> None:
+    decision = decide(Capabilities.none().with_http(EXACT), f"https://a.org{path}")
+
+    assert decision.allowed is allowed
+    assert allowed or decision.reason is Reason.PATH_NOT_ALLOWED
+
+
+def test_an_exact_path_lies_within_a_prefix_and_no_prefix_within_it() -> None:
+    prefix = EndpointPattern.host("a.org").with_path_prefix("/v1/")
+    one, other = (Capabilities.none().with_http(entry) for entry in (EXACT, prefix))
+
+    assert merge(one, other).http == merge(other, one).http == HttpCapability((EXACT,))
+    below = Capabilities.none().with_http(EndpointPattern.host("a.org").with_path_prefix("/v1/send/"))
+    assert merge(one, below).http == HttpCapability(())
+
+
+def test_an_entry_has_a_path_or_a_prefix_and_a_host_or_every_public_one() -> None:
+    for wrong in (
+        {"host": "a.org", "path": "/x", "path_prefix": "/x"},
+        {"host": "a.org", "any_public_host": True},
+        {"any_public_host": False},
+        {"host": "*"},
+        {"path": "/x"},
+    ):
+        with pytest.raises(CapabilityFileError):
+            parse(json.dumps({"http": {"allowlist": [wrong]}}))
+    with pytest.raises(ConfigurationError, match="a path or a path_prefix"):
+        EndpointPattern("a.org", "/x", path="/x")
+    with pytest.raises(ConfigurationError, match="any_public_host"):
+        try:
+            EndpointPattern.host("*")
+        except ConfigurationError as error:
+            raise ConfigurationError(str(error.hint)) from None
+
+
+@pytest.mark.parametrize(
+    "entry", [EXACT, ANY, EndpointPattern("a.org", public_only=True), ANY.with_path("/robots.txt")]
+)
+def test_an_entry_is_written_as_it_is_read(entry: EndpointPattern) -> None:
+    grant = Capabilities.none().with_http(entry)
+
+    assert parse(format_file(grant)).capabilities == grant
+
+
+def test_every_public_host_is_every_public_one_and_no_other() -> None:
+    grant = Capabilities.none().with_http(ANY)
+
+    assert decide(grant, "https://anywhere.example/x", "8.8.8.8").allowed
+    for url, *addresses in (
+        ("https://10.0.0.7/",),
+        ("https://localhost/",),
+        ("https://metadata.google.internal/",),
+        ("https://anywhere.example/", "10.0.0.7"),
+        ("https://anywhere.example/", "8.8.8.8", "169.254.169.254"),
+    ):
+        assert decide(grant, url, *addresses).reason is Reason.ADDRESS_NOT_ALLOWED, url
+
+
+def test_a_network_exempted_for_another_tool_is_not_opened_by_every_public_host() -> None:
+    exempt = ("10.0.0.0/8",)
+    anywhere = Capabilities.none().with_http(ANY)
+    named = Capabilities.none().with_http([ANY, EndpointPattern.host("desk.example")])
+
+    assert not decide(anywhere, "https://desk.example/", "10.0.0.7", exempt=exempt).allowed
+    assert not decide(anywhere, "https://10.0.0.7/", exempt=exempt).allowed
+    assert decide(named, "https://desk.example/", "10.0.0.7", exempt=exempt).allowed
+    assert not decide(named, "https://other.example/", "10.0.0.7", exempt=exempt).allowed
+    assert parse_networks(exempt)
+
+
+def test_a_grant_that_names_a_host_narrows_every_public_one_and_opens_no_network() -> None:
+    asked = Capabilities.none().with_http(ANY)
+    named = Capabilities.none().with_http(EndpointPattern.host("docs.example").with_methods("GET"))
+    both = merge(asked, named)
+
+    assert decide(both, "https://docs.example/", "8.8.8.8", method="GET").allowed
+    assert not decide(both, "https://docs.example/", "10.0.0.7", method="GET", exempt=("10.0.0.0/8",)).allowed
+    assert not decide(both, "https://other.example/", "8.8.8.8", method="GET").allowed
+
+
+def test_every_public_host_never_stands_together_with_a_credential() -> None:
+    mapping = CredentialMapping(secret_name="key", location=CredentialLocation.bearer(), host_patterns=("a.org",))
+
+    with pytest.raises(ConfigurationError, match="never stands together with a credential"):
+        HttpCapability((ANY, EXACT), (mapping,))
+    text = {"http": {"allowlist": [{"any_public_host": True}], "credentials": {"key": mapping.as_dict()}}}
+    with pytest.raises(CapabilityFileError, match="never stands together"):
+        parse(json.dumps(text))

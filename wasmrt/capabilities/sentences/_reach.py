@@ -1,0 +1,90 @@
+"""The requests that a grant really lets out: an entry is told apart from what the runtime would refuse of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from wasmrt.capabilities.decide import internal_host
+from wasmrt.capabilities.model import (
+    CredentialMapping,
+    EndpointPattern,
+    HttpCapability,
+    LocationType,
+    common_endpoints,
+    common_hosts,
+    common_paths,
+    endpoint_within,
+)
+from wasmrt.url import Network, is_under, split_path
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """One entry of an allowlist, with the credentials that its requests get."""
+
+    entry: EndpointPattern
+    """As far as requests of it may leave."""
+    credentials: tuple[CredentialMapping, ...]
+    carried: tuple[EndpointPattern, ...] = ()
+    """The parts of it whose requests get one of them."""
+    refused: str = ""
+    """The reason why requests of it are refused, all of them; empty where they are not."""
+
+
+def reaches(http: HttpCapability, networks: Sequence[Network] = ()) -> Iterator[Reach]:
+    """Yield each entry of the allowlist; `networks` are the internal ones that an operator exempts."""
+    for entry in http.allowlist:
+        problem = internal_host(entry.host_pattern, () if entry.public_only else networks)
+        if problem is not None:
+            step = "" if networks or entry.public_only else ", unless an operator exempts its address"
+            yield Reach(entry, (), refused=f"{problem}{step}")
+            continue
+        exposed = next((m for m in http.credentials if _is_exposed(m, entry)), None)
+        if exposed is not None and entry.schemes == ("http",):
+            yield Reach(entry, (), refused=f"your secret {exposed.secret_name} would go with it unencrypted")
+            continue
+        if exposed is not None:
+            entry = replace(entry, schemes=("https",))  # the rest of it is refused
+        sent = tuple(m for m in http.credentials if goes_with(m, entry, http))
+        yield Reach(entry, sent, tuple(part for m in sent for part in _parts(m, entry)))
+
+
+def goes_with(mapping: CredentialMapping, entry: EndpointPattern, http: HttpCapability) -> bool:
+    """Tell whether some request of the entry gets the credential."""
+    hosts = common_hosts(mapping.host_patterns, (entry.host_pattern,))
+    ports = {port for host in hosts for port in mapping.ports or http.usual_ports(host)}
+    return bool(ports.intersection(entry.ports_for("https"))) and paths_meet(mapping, entry)
+
+
+def paths_meet(mapping: CredentialMapping, entry: EndpointPattern) -> bool:
+    """Tell whether some path of the entry gets the credential."""
+    if entry.path is None:
+        prefix = (entry.path_prefix,) if entry.path_prefix else ()
+        return common_paths(mapping.path_patterns, prefix) is not None
+    location = mapping.location
+    if location.type is LocationType.URL_PATH and f"{{{location.placeholder}}}" not in entry.path:
+        return False
+    segments = split_path(entry.path)
+    return not mapping.path_patterns or any(is_under(pattern, segments) for pattern in mapping.path_patterns)
+
+
+def _is_exposed(mapping: CredentialMapping, entry: EndpointPattern) -> bool:
+    """Tell whether every request of the entry over http would carry the credential, and is refused for that."""
+    if "http" not in entry.schemes or mapping.location.type is LocationType.URL_PATH:
+        return False
+    return any(endpoint_within(entry, cover) for cover in _covers(mapping, entry))
+
+
+def _covers(mapping: CredentialMapping, entry: EndpointPattern) -> list[EndpointPattern]:
+    """Return entries for all that gets the credential, in other respects like `entry`."""
+    paths = mapping.path_patterns or (None,)
+    return [
+        replace(entry, host_pattern=host, path=None, path_prefix=path)
+        for host in mapping.host_patterns
+        for path in paths
+    ]
+
+
+def _parts(mapping: CredentialMapping, entry: EndpointPattern) -> list[EndpointPattern]:
+    return [part for cover in _covers(mapping, entry) for part in common_endpoints(entry, cover)]

@@ -1,0 +1,9 @@
+"""Known services: the meaning of requests and of a login's scopes for a person, as data that can be extended."""
+
+from __future__ import annotations
+
+from wasmrt.capabilities.services._match import powers_of, scope_in_words
+from wasmrt.capabilities.services._model import Power, Service
+from wasmrt.capabilities.services._read import known_services, read_services
+
+__all__ = ["Power", "Service", "known_services", "powers_of", "read_services", "scope_in_words"]

@@ -1,0 +1,68 @@
+"""Finds what an entry of an allowlist, or a scope of a login, means at the services that are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from wasmrt.capabilities.model import ANY_HOST, METHODS, EndpointPattern
+from wasmrt.capabilities.services._model import ENDS, Power, Service
+from wasmrt.url import split_path
+
+
+def powers_of(entry: EndpointPattern, services: Iterable[Service]) -> Iterator[tuple[Service, Power]]:
+    """Yield each power of a service that some request of `entry` has, in the order of the services.
+
+    An entry for every public host has none: nothing is known of where it goes.
+    """
+    if entry.host_pattern == ANY_HOST:
+        return
+    methods = frozenset(entry.methods or METHODS)
+    for service in services:
+        if not any(_hosts_meet(host, entry.host_pattern) for host in service.hosts):
+            continue
+        words = _words(service)
+        for power in service.can:
+            if power.methods and methods.isdisjoint(power.methods):
+                continue
+            if not power.paths or any(_paths_meet(path, entry, words) for path in power.paths):
+                yield service, power
+
+
+def scope_in_words(host: str, scope: str, services: Iterable[Service]) -> str | None:
+    """Return what a scope allows at the service that a person logs in to at `host`; None where it is not known."""
+    found = (service.scopes.get(scope) for service in services if host in service.login)
+    return next((words for words in found if words), None)
+
+
+def _hosts_meet(known: str, granted: str) -> bool:
+    """Tell whether some host is covered by both, compared label by label from the right."""
+    one, other = known.split(".")[::-1], granted.split(".")[::-1]
+    for at, (a, b) in enumerate(zip(one, other, strict=False)):
+        open_a, open_b = a == "*" and at == len(one) - 1, b == "*" and at == len(other) - 1
+        if open_a or open_b:
+            return True  # the rest may be anything, and there is a label left on either side
+        if a != b and a != "*":
+            return False
+    return len(one) == len(other)
+
+
+def _words(service: Service) -> frozenset[tuple[int, str]]:
+    """Return the words that stand at fixed places of the service's paths: a `*` beside them means something else."""
+    paths = (path for power in service.can for path in power.paths)
+    return frozenset((at, part) for path in paths for at, part in enumerate(path) if part != "*")
+
+
+def _paths_meet(power: tuple[str, ...], entry: EndpointPattern, words: frozenset[tuple[int, str]]) -> bool:
+    written = entry.path if entry.path is not None else entry.path_prefix
+    granted = () if written is None else split_path(written) or ()
+    is_open = entry.path is None
+    if granted and granted[-1] == "" and is_open:
+        granted = granted[:-1]
+    if power[-1] == ENDS:
+        power = power[:-1]
+        if len(granted) > len(power):
+            return False
+    if not is_open and len(granted) < len(power):
+        return False
+    pairs = enumerate(zip(power, granted, strict=False))
+    return all(a == b or (a == "*" and (at, b) not in words) for at, (a, b) in pairs)

@@ -1,0 +1,117 @@
+"""Reads files of known services: strict TOML, every mistake at once."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from wasmrt.capabilities.model import METHODS
+from wasmrt.capabilities.services._model import ENDS, Power, Service
+from wasmrt.errors import ConfigurationError
+from wasmrt.strict_toml import Mistake, Place, Reader, lines_of, read_table, texts
+
+_MAX_SERVICES = 1000
+_HOST = re.compile(r"(?:\*\.)?[a-z0-9-]+(?:\.(?:[a-z0-9-]+|\*))*\Z")
+_PATH = re.compile(r"/[!-~]*\Z")
+_EXAMPLE = 'write [[service]], and below it name = "Desk" and hosts = ["desk.example.com"]'
+
+
+@lru_cache(maxsize=1)
+def known_services() -> tuple[Service, ...]:
+    """Return the services that ship with wasmrt."""
+    return read_services(Path(__file__).with_name("services.toml").read_bytes())
+
+
+def read_services(data: bytes) -> tuple[Service, ...]:
+    """Read the text of a file of services.
+
+    Raises:
+        ConfigurationError: it is no TOML, or says something that is not known; with every mistake.
+    """
+    try:
+        text = data.decode()
+        tree = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ConfigurationError(f"the file of services is not TOML ({error})", hint=_EXAMPLE) from None
+    mistakes: list[Mistake] = []
+    listed = tree.pop("service", [])
+    if not isinstance(listed, list) or not all(isinstance(item, dict) for item in listed):
+        mistakes.append(Mistake("service", "must be a list of sections", _EXAMPLE))
+        listed = []
+    mistakes += [Mistake(str(key), "is not known", _EXAMPLE) for key in tree]
+    if len(listed) > _MAX_SERVICES:
+        raise ConfigurationError(f"the file of services may hold {_MAX_SERVICES}", hint="leave some out")
+    found = tuple(_service(item, index, mistakes) for index, item in enumerate(listed))
+    if mistakes:
+        lines = lines_of(text)
+        told = "; ".join(f"{m.key} {m.problem}{_line(lines, m.key)}" for m in mistakes)
+        raise ConfigurationError(f"the file of services cannot be used: {told}", hint=mistakes[0].hint)
+    return found
+
+
+def _line(lines: Mapping[str, int], key: str) -> str:
+    return f" (line {lines[key]})" if key in lines else ""
+
+
+def _service(tree: dict[str, Any], index: int, mistakes: list[Mistake]) -> Service:
+    place = Place((f"service[{index}]",))
+    values = read_table(tree, place, _SERVICE, mistakes, example=_EXAMPLE)
+    for key in ("name", "hosts"):
+        if key not in tree:
+            mistakes.append(Mistake(str(place.at(key)), "is missing", _EXAMPLE))
+    powers = values.pop("can", ())
+    made = [
+        Power(**read_table(power, place.at(f"can[{at}]"), _POWER, mistakes, example=_EXAMPLE))
+        for at, power in enumerate(powers)
+    ]
+    return Service(**{"name": "", "hosts": ()} | values, can=tuple(made))
+
+
+def _words(value: Any) -> str:
+    if not isinstance(value, str) or not 0 < len(value) <= 200 or not value.isprintable():
+        raise ConfigurationError("must be a text of up to 200 printable characters")
+    return value
+
+
+def _hosts(value: Any) -> tuple[str, ...]:
+    found = texts(value)
+    for host in found:
+        if not _HOST.match(host):
+            raise ConfigurationError(f"has {host!r}, which is no host", hint='write it like "api.example.com"')
+    return found
+
+
+def _paths(value: Any) -> tuple[tuple[str, ...], ...]:
+    found = texts(value)
+    for path in found:
+        if not _PATH.match(path):
+            raise ConfigurationError(f"has {path!r}, which is no path", hint='write it like "/v1/users/*/messages"')
+    return tuple((*path.removesuffix(ENDS).strip("/").split("/"), *(ENDS,) * path.endswith(ENDS)) for path in found)
+
+
+def _methods(value: Any) -> tuple[str, ...]:
+    found = texts(value)
+    for method in found:
+        if method not in METHODS:
+            raise ConfigurationError(f"has {method!r}, which is not one of {', '.join(METHODS)}")
+    return found
+
+
+def _powers(value: Any) -> tuple[Any, ...]:
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value) or len(value) > 100:
+        raise ConfigurationError("must be a list of up to 100 tables", hint='like { as_you = "read your notes" }')
+    return tuple(value)
+
+
+def _scopes(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict) or len(value) > 1000:
+        raise ConfigurationError("must be a table of up to 1000 scopes", hint='like { "notes" = "read your notes" }')
+    return {scope: _words(words) for scope, words in value.items()}
+
+
+_SERVICE: dict[str, Reader] = {"name": _words, "hosts": _hosts, "can": _powers, "login": _hosts, "scopes": _scopes}
+_POWER: dict[str, Reader] = {"methods": _methods, "paths": _paths, "as_you": _words, "anybody": _words}

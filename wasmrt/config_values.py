@@ -1,0 +1,97 @@
+"""Sections of the operator's configuration file that set limits, rates, workspace, secrets and explanations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from wasmrt.capabilities import RateLimitConfig
+from wasmrt.capabilities.services import read_services
+from wasmrt.errors import ConfigurationError
+from wasmrt.files import UnfitFileError, read_file
+from wasmrt.limits import MAX_CONFIG_FILE_BYTES, ResourceLimits
+from wasmrt.secrets import BACKENDS
+from wasmrt.strict_toml import boolean, one_of, whole_number
+from wasmrt.workspace import UserFolders
+
+ValueReader = Callable[[Any, Path], dict[str, Any]]
+"""From a value and the folder of the file to settings by name."""
+_MAX_CONCURRENT = 10_000
+
+
+def runtime_settings(values: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what the sections of this module set of `WasmRuntimeConfig`, by its names."""
+    limits, rates, workspace = (values[name] for name in ("limits", "rates", "workspace"))
+    settings: dict[str, Any] = {}
+    if "max_concurrent_calls" in limits:
+        settings["max_concurrent_calls"] = limits["max_concurrent_calls"]
+    bounds = {name: value for name, value in limits.items() if name != "max_concurrent_calls"}
+    if bounds:
+        settings["default_limits"] = ResourceLimits(**bounds)
+    if rates:
+        settings["call_rate_limit"] = RateLimitConfig(**rates)
+    if "undo" in workspace:
+        settings["undo"] = workspace["undo"]
+    if "path" in workspace:
+        root = workspace["path"]
+        settings["workspace"] = UserFolders(root) if workspace.get("per_user") else root
+    return settings
+
+
+def check_workspace(workspace: Mapping[str, Any]) -> str | None:
+    """Return what is wrong with the section [workspace] as a whole, or None."""
+    return "needs a path beside it" if "per_user" in workspace and "path" not in workspace else None
+
+
+def _limit(key: str) -> ValueReader:
+    def read(value: Any, _: Path) -> dict[str, Any]:
+        ResourceLimits(**{key: value})  # raises for this one alone
+        return {key: value}
+
+    return read
+
+
+def _rate(key: str, name: str) -> ValueReader:
+    def read(value: Any, _: Path) -> dict[str, Any]:
+        RateLimitConfig(**{name: value})
+        return {name: value}
+
+    return read
+
+
+def _plain(key: str, reader: Callable[[Any], Any]) -> ValueReader:
+    return lambda value, _: {key: reader(value)}
+
+
+def _folder(value: Any, folder: Path) -> dict[str, Any]:
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise ConfigurationError("path must be a folder", hint='write it like path = "/srv/agent/files"')
+    return {"path": folder / value}
+
+
+def _services(value: Any, folder: Path) -> dict[str, Any]:
+    hint = 'write it like services = "services.toml"'
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise ConfigurationError("services must be a path", hint=hint)
+    try:
+        return {"services": read_services(read_file(folder / value, max_bytes=MAX_CONFIG_FILE_BYTES, follow_link=True))}
+    except UnfitFileError as error:
+        raise ConfigurationError(f"services names {value!r:.80}, which {error.reason}", hint=hint) from None
+    except OSError as error:
+        raise ConfigurationError(f"services names {value!r:.80}, which cannot be read ({error.strerror})") from None
+
+
+VALUE_SECTIONS: dict[str, dict[str, ValueReader]] = {
+    "limits": {
+        **{key: _limit(key) for key in ResourceLimits.__dataclass_fields__},
+        "max_concurrent_calls": _plain("max_concurrent_calls", whole_number(1, _MAX_CONCURRENT)),
+    },
+    "rates": {
+        "calls_per_minute": _rate("calls_per_minute", "requests_per_minute"),
+        "calls_per_hour": _rate("calls_per_hour", "requests_per_hour"),
+    },
+    "workspace": {"path": _folder, "per_user": _plain("per_user", boolean), "undo": _plain("undo", boolean)},
+    "secrets": {"backend": _plain("secrets_backend", one_of(str, BACKENDS))},
+    "explain": {"services": _services},
+}
