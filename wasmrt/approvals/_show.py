@@ -27,11 +27,14 @@ def request_lines(request: ApprovalRequest, *, whole: bool = False) -> tuple[lis
         f"  it may: {effects} (risk: {request.risk})",
         f"  asked because: {request.why.sentence}",
     ]
+    parameters = json.dumps(request.params, ensure_ascii=False, indent=2).split("\n")
+    origins = list(request.provenance)
+    changes = request.preview.split("\n") if request.preview else []
     lines, cut = _bounded(head, _MAX_HEAD_LINE, whole=whole)
-    parts = {"parameters": params_shown(request, whole=whole), "changes": changes_shown(request, whole=whole)}
-    for title, part in parts.items():
-        lines += [f"  {title}:", *(f"    {line}" for line in part.lines)] if part.lines else []
-        cut = cut or part.cut
+    for title, text in (("where it comes from", origins), ("parameters", parameters), ("changes", changes)):
+        shown, was_cut = _bounded(text, _MAX_LINE, whole=whole)
+        lines += [f"  {title}:", *(f"    {line}" for line in shown)] if text else []
+        cut = cut or was_cut
     return lines, cut
 
 

@@ -1,0 +1,23 @@
+"""Flows: what a trace has seen, where the values of a call came from, and what the call carries. Runs nothing."""
+
+from __future__ import annotations
+
+from wasmrt.flows._destinations import Destination, Kind, Outgoing, outgoing
+from wasmrt.flows._labels import Label, Provenance, labels_of, read_labels
+from wasmrt.flows._seen import Origin
+from wasmrt.flows._trace import Flow, FlowTrace, Traced
+
+__all__ = [
+    "Destination",
+    "Flow",
+    "FlowTrace",
+    "Kind",
+    "Label",
+    "Origin",
+    "Outgoing",
+    "Provenance",
+    "Traced",
+    "labels_of",
+    "outgoing",
+    "read_labels",
+]

@@ -1,0 +1,139 @@
+"""Said: the words of the person, in which a destination counts only as a whole and in its own spelling.
+
+SECURITY: what stands here lets a call pass. So nothing is folded but case and the normal form of Unicode: a look-alike
+of a name, or a longer name around it, is another one.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+
+from wasmrt.flows._destinations import Kind
+from wasmrt.flows._forms import likely_numbers, number
+from wasmrt.limits import MAX_FLOW_SAID_BYTES
+
+_MIN_NAME = 3
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s<>\"'`]+")
+_TRAILING = ".,;:!?)]}>'\""
+_NUMBERED = r"(?:#|\b(?:ids?|no|nr|num|number|{noun})\b)[\s.:=#'\"`(]*"
+_MARKED = "'\"`#@"
+
+
+class Said:
+    """What the person said. Over its bound later words are not taken in, and what they name is asked about."""
+
+    def __init__(self, limit: int = MAX_FLOW_SAID_BYTES) -> None:
+        self._limit = limit
+        self._texts: list[str] = []
+        self._numbers: set[str] = set()
+        self._size = 0
+
+    def add(self, text: str) -> None:
+        """Take in words of the person."""
+        plain = _plain(text)
+        if self._size + len(plain) > self._limit:
+            return
+        self._size += len(plain)
+        self._texts.append(plain)
+        self._numbers |= likely_numbers(plain)
+
+    def names(self, value: object, kind: Kind, noun: str = "") -> bool:
+        """Tell whether the person named a destination. `noun` is what an identifier is of: `file` of `file_id`."""
+        if kind is Kind.AMOUNT and (found := number(value)) is not None:
+            return found in self._numbers
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            value = str(value)
+        if not isinstance(value, str) or not (plain := _plain(value).strip()):
+            return False
+        if kind is Kind.ID:
+            return self._identifies(plain, noun)
+        if kind is Kind.URL:
+            return self._url(plain)
+        if kind is Kind.PATH:
+            return self._whole(plain) or self._file(plain)
+        return self._whole(plain)
+
+    def _whole(self, plain: str) -> bool:
+        """Tell whether a text stands in the words by itself; a very short one only in quotes or behind # or @."""
+        if len(plain) < _MIN_NAME:
+            return any(f"{mark}{plain}" in text and self._bounded(text, plain) for mark in _MARKED
+                       for text in self._texts)  # fmt: skip
+        return any(self._bounded(text, plain) for text in self._texts)
+
+    @staticmethod
+    def _bounded(text: str, plain: str) -> bool:
+        return any(_ends_here(text, start, start + len(plain)) for start in _found(text, plain))
+
+    def _identifies(self, plain: str, noun: str) -> bool:
+        """Tell whether an identifier was said as one; 13 in a date is none."""
+        if len(plain) >= 8 and not plain.isdigit():
+            return self._whole(plain)
+        pattern = _NUMBERED.format(noun=re.escape(noun) if noun else "id") + re.escape(plain) + r"(?![\w-]|[.:/]\w)"
+        return any(re.search(pattern, text) for text in self._texts)
+
+    def _file(self, plain: str) -> bool:
+        """Tell whether a file was said by its name alone; a path that climbs or is absolute has to be said whole."""
+        folder, _, name = plain.removeprefix("./").rpartition("/")
+        if not folder or plain.startswith(("/", "~")) or ".." in plain or "\\" in plain:
+            return not folder and bool(name) and self._whole(name)
+        return "." in name and self._whole(name)
+
+    def _url(self, plain: str) -> bool:
+        """Tell whether a URL was said, one above it, or its host alone."""
+        wanted = _split(plain)
+        if wanted is None:
+            return self._whole(plain)
+        for text in self._texts:
+            for found in _URL.finditer(text):
+                said = _split(found[0].rstrip(_TRAILING))
+                if said is not None and said[0] == wanted[0] and _is_below(wanted[1], said[1]):
+                    return True
+        host = wanted[0].partition("://")[2]
+        return any(self._host_alone(text, host) for text in self._texts)
+
+    @staticmethod
+    def _host_alone(text: str, host: str) -> bool:
+        """Tell whether a host was said without a scheme, a path or an address around it."""
+        return any(
+            _ends_here(text, start, start + len(host)) and text[max(0, start - 1) : start] not in ("/", "@")
+            for start in _found(text, host)
+        )
+
+
+def _plain(text: str) -> str:
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
+
+
+def _found(text: str, plain: str) -> Iterator[int]:
+    start = text.find(plain)
+    while start >= 0:
+        yield start
+        start = text.find(plain, start + 1)
+
+
+def _ends_here(text: str, start: int, end: int) -> bool:
+    """Tell whether what stands there is no part of a longer name, address or path."""
+    before, after = text[:start][-1:], text[end : end + 2]
+    if before and (before.isalnum() or before in "_@%+/\\-." or unicodedata.combining(text[start])):
+        return before == "@" and not text[: start - 1][-1:].isalnum()  # a mention
+    if not after:
+        return True
+    if after[0] in ".:,":
+        return not after[1:] or after[1:].isspace() or after[1:] in _TRAILING
+    return not (after[0].isalnum() or after[0] in "_@%+/\\-" or unicodedata.combining(after[0]))
+
+
+def _split(url: str) -> tuple[str, str] | None:
+    """Return the origin of a URL and its path, without what is behind; None for no URL, or one with a name in it."""
+    found = re.match(r"([a-z][a-z0-9+.-]*://)([^/?#\\]+)([^?#]*)", url)
+    if found is None or "@" in found[2] or ".." in found[3] or "%2e" in found[3]:
+        return None
+    scheme, host = found[1], found[2].rstrip(".")
+    host = host.removesuffix(":443" if scheme == "https://" else ":80" if scheme == "http://" else ":")
+    return scheme + host, found[3].rstrip("/")
+
+
+def _is_below(path: str, above: str) -> bool:
+    return path == above or path.startswith(above + "/")
