@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from wasmrt.flows._destinations import Destination, Kind, Outgoing, outgoing
 from wasmrt.flows._labels import Label, Provenance, labels_of, read_labels
+from wasmrt.flows._private import Private
 from wasmrt.flows._seen import Origin
-from wasmrt.flows._trace import Flow, FlowTrace, Traced
+from wasmrt.flows._trace import Flow, FlowTrace, Traced, flow_texts
 
 __all__ = [
     "Destination",
@@ -15,8 +16,10 @@ __all__ = [
     "Label",
     "Origin",
     "Outgoing",
+    "Private",
     "Provenance",
     "Traced",
+    "flow_texts",
     "labels_of",
     "outgoing",
     "read_labels",

@@ -24,6 +24,7 @@ _LINKS = re.compile(
     r"[a-zA-Z][a-zA-Z0-9+.-]{1,20}://[^\s<>\"'`]+|[^\s@<>\"',;:()]+@[^\s@<>\"',;:()]+\.[a-zA-Z]{2,24}"
     r"|\b(?:www\.)(?:[a-zA-Z0-9-]+\.)+[a-zA-Z]{2,24}(?:/[^\s<>\"'`]*)?"
 )
+_NAME_AROUND = re.compile(r"[\w\s.,;'\"<>()-]{0,200}")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -105,7 +106,8 @@ def outgoing(schema: Mapping[str, Any], params: Mapping[str, Any], named: Sequen
         if kind is None:
             others.append((path, key, value))
         else:
-            destinations.append(Destination(path, value, kind, _noun(key) if kind is Kind.ID else ""))
+            noun = _noun(key) if kind is Kind.ID else ""
+            destinations += [Destination(path, part, kind, noun) for part in _several(value, kind)]
     texts = [(path, key, value) for path, key, value in others if isinstance(value, str)]
     known = any(each.kind is not Kind.AMOUNT for each in destinations)
     bodies = [value for _, _, value in texts]
@@ -116,6 +118,18 @@ def outgoing(schema: Mapping[str, Any], params: Mapping[str, Any], named: Sequen
     destinations += [Destination(path, value, Kind.NAME) for path, _, value in names if value.strip()]
     rest = [value for path, key, value in texts if (path, key, value) not in names or len(names) == len(texts)]
     return Outgoing(tuple(destinations), tuple(rest), guessed_all=True, cut=cut)
+
+
+def _several(value: Any, kind: Kind) -> tuple[Any, ...]:
+    """Return the addresses of a value that holds several, or one behind a name: `Bob <bob@example.com>`."""
+    if kind is not Kind.ADDRESS or not isinstance(value, str) or _EMAIL.fullmatch(value.strip()):
+        return (value,)
+    found = _LINKS.findall(value)
+    rest = _LINKS.sub("", value)
+    if found and _NAME_AROUND.fullmatch(rest):
+        return tuple(found)
+    parts = tuple(part.strip() for part in re.split(r"[,;]", value) if part.strip())
+    return (*found, *parts) if len(parts) > 1 else (*found, value)
 
 
 def _leaves(value: Any, path: str = "", key: str = "") -> Iterator[tuple[str, str, Any]]:
@@ -172,9 +186,9 @@ def _shape(value: Any) -> Kind | None:
     if not isinstance(value, str) or not value or len(value) > 4096:
         return None
     text = value.strip()
-    if _EMAIL.fullmatch(text) or _ACCOUNT.fullmatch(text):
-        return Kind.ADDRESS
-    return Kind.URL if _URL.fullmatch(text) or _WWW.fullmatch(text) else None
+    if _URL.fullmatch(text) or _WWW.fullmatch(text):
+        return Kind.URL
+    return Kind.ADDRESS if _EMAIL.fullmatch(text) or _ACCOUNT.fullmatch(text) else None
 
 
 def _listed(formats: Mapping[str, Any], key: str) -> bool:

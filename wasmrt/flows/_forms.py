@@ -26,6 +26,7 @@ _PUNYCODE = re.compile(r"xn--([a-z0-9-]{1,59})", re.I)
 _SPELLED_OUT = re.compile(r"\b(?:at|dot)\b")
 _WORD = re.compile(r"[^\W_]+")
 _APART = re.compile(r"[\W_]+")
+_PIECES = re.compile(r"[\s/,;()<>\"'=&?\[\]{}|:@]+")
 _NUMBER = re.compile(r"\d{1,3}(?:[ '_.,]\d{3})+(?:[.,]\d+)?|\d+(?:[.,]\d+)?")
 _PACKED = re.compile(r"[A-Za-z0-9+/_-]{12,}={0,2}")
 _ASCII_APART = bytes(code for code in range(128) if not chr(code).isalnum())
@@ -75,9 +76,9 @@ def squeezed(plain: str) -> bytes:
 
 
 def short_words(plain: str) -> set[str]:
-    """Return the words, and the runs without blanks, of a skeleton that are too short to be looked for in words."""
+    """Return the words of a skeleton that are too short to be looked for in words, and short runs such as a host."""
     words = {word for word in _WORD.findall(plain) if len(word) < MIN_SQUEEZED}
-    runs = {_APART.sub("", run) for run in set(plain.split()) if len(run) < 2 * MIN_SQUEEZED}
+    runs = {_APART.sub("", run) for run in {*plain.split(), *_PIECES.split(plain)} if len(run) < 2 * MIN_SQUEEZED}
     return words | {run for run in runs if 0 < len(run) < MIN_SQUEEZED}
 
 

@@ -19,7 +19,7 @@ _PENDING_BYTES = 256 * 1024
 
 
 class Private:
-    """Runs and telling words of text that is not for everybody. Over its limit everything counts as private."""
+    """Runs and telling words of texts, such as those that are not for everybody. Over its limit every text has one."""
 
     def __init__(self, limit: int = MAX_FLOW_BYTES) -> None:
         self._limit = limit

@@ -15,7 +15,8 @@ from wasmrt.flows._forms import likely_numbers, number
 from wasmrt.limits import MAX_FLOW_SAID_BYTES
 
 _MIN_NAME = 3
-_URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s<>\"'`]+")
+_URLS = re.compile(r"[a-z][a-z0-9+.-]*://[^\s<>\"'`]+|[\w-]+(?:\.[\w-]+)+[^\s<>\"'`]*")
+_PARTS = re.compile(r"([a-z][a-z0-9+.-]*://)?([^/?#\\\s]+)([^?#\\\s]*)[^\\\s]*")
 _TRAILING = ".,;:!?)]}>'\""
 _NUMBERED = r"(?:#|\b(?:ids?|no|nr|num|number|{noun})\b)[\s.:=#'\"`(]*"
 _MARKED = "'\"`#@"
@@ -82,24 +83,18 @@ class Said:
 
     def _url(self, plain: str) -> bool:
         """Tell whether a URL was said, one above it, or its host alone."""
-        wanted = _split(plain)
+        wanted = _parts(plain)
         if wanted is None:
-            return self._whole(plain)
+            return False
+        scheme, host, path = wanted
         for text in self._texts:
-            for found in _URL.finditer(text):
-                said = _split(found[0].rstrip(_TRAILING))
-                if said is not None and said[0] == wanted[0] and _is_below(wanted[1], said[1]):
+            for found in _URLS.finditer(text):
+                said = _parts(found[0].rstrip(_TRAILING))
+                if said is None or said[1] != host or (said[0] and scheme and said[0] != scheme):
+                    continue
+                if _is_below(path, said[2]):
                     return True
-        host = wanted[0].partition("://")[2]
-        return any(self._host_alone(text, host) for text in self._texts)
-
-    @staticmethod
-    def _host_alone(text: str, host: str) -> bool:
-        """Tell whether a host was said without a scheme, a path or an address around it."""
-        return any(
-            _ends_here(text, start, start + len(host)) and text[max(0, start - 1) : start] not in ("/", "@")
-            for start in _found(text, host)
-        )
+        return False
 
 
 def _plain(text: str) -> str:
@@ -125,14 +120,16 @@ def _ends_here(text: str, start: int, end: int) -> bool:
     return not (after[0].isalnum() or after[0] in "_@%+/\\-" or unicodedata.combining(after[0]))
 
 
-def _split(url: str) -> tuple[str, str] | None:
-    """Return the origin of a URL and its path, without what is behind; None for no URL, or one with a name in it."""
-    found = re.match(r"([a-z][a-z0-9+.-]*://)([^/?#\\]+)([^?#]*)", url)
-    if found is None or "@" in found[2] or ".." in found[3] or "%2e" in found[3]:
+def _parts(url: str) -> tuple[str, str, str] | None:
+    """Return the scheme of a URL, which may be missing, its host and its path, without what is behind.
+
+    Returns None for no URL, and for one that could be read in two ways.
+    """
+    found = _PARTS.fullmatch(url)
+    if found is None or "@" in found[2] or "%" in found[2] or ".." in found[3] or "%2e" in found[3]:
         return None
-    scheme, host = found[1], found[2].rstrip(".")
-    host = host.removesuffix(":443" if scheme == "https://" else ":80" if scheme == "http://" else ":")
-    return scheme + host, found[3].rstrip("/")
+    port = {"https://": ":443", "http://": ":80"}.get(found[1] or "", ":")
+    return found[1] or "", found[2].removesuffix(port).rstrip("."), found[3].rstrip("/")
 
 
 def _is_below(path: str, above: str) -> bool:

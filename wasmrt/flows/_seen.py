@@ -25,7 +25,9 @@ _FIRST_BYTES = 4096
 _MAX_SENTENCE = 300
 _PENDING_BYTES = 256 * 1024
 _SENTENCES = re.compile(r"(?<=[.!?])\s+|\n+")
-_HOST = re.compile(r"[a-z][a-z0-9+.-]*://(?:[^/?#@]*@)?([^/?#:]+)")
+_HOST = re.compile(
+    r"[a-z][a-z0-9+.-]*:[/\\]{2,}(?:[^/?#@\\]*@)?([^/?#:\\]+)|((?:www\.)?(?:[\w-]+\.)+[a-z]{2,24})(?=[/?#:])"
+)
 _GAP = b"\0"
 """Between two texts, so that nothing is found across them."""
 
@@ -162,10 +164,19 @@ def deciding_parts(value: object) -> tuple[str, ...]:
         return ()
     plain = decoded(skeleton(value)).strip()
     if (found := _HOST.match(plain)) is not None:
-        host = found[1].removeprefix("www.")
-        return tuple(dict.fromkeys((host, ".".join(host.split(".")[-2:]))))
+        host = (found[1] or found[2]).removeprefix("www.")
+        return tuple(dict.fromkeys((host, _domain(host))))
     local, at, domain = plain.rpartition("@")
-    return (domain,) if at and local and "." in domain and " " not in plain else ()  # RFC 5321 4.1.2
+    if not (at and local and "." in domain) or " " in plain:
+        return ()
+    return tuple(dict.fromkeys((domain, _domain(domain))))
+
+
+def _domain(host: str) -> str:
+    """Return the end of a host that somebody registers: two labels, or three where the last two are short."""
+    labels = host.rstrip(".").split(".")
+    short = len(labels) > 2 and len(labels[-1]) <= 3 and len(labels[-2]) <= 3
+    return ".".join(labels[-3:] if short else labels[-2:])
 
 
 def _size(text: str) -> int:

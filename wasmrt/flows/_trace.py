@@ -59,7 +59,8 @@ class FlowTrace:
         self._said, self._known = Said(), Said()
         self._seen, self._private = Seen(limit), Private(limit)
         self._ids = Ids()
-        self._sent: set[str] = set()
+        self._approved: set[tuple[str, str]] = set()
+        """Tools, and destinations that a person approved for them."""
 
     @property
     def labels(self) -> frozenset[Label]:
@@ -96,7 +97,7 @@ class FlowTrace:
         `ids` are the parameters that take the identifiers in it, where the operator vouches for these.
         """
         given = read_labels(labels)
-        text = "\n".join(_texts(result))
+        text = "\n".join(flow_texts(result))
         with self._lock:
             self._labels |= given
             if Label.UNTRUSTED in given:
@@ -108,14 +109,18 @@ class FlowTrace:
             if ids:
                 self._ids.add(result, ids)
 
-    def vouch(self, destinations: Iterable[Traced]) -> None:
-        """Take in destinations that a person approved: they are known from now on."""
+    def approve(self, tool: str, destinations: Iterable[Traced]) -> None:
+        """Take in destinations that a person approved for a tool. What may be read is not thereby to be deleted."""
         with self._lock:
-            for each in destinations:
-                self._known.add(f'"{each.destination.value}"')
-                if each.destination.kind is Kind.ID:
-                    self._known.add(f"{each.destination.noun or 'id'} {each.destination.value}")
-                self._sent.add(_key(each.destination))
+            self._approved |= {(tool, _key(each.destination)) for each in destinations}
+
+    def written(self, outgoing: Outgoing) -> tuple[str, ...]:
+        """Return what a call writes down after strangers' text was seen: read again, it is still a stranger's."""
+        if Label.UNTRUSTED not in self._labels:
+            return ()
+        said = [str(each.value) for each in outgoing.destinations if each.kind in (Kind.NAME, Kind.ADDRESS, Kind.URL)]
+        with self._lock:
+            return (*outgoing.bodies, *(value for value in said if not self._said.names(value, Kind.NAME)))
 
     def clear(self, *labels: Label) -> frozenset[Label]:
         """Forget what was seen under some labels, all where none is given; return those that were cleared.
@@ -130,18 +135,20 @@ class FlowTrace:
             if Label.PRIVATE in cleared:
                 self._private = Private(self._limit)
             if Label.TRUSTED in cleared:
-                self._said, self._known, self._ids, self._sent = Said(), Said(), Ids(), set()
+                self._said, self._known, self._ids, self._approved = Said(), Said(), Ids(), set()
         return cleared
 
-    def flow(self, outgoing: Outgoing, known: Sequence[str] = ()) -> Flow:
+    def flow(self, tool: str, outgoing: Outgoing, known: Sequence[str] = ()) -> Flow:
         """Return a call as a flow. `known` are destinations that the operator vouches for (`*@example.com`)."""
         with self._lock:
-            traced = tuple(Traced(each, self._provenance(each, known)) for each in outgoing.destinations)
+            traced = tuple(Traced(each, self._provenance(tool, each, known)) for each in outgoing.destinations)
             carried = outgoing.carried[:MAX_FLOW_VALUES]
-            links = tuple(Traced(each, self._provenance(each, known)) for each in carried)
+            links = tuple(Traced(each, self._provenance(tool, each, known)) for each in carried)
             body = "\n".join(outgoing.bodies)
             private = Label.PRIVATE in self._labels and self._private.is_in(body)
-            fresh = any(_key(each) not in self._sent for each in outgoing.destinations) or not outgoing.destinations
+            fresh = not outgoing.destinations or any(
+                (tool, _key(each)) not in self._approved for each in outgoing.destinations
+            )
             return Flow(
                 self._labels, traced, links, private_body=private and fresh, guessed_all=outgoing.guessed_all,
                 cut=outgoing.cut or len(outgoing.carried) > MAX_FLOW_VALUES,
@@ -157,10 +164,12 @@ class FlowTrace:
         names = self._ids.names(each.param, each.value)
         return bool(names) and all(self._said.names(name, Kind.NAME) for name in names)
 
-    def _provenance(self, each: Destination, known: Sequence[str]) -> Provenance:
+    def _provenance(self, tool: str, each: Destination, known: Sequence[str]) -> Provenance:
         if self._said.names(each.value, each.kind, each.noun):
             return Provenance.SAID
-        if any(_fits(each, pattern) for pattern in known) or self._known.names(each.value, each.kind, each.noun):
+        if (tool, _key(each)) in self._approved or any(_fits(each, pattern) for pattern in known):
+            return Provenance.KNOWN
+        if self._known.names(each.value, each.kind, each.noun):
             return Provenance.KNOWN
         if each.kind is Kind.ID and self._said_by_name(each):
             return Provenance.SAID
@@ -188,16 +197,16 @@ def _fits(destination: Destination, pattern: str) -> bool:
     return value == pattern.lower()
 
 
-def _texts(value: Any) -> Iterator[str]:
+def flow_texts(value: Any) -> Iterator[str]:
     """Yield every text and number of a result, names of members too."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
         for name, part in value.items():
             yield str(name)
-            yield from _texts(part)
+            yield from flow_texts(part)
     elif isinstance(value, (list, tuple)):
         for part in value:
-            yield from _texts(part)
+            yield from flow_texts(part)
     elif value is not None and not isinstance(value, bool):
         yield str(value)

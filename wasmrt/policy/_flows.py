@@ -54,6 +54,7 @@ class FlowRule:
     effects: frozenset[Effect]
     labels: frozenset[Label] = frozenset()
     provenance: frozenset[Provenance]
+    """Empty for a rule that holds wherever the call goes."""
     carries: Carries = Carries.ANYTHING
     action: FlowAction = FlowAction.ASK
 
@@ -64,6 +65,8 @@ class FlowRule:
         """
         if self.action is FlowAction.ALLOW or not effects & self.effects or not self.labels <= flow.labels:
             return None
+        if not self.provenance:
+            return flow.destinations
         if self.carries is Carries.LINK:
             return self._of(flow.carried) or None
         if self.carries is Carries.HOST:
@@ -111,13 +114,18 @@ CARRIED_LINK = FlowRule(
     effects=OUTGOING, labels=frozenset({Label.UNTRUSTED}), provenance=frozenset({Provenance.UNTRUSTED}),
     carries=Carries.LINK,
 )  # fmt: skip
-_DEFAULT = (UNTRUSTED_DESTINATION, UNSAID_DESTINATION, NEW_HOST, PRIVATE_BODY, CARRIED_LINK)
+DELETION = FlowRule(
+    name="deletion", why="would be deleted, and the trace has seen strangers' text",
+    effects=frozenset({Effect.DELETE_FILESYSTEM}), labels=frozenset({Label.UNTRUSTED}), provenance=frozenset(),
+)  # fmt: skip
+_DEFAULT = (UNTRUSTED_DESTINATION, UNSAID_DESTINATION, NEW_HOST, PRIVATE_BODY, CARRIED_LINK, DELETION)
 _CAREFUL = (
     replace(UNTRUSTED_DESTINATION, effects=_CHANGING),
     replace(UNSAID_DESTINATION, labels=frozenset(), why="was said by nobody"),
     replace(NEW_HOST, labels=frozenset(), why="is a host that nobody said"),
     replace(PRIVATE_BODY, provenance=frozenset(Provenance), why="would get private text for the first time"),
     CARRIED_LINK,
+    DELETION,
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from wasmrt.effects import NETWORKING, READING
-from wasmrt.flows import Flow, FlowTrace, Label, Outgoing, Provenance, labels_of, outgoing
+from wasmrt.flows import Flow, FlowTrace, Label, Outgoing, Provenance, flow_texts, labels_of, outgoing
 from wasmrt.model import Decision, Reason
 from wasmrt.policy import FlowPolicy, decide_flow, flow_policy
 from wasmrt.tools._state import CallState
@@ -44,7 +44,7 @@ def check_flow(state: CallState) -> Decision | str:
     if not effects - READING and not effects & NETWORKING:
         return f"{_seen(trace.labels)}; the call only reads"
     known = tuple(name for policy in policies_of(state) for name in policy.known)
-    state.flow = trace.flow(_outgoing(state), known)
+    state.flow = trace.flow(state.known.name, _outgoing(state), known)
     finding = decide_flow(policies_of(state) or (_BY_ITSELF,), state.flow, effects, automation=trace.automation)
     name = state.known.name
     if finding is None:
@@ -88,8 +88,17 @@ def approved(state: CallState) -> None:
     trace = state.system.traces.find(state.user, state.trace)
     if trace is None or state.flow is None:
         return
-    flow = state.flow if not state.edited else trace.flow(_outgoing(state))
-    trace.vouch((*flow.destinations, *flow.carried))
+    flow = state.flow if not state.edited else trace.flow(state.known.name, _outgoing(state))
+    trace.approve(state.known.name, (*flow.destinations, *flow.carried))
+
+
+def wrote(state: CallState) -> None:
+    """Remember what a call writes down, where its trace has seen strangers' text."""
+    trace = state.system.traces.find(state.user, state.trace)
+    if trace is None or state.effects <= READING:
+        return
+    for text in trace.written(_outgoing(state)):
+        state.system.traces.written.add(text)
 
 
 def saw(state: CallState, result: Any) -> None:
@@ -102,6 +111,9 @@ def saw(state: CallState, result: Any) -> None:
     if labels is None:
         unknown = any(rules.files_untrusted for rules in policies_of(state) or (_BY_ITSELF,))
         labels = labels_of(state.effects, trace.labels, foreign=state.known.source not in _OWN, files_untrusted=unknown)
+    if Label.UNTRUSTED not in labels and any(map(state.system.traces.written.is_in, flow_texts(result))):
+        # SECURITY: a file, a memory or a service between two traces makes nobody's word of a stranger's.
+        labels = (labels | {Label.UNTRUSTED}) - {Label.TRUSTED}
     own = tuple(getattr(state.tool, "ids", ())) if state.known.source in _OWN else ()
     trace.saw(result, labels, tool=name, call=state.call_id, ids=(*policy.ids_for(name), *own))
 

@@ -127,6 +127,7 @@ async def run(state: CallState, waits: Waits) -> ToolOutput:
     seconds = min(tool.timeout_seconds, state.system.policy.timeout_for(entry.name) or tool.timeout_seconds)
     context = tool_context(state, seconds)
     state.ran = True
+    _flow.wrote(state)
     output = await waits.run(tool, state.params, context, seconds)
     if not isinstance(output, ToolOutput):
         raise ToolError(f"the tool broke: it returned {type(output).__name__}, and no ToolOutput")
