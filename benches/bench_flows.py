@@ -198,8 +198,9 @@ def _rows(label: str, played: dict[str, Played]) -> list[list[str]]:
 def _row(label: str, name: str, each: Played, through: int) -> list[str]:
     tasks = len(each.questions)
     free, one = (sum(count <= most for count in each.questions) for most in (0, 1))
-    return [label, name, f"{free} of {tasks} ({free / tasks:.0%})", f"{one} ({one / tasks:.0%})",
-            str(tasks - len(each.unfinished)), str(each.pairs), f"{through} ({through / max(1, each.pairs):.1%})"]  # fmt: skip
+    shares = [f"{free} of {tasks} ({free / tasks:.0%})", f"{one} ({one / tasks:.0%})"]
+    lost = f"{through} ({through / max(1, each.pairs):.1%})"
+    return [label, name, *shares, str(tasks - len(each.unfinished)), str(each.pairs), lost]
 
 
 def _counted(suite: str, each: Played) -> int:
@@ -266,10 +267,9 @@ def _english(size: int) -> str:
     drawn = random.Random(7)
     letters, weights = "etaoinshrdlucmfwypvbgk", (12, 9, 8, 8, 7, 7, 6, 6, 6, 4, 4, 3, 3, 3, 2, 2, 2, 2, 1, 2, 2, 1)
     words = ["".join(drawn.choices(letters, weights, k=drawn.randint(2, 9))) for _ in range(6000)]
-    common, text = words[:300], []
-    while sum(map(len, text)) + len(text) < size:
-        text.append(drawn.choice(common if drawn.random() < 0.6 else words) + ("." if drawn.random() < 0.07 else ""))
-    return " ".join(text)[:size]
+    common = words[:300]
+    chosen = (drawn.choice(common if drawn.random() < 0.6 else words) for _ in range(size // 2))
+    return " ".join(word + ("." if drawn.random() < 0.07 else "") for word in chosen)[:size]
 
 
 if __name__ == "__main__":
