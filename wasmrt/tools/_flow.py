@@ -13,7 +13,7 @@ from wasmrt.tools._tool import ToolSource
 
 _WHAT = "tool.flow"
 _BY_ITSELF = flow_policy("default")
-_OWN = (ToolSource.BUILTIN, ToolSource.FUNCTION)
+OWN_SOURCES = (ToolSource.BUILTIN, ToolSource.FUNCTION)
 """Sources whose code the program wrote: no stranger's, and what it says of itself counts."""
 
 
@@ -21,6 +21,11 @@ def policies_of(state: CallState) -> tuple[FlowPolicy, ...]:
     """Return the rules over flows that are for a call: those of the operator and of every preset of the view."""
     named = (state.system.policy.flows, *(preset.flows for preset in state.lens.presets))
     return tuple(policy for policy in named if policy is not None)
+
+
+def rules_of(state: CallState) -> tuple[FlowPolicy, ...]:
+    """Return the rules over flows that a call of an opened trace is held to."""
+    return policies_of(state) or (_BY_ITSELF,)
 
 
 def trace_of(state: CallState) -> FlowTrace | None:
@@ -45,7 +50,7 @@ def check_flow(state: CallState) -> Decision | str:
         return f"{_seen(trace.labels)}; the call only reads"
     known = tuple(name for policy in policies_of(state) for name in policy.known)
     state.flow = trace.flow(state.known.name, _outgoing(state), known)
-    finding = decide_flow(policies_of(state) or (_BY_ITSELF,), state.flow, effects, automation=trace.automation)
+    finding = decide_flow(rules_of(state), state.flow, effects, automation=trace.automation)
     name = state.known.name
     if finding is None:
         return Decision(True, Reason.ALLOWED, f"{_seen(state.flow.labels)}; {_goes(state.flow)}", None, _WHAT, name)
@@ -109,18 +114,20 @@ def saw(state: CallState, result: Any) -> None:
     policy, name = state.system.policy, state.known.name
     labels = policy.results_for(name)
     if labels is None:
-        unknown = any(rules.files_untrusted for rules in policies_of(state) or (_BY_ITSELF,))
-        labels = labels_of(state.effects, trace.labels, foreign=state.known.source not in _OWN, files_untrusted=unknown)
+        unknown = any(rules.files_untrusted for rules in rules_of(state))
+        labels = labels_of(
+            state.effects, trace.labels, foreign=state.known.source not in OWN_SOURCES, files_untrusted=unknown
+        )
     if Label.UNTRUSTED not in labels and any(map(state.system.traces.written.is_in, flow_texts(result))):
         # SECURITY: a file, a memory or a service between two traces makes nobody's word of a stranger's.
         labels = (labels | {Label.UNTRUSTED}) - {Label.TRUSTED}
-    own = tuple(getattr(state.tool, "ids", ())) if state.known.source in _OWN else ()
+    own = tuple(getattr(state.tool, "ids", ())) if state.known.source in OWN_SOURCES else ()
     trace.saw(result, labels, tool=name, call=state.call_id, ids=(*policy.ids_for(name), *own))
 
 
 def _outgoing(state: CallState) -> Outgoing:
     named = state.system.policy.destinations_for(state.known.name)
-    if named is None and state.known.source in _OWN:
+    if named is None and state.known.source in OWN_SOURCES:
         named = getattr(state.tool, "destinations", None)
     return outgoing(state.tool.schema, state.params, named)
 

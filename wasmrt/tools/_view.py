@@ -7,8 +7,8 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from wasmrt.context import Progress
-from wasmrt.errors import ConfigurationError, NotAuthorizedError, NotInstalledError, ToolError
+from wasmrt.errors import ConfigurationError, NotInstalledError, ToolError
+from wasmrt.flows import FlowMap
 from wasmrt.limits import MAX_USER_BYTES
 from wasmrt.model import Decision, ToolOutput
 from wasmrt.policy import ExfiltrationGuard, Preset, ToolPolicy
@@ -17,7 +17,8 @@ from wasmrt.tools._answer import ToolAnswer, answer_of, clean
 from wasmrt.tools._calls import ToolCall, read_call
 from wasmrt.tools._entry import Entry
 from wasmrt.tools._lens import Lens, actions_within, is_visible
-from wasmrt.tools._state import CallState, denied
+from wasmrt.tools._map import flow_map
+from wasmrt.tools._state import CallState
 from wasmrt.tools._system import System
 from wasmrt.tools._traces import Trace
 from wasmrt.tools._waits import AwaitingWaits, BlockingWaits, blocking, driven
@@ -259,6 +260,10 @@ class ToolView:
         _check_circumstances(user, name)
         return self._system.traces.open(user, name, automation=automation)
 
+    def flows(self) -> FlowMap:
+        """Return the paths by which private text could leave at a stranger's word, from effects and grants alone."""
+        return flow_map(self._probe(entry) for entry in sorted(self._visible(), key=lambda entry: entry.name))
+
     # -- inside ----------------------------------------------------------------------------------------------------
 
     def _state(self, name: str, params: Any, user: str, trace: str, data: Any, token: str | None) -> CallState:
@@ -296,9 +301,15 @@ class ToolView:
         self._shown[entry] = (traits, shows)
         return shows
 
-    def _shows_now(self, entry: Entry, traits: Traits) -> bool:
+    def _probe(self, entry: Entry) -> CallState:
+        """Return a call of a tool that is not made."""
         probe = self._state(entry.name, None, "local", "", None, None)
-        probe.entry, probe.traits = entry, traits
+        probe.entry, probe.traits = entry, self._traits(entry)
+        probe.effects = probe.traits.effects & self._lens.held(probe.traits)
+        return probe
+
+    def _shows_now(self, entry: Entry, traits: Traits) -> bool:
+        probe = self._probe(entry)
         return is_visible(traits, self._lens.held(traits)) and _passes(probe)
 
 
