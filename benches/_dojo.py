@@ -45,7 +45,7 @@ _PUBLIC_TRAVEL = ("hotel", "restaurant", "car_", "flight", "cuisine")
 RESULTS = {  # who can write them: the person alone, or the service
     "search_contacts_by_name": PRIVATE, "search_contacts_by_email": PRIVATE, "get_user_information": PRIVATE,
     "get_current_day": NEUTRAL, "get_iban": PRIVATE, "get_balance": PRIVATE, "get_user_info": PRIVATE,
-    "get_channels": PRIVATE, "get_users_in_channel": PRIVATE,
+    "get_users_in_channel": PRIVATE,
 }  # fmt: skip
 _THINGS = {"email": "email_id", "calendar_event": "event_id", "file": "file_id"}
 """The services that give their things identifiers of their own, and the parameter that takes them."""
@@ -60,10 +60,12 @@ class Call:
 class DojoTool(ToolDefaults):
     """One of AgentDojo's functions as a tool of the program's own."""
 
+    ends_by_itself = True
+
     def __init__(self, function: Any, world: Live | Recorded) -> None:
         self._world = world
         self.name, self.description = function.name, function.description
-        self.schema = function.parameters.model_json_schema()
+        self.schema = schema_of(function)
         self.traits = Traits.of(effects_of(function.name))
 
     def execute(self, params: Any, context: ToolContext | None = None) -> ToolOutput:
@@ -90,6 +92,15 @@ class Recorded:
 
     def answered(self, call: Call) -> Any:
         return self.answer
+
+
+_SCHEMAS: dict[int, dict[str, Any]] = {}
+
+
+def schema_of(function: Any) -> dict[str, Any]:
+    if id(function) not in _SCHEMAS:
+        _SCHEMAS[id(function)] = function.parameters.model_json_schema()
+    return _SCHEMAS[id(function)]
 
 
 def effects_of(name: str) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from wasmrt import ApprovalAnswer, ApprovalRequest, CallbackApprover, FunctionTool, ToolRegistry, tool
@@ -61,6 +62,11 @@ class Agent:
         except ToolError as error:
             return error.code in ("approval-denied", "untrusted-flow")
         return len(self.asked) > before
+
+    def allow(self, name: str) -> None:
+        """Have an operator's rule approve what the effects of one more tool would ask for."""
+        rules = (*self.registry.policy.rules, ToolRule(tool=name, permission=Permission.ALLOW))
+        self.registry._system.policy = replace(self.registry.policy, rules=rules)
 
     def read_page(self, text: Any) -> None:
         self.pages["https://news.example/today"] = text

@@ -20,8 +20,8 @@ _EMAIL = re.compile(r"[^\s@<>\"',;]+@[^\s@<>\"',;]+\.[^\s@<>\"',;]+")
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]{1,20}://\S+")
 _WWW = re.compile(r"(?:www\.)?(?:[a-zA-Z0-9-]+\.)+[a-zA-Z]{2,24}/\S+|www\.(?:[a-zA-Z0-9-]+\.)+[a-zA-Z]{2,24}")
 _ACCOUNT = re.compile(r"[A-Z]{2}\d{2}(?: ?[A-Z0-9]{2,4}){3,8}|\+\d[\d ()-]{6,18}|0x[0-9a-fA-F]{40}")
-_LINKS = re.compile(
-    r"[a-zA-Z][a-zA-Z0-9+.-]{1,20}://[^\s<>\"'`]+|[^\s@<>\"',;:()]+@[^\s@<>\"',;:()]+\.[a-zA-Z]{2,24}"
+_LINKS = re.compile(  # every repetition is bounded, so that no text takes long
+    r"[a-zA-Z][a-zA-Z0-9+.-]{1,20}://[^\s<>\"'`]+|[^\s@<>\"',;:()]{1,64}@[^\s@<>\"',;:()]{1,253}\.[a-zA-Z]{2,24}"
     r"|\b(?:www\.)(?:[a-zA-Z0-9-]+\.)+[a-zA-Z]{2,24}(?:/[^\s<>\"'`]*)?"
 )
 _NAME_AROUND = re.compile(r"[\w\s.,;'\"<>()-]{0,200}")
@@ -84,7 +84,7 @@ class Outgoing:
     @property
     def carried(self) -> tuple[Destination, ...]:
         """The links and addresses inside of what is sent."""
-        found = dict.fromkeys(link.rstrip(".,;:!?)]}'\"") for body in self.bodies for link in _LINKS.findall(body))
+        found = dict.fromkeys(link.rstrip(".,;:!?)]}'\"") for body in self.bodies for link in _links(body))
         kinds = (Kind.ADDRESS if _EMAIL.fullmatch(link) else Kind.URL for link in found)
         return tuple(Destination("text", link, kind) for link, kind in zip(found, kinds, strict=True))
 
@@ -108,6 +108,8 @@ def outgoing(schema: Mapping[str, Any], params: Mapping[str, Any], named: Sequen
         else:
             noun = _noun(key) if kind is Kind.ID else ""
             destinations += [Destination(path, part, kind, noun) for part in _several(value, kind)]
+    cut = cut or len(destinations) > MAX_FLOW_VALUES
+    destinations = destinations[:MAX_FLOW_VALUES]
     texts = [(path, key, value) for path, key, value in others if isinstance(value, str)]
     known = any(each.kind is not Kind.AMOUNT for each in destinations)
     bodies = [value for _, _, value in texts]
@@ -120,11 +122,16 @@ def outgoing(schema: Mapping[str, Any], params: Mapping[str, Any], named: Sequen
     return Outgoing(tuple(destinations), tuple(rest), guessed_all=True, cut=cut)
 
 
+def _links(text: str) -> list[str]:
+    """Return the links and addresses inside of a text."""
+    return _LINKS.findall(text) if any(mark in text for mark in ("@", "://", "www.")) else []
+
+
 def _several(value: Any, kind: Kind) -> tuple[Any, ...]:
     """Return the addresses of a value that holds several, or one behind a name: `Bob <bob@example.com>`."""
     if kind is not Kind.ADDRESS or not isinstance(value, str) or _EMAIL.fullmatch(value.strip()):
         return (value,)
-    found = _LINKS.findall(value)
+    found = _links(value)
     rest = _LINKS.sub("", value)
     if found and _NAME_AROUND.fullmatch(rest):
         return tuple(found)
@@ -136,6 +143,8 @@ def _leaves(value: Any, path: str = "", key: str = "") -> Iterator[tuple[str, st
     """Yield the values of params with their paths, and the nearest name above each."""
     if isinstance(value, Mapping):
         for name, part in value.items():
+            if path and _shape(name) is not None:  # such as {"shares": {"ann@example.com": "read"}}
+                yield path, key, name
             yield from _leaves(part, f"{path}.{name}" if path else str(name), str(name))
     elif isinstance(value, (list, tuple)):
         for part in value:

@@ -20,6 +20,8 @@ from wasmrt.flows._confusables import CONFUSABLES
 MIN_SQUEEZED = 8
 """Characters from which a value is looked for inside of words; a shorter one has to be a word."""
 _ROUNDS = 4
+_MAX_NUMBER = 60
+"""Characters; what is longer is no amount of anything."""
 _ESCAPED = re.compile(r"%[0-9a-f]{2}|&[#a-z0-9]{2,32};|\\u[0-9a-f]{4}|\\x[0-9a-f]{2}|xn--|=[0-9a-f]{2}", re.I)
 _UNICODE_ESCAPE = re.compile(r"\\u([0-9a-f]{4})|\\x([0-9a-f]{2})|=([0-9a-f]{2})", re.I)
 _PUNYCODE = re.compile(r"xn--([a-z0-9-]{1,59})", re.I)
@@ -177,6 +179,8 @@ def _likely(text: str) -> str | None:
 
 
 def _plain_number(text: str) -> str | None:
+    if len(text) > _MAX_NUMBER:
+        return None
     try:
         found = Decimal(text)
     except InvalidOperation:

@@ -38,15 +38,19 @@ class Provenance(StrEnum):
         return self in (Provenance.SAID, Provenance.KNOWN)
 
 
+_READS = frozenset({Effect.READ_FILESYSTEM, *NETWORKING})
+"""Effects of a tool whose results come from somewhere else than its params."""
+
+
 def labels_of(
     effects: frozenset[Effect], seen: frozenset[Label], *, foreign: bool, files_untrusted: bool
 ) -> frozenset[Label]:
     """Return the labels of a result from the effects of its call.
 
-    `foreign` says that a stranger wrote the tool itself; `seen` are the labels of the trace, which a tool without
-    effects hands on, since it makes its result of its params. `files_untrusted` is about files of the workspace.
+    `foreign` says that a stranger wrote the tool itself; `seen` are the labels of the trace, which a tool hands on that
+    makes its result of its params. `files_untrusted` is about files of the workspace.
     """
-    labels = set(seen) - {Label.TRUSTED} if not effects - {Effect.INVOKE_TOOL} else set()
+    labels = set() if effects & _READS else set(seen) - {Label.TRUSTED}
     if foreign or effects & NETWORKING:
         labels.add(Label.UNTRUSTED)
     if effects & {Effect.USE_SECRET, Effect.READ_FILESYSTEM}:

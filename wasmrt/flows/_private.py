@@ -13,7 +13,7 @@ RUN = 24
 _ANCHOR = re.compile(rb"[0-9bgmp]")
 """Runs begin where one of these stands, in every text in the same places, so that few have to be kept."""
 _MAY_TELL = re.compile(r"[0-9@]")
-_TELLING = re.compile(r"[\w.+%-]+@[\w-]+(?:\.[\w-]+)+|\b(?=[\w-]*\d)[\w-]{6,64}\b")
+_TELLING = re.compile(r"[\w.+%-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}|\b(?=[\w-]{0,63}\d)[\w-]{6,64}\b")
 """Addresses, and words with a digit: codes, numbers of cards and passports. Short as they are, they tell something."""
 _PENDING_BYTES = 256 * 1024
 

@@ -15,7 +15,10 @@ from wasmrt.flows._forms import likely_numbers, number
 from wasmrt.limits import MAX_FLOW_SAID_BYTES
 
 _MIN_NAME = 3
-_URLS = re.compile(r"[a-z][a-z0-9+.-]*://[^\s<>\"'`]+|[\w-]+(?:\.[\w-]+)+[^\s<>\"'`]*")
+_MAX_VALUE = 2048
+"""Characters; nobody says a longer destination."""
+_MAX_PLACES = 1000
+_URLS = re.compile(r"[a-z][a-z0-9+.-]*://[^\s<>\"'`]+|(?<![\w.-])[\w-]+(?:\.[\w-]+)+[^\s<>\"'`]*")
 _PARTS = re.compile(r"([a-z][a-z0-9+.-]*://)?([^/?#\\\s]+)([^?#\\\s]*)[^\\\s]*")
 _TRAILING = ".,;:!?)]}>'\""
 _NUMBERED = r"(?:#|\b(?:ids?|no|nr|num|number|{noun})\b)[\s.:=#'\"`(]*"
@@ -46,7 +49,7 @@ class Said:
             return found in self._numbers
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             value = str(value)
-        if not isinstance(value, str) or not (plain := _plain(value).strip()):
+        if not isinstance(value, str) or len(value) > _MAX_VALUE or not (plain := _plain(value).strip()):
             return False
         if kind is Kind.ID:
             return self._identifies(plain, noun)
@@ -102,17 +105,20 @@ def _plain(text: str) -> str:
 
 
 def _found(text: str, plain: str) -> Iterator[int]:
+    """Yield the places of a text, the first of them where there are very many."""
     start = text.find(plain)
-    while start >= 0:
+    for _ in range(_MAX_PLACES):
+        if start < 0:
+            return
         yield start
         start = text.find(plain, start + 1)
 
 
 def _ends_here(text: str, start: int, end: int) -> bool:
     """Tell whether what stands there is no part of a longer name, address or path."""
-    before, after = text[:start][-1:], text[end : end + 2]
+    before, after = text[max(0, start - 1) : start], text[end : end + 2]
     if before and (before.isalnum() or before in "_@%+/\\-." or unicodedata.combining(text[start])):
-        return before == "@" and not text[: start - 1][-1:].isalnum()  # a mention
+        return before == "@" and not text[max(0, start - 2) : start - 1].isalnum()  # a mention
     if not after:
         return True
     if after[0] in ".:,":

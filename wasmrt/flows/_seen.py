@@ -23,6 +23,8 @@ from wasmrt.limits import MAX_FLOW_BYTES, MAX_FLOW_SOURCES
 _FIRST_BYTES = 4096
 """Kept beyond two bytes a byte seen, since the first words of a trace are all new."""
 _MAX_SENTENCE = 300
+_MAX_SENTENCES = 500
+"""Looked through one by one for a value that is spelled in another way."""
 _PENDING_BYTES = 256 * 1024
 _SENTENCES = re.compile(r"(?<=[.!?])\s+|\n+")
 _HOST = re.compile(
@@ -192,8 +194,12 @@ def _stands_in(text: str, value: object) -> bool:
 def _sentence(text: str, value: object) -> str:
     """Return the shortest run of sentences that holds a value, cut."""
     parts = [part.strip() for part in _SENTENCES.split(text) if part.strip()]
+    wanted = str(value).lower()
+    plain = next((part for part in parts if wanted in part.lower()), None)
+    if plain is not None:
+        return _cut(plain, value)
     for count in (1, 2, 3):
-        for start in range(len(parts) - count + 1):
+        for start in range(min(len(parts) - count + 1, _MAX_SENTENCES)):
             said = " ".join(parts[start : start + count])
             if _stands_in(said, value):
                 return _cut(said, value)

@@ -12,6 +12,8 @@ from wasmrt.tools._state import CallState
 from wasmrt.tools._tool import ToolSource
 
 _WHAT = "tool.flow"
+_SHOWN = 8
+"""Destinations of which a question tells where they came from."""
 _BY_ITSELF = flow_policy("default")
 OWN_SOURCES = (ToolSource.BUILTIN, ToolSource.FUNCTION)
 """Sources whose code the program wrote: no stranger's, and what it says of itself counts."""
@@ -70,7 +72,7 @@ def provenance_lines(state: CallState) -> tuple[str, ...]:
     if finding is None or trace is None:
         return ()
     lines = []
-    for each in finding.destinations:
+    for each in finding.destinations[:_SHOWN]:
         origin = trace.origin(each.destination)
         lines.append(f"{each.named}: {_PROVENANCE[each.provenance]}")
         if origin is not None:
@@ -78,6 +80,8 @@ def provenance_lines(state: CallState) -> tuple[str, ...]:
             lines.append(f"  brought by {origin.tool or 'a text'}{f', call {origin.call}' if origin.call else ''}")
         elif each.provenance is Provenance.UNTRUSTED:
             lines.append("  in a text that is no longer kept whole")
+    if len(finding.destinations) > _SHOWN:
+        lines.append(f"and {len(finding.destinations) - _SHOWN} more")
     if state.flow is not None and state.flow.private_body:
         lines.append("what is sent holds a part of what this trace read of private text")
     return tuple(lines)
