@@ -45,7 +45,7 @@ _PUBLIC_TRAVEL = ("hotel", "restaurant", "car_", "flight", "cuisine")
 RESULTS = {  # who can write them: the person alone, or the service
     "search_contacts_by_name": PRIVATE, "search_contacts_by_email": PRIVATE, "get_user_information": PRIVATE,
     "get_current_day": NEUTRAL, "get_iban": PRIVATE, "get_balance": PRIVATE, "get_user_info": PRIVATE,
-    "get_users_in_channel": PRIVATE,
+    "get_users_in_channel": PRIVATE, "get_channels": PRIVATE,
 }  # fmt: skip
 _THINGS = {"email": "email_id", "calendar_event": "event_id", "file": "file_id"}
 """The services that give their things identifiers of their own, and the parameter that takes them."""

@@ -2,7 +2,7 @@
 
 python -m benches.bench_flows [--quick]
 
-AgentDojo is for this file alone: pip install agentdojo==0.1.35.
+AgentDojo is for this file alone: pip install --group bench-flows, in an environment of its own.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def measure(quick: bool) -> Report:
     report = Report()
     _cost(report, 20 if quick else 200)
     if dojo is None:
-        report.skipped.append("AgentDojo's tasks: pip install agentdojo==0.1.35")
+        report.skipped.append("AgentDojo's tasks: pip install --group bench-flows")
         return report
     suites = dojo.suites()
     names = dojo.DEVELOPED_WITH if quick else tuple(suites)
@@ -169,8 +169,8 @@ def measure(quick: bool) -> Report:
     default = flow_policy("default")
     policies = {"default": default}
     if not quick:
-        policies |= {"careful": flow_policy("careful"), "trusting": flow_policy("trusting")}
         policies |= {f"default, {rule.name} off": default.switched({rule.name: "allow"}) for rule in default.rules}
+        policies |= {"careful": flow_policy("careful"), "trusting": flow_policy("trusting")}
     rows, through = [], []
     for label, flows in policies.items():
         chosen = dojo.DEVELOPED_WITH if " off" in label else names

@@ -205,7 +205,7 @@ MAX_LIVE_TOKENS = 100_000
 MAX_FLOW_BYTES = 4 * MIB
 """Of the text that strangers could write, and of the marks of what is private, each."""
 MAX_FLOW_SAID_BYTES = 256 * KIB
-"""Words of the person."""
+"""Words of the person, and as much again of what is known."""
 MAX_FLOW_SOURCES = 1024
 """Results of which the sentence is shown that a value came from."""
 MAX_FLOW_IDS = 4096

@@ -26,7 +26,7 @@ _MARKED = "'\"`#@"
 
 
 class Said:
-    """What the person said. Over its bound later words are not taken in, and what they name is asked about."""
+    """Words of the person. Over the bound later words are not taken in, and what they name is asked about."""
 
     def __init__(self, limit: int = MAX_FLOW_SAID_BYTES) -> None:
         self._limit = limit

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,10 +12,11 @@ from wasmrt.flows._destinations import Destination, Kind, Outgoing
 from wasmrt.flows._forms import number
 from wasmrt.flows._ids import Ids
 from wasmrt.flows._labels import Label, Provenance, read_labels
+from wasmrt.flows._marks import Marks
 from wasmrt.flows._private import Private
 from wasmrt.flows._said import Said
 from wasmrt.flows._seen import Origin, Seen
-from wasmrt.limits import MAX_FLOW_BYTES, MAX_FLOW_VALUES
+from wasmrt.limits import MAX_FLOW_BYTES, MAX_FLOW_SAID_BYTES, MAX_FLOW_VALUES
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ class FlowTrace:
         self._limit = limit
         self._lock = threading.RLock()
         self._labels: frozenset[Label] = frozenset()
-        self._said, self._known = Said(), Said()
+        self._said, self._known = Said(), Marks()
         self._seen, self._private = Seen(limit), Private(limit)
         self._ids = Ids()
         self._approved: set[tuple[str, str]] = set()
@@ -102,8 +104,8 @@ class FlowTrace:
             self._labels |= given
             if Label.UNTRUSTED in given:
                 self._seen.add(text, tool, call)
-            elif given:
-                self._known.add(text)
+            elif given and self._known.size < MAX_FLOW_SAID_BYTES:
+                self._known.add(_whole(each) for each in _wholes(result))
             if Label.PRIVATE in given:
                 self._private.add(text)
             if ids:
@@ -135,7 +137,7 @@ class FlowTrace:
             if Label.PRIVATE in cleared:
                 self._private = Private(self._limit)
             if Label.TRUSTED in cleared:
-                self._said, self._known, self._ids, self._approved = Said(), Said(), Ids(), set()
+                self._said, self._known, self._ids, self._approved = Said(), Marks(), Ids(), set()
         return cleared
 
     def flow(self, tool: str, outgoing: Outgoing, known: Sequence[str] = ()) -> Flow:
@@ -169,7 +171,7 @@ class FlowTrace:
             return Provenance.SAID
         if (tool, _key(each)) in self._approved or any(_fits(each, pattern) for pattern in known):
             return Provenance.KNOWN
-        if self._known.names(each.value, each.kind, each.noun):
+        if _whole(each.value) in self._known:
             return Provenance.KNOWN
         if each.kind is Kind.ID and self._said_by_name(each):
             return Provenance.SAID
@@ -180,6 +182,18 @@ class FlowTrace:
 
 def _key(destination: Destination) -> str:
     return f"{destination.kind} {number(destination.value) or destination.value}".casefold()
+
+
+def _wholes(result: Any) -> Iterable[str]:
+    """Return the values of a result, each as a whole; of a result that is one text, its words.
+
+    SECURITY: where a stranger can write a name in a list, a destination inside of that name is not known thereby.
+    """
+    return (word.strip(".,;:<>()\"'") for word in result.split()) if isinstance(result, str) else flow_texts(result)
+
+
+def _whole(value: object) -> bytes:
+    return unicodedata.normalize("NFC", str(value)).casefold().strip().encode("utf-8", "replace")
 
 
 def _fits(destination: Destination, pattern: str) -> bool:

@@ -37,9 +37,9 @@ class Carries(StrEnum):
 
     ANYTHING = "anything"
     PRIVATE = "private"
-    """What is sent holds a part of what is private."""
+    """A part of what is private is in what is sent."""
     LINK = "link"
-    """What is sent holds a link or an address of the provenance."""
+    """A link or an address of the provenance is in what is sent."""
     HOST = "host"
     """It asks a host for something; the path and the query of a request carry data too."""
 
