@@ -170,6 +170,8 @@ def measure(quick: bool) -> Report:
     policies = {"default": default}
     if not quick:
         policies |= {f"default, {rule.name} off": default.switched({rule.name: "allow"}) for rule in default.rules}
+        both = {"untrusted-destination": "allow", "unsaid-destination": "allow"}  # what one misses the other asks about
+        policies["default, both rules of destinations off"] = default.switched(both)
         policies |= {"careful": flow_policy("careful"), "trusting": flow_policy("trusting")}
     rows, through = [], []
     for label, flows in policies.items():
