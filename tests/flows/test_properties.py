@@ -6,7 +6,7 @@ import base64
 import json
 from urllib.parse import quote
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from wasmrt.effects import Effect
@@ -103,6 +103,7 @@ LONG = st.one_of(addresses, hosts).filter(lambda value: len(value) >= 12)
 
 @settings(max_examples=150)
 @given(LONG, st.sampled_from(sorted(SPELLINGS)), st.sampled_from(sorted(SPELLINGS)), texts, texts)
+@example("https://aaa.org/aaa", "blanks", "base64", "", "")  # a short host
 def test_no_spelling_hides_that_a_value_stands_in_a_text(
     value: str, written: str, sent: str, before: str, after: str
 ) -> None:

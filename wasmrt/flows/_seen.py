@@ -147,7 +147,10 @@ class Seen:
     def holds(self, value: object) -> bool:
         """Tell whether a value stands in what was seen: of an address or a URL the domain, which decides about it."""
         self.prepare()
-        return any(self._index.holds(part) for part in deciding_parts(value)[-1:] or (value,))
+        parts = deciding_parts(value)
+        if parts and len(squeezed(parts[-1])) >= MIN_SQUEEZED:  # what holds the whole value holds the domain
+            return self._index.holds(parts[-1])
+        return any(self._index.holds(part) for part in (value, *parts))
 
     def where(self, value: object) -> Origin | None:
         """Return where a value stood first; None where no text that is kept holds it."""
