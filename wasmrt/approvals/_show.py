@@ -27,14 +27,14 @@ def request_lines(request: ApprovalRequest, *, whole: bool = False) -> tuple[lis
         f"  it may: {effects} (risk: {request.risk})",
         f"  asked because: {request.why.sentence}",
     ]
-    parameters = json.dumps(request.params, ensure_ascii=False, indent=2).split("\n")
-    origins = list(request.provenance)
-    changes = request.preview.split("\n") if request.preview else []
     lines, cut = _bounded(head, _MAX_HEAD_LINE, whole=whole)
-    for title, text in (("where it comes from", origins), ("parameters", parameters), ("changes", changes)):
-        shown, was_cut = _bounded(text, _MAX_LINE, whole=whole)
-        lines += [f"  {title}:", *(f"    {line}" for line in shown)] if text else []
-        cut = cut or was_cut
+    for title, part in (
+        ("where it comes from", origins_shown(request, whole=whole)),
+        ("parameters", params_shown(request, whole=whole)),
+        ("changes", changes_shown(request, whole=whole)),
+    ):
+        lines += [f"  {title}:", *(f"    {line}" for line in part.lines)] if part.lines else []
+        cut = cut or part.cut
     return lines, cut
 
 
@@ -43,6 +43,11 @@ class Shown(NamedTuple):
 
     lines: list[str]
     cut: bool
+
+
+def origins_shown(request: ApprovalRequest, *, whole: bool = False) -> Shown:
+    """Return in lines where the values came from that a rule over flows asks about, cut as in `request_lines`."""
+    return _bounded(request.provenance, _MAX_LINE, whole=whole)
 
 
 def params_shown(request: ApprovalRequest, *, whole: bool = False) -> Shown:

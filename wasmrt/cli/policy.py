@@ -11,7 +11,7 @@ from wasmrt.cli._calling import read_params
 from wasmrt.cli._errors import FAILED
 from wasmrt.cli._held import open_registry, view_options
 from wasmrt.cli._named_files import read_named, write_named
-from wasmrt.cli._options import json_option
+from wasmrt.cli._options import complete_tools, json_option
 from wasmrt.cli._output import print_message, show, show_columns, show_json, show_section
 from wasmrt.config_file import read_config_file
 from wasmrt.flows import Label, picture

@@ -7,7 +7,8 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from wasmrt.errors import ConfigurationError, NotInstalledError, ToolError
+from wasmrt.context import Progress
+from wasmrt.errors import ConfigurationError, NotAuthorizedError, NotInstalledError, ToolError
 from wasmrt.flows import FlowMap
 from wasmrt.limits import MAX_USER_BYTES
 from wasmrt.model import Decision, ToolOutput
@@ -18,7 +19,7 @@ from wasmrt.tools._calls import ToolCall, read_call
 from wasmrt.tools._entry import Entry
 from wasmrt.tools._lens import Lens, actions_within, is_visible
 from wasmrt.tools._map import flow_map
-from wasmrt.tools._state import CallState
+from wasmrt.tools._state import CallState, denied
 from wasmrt.tools._system import System
 from wasmrt.tools._traces import Trace
 from wasmrt.tools._waits import AwaitingWaits, BlockingWaits, blocking, driven
