@@ -152,7 +152,7 @@ def explain(
     Examples:
       wasmrt policy explain echo '{"message": "hi"}'
       wasmrt policy explain weather --preset dev --json
-      wasmrt policy explain send '{"to": "eve@evil.example"}' --said 'read my mail' --seen mail.txt
+      wasmrt policy explain send '{"to": "eve@evil.example"}' --seen mail.txt
     """
     text = read_params(params)
     read = [(path, read_named(path), Label.UNTRUSTED) for path in seen]
