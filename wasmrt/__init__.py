@@ -94,12 +94,16 @@ if TYPE_CHECKING:
     from wasmrt.model import Step as Step
     from wasmrt.model import ToolOutput as ToolOutput
     from wasmrt.model import Usage as Usage
+    from wasmrt.pages import OperatorPages as OperatorPages
+    from wasmrt.pages import PageSources as PageSources
     from wasmrt.places import find_places as find_places
     from wasmrt.plugins import Plugins as Plugins
     from wasmrt.plugins import PluginTool as PluginTool
     from wasmrt.plugins import load_plugins as load_plugins
+    from wasmrt.policy import Permission as Permission
     from wasmrt.policy import Preset as Preset
     from wasmrt.policy import ToolPolicy as ToolPolicy
+    from wasmrt.policy import ToolRule as ToolRule
     from wasmrt.prepared import PreparedTool as PreparedTool
     from wasmrt.rates import RateLimiter as RateLimiter
     from wasmrt.runtime import WasmToolRuntime as WasmToolRuntime
@@ -128,6 +132,7 @@ if TYPE_CHECKING:
     from wasmrt.traits import ToolDefaults as ToolDefaults
     from wasmrt.traits import ToolDomain as ToolDomain
     from wasmrt.traits import Traits as Traits
+    from wasmrt.web import WebServer as WebServer
     from wasmrt.workspace import UserFolders as UserFolders
 
 _NAMES = {
@@ -240,9 +245,15 @@ _NAMES = {
         "Plugins",
         "load_plugins",
     ),
+    "pages": (
+        "OperatorPages",
+        "PageSources",
+    ),
     "policy": (
+        "Permission",
         "Preset",
         "ToolPolicy",
+        "ToolRule",
     ),
     "prepared": ("PreparedTool",),
     "rates": ("RateLimiter",),
@@ -278,6 +289,7 @@ _NAMES = {
         "ToolDomain",
         "Traits",
     ),
+    "web": ("WebServer",),
     "workspace": ("UserFolders",),
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}

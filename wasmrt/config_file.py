@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wasmrt.capabilities.services import Service
-from wasmrt.config_values import VALUE_SECTIONS, check_workspace, runtime_settings
+from wasmrt.config_values import VALUE_SECTIONS, check_workspace, runtime_settings, switch
 from wasmrt.egress import NetworkConfig, Resolver, ResolverForUsers, SystemResolver
 from wasmrt.errors import ConfigFileError, ConfigurationError
 from wasmrt.files import Unfit, UnfitFileError, read_file
@@ -318,15 +318,6 @@ def _leak_actions(value: Any, _: Path) -> dict[str, Any]:
     return {"leak_overrides": overrides}
 
 
-def _switch(key: str) -> Callable[[Any, Path], dict[str, Any]]:
-    def read(value: Any, _: Path) -> dict[str, Any]:
-        if not isinstance(value, bool):
-            raise ConfigurationError(f"{key} must be true or false", hint=f"write it like {key} = true")
-        return {key: value}
-
-    return read
-
-
 def _audit_path(value: Any, folder: Path) -> dict[str, Any]:
     if not isinstance(value, str) or not value or "\0" in value:
         raise ConfigurationError("path must be a folder", hint='write it like path = "/var/lib/wasmrt/receipts"')
@@ -359,9 +350,9 @@ _SECTIONS: dict[str, dict[str, Callable[[Any, Path], dict[str, Any]]]] = {
     "guests": {"isolation": _isolation},
     "leaks": {"rules": _leak_rules, "actions": _leak_actions},
     "audit": {
-        "enabled": _switch("enabled"),
+        "enabled": switch("enabled"),
         "path": _audit_path,
-        "record": _switch("record"),
+        "record": switch("record"),
         "max_segment_bytes": _audit_segment_bytes,
     },
     **VALUE_SECTIONS,

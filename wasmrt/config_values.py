@@ -12,7 +12,7 @@ from wasmrt.errors import ConfigurationError
 from wasmrt.files import UnfitFileError, read_file
 from wasmrt.limits import MAX_CONFIG_FILE_BYTES, ResourceLimits
 from wasmrt.secrets import BACKENDS
-from wasmrt.strict_toml import boolean, one_of, whole_number
+from wasmrt.strict_toml import one_of, whole_number
 from wasmrt.workspace import UserFolders
 
 ValueReader = Callable[[Any, Path], dict[str, Any]]
@@ -42,6 +42,17 @@ def runtime_settings(values: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 def check_workspace(workspace: Mapping[str, Any]) -> str | None:
     """Return what is wrong with the section [workspace] as a whole, or None."""
     return "needs a path beside it" if "per_user" in workspace and "path" not in workspace else None
+
+
+def switch(key: str) -> ValueReader:
+    """Return the reader of a key that is true or false."""
+
+    def read(value: Any, _: Path) -> dict[str, Any]:
+        if not isinstance(value, bool):
+            raise ConfigurationError(f"{key} must be true or false", hint=f"write it like {key} = true")
+        return {key: value}
+
+    return read
 
 
 def _limit(key: str) -> ValueReader:
@@ -91,7 +102,7 @@ VALUE_SECTIONS: dict[str, dict[str, ValueReader]] = {
         "calls_per_minute": _rate("calls_per_minute", "requests_per_minute"),
         "calls_per_hour": _rate("calls_per_hour", "requests_per_hour"),
     },
-    "workspace": {"path": _folder, "per_user": _plain("per_user", boolean), "undo": _plain("undo", boolean)},
+    "workspace": {"path": _folder, "per_user": switch("per_user"), "undo": switch("undo")},
     "secrets": {"backend": _plain("secrets_backend", one_of(str, BACKENDS))},
     "explain": {"services": _services},
 }

@@ -201,6 +201,20 @@ MAX_TOKEN_USES = 1000
 MAX_LIVE_TOKENS = 100_000
 """Tokens that were redeemed and have not expired yet."""
 
+# Flows: what a trace keeps of what it has seen.
+MAX_FLOW_BYTES = 4 * MIB
+"""Of the text that strangers could write, and of the marks of what is private, each."""
+MAX_FLOW_SAID_BYTES = 256 * KIB
+"""Words of the person, and as much again of what is known."""
+MAX_FLOW_SOURCES = 1024
+"""Results of which the sentence is shown that a value came from."""
+MAX_FLOW_IDS = 4096
+"""Things that are known by an identifier."""
+MAX_FLOW_VALUES = 256
+"""Values of one call that are looked up; a call with more is asked about."""
+MAX_FLOW_TRACES = 1024
+"""Traces that an agent's tools keep at a time."""
+
 # Outgoing connections.
 MAX_DNS_ANSWERS = 64
 MAX_DNS_LOOKUPS = 64

@@ -71,6 +71,7 @@ class Reason(StrEnum):
     COMMAND_NOT_ALLOWED = "command-not-allowed"
     APPROVAL_REQUIRED = "approval-required"
     APPROVAL_DENIED = "approval-denied"
+    UNTRUSTED_FLOW = "untrusted-flow"
     INVALID_ARGUMENTS = "invalid-arguments"
     UNKNOWN_TOOL = "unknown-tool"
     DEFINITION_CHANGED = "definition-changed"

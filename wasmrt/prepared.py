@@ -11,16 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from blake3 import blake3
 
 from wasmrt.audit import EMPTY_RECEIPT, Receipt, Recording, Replay, Replayed
-from wasmrt.call import (
-    Batch,
-    BatchResult,
-    Call,
-    CallPipeline,
-    CallRequest,
-    CallTarget,
-    OpenedCall,
-    run_call,
-)
+from wasmrt.call import Batch, BatchResult, Call, CallPipeline, CallRequest, CallTarget, OpenedCall, run_call
 from wasmrt.capabilities import Capabilities, effects_of
 from wasmrt.component import ComponentType, ToolSpec
 from wasmrt.context import Progress, ToolContext

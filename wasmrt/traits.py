@@ -306,6 +306,10 @@ class ToolDefaults:
     requires_sanitization: bool = True
     """False for a tool whose output is the agent's own."""
     aliases: tuple[str, ...] = ()
+    destinations: tuple[str, ...] | None = None
+    """Parameters that decide where something goes or what is changed; None where they are to be guessed."""
+    ids: tuple[str, ...] = ()
+    """Parameters, of any tool, that take the identifiers in its results: each stands for the name beside it."""
     default_permission: str = ""
     """The wish of its author: `ask`, or `deny` until a rule of the operator's allows it. Nothing else counts."""
     check: Callable[..., Any] | None = None

@@ -16,6 +16,7 @@ import pytest
 from click.testing import Result
 
 from wasmrt.cli import cli
+from wasmrt.install.bundled import bundled_names
 from wasmrt.oauth import OAuthState, Tokens, store_tokens
 from wasmrt.secrets import open_store
 
@@ -51,7 +52,7 @@ def test_commands_and_names_of_tools_are_completed(wasmrt: Run, tool_file: Write
     assert "plain,grant" in completed(home, "gr")
     assert completed(home, "inspect", "pa") == ["plain,parrot"]
     assert completed(home, "run", "ech") == ["plain,echo"]
-    assert completed(home, "grant", "") == ["plain,echo", "plain,json", "plain,parrot", "plain,time"]
+    assert completed(home, "grant", "") == [f"plain,{name}" for name in sorted([*bundled_names(), "parrot"])]
     assert completed(home, "run", "./x") == ["file,./x"]
     assert "plain,--revoke" in completed(home, "grant", "--re")
 

@@ -246,7 +246,12 @@ def test_over_http_a_token_is_made_once_and_shown_on_stderr_alone(home: Path) ->
 
     process, url, said = start()
     token = said[1].rpartition(": ")[2].strip()
-    assert [each["name"] for each in listed(url, token).json()["result"]["tools"]] == ["echo", "json", "time"]
+    assert [each["name"] for each in listed(url, token).json()["result"]["tools"]] == [
+        "echo",
+        "html_to_markdown",
+        "json",
+        "time",
+    ]
     renewed = wasmrt("serve", "--new-token", "local").stdout.decode().strip()
     assert listed(url, token).status_code == 401 and listed(url, renewed).status_code == 200
     end(process)

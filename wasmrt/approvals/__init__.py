@@ -18,7 +18,7 @@ from wasmrt.approvals._pattern import ParamsPattern, Wide, Widening
 from wasmrt.approvals._queue import QueueApprover
 from wasmrt.approvals._remembered import Remembered
 from wasmrt.approvals._rows import QueuedRequest, State
-from wasmrt.approvals._show import Shown, changes_shown, params_shown, request_lines
+from wasmrt.approvals._show import Shown, changes_shown, origins_shown, params_shown, request_lines
 from wasmrt.approvals._store import ApprovalStore
 from wasmrt.approvals._terminal import TerminalApprover, default_approver, person
 from wasmrt.approvals._tokens import ConfirmationTokens, Redeemed
@@ -50,6 +50,7 @@ __all__ = [
     "choose",
     "default_approver",
     "new_request_id",
+    "origins_shown",
     "params_digest",
     "params_shown",
     "person",

@@ -58,6 +58,10 @@ class ApprovalRequest:
     call: str
     preview: str | None = None
     """A unified diff of the files that would change."""
+    provenance: tuple[str, ...] = ()
+    """Lines for people about where the values of the call came from."""
+    destinations: tuple[str, ...] = ()
+    """The destinations that the question is about: a remembered answer is none to another one."""
     created_ms: int
     """Unix milliseconds, as is `expires_ms`."""
     expires_ms: int

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from blake3 import blake3
+
 from wasmrt.approvals._model import ApprovalAnswer, ApprovalRequest, ApprovalScope, new_request_id
 from wasmrt.approvals._pattern import ParamsPattern
 from wasmrt.effects import Effect
@@ -150,4 +152,9 @@ def request_key(request: ApprovalRequest) -> Key:
 
 
 def _asked(request: ApprovalRequest) -> str:
-    return f"{request.why.reason}: {request.why.rule}"
+    asked = f"{request.why.reason}: {request.why.rule}"
+    if not request.destinations:
+        return asked
+    # SECURITY: a yes to one destination is none to another.
+    text = "\n".join(sorted(request.destinations))
+    return f"{asked} [{blake3(text.encode('utf-8', 'replace')).hexdigest()}]"

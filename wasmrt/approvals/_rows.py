@@ -72,6 +72,8 @@ class QueuedRequest:
     expires_ms: int
     params: dict[str, Any] | None
     preview: str | None
+    provenance: tuple[str, ...]
+    destinations: tuple[str, ...]
     approved: bool | None
     scope: ApprovalScope | None
     by: str
@@ -95,6 +97,8 @@ class QueuedRequest:
             trace=self.trace,
             call=self.call,
             preview=self.preview,
+            provenance=self.provenance,
+            destinations=self.destinations,
             created_ms=self.created_ms,
             expires_ms=self.expires_ms,
         )
@@ -107,7 +111,9 @@ class QueuedRequest:
 
 def request_row(request: ApprovalRequest) -> dict[str, Any]:
     """Return the columns of a new request."""
-    params = json.dumps(request.params, ensure_ascii=False)
+    flow = (request.provenance, request.destinations)
+    # A list has the params and what is told of the flow: all of it is overwritten together once it was answered.
+    params = json.dumps([request.params, *flow] if any(flow) else request.params, ensure_ascii=False)
     row: dict[str, Any] = {
         "user": request.user,
         "tool": request.tool,
@@ -136,6 +142,8 @@ def request_row(request: ApprovalRequest) -> dict[str, Any]:
 
 def queued(row: sqlite3.Row) -> QueuedRequest:
     """Return the request of a row."""
+    kept = None if row["params"] is None else json.loads(row["params"])
+    params, provenance, destinations = kept if isinstance(kept, list) else (kept, (), ())
     return QueuedRequest(
         id=row["id"],
         state=State(row["state"]),
@@ -148,10 +156,12 @@ def queued(row: sqlite3.Row) -> QueuedRequest:
         risk=row["risk"],
         effects=tuple(Effect(e) for e in json.loads(row["effects"])),
         why=_decision(json.loads(row["why"])),
+        provenance=tuple(provenance),
+        destinations=tuple(destinations),
         params_digest=row["params_digest"],
         created_ms=row["created_ms"],
         expires_ms=row["expires_ms"],
-        params=None if row["params"] is None else json.loads(row["params"]),
+        params=params,
         preview=row["preview"],
         approved=None if row["approved"] is None else bool(row["approved"]),
         scope=None if row["scope"] is None else ApprovalScope(row["scope"]),

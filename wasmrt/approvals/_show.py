@@ -28,8 +28,11 @@ def request_lines(request: ApprovalRequest, *, whole: bool = False) -> tuple[lis
         f"  asked because: {request.why.sentence}",
     ]
     lines, cut = _bounded(head, _MAX_HEAD_LINE, whole=whole)
-    parts = {"parameters": params_shown(request, whole=whole), "changes": changes_shown(request, whole=whole)}
-    for title, part in parts.items():
+    for title, part in (
+        ("where it comes from", origins_shown(request, whole=whole)),
+        ("parameters", params_shown(request, whole=whole)),
+        ("changes", changes_shown(request, whole=whole)),
+    ):
         lines += [f"  {title}:", *(f"    {line}" for line in part.lines)] if part.lines else []
         cut = cut or part.cut
     return lines, cut
@@ -40,6 +43,11 @@ class Shown(NamedTuple):
 
     lines: list[str]
     cut: bool
+
+
+def origins_shown(request: ApprovalRequest, *, whole: bool = False) -> Shown:
+    """Return in lines where the values came from that a rule over flows asks about, cut as in `request_lines`."""
+    return _bounded(request.provenance, _MAX_LINE, whole=whole)
 
 
 def params_shown(request: ApprovalRequest, *, whole: bool = False) -> Shown:

@@ -277,7 +277,11 @@ class ApprovalStore:
     def _queued(self, row: sqlite3.Row) -> QueuedRequest:
         found = queued(row)
         overdue = found.expires_ms <= self._now_ms() and found.state in (State.PENDING, State.ANSWERED)
-        return replace(found, state=State.EXPIRED, params=None, preview=None) if overdue else found
+        return (
+            replace(found, state=State.EXPIRED, params=None, preview=None, provenance=(), destinations=())
+            if overdue
+            else found
+        )
 
     def _now_ms(self) -> int:
         return int(self._now() * 1000)

@@ -68,7 +68,7 @@ def learn(
     \b
     Examples:
       wasmrt caps learn ./search.wasm -- '{"query": "a"}' '{"query": "b"}'
-      wasmrt caps learn ./search.wasm --capabilities search.capabilities.json -- '{"query": "a"}'
+      wasmrt caps learn ./search.wasm --capabilities own.json -- '{"query": "a"}'
       wasmrt caps learn ./count.wasm --workspace . -- '{"path": "notes/today.md"}'
     """
     found = find_tool_of(tool)

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import click
 
 from wasmrt.cli._calling import read_params
 from wasmrt.cli._errors import FAILED
 from wasmrt.cli._held import open_registry, view_options
+from wasmrt.cli._named_files import read_named, write_named
 from wasmrt.cli._options import complete_tools, json_option
 from wasmrt.cli._output import print_message, show, show_columns, show_json, show_section
 from wasmrt.config_file import read_config_file
+from wasmrt.flows import Label, picture
 from wasmrt.install import Catalog
 from wasmrt.install.bundled import bundled_names
 from wasmrt.places import find_places
 from wasmrt.policy import Preset, ToolPolicy, ToolRule
 from wasmrt.tools import Outcome, ToolView
+
+_SHOWN_PATHS = 20
+_EXPLAINED = "explain"
+"""The name of the conversation that `explain` makes up."""
 
 
 @click.group("policy")
@@ -79,26 +86,85 @@ def show_policy(as_json: bool) -> None:
     show_section("External tools", [external])
     show_section("Exfiltration guard", [guard])
     show_section("Rules", [_rule_line(rule) for rule in found.rules])
+    show_section("Flows", _flow_lines(found))
     show_section("Approvals", [f"asked: {found.approver}, denied after {found.approval_seconds:g} s"])
+
+
+@policy.command("flows")
+@click.option("--svg", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw it into FILE.")
+@view_options
+@json_option
+def flows(svg: Path | None, view_of: Callable[[ToolView], ToolView], as_json: bool) -> None:
+    """Show by which tools private text could leave at a stranger's word, and the line that would break each path.
+
+    It looks at effects and grants alone, and runs nothing.
+
+    \b
+    Examples:
+      wasmrt policy flows
+      wasmrt policy flows --preset web --svg flows.svg
+      wasmrt policy flows --json
+    """
+    with open_registry() as registry:
+        found = view_of(registry).flows()
+    if svg is not None:
+        write_named(svg, picture(found))
+    if as_json:
+        show_json(found.as_dict())
+        return
+    paths = list(found.paths())
+    if not paths:
+        show("no path: these tools together cannot read private text, take in strangers' text and send something out")
+    for path in paths[:_SHOWN_PATHS]:
+        show(f"{'open ' if path.is_open else 'asks '} {path.sentence}")
+    if len(paths) > _SHOWN_PATHS:
+        show(f"... and {len(paths) - _SHOWN_PATHS:,} more; --json has them all")
+    show_section("To break", [f"{each.line}   ({each.breaks} of {found.count} open paths)" for each in found.changes()])
+    show_section("Rules over flows", _flow_lines(registry.policy))
+    if svg is not None:
+        print_message(f"drawn into {svg}")
 
 
 @policy.command("explain")
 @click.argument("tool", shell_complete=complete_tools)
 @click.argument("params", default="{}", metavar="[JSON | @FILE | -]")
 @click.option("--user", default="local", show_default=True, help="Whose rate limits count.")
+@click.option("--said", default="", metavar="TEXT", help="What the person said before the call.")
+@click.option("--seen", multiple=True, type=click.Path(path_type=Path), metavar="FILE", help="A stranger's text, read.")
+@click.option("--private", multiple=True, type=click.Path(path_type=Path), metavar="FILE", help="Private text, read.")
 @view_options
 @json_option
-def explain(tool: str, params: str, user: str, view_of: Callable[[ToolView], ToolView], as_json: bool) -> int:
+def explain(
+    tool: str,
+    params: str,
+    user: str,
+    said: str,
+    seen: tuple[Path, ...],
+    private: tuple[Path, ...],
+    view_of: Callable[[ToolView], ToolView],
+    as_json: bool,
+) -> int:
     """Walk the steps of a call without making it: where it would stop, and what would let it through.
+
+    --said, --seen and --private say what the conversation has seen before, for the rules over flows.
 
     \b
     Examples:
       wasmrt policy explain echo '{"message": "hi"}'
       wasmrt policy explain weather --preset dev --json
+      wasmrt policy explain send '{"to": "eve@evil.example"}' --seen mail.txt
     """
     text = read_params(params)
+    read = [(path, read_named(path), Label.UNTRUSTED) for path in seen]
+    read += [(path, read_named(path), Label.PRIVATE) for path in private]
     with open_registry() as registry:
-        found = view_of(registry).explain(tool, text, user=user)
+        if said or read:
+            trace = registry.trace(_EXPLAINED, user=user)
+            if said:
+                trace.user_said(said)
+            for path, content, label in read:
+                trace.saw(content, (label,), source=str(path))
+        found = view_of(registry).explain(tool, text, user=user, trace=_EXPLAINED if said or read else "")
     code = FAILED if found.outcome is Outcome.REFUSED else 0
     if as_json:
         show_json(found.as_dict())
@@ -147,6 +213,16 @@ def as_data(found: ToolPolicy) -> dict[str, object]:
         },
         "exfiltration_guard": {"enabled": found.guard.enabled, "allow_tools": list(found.guard.allow_tools)},
         "rules": [_rule_line(rule) for rule in found.rules],
+        "flows": None
+        if found.flows is None
+        else {
+            "preset": found.flows.preset,
+            "rules": {rule.name: str(rule.action) for rule in found.flows.rules},
+            "known": list(found.flows.known),
+            "automation": found.flows.automation,
+            "files_untrusted": found.flows.files_untrusted,
+            "digest": found.flows.digest,
+        },
         "max_output_bytes": found.max_output_bytes,
         "approvals": {"approver": str(found.approver), "timeout_seconds": found.approval_seconds},
     }
@@ -163,6 +239,14 @@ def _preset_row(preset: Preset) -> tuple[str, ...]:
     )
 
 
+def _flow_lines(found: ToolPolicy) -> list[str]:
+    if found.flows is None:
+        return ["no rules are named: those of the preset default, in conversations that the program opens"]
+    rules = ", ".join(f"{rule.name} {rule.action}" for rule in found.flows.rules) or "none"
+    nobody = ["nobody is there: what would ask refuses"] if found.flows.automation else []
+    return [f"{found.flows.preset}: {rules}", f"known: {', '.join(found.flows.known) or 'none'}", *nobody]
+
+
 def _rule_line(rule: ToolRule) -> str:
     said = [f"permission {rule.permission}"] if rule.permission else []
     words = ("tier", "risk", "confirmation", "subagent_access")
@@ -171,4 +255,7 @@ def _rule_line(rule: ToolRule) -> str:
     if rule.rate is not None:
         said.append(f"{rule.rate.requests_per_minute} a minute, {rule.rate.requests_per_hour} an hour")
     said += [f"{rule.timeout_seconds:g} s a call"] if rule.timeout_seconds else []
+    said += [] if rule.results is None else [f"results {' and '.join(sorted(rule.results)) or 'without a label'}"]
+    said += [] if rule.destinations is None else [f"destinations {', '.join(rule.destinations) or 'none'}"]
+    said += [f"identifiers for {', '.join(rule.ids)}"] if rule.ids else []
     return f"{rule.tool}: {', '.join(said) or 'nothing'}"

@@ -15,6 +15,7 @@ from wasmrt.approvals import (
     Shown,
     State,
     changes_shown,
+    origins_shown,
     params_shown,
 )
 from wasmrt.pages._frame import Frame, facts, hidden
@@ -86,6 +87,7 @@ def request_page(
         problem,
         tag("h2", "The call"),
         _facts(request, named=True),
+        _block("Where it comes from", origins_shown(request, whole=True), "origins"),
         _block("Parameters", params_shown(request, whole=True), "parameters"),
         _block("Changes", changes_shown(request, whole=True), "changes"),
         tag("h2", "Your answer"),
@@ -110,15 +112,16 @@ def outcome(found: QueuedRequest) -> Html:
 
 def _card(frame: Frame, found: QueuedRequest) -> Html:
     request = found.request
-    params, changes = params_shown(request), changes_shown(request)
+    origins, params, changes = origins_shown(request), params_shown(request), changes_shown(request)
     title = f"request-{found.id}"
     return tag(
         "article",
         tag("h2", foreign(request.tool), id=title),
         _facts(request, named=False),
+        _block("Where it comes from", origins, "origins"),
         _block("Parameters", params, "parameters"),
         _block("Changes", changes, "changes"),
-        _quick_form(frame, request, title, cut=params.cut or changes.cut),
+        _quick_form(frame, request, title, cut=origins.cut or params.cut or changes.cut),
         aria_labelledby=title,
         class_=f"card risk-{request.risk}" if request.risk in ("low", "medium", "high") else "card",
     )

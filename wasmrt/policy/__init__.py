@@ -3,6 +3,17 @@
 from __future__ import annotations
 
 from wasmrt.policy._decide import decide_filter, decide_guard, decide_permission, decide_preset
+from wasmrt.policy._flows import (
+    FLOW_PRESETS,
+    OUTGOING,
+    Carries,
+    FlowAction,
+    FlowFinding,
+    FlowPolicy,
+    FlowRule,
+    decide_flow,
+    flow_policy,
+)
 from wasmrt.policy._model import (
     DEFAULT_APPROVAL_SECONDS,
     NO_TIGHTENING,
@@ -19,19 +30,28 @@ from wasmrt.policy._read import POLICY_SECTIONS, read_policy
 
 __all__ = [
     "DEFAULT_APPROVAL_SECONDS",
+    "FLOW_PRESETS",
     "NO_TIGHTENING",
+    "OUTGOING",
     "POLICY_SECTIONS",
     "ApproverKind",
+    "Carries",
     "ExfiltrationGuard",
     "ExternalFilter",
+    "FlowAction",
+    "FlowFinding",
+    "FlowPolicy",
+    "FlowRule",
     "Permission",
     "Preset",
     "ToolPolicy",
     "ToolRule",
     "decide_filter",
+    "decide_flow",
     "decide_guard",
     "decide_permission",
     "decide_preset",
     "fits",
+    "flow_policy",
     "read_policy",
 ]

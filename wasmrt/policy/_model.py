@@ -15,8 +15,10 @@ from blake3 import blake3
 
 from wasmrt.capabilities import RateLimitConfig, path_problem, plain_path
 from wasmrt.errors import ConfigurationError
+from wasmrt.flows import Label
 from wasmrt.limits import KIB
 from wasmrt.names import did_you_mean, folded, offered_name
+from wasmrt.policy._flows import FlowPolicy
 from wasmrt.traits import Tightening, tightest
 
 DEFAULT_APPROVAL_SECONDS = 300.0
@@ -73,6 +75,8 @@ class Preset:
     allow_write_paths: tuple[str, ...] = ()
     """Folders of the workspace that may be written to."""
     read_only: bool = False
+    flows: FlowPolicy | None = None
+    """Rules over flows for every call under this preset."""
 
     def __post_init__(self) -> None:
         for path in self.allow_write_paths:
@@ -91,7 +95,7 @@ class Preset:
             sorted(set(self.tools)),
             sorted(set(self.allow_write_paths)),
         ]
-        return _digest(allowed)
+        return _digest(allowed if self.flows is None else [*allowed, self.flows.digest])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +124,12 @@ class ToolRule:
     tightening: Tightening = field(default_factory=Tightening)
     rate: RateLimitConfig | None = None
     timeout_seconds: float | None = None
+    results: frozenset[Label] | None = None
+    """Labels of its results, in place of those that its effects give them."""
+    destinations: tuple[str, ...] | None = None
+    """Parameters that decide where something goes or what is changed; empty for none."""
+    ids: tuple[str, ...] = ()
+    """Parameters, of any tool, that take the identifiers in its results: each stands for the name beside it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,6 +146,8 @@ class ToolPolicy:
     filter: ExternalFilter = ExternalFilter()
     guard: ExfiltrationGuard = ExfiltrationGuard()
     rules: tuple[ToolRule, ...] = ()
+    flows: FlowPolicy | None = None
+    """Rules over flows for every call. None: those of the preset `default`, for traces that the program opened."""
     max_output_bytes: int = DEFAULT_OUTPUT_BYTES
     approver: ApproverKind = ApproverKind.AUTO
     approval_seconds: float = DEFAULT_APPROVAL_SECONDS
@@ -176,8 +188,8 @@ class ToolPolicy:
     @cached_property
     def digest(self) -> str:
         """BLAKE3 of what the policy allows, in hex: active preset, filter, guard, rules and the cap of an answer."""
-        rules = [[rule.tool, rule.permission, repr(rule.tightening), repr(rule.rate), rule.timeout_seconds]
-                 for rule in self.rules]  # fmt: skip
+        rules = [[rule.tool, rule.permission, repr(rule.tightening), repr(rule.rate), rule.timeout_seconds,
+                  *_flow_words(rule)] for rule in self.rules]  # fmt: skip
         return _digest(
             [
                 None if self.active is None else self.active.digest,
@@ -185,6 +197,7 @@ class ToolPolicy:
                 [self.guard.enabled, sorted(self.guard.allow_tools)],
                 rules,
                 self.max_output_bytes,
+                *([] if self.flows is None else [self.flows.digest]),
             ]
         )
 
@@ -225,6 +238,26 @@ class ToolPolicy:
             return None
         return min((rule.timeout_seconds for rule in self.rules_for(tool) if rule.timeout_seconds), default=None)
 
+    def results_for(self, tool: str) -> frozenset[Label] | None:
+        """Return the labels that the rules give the results of a tool, all of them together; None where none says.
+
+        A result is trusted only where every rule that speaks of it says so.
+        """
+        said = [rule.results for rule in self.rules_for(tool) if rule.results is not None]
+        if not said:
+            return None
+        labels = frozenset[Label]().union(*said)
+        return labels if all(Label.TRUSTED in each for each in said) else labels - {Label.TRUSTED}
+
+    def destinations_for(self, tool: str) -> tuple[str, ...] | None:
+        """Return the parameters that the rules name as the destinations of a tool; None where none says."""
+        said = [rule.destinations for rule in self.rules_for(tool) if rule.destinations is not None]
+        return tuple(dict.fromkeys(name for each in said for name in each)) if said else None
+
+    def ids_for(self, tool: str) -> tuple[str, ...]:
+        """Return the parameters that take the identifiers in the results of a tool, as the rules say."""
+        return tuple(dict.fromkeys(name for rule in self.rules_for(tool) for name in rule.ids))
+
     def warnings(self, *, built_in: Iterable[str] = (), known: Iterable[str] | None = None) -> tuple[str, ...]:
         """Return in sentences what in the policy has no effect.
 
@@ -252,6 +285,13 @@ class ToolPolicy:
                 near = did_you_mean(pattern, known)
                 meant = f"; did you mean {near}?" if near else ""
                 yield f"{place} names {pattern!r}, which no tool is called{meant}"
+
+
+def _flow_words(rule: ToolRule) -> list[object]:
+    """Return what a rule says about flows; nothing for one that says nothing, whose digest stays what it was."""
+    if rule.results is None and rule.destinations is None and not rule.ids:
+        return []
+    return [None if rule.results is None else sorted(rule.results), rule.destinations, rule.ids]
 
 
 def _both(one: Tightening, other: Tightening) -> Tightening:

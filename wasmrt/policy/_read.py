@@ -20,6 +20,7 @@ from wasmrt.policy._model import (
     ToolPolicy,
     ToolRule,
 )
+from wasmrt.policy._read_flows import flow_preset, labels, read_flows
 from wasmrt.strict_toml import Mistake, Place, Reader, boolean, one_of, read_table, seconds, texts, whole_number
 from wasmrt.traits import Confirmation, Risk, SafetyTier, SubagentAccess, Tightening
 
@@ -30,6 +31,7 @@ _PRESET: dict[str, Reader] = {
     "allow_network": boolean,
     "allow_write_paths": texts,
     "read_only": boolean,
+    "flows": flow_preset,
 }
 _FILTER: dict[str, Reader] = {"allow_external": boolean, "external_allow_list": texts}
 _GUARD: dict[str, Reader] = {"enabled": boolean, "allow_tools": texts, "blocked_tools": texts}
@@ -43,6 +45,9 @@ _RULE: dict[str, Reader] = {
     "requests_per_minute": whole_number(1, _MAX_RATE),
     "requests_per_hour": whole_number(1, _MAX_RATE),
     "timeout_seconds": seconds(86_400),
+    "results": labels,
+    "destinations": texts,
+    "ids": texts,
 }
 _APPROVALS: dict[str, Reader] = {
     "approver": one_of(ApproverKind, ApproverKind),
@@ -64,6 +69,7 @@ def read_policy(tree: Mapping[str, Any], folder: Path, mistakes: list[Mistake]) 
     if "tools" in tree and not isinstance(tree["tools"], dict):
         mistakes.append(Mistake("tools", "must be a section", "write [tools] in a line of its own"))
     parts = {name: tools.pop(name) for name in ("filter", "exfiltration_guard", "rules") if name in tools}
+    flows = read_flows(tools.pop("flows", None), mistakes)
     own = read_table(tools, Place(("tools",)), _TOOLS, mistakes, example='and preset = "dev" below')
     filter_ = _part(parts, "filter", _FILTER, mistakes)
     guard = _part(parts, "exfiltration_guard", _GUARD, mistakes)
@@ -82,6 +88,7 @@ def read_policy(tree: Mapping[str, Any], folder: Path, mistakes: list[Mistake]) 
             filter=ExternalFilter(**filter_),
             guard=ExfiltrationGuard(**guard),
             rules=rules,
+            flows=flows,
             max_output_bytes=own.get("max_output_bytes", DEFAULT_OUTPUT_BYTES),
             approver=approvals.get("approver", ApproverKind.AUTO),
             approval_seconds=approvals.get("timeout_seconds", DEFAULT_APPROVAL_SECONDS),
@@ -146,6 +153,8 @@ def _rule(name: str, table: Any, mistakes: list[Mistake]) -> ToolRule:
         rate = RateLimitConfig(minute or min(hour, _MAX_RATE), hour or min(minute * 60, _MAX_RATE))
     permission, timeout = values.pop("permission", None), values.pop("timeout_seconds", None)
     tier = values.pop("safety_tier", None)
+    about_flows = {name: values.pop(name) for name in ("results", "destinations", "ids") if name in values}
     return ToolRule(
-        tool=name, permission=permission, tightening=Tightening(tier=tier, **values), rate=rate, timeout_seconds=timeout
-    )
+        tool=name, permission=permission, tightening=Tightening(tier=tier, **values), rate=rate,
+        timeout_seconds=timeout, **about_flows,
+    )  # fmt: skip

@@ -10,6 +10,7 @@ from wasmrt.tools._load import load_registry
 from wasmrt.tools._registry import ToolRegistry
 from wasmrt.tools._store import PROTECTED_TOOL_NAMES
 from wasmrt.tools._tool import Tool, ToolSource
+from wasmrt.tools._traces import Trace
 from wasmrt.tools._view import ToolView
 from wasmrt.tools._wrapper import ReadOnlyToolWrapper
 
@@ -26,6 +27,7 @@ __all__ = [
     "ToolRegistry",
     "ToolSource",
     "ToolView",
+    "Trace",
     "load_registry",
     "tool",
 ]

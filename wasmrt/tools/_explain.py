@@ -10,7 +10,7 @@ from typing import Any
 
 from wasmrt.errors import InvalidParametersError, RateLimitedError, ToolError, UnknownToolError
 from wasmrt.model import Decision, Reason
-from wasmrt.tools import _steps
+from wasmrt.tools import _flow, _steps
 from wasmrt.tools._pipeline import approval_request
 from wasmrt.tools._state import CallState
 
@@ -24,6 +24,7 @@ STEPS: tuple[tuple[str, Callable[[CallState], _steps.Step]], ...] = (
     ("rules", _steps.check_rules),
     ("exfiltration", _steps.check_exfiltration),
     ("confirmation", _steps.check_confirmation),
+    ("flow", _flow.check_flow),
     ("workspace", _steps.check_tool_policy),
     ("rate", partial(_steps.check_rate, record=False)),
 )

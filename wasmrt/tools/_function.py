@@ -45,6 +45,8 @@ class FunctionTool(ToolDefaults, Generic[P, R]):
         timeout_seconds: float = 60.0,
         approval: bool | Callable[[dict[str, Any]], bool] = False,
         aliases: Iterable[str] = (),
+        destinations: Iterable[str] | None = None,
+        ids: Iterable[str] = (),
     ) -> None:
         functools.update_wrapper(self, function)
         self._function = function
@@ -55,11 +57,14 @@ class FunctionTool(ToolDefaults, Generic[P, R]):
         self.traits = Traits.of(effects, actions, action_param)
         self.timeout_seconds = _positive(timeout_seconds)
         self.aliases = tuple(aliases)
+        self.destinations = None if destinations is None else tuple(destinations)
+        self.ids = tuple(ids)
         self._approval = approval
         self.digest = _digest_of(function, self.schema)
         if not is_offered_name(offered_name(self.name)) or not self.name.isprintable():
             raise ConfigurationError(f"{self.name!r:.80} cannot be a tool's name", hint="use letters, digits, - and _")
         _check_actions(self)
+        _check_destinations(self)
         provider_schema(self.schema, "openai")  # what cannot be offered is refused where it is defined
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -129,6 +134,8 @@ def tool(
     timeout_seconds: float = 60.0,
     approval: bool | Callable[[dict[str, Any]], bool] = False,
     aliases: Iterable[str] = (),
+    destinations: Iterable[str] | None = None,
+    ids: Iterable[str] = (),
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 def tool(function: Callable[..., Any] | None = None, **settings: Any) -> Any:
     """Make a function a tool: `@tool`, or `@tool(effects=["network"])`.
@@ -136,8 +143,9 @@ def tool(function: Callable[..., Any] | None = None, **settings: Any) -> Any:
     The schema comes from the type hints, descriptions from the docstring (Google, NumPy or Sphinx). `effects` are those
     that the function has; one that declares none is taken to have every one, so that a person is asked about each call.
     `actions` gives the effects of each value of a parameter `action`, which must be a `Literal` or an enum. `approval`
-    asks a person always, or when a function of the params says so. A parameter annotated `ToolContext` gets the
-    circumstances of the call and is not shown to a model.
+    asks a person always, or when a function of the params says so. `destinations` are the parameters that decide where
+    something goes or what is changed, `ids` those that take the identifiers in its results. A parameter annotated
+    `ToolContext` gets the circumstances of the call and is not shown to a model.
 
     Raises:
         ConfigurationError: the function cannot be described.
@@ -145,6 +153,12 @@ def tool(function: Callable[..., Any] | None = None, **settings: Any) -> Any:
     if function is not None:
         return FunctionTool(function, **settings)
     return lambda decorated: FunctionTool(decorated, **settings)
+
+
+def _check_destinations(made: FunctionTool[Any, Any]) -> None:
+    unknown = [name for name in made.destinations or () if name.partition(".")[0] not in made.schema["properties"]]
+    if unknown:
+        raise ConfigurationError(f"{made.name} has no parameter {unknown[0]!r}", hint="destinations are parameters")
 
 
 def _check_actions(made: FunctionTool[Any, Any]) -> None:

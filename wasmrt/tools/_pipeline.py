@@ -12,7 +12,7 @@ from wasmrt.context import ToolContext
 from wasmrt.errors import CancelledError, InvalidParametersError, RateLimitedError, ToolError, WasmrtError
 from wasmrt.lifetime import Lifetime
 from wasmrt.model import Decision, Reason, ToolOutput
-from wasmrt.tools import _steps
+from wasmrt.tools import _flow, _steps
 from wasmrt.tools._entry import Entry
 from wasmrt.tools._receipt import known_receipt, write_receipt
 from wasmrt.tools._scan import clean_logs, scanned
@@ -50,6 +50,8 @@ def finished(state: CallState, error: BaseException) -> ToolError:
         if failure.code == OK:
             failure.code = type(failure).code
     failure.call_id = failure.call_id or state.call_id
+    if state.ran:
+        _flow.saw(state, failure.message)
     write_receipt(state, failure)
     return failure
 
@@ -69,6 +71,7 @@ def admit(state: CallState) -> None:
     state.take(_steps.check_rules(state))
     state.take(_steps.check_exfiltration(state))
     state.take(_steps.check_confirmation(state))
+    state.take(_flow.check_flow(state))
     state.take(_steps.check_tool_policy(state))
     state.take(_steps.check_rate(state))
 
@@ -83,6 +86,7 @@ async def approve(state: CallState, waits: Waits) -> None:
         return
     if state.token is not None:
         state.take(_steps.redeem(state))
+        _flow.approved(state)
         return
     request = approval_request(state)
     approvals = state.system.approvals
@@ -100,6 +104,7 @@ async def approve(state: CallState, waits: Waits) -> None:
     _taken(state, Decision(True, Reason.ALLOWED, words, None, "tool.approval", name))
     if state.edited:
         _check_edited(state, dict(answer.params or {}))
+    _flow.approved(state)
 
 
 def _not_approved(state: CallState, answer: ApprovalAnswer) -> Decision:
@@ -121,10 +126,13 @@ async def run(state: CallState, waits: Waits) -> ToolOutput:
     tool, entry = state.tool, state.known
     seconds = min(tool.timeout_seconds, state.system.policy.timeout_for(entry.name) or tool.timeout_seconds)
     context = tool_context(state, seconds)
+    state.ran = True
+    _flow.wrote(state)
     output = await waits.run(tool, state.params, context, seconds)
     if not isinstance(output, ToolOutput):
         raise ToolError(f"the tool broke: it returned {type(output).__name__}, and no ToolOutput")
     output = scanned(state, output)
+    _flow.saw(state, output.result)
     decisions = (*state.decisions, *(_stamped(state, decision) for decision in output.decisions))
     state.output = output._replace(decisions=decisions, call_id=output.call_id or state.call_id)
     write_receipt(state, None)
@@ -170,6 +178,8 @@ def approval_request(state: CallState) -> ApprovalRequest:
         trace=state.trace,
         call=state.call_id,
         preview=None if preview is None else preview(state.params),
+        provenance=_flow.provenance_lines(state),
+        destinations=_flow.asked_destinations(state),
         created_ms=now,
         expires_ms=now + round(state.system.approvals.timeout_seconds * 1000),
     )

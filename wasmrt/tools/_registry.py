@@ -82,6 +82,7 @@ class ToolRegistry(ToolView):
             system.receipts = receipts or runtime.pipeline.audit
             system.runtime_writes = receipts is None
             system.hashed = runtime.pipeline.hashed
+        system.traces.receipts = system.receipts
         super().__init__(system, Lens(presets=() if policy.active is None else (policy.active,)))
         self.runtime = runtime
         self.problems: dict[str, WasmrtError] = {}

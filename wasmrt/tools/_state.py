@@ -16,6 +16,8 @@ from wasmrt.traits import Traits
 
 if TYPE_CHECKING:
     from wasmrt.approvals import ApprovalAnswer
+    from wasmrt.flows import Flow
+    from wasmrt.policy import FlowFinding
     from wasmrt.tools._entry import Entry
     from wasmrt.tools._lens import Lens
     from wasmrt.tools._system import System
@@ -51,6 +53,12 @@ class CallState:
     answer: ApprovalAnswer | None = None
     approved_by: tuple[str, str, str] | None = None
     """The way, the giver and the scope of its approval, where no person was asked in this call."""
+    flow: Flow | None = None
+    """The call as a flow, where flows are looked at."""
+    finding: FlowFinding | None = None
+    """The rule over flows that the call does not pass."""
+    ran: bool = False
+    """True from the moment when the tool is started."""
     output: ToolOutput | None = None
     edited: bool = False
     """True where a person changed the params."""

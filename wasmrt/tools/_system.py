@@ -15,6 +15,7 @@ from wasmrt.rates import RateLimiter
 from wasmrt.runtime import WasmToolRuntime
 from wasmrt.safety import Policy
 from wasmrt.tools._store import ToolStore
+from wasmrt.tools._traces import Traces
 
 
 class Tokens(Protocol):
@@ -40,6 +41,7 @@ class System:
     rates: RateLimiter = field(default_factory=RateLimiter)
     detector: LeakDetector = field(default_factory=LeakDetector)
     safety: Policy = field(default_factory=Policy)
+    traces: Traces = field(default_factory=Traces)
     receipts: Callable[[Receipt], None] | None = None
     """Takes the receipts of calls that no runtime writes."""
     hashed: Callable[[str], str] | None = None

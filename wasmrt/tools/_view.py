@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from wasmrt.context import Progress
 from wasmrt.errors import ConfigurationError, NotAuthorizedError, NotInstalledError, ToolError
+from wasmrt.flows import FlowMap
 from wasmrt.limits import MAX_USER_BYTES
 from wasmrt.model import Decision, ToolOutput
 from wasmrt.policy import ExfiltrationGuard, Preset, ToolPolicy
@@ -17,8 +18,10 @@ from wasmrt.tools._answer import ToolAnswer, answer_of, clean
 from wasmrt.tools._calls import ToolCall, read_call
 from wasmrt.tools._entry import Entry
 from wasmrt.tools._lens import Lens, actions_within, is_visible
+from wasmrt.tools._map import flow_map
 from wasmrt.tools._state import CallState, denied
 from wasmrt.tools._system import System
+from wasmrt.tools._traces import Trace
 from wasmrt.tools._waits import AwaitingWaits, BlockingWaits, blocking, driven
 from wasmrt.traits import Traits
 
@@ -247,13 +250,25 @@ class ToolView:
         """Say what would become of a call, and at which step, without making it."""
         return _explain.explain(self._state(name, params, user, trace, None, None))
 
+    def trace(self, name: str, *, user: str = "local", automation: bool = False) -> Trace:
+        """Open a conversation or job: what its calls see is labelled, and the rules over flows hold for them.
+
+        `automation` says that nobody is there to be asked. The trace is the same for every view.
+
+        Raises:
+            ConfigurationError: the name or the user cannot be one, or too many traces are open.
+        """
+        _check_circumstances(user, name)
+        return self._system.traces.open(user, name, automation=automation)
+
+    def flows(self) -> FlowMap:
+        """Return the paths by which private text could leave at a stranger's word, from effects and grants alone."""
+        return flow_map(self._probe(entry) for entry in sorted(self._visible(), key=lambda entry: entry.name))
+
     # -- inside ----------------------------------------------------------------------------------------------------
 
     def _state(self, name: str, params: Any, user: str, trace: str, data: Any, token: str | None) -> CallState:
-        if not isinstance(user, str) or not 0 < len(user) <= MAX_USER_BYTES or not user.isprintable():
-            raise ConfigurationError(f"a user is 1 to {MAX_USER_BYTES} printable characters", hint="alice is one")
-        if not isinstance(trace, str) or len(trace) > MAX_USER_BYTES or not trace.isprintable():
-            raise ConfigurationError(f"a trace is up to {MAX_USER_BYTES} printable characters", hint="job-7 is one")
+        _check_circumstances(user, trace)
         if not isinstance(name, str):
             raise ConfigurationError("a tool's name is a text", hint="call it by one of tool_names()")
         return CallState(
@@ -287,9 +302,15 @@ class ToolView:
         self._shown[entry] = (traits, shows)
         return shows
 
-    def _shows_now(self, entry: Entry, traits: Traits) -> bool:
+    def _probe(self, entry: Entry) -> CallState:
+        """Return a call of a tool that is not made."""
         probe = self._state(entry.name, None, "local", "", None, None)
-        probe.entry, probe.traits = entry, traits
+        probe.entry, probe.traits = entry, self._traits(entry)
+        probe.effects = probe.traits.effects & self._lens.held(probe.traits)
+        return probe
+
+    def _shows_now(self, entry: Entry, traits: Traits) -> bool:
+        probe = self._probe(entry)
         return is_visible(traits, self._lens.held(traits)) and _passes(probe)
 
 
@@ -299,6 +320,13 @@ async def _answered(state: CallState, call: ToolCall, waits: BlockingWaits | Awa
     except ToolError as error:
         return answer_of(state, call.id, None, error)
     return answer_of(state, call.id, output, None)
+
+
+def _check_circumstances(user: object, trace: object) -> None:
+    if not isinstance(user, str) or not 0 < len(user) <= MAX_USER_BYTES or not user.isprintable():
+        raise ConfigurationError(f"a user is 1 to {MAX_USER_BYTES} printable characters", hint="alice is one")
+    if not isinstance(trace, str) or len(trace) > MAX_USER_BYTES or not trace.isprintable():
+        raise ConfigurationError(f"a trace is up to {MAX_USER_BYTES} printable characters", hint="job-7 is one")
 
 
 def _passes(probe: CallState) -> bool:

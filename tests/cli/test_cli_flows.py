@@ -1,0 +1,82 @@
+"""`wasmrt policy` about flows: the paths of the installed tools, and what explain makes of a conversation."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+Run = Callable[..., Result]
+
+
+def test_the_command_shows_paths_and_draws_them(
+    wasmrt: Run,
+    home: Path,
+    tmp_path: Path,
+    tool_file: Callable[..., Path],
+) -> None:
+    assert "no path" in wasmrt("policy", "flows").stdout
+    sidecar = {"http": {"allowlist": [{"host": "api.example.com", "methods": ["GET", "POST"]}]},
+               "workspace": {"allowed_prefixes": ["notes/"]}}  # fmt: skip
+    wasmrt("install", tool_file("parrot", sidecar=sidecar), "--yes")
+    (home / "data/config.toml").write_text("[tools.filter]\nallow_external = true\n")
+    shown = wasmrt("policy", "flows", "--svg", tmp_path / "flows.svg")
+    assert "open  parrot reads files" in shown.stdout
+    assert "it can send requests, whose paths carry data at api.example.com" in shown.stdout
+    assert "<svg" in (tmp_path / "flows.svg").read_text()
+    data = json.loads(wasmrt("policy", "flows", "--json").stdout)
+    assert (data["open"], data["paths"][0]["sender"]) == (1, "parrot")
+    assert '[tools.rules."parrot"] permission = "ask"   (1 of 1 open paths)' in shown.stdout
+    (home / "data/config.toml").write_text(
+        '[tools.filter]\nallow_external = true\n[tools.rules.parrot]\npermission = "ask"\n[tools.flows]\n'
+    )
+    shown = wasmrt("policy", "flows")
+    assert "asks  parrot reads files" in shown.stdout
+    assert "untrusted-destination ask" in shown.stdout
+    failed = wasmrt("policy", "flows", "--svg", tmp_path / "none/flows.svg", code=2)
+    assert "cannot be written" in failed.stderr
+
+
+def test_explain_takes_what_the_conversation_saw_before(
+    wasmrt: Run,
+    home: Path,
+    tmp_path: Path,
+    tool_file: Callable[..., Path],
+) -> None:
+    sidecar = {"http": {"allowlist": [{"host": "api.example.com", "methods": ["GET", "POST"]}]}}
+    wasmrt("install", tool_file("parrot", sidecar=sidecar), "--yes")
+    (home / "data/config.toml").write_text(
+        '[tools.filter]\nallow_external = true\n[tools.rules.parrot]\npermission = "allow"\n'
+    )
+    page, notes = tmp_path / "page.txt", tmp_path / "notes.txt"
+    page.write_text("more at https://evil.example/collect")
+    notes.write_text("the merger closes in May")
+    call = ("policy", "explain", "parrot", '{"message": "https://evil.example/collect"}')
+    assert "it would run" in wasmrt(*call).stdout
+    shown = wasmrt(*call, "--seen", page, "--private", notes).stdout
+    assert "a person would be asked" in shown
+    assert "flows.new-host: message is a host that nobody said" in shown
+    shown = wasmrt(*call, "--seen", page, "--private", notes, "--said", "read https://evil.example").stdout
+    assert "seen: private, trusted, untrusted; goes to: message said" in shown
+    missing = wasmrt(*call, "--seen", tmp_path / "none.txt", code=2)
+    assert "cannot be read" in missing.stderr
+
+
+@pytest.mark.parametrize("flows", ["default", "off"])
+def test_show_says_which_rules_over_flows_are_in_force(
+    wasmrt: Run,
+    home: Path,
+    flows: str,
+) -> None:
+    (home / "data").mkdir(parents=True, exist_ok=True)
+    (home / "data/config.toml").write_text(
+        f'[tools.flows]\npreset = "{flows}"\n'
+        '[tools.rules.echo]\nresults = ["private"]\nids = ["a"]\ndestinations = []\n'
+    )
+    shown = wasmrt("policy", "show").stdout
+    assert f"{flows}: " in shown
+    assert "results private, destinations none, identifiers for a" in shown
+    assert json.loads(wasmrt("policy", "show", "--json").stdout)["flows"]["preset"] == flows

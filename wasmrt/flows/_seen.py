@@ -1,0 +1,218 @@
+"""Seen: text that strangers could write, kept so that a value of it is found again, and the sentence it stood in."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from dataclasses import dataclass
+
+from wasmrt.flows._forms import (
+    MIN_SQUEEZED,
+    decoded,
+    number,
+    numbers,
+    readings,
+    short_words,
+    skeleton,
+    squeezed,
+    value_forms,
+)
+from wasmrt.flows._marks import Marks
+from wasmrt.limits import MAX_FLOW_BYTES, MAX_FLOW_SOURCES
+
+_FIRST_BYTES = 4096
+"""Kept beyond two bytes a byte seen, since the first words of a trace are all new."""
+_MAX_SENTENCE = 300
+_MAX_SENTENCES = 500
+"""Looked through one by one for a value that is spelled in another way."""
+_PENDING_BYTES = 256 * 1024
+_SENTENCES = re.compile(r"(?<=[.!?])\s+|\n+")
+_HOST = re.compile(
+    r"[a-z][a-z0-9+.-]*:[/\\]{2,}(?:[^/?#@\\]*@)?([^/?#:\\]+)|((?:www\.)?(?:[\w-]+\.)+[a-z]{2,24})(?=[/?#:])"
+)
+_GAP = b"\0"
+"""Between two texts, so that nothing is found across them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The place where a value stood: the sentence, and the call that brought it."""
+
+    tool: str
+    call: str
+    sentence: str
+    """Cut; empty where the text is no longer kept."""
+
+
+@dataclass(slots=True)
+class _Source:
+    tool: str
+    call: str
+    packed: bytes | None
+    """The text, compressed; None where it had to go."""
+
+
+class _Index:
+    """The letters and digits of texts, and their short words and numbers as marks."""
+
+    def __init__(self) -> None:
+        self._text = bytearray()
+        self._marks = Marks()
+
+    @property
+    def size(self) -> int:
+        return len(self._text) + self._marks.size
+
+    def add(self, text: str, room: int) -> bool:
+        """Take in a text, where it needs no more than `room` bytes; return whether it did."""
+        letters, words = bytearray(), set()
+        for plain in readings(text):
+            letters += squeezed(plain) + _GAP
+            words |= {b"w" + word.encode("utf-8", "replace") for word in short_words(plain)}
+            words |= {f"#{found}".encode() for found in numbers(plain)}
+        if len(letters) + 4 * len(words) > room:
+            words = {word for word in words if word not in self._marks}
+            if len(letters) + 4 * len(words) > room:
+                return False
+        self._text += letters
+        self._marks.add(words)
+        return True
+
+    def holds(self, value: object) -> bool:
+        """Tell whether a value stands in a text, whole, in whatever spelling."""
+        if (found := number(value)) is not None and f"#{found}".encode() in self._marks:
+            return True
+        if not isinstance(value, str):
+            return False
+        return any(
+            form in self._text if len(form) >= MIN_SQUEEZED else b"w" + form in self._marks
+            for form in value_forms(value)
+        )
+
+
+class Seen:
+    """Text that strangers could write. It takes two bytes a byte seen at most, and no more than its limit.
+
+    SECURITY: over the limit nothing is pushed out. What comes later is not kept, and from then on it is `blind`: a
+    value that is not found may have stood there.
+    """
+
+    def __init__(self, limit: int = MAX_FLOW_BYTES) -> None:
+        self._limit = limit
+        self._index = _Index()
+        self._sources: list[_Source] = []
+        self._packed = 0
+        self._pending: list[tuple[_Source | None, str]] = []
+        self._pending_bytes = 0
+        self.seen = 0
+        """Bytes that were added, kept or not."""
+        self.blind = False
+
+    @property
+    def size(self) -> int:
+        """Bytes that are kept."""
+        return self._index.size + self._packed + self._pending_bytes
+
+    def add(self, text: str, tool: str = "", call: str = "") -> None:
+        """Take in the text of one result. It is prepared for looking up when the first value is."""
+        if not text:
+            return
+        size = _size(text)
+        self.seen += size
+        if self.size + size > self._limit:
+            self.blind = True
+            return
+        source = None
+        if len(self._sources) < MAX_FLOW_SOURCES:
+            source = _Source(tool, call, None)
+            self._sources.append(source)
+        self._pending.append((source, text))
+        self._pending_bytes += size
+        if self._pending_bytes > _PENDING_BYTES:
+            self.prepare()
+
+    def prepare(self) -> None:
+        """Have everything ready for looking up."""
+        pending, self._pending, self._pending_bytes = self._pending, [], 0
+        allowed = min(2 * self.seen + _FIRST_BYTES, self._limit)
+        for source, text in pending:
+            if not self._index.add(text, allowed - self.size):
+                self.blind = True
+                continue
+            packed = zlib.compress(text.encode("utf-8", "replace"), 1)
+            if source is not None and self.size + len(packed) <= allowed:
+                source.packed = packed
+                self._packed += len(packed)
+
+    def holds(self, value: object) -> bool:
+        """Tell whether a value stands in what was seen: of an address or a URL the domain, which decides about it."""
+        self.prepare()
+        parts = deciding_parts(value)
+        if parts and len(squeezed(parts[-1])) >= MIN_SQUEEZED:  # what holds the whole value holds the domain
+            return self._index.holds(parts[-1])
+        return any(self._index.holds(part) for part in (value, *parts))
+
+    def where(self, value: object) -> Origin | None:
+        """Return where a value stood first; None where no text that is kept holds it."""
+        self.prepare()
+        for wanted in (value, *deciding_parts(value)):
+            for source in self._sources:
+                text = "" if source.packed is None else zlib.decompress(source.packed).decode("utf-8", "replace")
+                if text and _stands_in(text, wanted):
+                    return Origin(source.tool, source.call, _sentence(text, wanted))
+        return None
+
+
+def deciding_parts(value: object) -> tuple[str, ...]:
+    """Return the parts of an address or a URL that decide where something goes: its host, and the domain of that."""
+    if not isinstance(value, str):
+        return ()
+    plain = decoded(skeleton(value)).strip()
+    if (found := _HOST.match(plain)) is not None:
+        host = (found[1] or found[2]).removeprefix("www.")
+        return tuple(dict.fromkeys((host, _domain(host))))
+    local, at, domain = plain.rpartition("@")
+    if not (at and local and "." in domain) or " " in plain:
+        return ()
+    return tuple(dict.fromkeys((domain, _domain(domain))))
+
+
+def _domain(host: str) -> str:
+    """Return the end of a host that somebody registers: two labels, or three where the last two are short."""
+    labels = host.rstrip(".").split(".")
+    short = len(labels) > 2 and len(labels[-1]) <= 3 and len(labels[-2]) <= 3
+    return ".".join(labels[-3:] if short else labels[-2:])
+
+
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+
+
+def _stands_in(text: str, value: object) -> bool:
+    index = _Index()
+    index.add(text, 64 * len(text) + _FIRST_BYTES)
+    return index.holds(value)
+
+
+def _sentence(text: str, value: object) -> str:
+    """Return the shortest run of sentences that holds a value, cut."""
+    parts = [part.strip() for part in _SENTENCES.split(text) if part.strip()]
+    wanted = str(value).lower()
+    plain = next((part for part in parts if wanted in part.lower()), None)
+    if plain is not None:
+        return _cut(plain, value)
+    for count in (1, 2, 3):
+        for start in range(min(len(parts) - count + 1, _MAX_SENTENCES)):
+            said = " ".join(parts[start : start + count])
+            if _stands_in(said, value):
+                return _cut(said, value)
+    return _cut(" ".join(parts), value)
+
+
+def _cut(text: str, value: object) -> str:
+    if len(text) <= _MAX_SENTENCE:
+        return text
+    place = text.lower().find(str(value).lower())
+    start = max(0, min(place - _MAX_SENTENCE // 2, len(text) - _MAX_SENTENCE)) if place > 0 else 0
+    head, tail = "..." if start else "", "..." if start + _MAX_SENTENCE < len(text) else ""
+    return f"{head}{text[start : start + _MAX_SENTENCE]}{tail}"

@@ -1,0 +1,226 @@
+"""A trace: one conversation or job, with what it has seen and who said it."""
+
+from __future__ import annotations
+
+import threading
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from wasmrt.flows._destinations import Destination, Kind, Outgoing
+from wasmrt.flows._forms import number
+from wasmrt.flows._ids import Ids
+from wasmrt.flows._labels import Label, Provenance, read_labels
+from wasmrt.flows._marks import Marks
+from wasmrt.flows._private import Private
+from wasmrt.flows._said import Said
+from wasmrt.flows._seen import Origin, Seen
+from wasmrt.limits import MAX_FLOW_BYTES, MAX_FLOW_SAID_BYTES, MAX_FLOW_VALUES
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """A destination with its provenance."""
+
+    destination: Destination
+    provenance: Provenance
+
+    @property
+    def named(self) -> str:
+        """The destination in words: `to = eve@example.com`."""
+        return f"{self.destination.param} = {self.destination.value}"
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """A call as a flow: what the trace had seen, where the call goes, and what it carries."""
+
+    labels: frozenset[Label]
+    destinations: tuple[Traced, ...]
+    carried: tuple[Traced, ...] = ()
+    """Links and addresses inside of what is sent."""
+    private_body: bool = False
+    """True where what is sent holds a part of what is private."""
+    guessed_all: bool = False
+    cut: bool = False
+
+
+class FlowTrace:
+    """The labels of one trace, and the texts behind them. Safe to use from many threads.
+
+    SECURITY: everything here grows only. What does not fit any more makes it blind, and then more is asked.
+    """
+
+    def __init__(self, *, automation: bool = False, limit: int = MAX_FLOW_BYTES) -> None:
+        self.automation = automation
+        """True where nobody is there to be asked: what would ask refuses."""
+        self._limit = limit
+        self._lock = threading.RLock()
+        self._labels: frozenset[Label] = frozenset()
+        self._said, self._known = Said(), Marks()
+        self._seen, self._private = Seen(limit), Private(limit)
+        self._ids = Ids()
+        self._approved: set[tuple[str, str]] = set()
+        """Tools, and destinations that a person approved for them."""
+
+    @property
+    def labels(self) -> frozenset[Label]:
+        """The labels of everything that was seen."""
+        return self._labels
+
+    @property
+    def size(self) -> int:
+        """Bytes that are kept."""
+        return self._seen.size + self._private.size
+
+    @property
+    def has_statement(self) -> bool:
+        """True where the person has said something."""
+        return Label.TRUSTED in self._labels
+
+    def user_said(self, text: str) -> None:
+        """Take in words of the person: what they name is not asked about."""
+        with self._lock:
+            self._labels |= {Label.TRUSTED}
+            self._said.add(text)
+
+    def saw(
+        self,
+        result: Any,
+        labels: Iterable[Label | str],
+        *,
+        tool: str = "",
+        call: str = "",
+        ids: Sequence[str] = (),
+    ) -> None:
+        """Take in a result, or any other text that the model gets, with its labels.
+
+        `ids` are the parameters that take the identifiers in it, where the operator vouches for these.
+        """
+        given = read_labels(labels)
+        text = "\n".join(flow_texts(result))
+        with self._lock:
+            self._labels |= given
+            if Label.UNTRUSTED in given:
+                self._seen.add(text, tool, call)
+            elif given and self._known.size < MAX_FLOW_SAID_BYTES:
+                self._known.add(_whole(each) for each in _wholes(result))
+            if Label.PRIVATE in given:
+                self._private.add(text)
+            if ids:
+                self._ids.add(result, ids)
+
+    def approve(self, tool: str, destinations: Iterable[Traced]) -> None:
+        """Take in destinations that a person approved for a tool. What may be read is not thereby to be deleted."""
+        with self._lock:
+            self._approved |= {(tool, _key(each.destination)) for each in destinations}
+
+    def written(self, outgoing: Outgoing) -> tuple[str, ...]:
+        """Return what a call writes down after strangers' text was seen: read again, it is still a stranger's."""
+        if Label.UNTRUSTED not in self._labels:
+            return ()
+        said = [str(each.value) for each in outgoing.destinations if each.kind in (Kind.NAME, Kind.ADDRESS, Kind.URL)]
+        with self._lock:
+            return (*outgoing.bodies, *(value for value in said if not self._said.names(value, Kind.NAME)))
+
+    def clear(self, *labels: Label) -> frozenset[Label]:
+        """Forget what was seen under some labels, all where none is given; return those that were cleared.
+
+        For a person alone: nothing that a model calls reaches it.
+        """
+        with self._lock:
+            cleared = self._labels & (frozenset(labels) if labels else frozenset(Label))
+            self._labels -= cleared
+            if Label.UNTRUSTED in cleared:
+                self._seen = Seen(self._limit)
+            if Label.PRIVATE in cleared:
+                self._private = Private(self._limit)
+            if Label.TRUSTED in cleared:
+                self._said, self._known, self._ids, self._approved = Said(), Marks(), Ids(), set()
+        return cleared
+
+    def flow(self, tool: str, outgoing: Outgoing, known: Sequence[str] = ()) -> Flow:
+        """Return a call as a flow. `known` are destinations that the operator vouches for (`*@example.com`)."""
+        with self._lock:
+            traced = tuple(Traced(each, self._provenance(tool, each, known)) for each in outgoing.destinations)
+            carried = outgoing.carried[:MAX_FLOW_VALUES]
+            links = tuple(Traced(each, self._provenance(tool, each, known)) for each in carried)
+            body = "\n".join(outgoing.bodies)
+            private = Label.PRIVATE in self._labels and self._private.is_in(body)
+            fresh = not outgoing.destinations or any(
+                (tool, _key(each)) not in self._approved for each in outgoing.destinations
+            )
+            return Flow(
+                self._labels, traced, links, private_body=private and fresh, guessed_all=outgoing.guessed_all,
+                cut=outgoing.cut or len(outgoing.carried) > MAX_FLOW_VALUES,
+            )  # fmt: skip
+
+    def origin(self, destination: Destination) -> Origin | None:
+        """Return where a destination stood in text that strangers could write; None where no kept text holds it."""
+        with self._lock:
+            return self._seen.where(destination.value)
+
+    def _said_by_name(self, each: Destination) -> bool:
+        """Tell whether the person said what an identifier names: people say the name, and not the number."""
+        names = self._ids.names(each.param, each.value)
+        return bool(names) and all(self._said.names(name, Kind.NAME) for name in names)
+
+    def _provenance(self, tool: str, each: Destination, known: Sequence[str]) -> Provenance:
+        if self._said.names(each.value, each.kind, each.noun):
+            return Provenance.SAID
+        if (tool, _key(each)) in self._approved or any(_fits(each, pattern) for pattern in known):
+            return Provenance.KNOWN
+        if _whole(each.value) in self._known:
+            return Provenance.KNOWN
+        if each.kind is Kind.ID and self._said_by_name(each):
+            return Provenance.SAID
+        if Label.UNTRUSTED not in self._labels:
+            return Provenance.UNSAID
+        return Provenance.UNTRUSTED if self._seen.holds(each.value) or self._seen.blind else Provenance.UNSAID
+
+
+def _key(destination: Destination) -> str:
+    return f"{destination.kind} {number(destination.value) or destination.value}".casefold()
+
+
+def _wholes(result: Any) -> Iterable[str]:
+    """Return the values of a result, each as a whole; of a result that is one text, its words.
+
+    SECURITY: where a stranger can write a name in a list, a destination inside of that name is not known thereby.
+    """
+    return (word.strip(".,;:<>()\"'") for word in result.split()) if isinstance(result, str) else flow_texts(result)
+
+
+def _whole(value: object) -> bytes:
+    return unicodedata.normalize("NFC", str(value)).casefold().strip().encode("utf-8", "replace")
+
+
+def _fits(destination: Destination, pattern: str) -> bool:
+    """Tell whether an operator's pattern is for a destination: an address, `*@DOMAIN`, a host, `*.HOST`."""
+    value = str(destination.value).strip().lower()
+    if destination.kind is Kind.URL:
+        if "@" in value or "\\" in value or "%" in value.partition("://")[2].partition("/")[0]:
+            return False
+        host = value.partition("://")[2].partition("/")[0].partition("?")[0].partition("#")[0].partition(":")[0]
+        value = host or value.partition("/")[0]
+        if pattern.startswith("*."):
+            return value.endswith(pattern[1:].lower())
+    if pattern.startswith("*@") and destination.kind is Kind.ADDRESS:
+        return value.count("@") == 1 and value.endswith(pattern[1:].lower())
+    return value == pattern.lower()
+
+
+def flow_texts(value: Any) -> Iterator[str]:
+    """Yield every text and number of a result, names of members too."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for name, part in value.items():
+            yield str(name)
+            yield from flow_texts(part)
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            yield from flow_texts(part)
+    elif value is not None and not isinstance(value, bool):
+        yield str(value)
