@@ -9,6 +9,8 @@ import signal
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -226,17 +228,18 @@ def test_the_first_answer_does_not_wait_for_the_tools(home: Path) -> None:
 
 
 def test_over_http_a_token_is_made_once_and_shown_on_stderr_alone(home: Path) -> None:
-    def start() -> tuple[subprocess.Popen[bytes], str, list[str]]:
+    @contextmanager
+    def served() -> Iterator[tuple[str, list[str]]]:
         process = subprocess.Popen([*WASMRT, "serve", "--http", "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        assert process.stderr is not None
-        said = []
-        while not said or "Authorization" not in said[-1]:
-            said.append(process.stderr.readline().decode())
-        return process, said[0].partition("serving at ")[2].partition(";")[0], said
-
-    def end(process: subprocess.Popen[bytes]) -> None:
-        process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=30)
+        try:
+            assert process.stderr is not None
+            said = []
+            while not said or "Authorization" not in said[-1]:
+                said.append(process.stderr.readline().decode())
+            yield said[0].partition("serving at ")[2].partition(";")[0], said
+        finally:
+            process.send_signal(signal.SIGINT)
+            out, _ = process.communicate(timeout=30)
         assert (process.returncode, out) == (0, b"")
 
     def listed(url: str, token: str) -> httpx.Response:
@@ -244,20 +247,14 @@ def test_over_http_a_token_is_made_once_and_shown_on_stderr_alone(home: Path) ->
         message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": META}}
         return httpx.post(url, json=message, headers=headers, timeout=60, trust_env=False)
 
-    process, url, said = start()
-    token = said[1].rpartition(": ")[2].strip()
-    assert [each["name"] for each in listed(url, token).json()["result"]["tools"]] == [
-        "echo",
-        "html_to_markdown",
-        "json",
-        "time",
-    ]
-    renewed = wasmrt("serve", "--new-token", "local").stdout.decode().strip()
-    assert listed(url, token).status_code == 401 and listed(url, renewed).status_code == 200
-    end(process)
-    process, url, said = start()
-    assert "this once" not in "".join(said) and listed(url, renewed).status_code == 200
-    end(process)
+    with served() as (url, said):
+        token = said[1].rpartition(": ")[2].strip()
+        tools = listed(url, token).json()["result"]["tools"]
+        assert [each["name"] for each in tools] == ["echo", "html_to_markdown", "json", "time"]
+        renewed = wasmrt("serve", "--new-token", "local").stdout.decode().strip()
+        assert listed(url, token).status_code == 401 and listed(url, renewed).status_code == 200
+    with served() as (url, said):
+        assert "this once" not in "".join(said) and listed(url, renewed).status_code == 200
 
 
 @pytest.mark.parametrize("address", ["x", "127.0.0.1:99999", "0.0.0.0:0", "example.com:1", ""])
