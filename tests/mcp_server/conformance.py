@@ -14,7 +14,7 @@ from typing import Any
 
 from wasmrt import ToolContext, ToolRegistry, tool
 from wasmrt.approvals import params_digest
-from wasmrt.mcp.server.http import serve_http
+from wasmrt.mcp.server.http import PATH, serve_http
 from wasmrt.mcp.server.protocol import MISSING_CAPABILITY, Caller, Channel, Request, RpcError, Server
 from wasmrt.mcp.server.tools import ServedTools
 from wasmrt.mcp.server.tools._state import Sealer, State, new_nonce
@@ -191,7 +191,7 @@ async def main() -> None:
     """Serve until the process is ended; the address is printed first."""
     server = Server(version="1")
     server.open(Fixtures(server))
-    print_url = lambda url: print(url, flush=True)  # noqa: E731
+    print_url = lambda url: print(f"{url}{PATH}", flush=True)  # noqa: E731
     users: Any = Anybody()
     await serve_http(server, users, host="127.0.0.1", port=0, ended=asyncio.Event(), started=print_url)
 

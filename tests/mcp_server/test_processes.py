@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -227,34 +228,53 @@ def test_the_first_answer_does_not_wait_for_the_tools(home: Path) -> None:
         os.close(gate)
 
 
-def test_over_http_a_token_is_made_once_and_shown_on_stderr_alone(home: Path) -> None:
-    @contextmanager
-    def served() -> Iterator[tuple[str, list[str]]]:
-        process = subprocess.Popen([*WASMRT, "serve", "--http", "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        try:
-            assert process.stderr is not None
-            said = []
-            while not said or "Authorization" not in said[-1]:
-                said.append(process.stderr.readline().decode())
-            yield said[0].partition("serving at ")[2].partition(";")[0], said
-        finally:
-            process.send_signal(signal.SIGINT)
-            out, _ = process.communicate(timeout=30)
-        assert (process.returncode, out) == (0, b"")
+@contextmanager
+def served() -> Iterator[tuple[str, list[str]]]:
+    process = subprocess.Popen([*WASMRT, "serve", "--http", "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        assert process.stderr is not None
+        said = []
+        while not said or "Authorization" not in said[-1]:
+            said.append(process.stderr.readline().decode())
+        yield said[0].partition("serving at ")[2].partition(";")[0], said
+    finally:
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=30)
+    assert (process.returncode, out) == (0, b"")
 
+
+def test_over_http_a_token_is_made_once_and_shown_on_stderr_alone(home: Path) -> None:
     def listed(url: str, token: str) -> httpx.Response:
         headers = {"authorization": f"Bearer {token}", "mcp-protocol-version": "2026-07-28", "mcp-method": "tools/list"}
         message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": META}}
         return httpx.post(url, json=message, headers=headers, timeout=60, trust_env=False)
 
     with served() as (url, said):
-        token = said[1].rpartition(": ")[2].strip()
+        token = said[2].rpartition(": ")[2].strip()
         tools = listed(url, token).json()["result"]["tools"]
         assert [each["name"] for each in tools] == ["echo", "html_to_markdown", "json", "time"]
         renewed = wasmrt("serve", "--new-token", "local").stdout.decode().strip()
         assert listed(url, token).status_code == 401 and listed(url, renewed).status_code == 200
     with served() as (url, said):
         assert "this once" not in "".join(said) and listed(url, renewed).status_code == 200
+
+
+def test_over_http_a_person_has_the_pages_and_a_token_opens_none_of_them(home: Path) -> None:
+    with served() as (url, said):
+        link = said[1].partition("browser: ")[2].partition(" ")[0]
+        pages = link.partition("?")[0]
+        token = {"authorization": "Bearer " + said[2].rpartition(": ")[2].strip()}
+        assert httpx.get(pages, headers=token, trust_env=False).status_code == 403
+        assert httpx.post(f"{pages}x", headers=token, content=b"a=b", trust_env=False).status_code == 403
+        with httpx.Client(trust_env=False) as browser:
+            begun = browser.get(link)
+            assert begun.status_code == 200 and "set-cookie" in begun.headers
+            inside = re.search(r'url=([^"]+)"', begun.text)
+            assert inside is not None
+            page = browser.get(httpx.URL(link).join(inside[1]))
+            assert "Nothing waits for an answer." in page.text
+            assert browser.post(url, json={}).status_code == 401, "a session of a person is no client's token"
+        assert httpx.get(link, trust_env=False).status_code == 403, "a link works once"
 
 
 @pytest.mark.parametrize("address", ["x", "127.0.0.1:99999", "0.0.0.0:0", "example.com:1", ""])

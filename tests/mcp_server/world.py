@@ -17,7 +17,7 @@ from typing import Any
 from wasmrt import ToolContext, ToolRegistry, tool
 from wasmrt.approvals import Approvals, ApprovalStore, ParkedRequests
 from wasmrt.audit import Receipt
-from wasmrt.mcp.server.http import UserTokens, serve_http
+from wasmrt.mcp.server.http import PATH, UserTokens, serve_http
 from wasmrt.mcp.server.protocol import Server, serve_stdio
 from wasmrt.mcp.server.tools import ServedApprover, ServedTools
 from wasmrt.policy import ApproverKind, ToolPolicy
@@ -256,7 +256,7 @@ class World:
         running, urls = threading.Event(), list[str]()
 
         def started(url: str) -> None:
-            urls.append(url)
+            urls.append(f"{url}{PATH}")
             running.set()
 
         async def run() -> None:

@@ -7,13 +7,15 @@ import asyncio
 from wasmrt.cli._output import print_message, show, show_json
 from wasmrt.cli._serve_options import ServeOptions
 from wasmrt.cli._serve_tools import serve_tools
+from wasmrt.cli._web import operator_pages
 from wasmrt.errors import ConfigurationError
-from wasmrt.mcp.server.http import UserTokens, serve_http
+from wasmrt.mcp.server.http import PATH, Beside, UserTokens, serve_http
 from wasmrt.mcp.server.protocol import Server
 from wasmrt.places import find_places
 from wasmrt.version import VERSION
 
 _HOST = "127.0.0.1"
+_PAGES = "/approvals/"
 
 
 def serve_over_http(options: ServeOptions, address: str) -> int:
@@ -46,15 +48,18 @@ def new_token(user: str, *, as_json: bool) -> int:
 
 async def _serve(options: ServeOptions, users: UserTokens, host: str, port: int) -> int:
     server, ended = Server(version=VERSION), asyncio.Event()
+    pages = operator_pages(_PAGES)
 
     def started(url: str) -> None:
-        print_message(f"serving at {url}; end it with Ctrl-C")
+        print_message(f"serving at {url}{PATH}; end it with Ctrl-C")
+        print_message(f"approvals, receipts and grants, for a browser: {pages.link(url)} (once, within 15 minutes)")
         if not users.has(options.user):
             token = users.renew(options.user)
             print_message(f"the token of {options.user}, shown this once: {token}")
         print_message("clients send it as Authorization: Bearer TOKEN; wasmrt serve --new-token USER makes another")
 
-    transport = serve_http(server, users, host=host, port=port, ended=ended, started=started)
+    beside = Beside(_PAGES, pages.gate, pages)
+    transport = serve_http(server, users, host=host, port=port, ended=ended, started=started, beside=beside)
     return await serve_tools(options, server, transport, ended)
 
 

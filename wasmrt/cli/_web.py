@@ -28,11 +28,18 @@ def serve_pages(
     Raises:
         ConfigurationError: the address cannot be listened at.
     """
+    pages = operator_pages()
+    server = WebServer(
+        pages, host=host, port=port, gate=pages.gate, origins=origins, unsafe_beyond_loopback=beyond_loopback
+    )
+    asyncio.run(_served(server, pages, opened=opened, as_json=as_json))
+
+
+def operator_pages(base: str = "/") -> OperatorPages:
+    """Return the pages of this installation, below a path; whoever answers on them is the one who serves them."""
     places = find_places()
     sources = PageSources(ApprovalStore(places.approvals), receipts_folder(None), places.receipts_key, places.data)
-    pages = OperatorPages(sources, by=person(), command="wasmrt approvals --web")
-    server = WebServer(pages, host=host, port=port, origins=origins, unsafe_beyond_loopback=beyond_loopback)
-    asyncio.run(_served(server, pages, opened=opened, as_json=as_json))
+    return OperatorPages(sources, by=person(), command="wasmrt approvals --web", base=base)
 
 
 async def _served(server: WebServer, pages: OperatorPages, *, opened: bool, as_json: bool) -> None:

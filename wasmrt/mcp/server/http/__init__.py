@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wasmrt.mcp.server.http._endpoint import PATH, Endpoint, serve_http
+from wasmrt.mcp.server.http._endpoint import PATH, Beside, Endpoint, serve_http
 from wasmrt.mcp.server.http._users import UserTokens
 
-__all__ = ["PATH", "Endpoint", "UserTokens", "serve_http"]
+__all__ = ["PATH", "Beside", "Endpoint", "UserTokens", "serve_http"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from wasmrt.mcp.server.http._exchange import Exchange
 from wasmrt.mcp.server.http._headers import SESSION_HEADER, check_modern, is_modern, legacy_version
@@ -32,9 +32,9 @@ from wasmrt.mcp.server.protocol import (
     read_message,
     written,
 )
+from wasmrt.web import Gate, Handler, WebBounds, WebServer, bearer_token, plain
 from wasmrt.web import Request as WebRequest
 from wasmrt.web import Response as WebResponse
-from wasmrt.web import WebBounds, WebServer, bearer_token, plain
 
 PATH = "/mcp"
 MAX_REQUESTS = 256
@@ -172,18 +172,41 @@ class Endpoint:
             del self._running[user]
 
 
+class Beside(NamedTuple):
+    """A handler below a path beside the endpoint, which lets nobody in by a bearer token."""
+
+    base: str
+    """Begins and ends with `/`."""
+    gate: Gate
+    handler: Handler
+
+
 async def serve_http(
-    server: Server, users: UserTokens, *, host: str, port: int, ended: asyncio.Event, started: Callable[[str], None]
+    server: Server,
+    users: UserTokens,
+    *,
+    host: str,
+    port: int,
+    ended: asyncio.Event,
+    started: Callable[[str], None],
+    beside: Beside | None = None,
 ) -> None:
-    """Serve over HTTP until `ended` is set; `started` gets the address of the endpoint.
+    """Serve over HTTP until `ended` is set; `started` gets the server's own address, to which `PATH` is added.
 
     Raises:
         ConfigurationError: the address cannot be listened at, or is none of loopback.
     """
     endpoint = Endpoint(server, users)
+
+    def gate(web: WebRequest) -> WebResponse | None:
+        return beside.gate(web) if beside and web.path.startswith(beside.base) else endpoint.gate(web)
+
+    async def handle(web: WebRequest) -> WebResponse:
+        return await (beside.handler(web) if beside and web.path.startswith(beside.base) else endpoint.handle(web))
+
     bounds = WebBounds(body_bytes=MAX_MESSAGE_BYTES)
-    async with WebServer(endpoint.handle, host=host, port=port, gate=endpoint.gate, bounds=bounds) as web:
-        started(f"{web.url}{PATH}")
+    async with WebServer(handle, host=host, port=port, gate=gate, bounds=bounds) as web:
+        started(web.url)
         await ended.wait()
         server.close()
 
