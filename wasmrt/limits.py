@@ -122,6 +122,8 @@ MAX_FUNCTION_READ_WORK = 40_000_000
 MAX_FUNCTION_VALUE_WORK = 300_000_000
 MAX_FUNCTION_LOOP_WORK = 2_000_000_000
 MAX_COMPONENT_LOOP_WORK = 10_000_000_000
+MAX_DECODED_CODE_BYTES = 8 * MIB
+"""Of a component's functions that are over one of these bounds by a first count; decoding takes seconds."""
 
 # HTTP, unless a grant says less.
 DEFAULT_MAX_REQUEST_BYTES = 1 * MIB

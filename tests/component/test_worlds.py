@@ -51,7 +51,8 @@ def test_each_world_can_ask_for_every_capability_and_what_it_asks_for_needs_one_
     free = {"log", "now-millis", "now", "monotonic", "report"}
     for world in worlds.ALL_WORLDS:
         functions = [f"{name}#{function}" for name in world.imports for function in worlds.signatures(name)]
-        assert capabilities_of(functions).keys() == {"http", "workspace", "secrets", "tool_invoke"}
+        writes = {"workspace_write"} if world is worlds.TOOL_WORLD else set()
+        assert capabilities_of(functions).keys() == {"http", "workspace", "secrets", "tool_invoke"} | writes
         assert {name.partition("#")[2] for name in functions if not capabilities_of([name])} <= free
 
 

@@ -1,10 +1,10 @@
 """Counts over the code of core modules: what makes a compiler's work more than linear in the bytes.
 
-Instructions are not decoded. The bytes of a function that could begin a block, a branch or a call are counted, which
-is never less than there are: an immediate may hold the same byte. No more blocks, loops and ifs can end than there
-are bytes that could end one; those that do not end are refused by the compiler, which has read them by then and built
-nothing of them. Measured with wasmtime 50: what is listed in `_Function` takes time or memory by the product of two
-counts.
+Most instructions are not decoded. The bytes of a function that could begin a block, a branch or a call are counted,
+which is never less than there are: an immediate may hold the same byte. No more blocks, loops and ifs can end than
+there are bytes that could end one; those that do not end are refused by the compiler, which has read them by then and
+built nothing of them. A function that would be refused for this is decoded, and judged by what it really has. Measured
+with wasmtime 50: what is listed in `_Function` takes time or memory by the product of two counts.
 
 Source: core specification, sections 5.3.6 (function types), 5.5 (modules) and 5.4 (instructions).
 """
@@ -17,11 +17,13 @@ from typing import NamedTuple
 from wasmrt.component._binary import Reader
 from wasmrt.component._header import MAGIC
 from wasmrt.component.counts._bound import hold
+from wasmrt.component.counts._instructions import count_control
 from wasmrt.limits import (
     MAX_COMPONENT_FUNCTIONS,
     MAX_COMPONENT_LOOP_WORK,
     MAX_COMPONENT_SECTIONS,
     MAX_CORE_TYPES,
+    MAX_DECODED_CODE_BYTES,
     MAX_FUNCTION_BLOCK_WORK,
     MAX_FUNCTION_BRANCHES,
     MAX_FUNCTION_BYTES,
@@ -81,6 +83,11 @@ class _Function(NamedTuple):
         )
 
     @property
+    def counts(self) -> tuple[int, ...]:
+        """What is bounded of one function, in the order of `_BOUNDS`."""
+        return self.branches, self.block_work, self.read_work, self.value_work, self.loop_work
+
+    @property
     def branches(self) -> int:
         return self.read + self.transfers
 
@@ -105,7 +112,7 @@ class ModuleCounts:
     """Counts of all core modules of a component together."""
 
     def __init__(self) -> None:
-        self._types = self._functions = self._loop_work = 0
+        self._types = self._functions = self._loop_work = self._decoded = 0
 
     def add(self, module: Reader) -> int:
         """Count a core module from its header on; return the number of its sections.
@@ -173,12 +180,22 @@ class ModuleCounts:
             ending, others = sum(map(body.count, _ENDING)), sum(map(body.count, _OTHER_BLOCKS))
             transfers = sum(map(body.count, _TRANSFERS))
             function = _Function(values, widest, loops, min(ending, ends) + others, ending + others, transfers)
+        if not all(map(le, function.counts, _BOUNDS[1:-1])):
+            function = self._decode(function, body.take(size))
         self._hold(function, size)
+
+    def _decode(self, function: _Function, code: bytes) -> _Function:
+        """Return a function with what it really has, where it can be decoded; of a component only so many are."""
+        self._decoded += len(code)
+        found = count_control(code) if self._decoded <= MAX_DECODED_CODE_BYTES else None
+        if found is None:
+            return function
+        loops, blocks = min(found.loops, function.loops), min(found.blocks, function.blocks)
+        return function._replace(loops=loops, blocks=blocks, read=found.blocks, transfers=found.transfers)
 
     def _hold(self, function: _Function, size: int) -> None:
         self._loop_work += function.loop_work
-        work = (function.block_work, function.read_work, function.value_work, function.loop_work, self._loop_work)
-        counts = (size, function.branches, *work)
+        counts = (size, *function.counts, self._loop_work)
         if all(map(le, counts, _BOUNDS)):
             return
         values, loops = f"{function.values:,} locals", f"{function.loops:,} loops"
