@@ -107,6 +107,15 @@ def test_a_call_that_needs_a_person_is_approved_by_the_command_and_runs(home: Pa
         assert line.call("echo", {"message": "hi"})["structuredContent"] == "hi"
 
 
+def test_a_server_that_ends_leaves_no_request_that_somebody_could_answer_in_vain(home: Path) -> None:
+    configure(home, '[tools.rules.echo]\npermission = "ask"\n')
+    with serving() as (line, _):
+        line.call("echo", {"message": "hi"})
+        (waiting,) = json.loads(wasmrt("approvals", "list", "--json").stdout)["pending"]
+    assert json.loads(wasmrt("approvals", "list", "--json").stdout)["pending"] == []
+    assert b"withdrawn" in wasmrt("approvals", "approve", waiting["id"], code=1).stderr
+
+
 def test_what_is_served_is_chosen_by_preset_and_by_name(home: Path) -> None:
     configure(home, '[presets.small]\ntools = ["echo", "json"]\n')
     found = json.loads(wasmrt("serve", "--check", "--json", "--preset", "small", "--tool", "e*", "--tool", "t*").stdout)

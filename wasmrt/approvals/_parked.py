@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from blake3 import blake3
@@ -121,6 +122,13 @@ class ParkedRequests:
         """
         self._forget(parked)
         await to_its_end(self._store.withdraw, parked.id)
+
+    def close(self) -> None:
+        """Withdraw what still waits: no other process knows which call would take the answer."""
+        for parked in list(self._parked.values()):
+            with suppress(ApprovalError):
+                self._store.withdraw(parked.id)
+        self._parked.clear()
 
     def _answer(self, parked: Parked, answer: ApprovalAnswer) -> None:
         self._store.answer(parked.id, answer, user=parked.request.user)

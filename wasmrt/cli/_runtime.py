@@ -55,8 +55,8 @@ def prepare(
     tools: Sequence[ToolSpec] | None = None,
     request: Callable[[], Capabilities] | None = None,
 ) -> PreparedTool:
-    """Compile a component, saying so while it is large."""
+    """Prepare a component, saying so while it is large: the first time it is compiled."""
     if len(component.data) < _SLOW_BYTES:
         return runtime.prepare(name, component, grant, tools=tools, request=request)
-    with status(f"compiling {name} ({size_in_words(len(component.data))}), once"):
+    with status(f"preparing {name} ({size_in_words(len(component.data))})"):
         return runtime.prepare(name, component, grant, tools=tools, request=request)

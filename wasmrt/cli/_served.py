@@ -63,5 +63,7 @@ def _registry(runtime: WasmToolRuntime) -> ToolRegistry:
         return load_registry(runtime, policy=policy)
     if policy.approver is ApproverKind.TERMINAL:  # the terminal, if there is one, is the client's
         print_message('approver = "terminal" cannot be asked from here; calls wait for wasmrt approvals instead')
-    approver = ServedApprover(ParkedRequests(ApprovalStore(places.approvals)), policy.approver)
-    return load_registry(runtime, policy=policy, approver=approver)
+    parked = ParkedRequests(ApprovalStore(places.approvals))
+    registry = load_registry(runtime, policy=policy, approver=ServedApprover(parked, policy.approver))
+    registry.on_close(parked.close)
+    return registry
