@@ -149,8 +149,8 @@ class FlowTrace:
         """Return a call as a flow. `known` are destinations that the operator vouches for (`*@example.com`)."""
         with self._lock:
             traced = tuple(Traced(each, self._provenance(tool, each, known)) for each in outgoing.destinations)
-            carried = outgoing.carried[:MAX_FLOW_VALUES]
-            links = tuple(Traced(each, self._provenance(tool, each, known)) for each in carried)
+            carried = outgoing.carried  # found in the texts each time
+            links = tuple(Traced(each, self._provenance(tool, each, known)) for each in carried[:MAX_FLOW_VALUES])
             body = "\n".join(outgoing.bodies)
             private = Label.PRIVATE in self._labels and self._private.is_in(body)
             fresh = not outgoing.destinations or any(
@@ -158,7 +158,7 @@ class FlowTrace:
             )
             return Flow(
                 self._labels, traced, links, private_body=private and fresh, guessed_all=outgoing.guessed_all,
-                cut=outgoing.cut or len(outgoing.carried) > MAX_FLOW_VALUES,
+                cut=outgoing.cut or len(carried) > MAX_FLOW_VALUES,
             )  # fmt: skip
 
     def origin(self, destination: Destination) -> Origin | None:
