@@ -80,3 +80,29 @@ def test_show_says_which_rules_over_flows_are_in_force(
     assert f"{flows}: " in shown
     assert "results private, destinations none, identifiers for a" in shown
     assert json.loads(wasmrt("policy", "show", "--json").stdout)["flows"]["preset"] == flows
+
+
+def test_the_tools_for_files_are_counted_with_a_workspace_and_it_is_said_where_they_were_not(
+    wasmrt: Run,
+    home: Path,
+    tmp_path: Path,
+    tool_file: Callable[..., Path],
+) -> None:
+    sidecar = {"http": {"allowlist": [{"host": "api.example.com", "methods": ["GET", "POST"]}]}}
+    wasmrt("install", tool_file("parrot", sidecar=sidecar), "--yes")
+    (home / "data/config.toml").write_text("[tools.filter]\nallow_external = true\n")
+    without = wasmrt("policy", "flows").stdout
+    assert "no path" in without
+    assert "the tools for files were not counted" in without
+    assert "--workspace DIR" in without
+    assert json.loads(wasmrt("policy", "flows", "--json").stdout)["file_tools_counted"] is False
+    counted = wasmrt("policy", "flows", "--workspace", tmp_path).stdout
+    assert "open  read_file" in counted
+    assert "not counted" not in counted
+    assert json.loads(wasmrt("policy", "flows", "--workspace", tmp_path, "--json").stdout)["file_tools_counted"] is True
+
+
+def test_a_call_of_a_tool_for_files_can_be_explained_with_a_workspace(wasmrt: Run, tmp_path: Path) -> None:
+    call = ("policy", "explain", "read_file", '{"path": "notes.txt"}')
+    assert "it would run" not in wasmrt(*call, code=1).stdout
+    assert "it would run" in wasmrt(*call, "--workspace", tmp_path).stdout

@@ -11,12 +11,12 @@ from wasmrt.cli._calling import read_params
 from wasmrt.cli._errors import FAILED
 from wasmrt.cli._held import open_registry, view_options
 from wasmrt.cli._named_files import read_named, write_named
-from wasmrt.cli._options import complete_tools, json_option
+from wasmrt.cli._options import complete_tools, json_option, workspace_option
 from wasmrt.cli._output import print_message, show, show_columns, show_json, show_section
 from wasmrt.config_file import read_config_file
 from wasmrt.flows import Label, picture
 from wasmrt.install import Catalog
-from wasmrt.install.bundled import bundled_names
+from wasmrt.install.bundled import bundled_names, needs_workspace
 from wasmrt.places import find_places
 from wasmrt.policy import Preset, ToolPolicy, ToolRule
 from wasmrt.tools import Outcome, ToolView
@@ -92,25 +92,28 @@ def show_policy(as_json: bool) -> None:
 
 @policy.command("flows")
 @click.option("--svg", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw it into FILE.")
+@workspace_option
 @view_options
 @json_option
-def flows(svg: Path | None, view_of: Callable[[ToolView], ToolView], as_json: bool) -> None:
+def flows(svg: Path | None, workspace: Path | None, view_of: Callable[[ToolView], ToolView], as_json: bool) -> None:
     """Show by which tools private text could leave at a stranger's word, and the line that would break each path.
 
-    It looks at effects and grants alone, and runs nothing.
+    It looks at effects and grants alone, and runs nothing. Tools for files are
+    counted with --workspace.
 
     \b
     Examples:
-      wasmrt policy flows
+      wasmrt policy flows --workspace .
       wasmrt policy flows --preset web --svg flows.svg
       wasmrt policy flows --json
     """
-    with open_registry() as registry:
+    with open_registry(workspace=workspace) as registry:
         found = view_of(registry).flows()
+        counted = any(needs_workspace(name) for name in bundled_names() if name in registry.all_names())
     if svg is not None:
         write_named(svg, picture(found))
     if as_json:
-        show_json(found.as_dict())
+        show_json(found.as_dict() | {"file_tools_counted": counted})
         return
     paths = list(found.paths())
     if not paths:
@@ -119,6 +122,8 @@ def flows(svg: Path | None, view_of: Callable[[ToolView], ToolView], as_json: bo
         show(f"{'open ' if path.is_open else 'asks '} {path.sentence}")
     if len(paths) > _SHOWN_PATHS:
         show(f"... and {len(paths) - _SHOWN_PATHS:,} more; --json has them all")
+    if not counted:
+        show("the tools for files were not counted: name the folder that they would have with --workspace DIR")
     show_section("To break", [f"{each.line}   ({each.breaks} of {found.count} open paths)" for each in found.changes()])
     show_section("Rules over flows", _flow_lines(registry.policy))
     if svg is not None:
@@ -132,6 +137,7 @@ def flows(svg: Path | None, view_of: Callable[[ToolView], ToolView], as_json: bo
 @click.option("--said", default="", metavar="TEXT", help="What the person said before the call.")
 @click.option("--seen", multiple=True, type=click.Path(path_type=Path), metavar="FILE", help="A stranger's text, read.")
 @click.option("--private", multiple=True, type=click.Path(path_type=Path), metavar="FILE", help="Private text, read.")
+@workspace_option
 @view_options
 @json_option
 def explain(
@@ -141,6 +147,7 @@ def explain(
     said: str,
     seen: tuple[Path, ...],
     private: tuple[Path, ...],
+    workspace: Path | None,
     view_of: Callable[[ToolView], ToolView],
     as_json: bool,
 ) -> int:
@@ -157,7 +164,7 @@ def explain(
     text = read_params(params)
     read = [(path, read_named(path), Label.UNTRUSTED) for path in seen]
     read += [(path, read_named(path), Label.PRIVATE) for path in private]
-    with open_registry() as registry:
+    with open_registry(workspace=workspace) as registry:
         if said or read:
             trace = registry.trace(_EXPLAINED, user=user)
             if said:

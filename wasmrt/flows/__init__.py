@@ -6,9 +6,9 @@ from wasmrt.flows._destinations import Destination, Kind, Outgoing, outgoing
 from wasmrt.flows._labels import Label, Provenance, labels_of, read_labels
 from wasmrt.flows._paths import Change, FlowMap, FlowPath, Reach
 from wasmrt.flows._picture import picture
-from wasmrt.flows._private import Private
 from wasmrt.flows._seen import Origin
 from wasmrt.flows._trace import Flow, FlowTrace, Traced, flow_texts
+from wasmrt.flows._written import Written
 
 __all__ = [
     "Change",
@@ -21,10 +21,10 @@ __all__ = [
     "Label",
     "Origin",
     "Outgoing",
-    "Private",
     "Provenance",
     "Reach",
     "Traced",
+    "Written",
     "flow_texts",
     "labels_of",
     "outgoing",

@@ -11,12 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 from wasmrt.flows._words import ABOUT, ADDRESSES, AMOUNTS, BODIES, IDS, PATHS, TIMES, URLS
 from wasmrt.limits import MAX_FLOW_VALUES
 
-_EMAIL = re.compile(r"[^\s@<>\"',;]+@[^\s@<>\"',;]+\.[^\s@<>\"',;]+")
+_EMAIL = re.compile(r"[^\s@<>\"',;]+@([^\s@<>\"',;]+)")
+"""An address, whose domain has a dot besides; the pattern itself says no more, so that no text takes long."""
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]{1,20}://\S+")
 _WWW = re.compile(r"(?:www\.)?(?:[a-zA-Z0-9-]+\.)+[a-zA-Z]{2,24}/\S+|www\.(?:[a-zA-Z0-9-]+\.)+[a-zA-Z]{2,24}")
 _ACCOUNT = re.compile(r"[A-Z]{2}\d{2}(?: ?[A-Z0-9]{2,4}){3,8}|\+\d[\d ()-]{6,18}|0x[0-9a-fA-F]{40}")
@@ -24,7 +26,10 @@ _LINKS = re.compile(  # every repetition is bounded, so that no text takes long
     r"[a-zA-Z][a-zA-Z0-9+.-]{1,20}://[^\s<>\"'`]+|[^\s@<>\"',;:()]{1,64}@[^\s@<>\"',;:()]{1,253}\.[a-zA-Z]{2,24}"
     r"|\b(?:www\.)(?:[a-zA-Z0-9-]+\.)+[a-zA-Z]{2,24}(?:/[^\s<>\"'`]*)?"
 )
-_NAME_AROUND = re.compile(r"[\w\s.,;'\"<>()-]{0,200}")
+_NAME_AROUND = re.compile(r"[\w \t.,;'\"()-]{0,200}")
+"""Behind a line break, and in brackets of its own, stands no name but what could be another recipient."""
+_MAX_KEY = 256
+"""Characters of a member's name that are looked at; no schema declares a longer one."""
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -85,7 +90,7 @@ class Outgoing:
     def carried(self) -> tuple[Destination, ...]:
         """The links and addresses inside of what is sent."""
         found = dict.fromkeys(link.rstrip(".,;:!?)]}'\"") for body in self.bodies for link in _links(body))
-        kinds = (Kind.ADDRESS if _EMAIL.fullmatch(link) else Kind.URL for link in found)
+        kinds = (Kind.ADDRESS if _is_email(link) else Kind.URL for link in found)
         return tuple(Destination("text", link, kind) for link, kind in zip(found, kinds, strict=True))
 
 
@@ -94,7 +99,7 @@ def outgoing(schema: Mapping[str, Any], params: Mapping[str, Any], named: Sequen
 
     `named` are the parameters that the tool's traits name; an empty sequence says that it has none.
     """
-    leaves = list(_leaves(params))
+    leaves = list(islice(_leaves(params), MAX_FLOW_VALUES + 1))
     cut = len(leaves) > MAX_FLOW_VALUES
     leaves = leaves[:MAX_FLOW_VALUES]
     properties = schema.get("properties")
@@ -127,13 +132,18 @@ def _links(text: str) -> list[str]:
     return _LINKS.findall(text) if any(mark in text for mark in ("@", "://", "www.")) else []
 
 
+def _is_email(text: str) -> bool:
+    found = _EMAIL.fullmatch(text)
+    return found is not None and "." in found[1][1:-1]
+
+
 def _several(value: Any, kind: Kind) -> tuple[Any, ...]:
     """Return the addresses of a value that holds several, or one behind a name: `Bob <bob@example.com>`."""
-    if kind is not Kind.ADDRESS or not isinstance(value, str) or _EMAIL.fullmatch(value.strip()):
+    if kind is not Kind.ADDRESS or not isinstance(value, str) or _is_email(value.strip()):
         return (value,)
     found = _links(value)
-    rest = _LINKS.sub("", value)
-    if found and _NAME_AROUND.fullmatch(rest):
+    rest = _LINKS.sub("", value).replace("<>", "")
+    if found and (not rest.strip() or _NAME_AROUND.fullmatch(rest)):
         return tuple(found)
     parts = tuple(part.strip() for part in re.split(r"[,;]", value) if part.strip())
     return (*found, *parts) if len(parts) > 1 else (*found, value)
@@ -145,7 +155,8 @@ def _leaves(value: Any, path: str = "", key: str = "") -> Iterator[tuple[str, st
         for name, part in value.items():
             if path and _shape(name) is not None:  # such as {"shares": {"ann@example.com": "read"}}
                 yield path, key, name
-            yield from _leaves(part, f"{path}.{name}" if path else str(name), str(name))
+            cut = str(name)[:_MAX_KEY]
+            yield from _leaves(part, f"{path}.{cut}" if path else cut, cut)
     elif isinstance(value, (list, tuple)):
         for part in value:
             yield from _leaves(part, path, key)
@@ -197,7 +208,7 @@ def _shape(value: Any) -> Kind | None:
     text = value.strip()
     if _URL.fullmatch(text) or _WWW.fullmatch(text):
         return Kind.URL
-    return Kind.ADDRESS if _EMAIL.fullmatch(text) or _ACCOUNT.fullmatch(text) else None
+    return Kind.ADDRESS if _is_email(text) or _ACCOUNT.fullmatch(text) else None
 
 
 def _listed(formats: Mapping[str, Any], key: str) -> bool:

@@ -47,7 +47,7 @@ class Private:
         self._prepare()
         if not self._marks and not self.blind:
             return False
-        return (self.blind and bool(text)) or any(mark in self._marks for mark in marks_of(text))
+        return (self.blind and bool(text)) or any(mark in self._marks for mark in self._wanted(text))
 
     def _prepare(self) -> None:
         pending, self._pending, self._pending_bytes = self._pending, [], 0
@@ -55,7 +55,17 @@ class Private:
             if self._marks.size > self._limit:
                 self.blind = True
                 return
-            self._marks.add(marks_of(text))
+            self._marks.add(self._kept(text))
+
+    @staticmethod
+    def _kept(text: str) -> set[bytes]:
+        """Return what is kept of a text."""
+        return marks_of(text)
+
+    @staticmethod
+    def _wanted(text: str) -> set[bytes]:
+        """Return what is looked for of a text."""
+        return marks_of(text)
 
 
 def marks_of(text: str) -> set[bytes]:

@@ -18,11 +18,23 @@ _MIN_NAME = 3
 _MAX_VALUE = 2048
 """Characters; nobody says a longer destination."""
 _MAX_PLACES = 1000
-_URLS = re.compile(r"[a-z][a-z0-9+.-]*://[^\s<>\"'`]+|(?<![\w.-])[\w-]+(?:\.[\w-]+)+[^\s<>\"'`]*")
+_URLS = re.compile(r"[a-z][a-z0-9+.-]{0,20}://[^\s<>\"'`]+|(?<![\w.@/\\%+~-])[\w-]+(?:\.[\w-]+)+[^\s<>\"'`]*")
+"""Of an address the domain is none: who says ann@example.com says nothing of a server there."""
+_FILE_ENDINGS = frozenset(re.findall(r"\w+", """
+    7z as avi bak bash bat bin bmp bz bz2 c cab cc cfg cl class cmd conf cpp cs css csv dat db deb diff dll dmg
+    doc docs docx dot env eps epub exe fish gd gif go gz h hpp hs htm html ico ini ipynb iso jar java jpeg jpg
+    js json jsonl jsx key kt la lock log lua m mak md mdx mk ml mm mo mov mp3 mp4 msi odp ods odt old orig out
+    parquet patch pdf phar php pl pm png po ppt pptx properties proto ps ps1 psd pub py pyc pyi r rar rb rpm rs
+    rst rtf sass scala scss sh so sql sqlite st svg swift tar tex tf tgz tif tiff toml ts tsv tsx txt vb vue
+    wasm wav webp whl wit xhtml xls xlsx xml xz yaml yml zig zip zsh
+"""))  # fmt: skip
+"""Last labels that are domains too (README.md, build.sh), or could be ones on a network of one's own."""
 _PARTS = re.compile(r"([a-z][a-z0-9+.-]*://)?([^/?#\\\s]+)([^?#\\\s]*)[^\\\s]*")
 _TRAILING = ".,;:!?)]}>'\""
 _NUMBERED = r"(?:#|\b(?:ids?|no|nr|num|number|{noun})\b)[\s.:=#'\"`(]*"
 _MARKED = "'\"`#@"
+_WEB = ("http://", "https://", "ws://", "wss://")
+"""Schemes that a host is said for that was said without one."""
 
 
 class Said:
@@ -82,7 +94,14 @@ class Said:
         folder, _, name = plain.removeprefix("./").rpartition("/")
         if not folder or plain.startswith(("/", "~")) or ".." in plain or "\\" in plain:
             return not folder and bool(name) and self._whole(name)
-        return "." in name and self._whole(name)
+        return "." in name and not any(mark in folder for mark in ":%") and self._whole(name)
+
+    def unsaid_folders(self, value: object) -> tuple[str, ...]:
+        """Return the folders of a path that the person did not say, where its file's name alone vouches for it."""
+        plain = _plain(value).strip() if isinstance(value, str) and len(value) <= _MAX_VALUE else ""
+        if not plain or self._whole(plain):
+            return ()
+        return tuple(part for part in plain.split("/")[:-1] if part not in ("", ".") and not self._whole(part))
 
     def _url(self, plain: str) -> bool:
         """Tell whether a URL was said, one above it, or its host alone."""
@@ -93,7 +112,9 @@ class Said:
         for text in self._texts:
             for found in _URLS.finditer(text):
                 said = _parts(found[0].rstrip(_TRAILING))
-                if said is None or said[1] != host or (said[0] and scheme and said[0] != scheme):
+                if said is None or said[1] != host or not (said[0] or _is_host(said[1], said[2])):
+                    continue
+                if scheme and scheme not in ((said[0],) if said[0] else _WEB):
                     continue
                 if _is_below(path, said[2]):
                     return True
@@ -136,6 +157,20 @@ def _parts(url: str) -> tuple[str, str, str] | None:
         return None
     port = {"https://": ":443", "http://": ":80"}.get(found[1] or "", ":")
     return found[1] or "", found[2].removesuffix(port).rstrip("."), found[3].rstrip("/")
+
+
+def _is_host(host: str, path: str) -> bool:
+    """Tell whether a dotted word without a scheme is a host, and not a file's name, a version or a date."""
+    name, _, port = host.partition(":")
+    labels = name.split(".")
+    if all(label.isdigit() for label in labels):
+        return len(labels) == 4 and bool(path or port)
+    return labels[0] == "www" or labels[-1] not in _FILE_ENDINGS or (bool(path) and not _is_file(path))
+
+
+def _is_file(path: str) -> bool:
+    """Tell whether a path ends like a file's name: README.md/NOTES.md are two files, and no page of a host."""
+    return path.rpartition(".")[2] in _FILE_ENDINGS
 
 
 def _is_below(path: str, above: str) -> bool:

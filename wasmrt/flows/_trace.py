@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,6 +18,10 @@ from wasmrt.flows._private import Private
 from wasmrt.flows._said import Said
 from wasmrt.flows._seen import Origin, Seen
 from wasmrt.limits import MAX_FLOW_BYTES, MAX_FLOW_SAID_BYTES, MAX_FLOW_VALUES
+
+_WEB_HOST = re.compile(r"(?:(?:https?|wss?)://)?([\w.-]+)(?::\d{1,5})?(?:[/?#]\S*)?")
+_LOCAL_PART = re.compile(r"[\w.+'=&~-]{1,64}")
+"""Without the signs that old servers take for a route to another host (`eve%evil.example@example.com`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +149,8 @@ class FlowTrace:
         """Return a call as a flow. `known` are destinations that the operator vouches for (`*@example.com`)."""
         with self._lock:
             traced = tuple(Traced(each, self._provenance(tool, each, known)) for each in outgoing.destinations)
-            carried = outgoing.carried[:MAX_FLOW_VALUES]
-            links = tuple(Traced(each, self._provenance(tool, each, known)) for each in carried)
+            carried = outgoing.carried  # found in the texts each time
+            links = tuple(Traced(each, self._provenance(tool, each, known)) for each in carried[:MAX_FLOW_VALUES])
             body = "\n".join(outgoing.bodies)
             private = Label.PRIVATE in self._labels and self._private.is_in(body)
             fresh = not outgoing.destinations or any(
@@ -153,7 +158,7 @@ class FlowTrace:
             )
             return Flow(
                 self._labels, traced, links, private_body=private and fresh, guessed_all=outgoing.guessed_all,
-                cut=outgoing.cut or len(outgoing.carried) > MAX_FLOW_VALUES,
+                cut=outgoing.cut or len(carried) > MAX_FLOW_VALUES,
             )  # fmt: skip
 
     def origin(self, destination: Destination) -> Origin | None:
@@ -167,7 +172,8 @@ class FlowTrace:
         return bool(names) and all(self._said.names(name, Kind.NAME) for name in names)
 
     def _provenance(self, tool: str, each: Destination, known: Sequence[str]) -> Provenance:
-        if self._said.names(each.value, each.kind, each.noun):
+        brought = each.kind is Kind.PATH and self._brought(each.value)
+        if not brought and self._said.names(each.value, each.kind, each.noun):
             return Provenance.SAID
         if (tool, _key(each)) in self._approved or any(_fits(each, pattern) for pattern in known):
             return Provenance.KNOWN
@@ -177,7 +183,15 @@ class FlowTrace:
             return Provenance.SAID
         if Label.UNTRUSTED not in self._labels:
             return Provenance.UNSAID
-        return Provenance.UNTRUSTED if self._seen.holds(each.value) or self._seen.blind else Provenance.UNSAID
+        found = brought or self._seen.holds(each.value) or self._seen.blind
+        return Provenance.UNTRUSTED if found else Provenance.UNSAID
+
+    def _brought(self, path: object) -> bool:
+        """Tell whether a stranger's text may have brought a folder of a path that the person did not say whole."""
+        if Label.UNTRUSTED not in self._labels:
+            return False
+        folders = self._said.unsaid_folders(path)
+        return bool(folders) and (self._seen.blind or any(map(self._seen.holds, folders)))
 
 
 def _key(destination: Destination) -> str:
@@ -198,16 +212,19 @@ def _whole(value: object) -> bytes:
 
 def _fits(destination: Destination, pattern: str) -> bool:
     """Tell whether an operator's pattern is for a destination: an address, `*@DOMAIN`, a host, `*.HOST`."""
+    if not str(destination.value).isprintable():
+        return False  # a line break, or a character that nobody sees
     value = str(destination.value).strip().lower()
     if destination.kind is Kind.URL:
-        if "@" in value or "\\" in value or "%" in value.partition("://")[2].partition("/")[0]:
+        found = _WEB_HOST.fullmatch(value)
+        if found is None or "@" in value or "\\" in value:
             return False
-        host = value.partition("://")[2].partition("/")[0].partition("?")[0].partition("#")[0].partition(":")[0]
-        value = host or value.partition("/")[0]
+        value = found[1]
         if pattern.startswith("*."):
             return value.endswith(pattern[1:].lower())
     if pattern.startswith("*@") and destination.kind is Kind.ADDRESS:
-        return value.count("@") == 1 and value.endswith(pattern[1:].lower())
+        local, _, domain = value.partition("@")
+        return _LOCAL_PART.fullmatch(local) is not None and domain == pattern[2:].lower()
     return value == pattern.lower()
 
 

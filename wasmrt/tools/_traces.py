@@ -9,7 +9,7 @@ from typing import Any
 
 from wasmrt.audit import EMPTY_RECEIPT, Approval, Receipt
 from wasmrt.errors import ConfigurationError
-from wasmrt.flows import FlowTrace, Label, Private, read_labels
+from wasmrt.flows import FlowTrace, Label, Written, read_labels
 from wasmrt.limits import MAX_FLOW_TRACES
 
 CLEARED = "flows.clear"
@@ -76,8 +76,8 @@ class Traces:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open: dict[tuple[str, str], Trace] = {}
-        self.written = Private()
-        """Runs of what calls wrote after they had seen strangers' text, for whichever trace reads it again."""
+        self.written = Written()
+        """Marks of what calls wrote after they had seen strangers' text, for whichever trace reads it again."""
         self.receipts: Callable[[Receipt], None] | None = None
 
     def find(self, user: str, name: str) -> FlowTrace | None:
