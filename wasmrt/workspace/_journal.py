@@ -8,7 +8,8 @@ from __future__ import annotations
 import errno
 import os
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from wasmrt.errors import CapabilityDeniedError, UndoError
@@ -24,7 +25,11 @@ _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class CallJournal:
-    """The journal of one call. Nothing is on the disk before its first change. Used by one thread."""
+    """The journal of one call. Nothing is on the disk before its first change. Used by one thread.
+
+    A change is made within the context that writes it down. One that fails with an OSError was none: what its names
+    hold is kept as before, or anew.
+    """
 
     def __init__(self, journal: UndoJournal, head: JournalHead) -> None:
         self._journal = journal
@@ -36,7 +41,8 @@ class CallJournal:
         self._in_place: dict[str, State] = {}
         """Files that were moved: their content is kept nowhere else."""
 
-    def change(self, path: str, folder: int, name: str, after: State) -> None:
+    @contextmanager
+    def change(self, path: str, folder: int, name: str, after: State) -> Iterator[None]:
         """Write down that `path`, a name in an open folder, is about to become `after`.
 
         Raises:
@@ -45,10 +51,12 @@ class CallJournal:
         """
         contents: list[tuple[str, bytes]] = []
         before = self._before(path, folder, name, contents)
-        self._append(path, [Change(path, before, after)], contents)
-        self._in_place.pop(path, None)
+        with self._written(path, [Change(path, before, after)], contents):
+            self._in_place.pop(path, None)
+            yield
 
-    def move(self, path: str, place: tuple[int, str], to: str, target: tuple[int, str]) -> None:
+    @contextmanager
+    def move(self, path: str, place: tuple[int, str], to: str, target: tuple[int, str]) -> Iterator[None]:
         """Write down that the file at `path` is about to become the one at `to`; places are open folders and names.
 
         Raises:
@@ -60,13 +68,15 @@ class CallJournal:
         moving = state_at(*place)
         known = path in self._after
         changes = [Change(path, None if known else moving, ABSENT), Change(to, replaced, moving)]
-        self._append(to, changes, contents)
-        kept_there = self._in_place.pop(path, None) or (None if known else moving)
-        self._in_place.pop(to, None)
-        if kept_there is not None:
-            self._in_place[to] = kept_there
+        with self._written(to, changes, contents):
+            kept_there = self._in_place.pop(path, None) or (None if known else moving)
+            self._in_place.pop(to, None)
+            if kept_there is not None:
+                self._in_place[to] = kept_there
+            yield
 
-    def move_directory(self, path: str, to: str) -> None:
+    @contextmanager
+    def move_directory(self, path: str, to: str) -> Iterator[None]:
         """Write down that a folder that the call has made is about to move, with all that the call has put into it.
 
         Raises:
@@ -77,10 +87,11 @@ class CallJournal:
             new, state = to + known[len(path) :], self._after[known]
             changes.append(Change(known, None, ABSENT))
             changes.append(Change(new, None if new in self._after else ABSENT, state))
-        self._append(path, changes, [])
-        for change in changes[::2]:
-            if change.path in self._in_place:
-                self._in_place[to + change.path[len(path) :]] = self._in_place.pop(change.path)
+        with self._written(path, changes, []):
+            for change in changes[::2]:
+                if change.path in self._in_place:
+                    self._in_place[to + change.path[len(path) :]] = self._in_place.pop(change.path)
+            yield
 
     def close(self) -> None:
         """Close the file."""
@@ -100,6 +111,19 @@ class CallJournal:
             contents.append((state.digest, content))
         return None if path in self._after else state
 
+    @contextmanager
+    def _written(self, path: str, changes: list[Change], contents: list[tuple[str, bytes]]) -> Iterator[None]:
+        known = [(each.path, self._after.get(each.path), self._in_place.get(each.path)) for each in changes]
+        self._append(path, changes, contents)
+        try:
+            yield
+        except OSError:
+            # SECURITY: a name that only seems to have changed would be taken for one whose content is kept elsewhere.
+            for name, after, in_place in known:
+                _set(self._after, name, after)
+                _set(self._in_place, name, in_place)
+            raise
+
     def _append(self, path: str, changes: list[Change], contents: list[tuple[str, bytes]]) -> None:
         size = sum(len(content) for _, content in contents)
         if self._bytes + size > MAX_UNDO_CALL_BYTES:
@@ -116,6 +140,13 @@ class CallJournal:
             raise _refused(path, "the journal of changes cannot be written") from error
         self._kept.update(digest for digest, _ in contents)
         self._after.update((change.path, change.after) for change in changes)
+
+
+def _set(states: dict[str, State], name: str, state: State | None) -> None:
+    if state is None:
+        states.pop(name, None)
+    else:
+        states[name] = state
 
 
 def _refused(path: str, rule: str) -> CapabilityDeniedError:
