@@ -391,6 +391,31 @@ def test_old_calls_make_room_for_new_ones(root, journal, monkeypatch):
     assert "--list" in caught.value.hint
 
 
+@pytest.mark.parametrize(("bound", "most"), [("MAX_UNDO_CALLS", 6), ("_ROOM_BYTES", 6000)])
+def test_nobody_pushes_out_the_calls_of_who_has_less(root, journal, monkeypatch, bound, most):
+    monkeypatch.setattr(_journal, bound, most)
+    for number in range(3):
+        changing(root, journal, "ann", number)
+    for number in range(20):
+        changing(root, journal, "bob", number)
+    known = journal.call_ids()
+    assert [each for each in known if each.startswith("ann")] == ["ann-2", "ann-1", "ann-0"]
+    assert known[0] == "bob-19" and len(known) in (6, 7)
+    changing(root, journal, "cid", 0)
+    for number in range(3, 20):
+        changing(root, journal, "ann", number)
+    known = journal.call_ids()
+    assert known[0] == "ann-19" and "cid-0" in known and "bob-19" in known
+
+
+def changing(root, journal, user, number):
+    (root / "a.txt").write_bytes(b"%7d" % number * 100)
+    writer = WorkspaceWriter(root, WorkspaceWriteCapability(("",)), journal)
+    budget = writer.new_budget(call_id=f"{user}-{number}", tool="t", user=user)
+    writer.write("a.txt", b"x", budget)
+    budget.journal.close()
+
+
 def test_a_journal_without_room_refuses_the_change(root, journal):
     before = tree(root)
     call = Writing(root, journal)

@@ -8,9 +8,12 @@ from __future__ import annotations
 import errno
 import os
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from blake3 import blake3
 
 from wasmrt.errors import CapabilityDeniedError, UndoError
 from wasmrt.limits import MAX_UNDO_BYTES, MAX_UNDO_CALL_BYTES, MAX_UNDO_CALLS, MAX_UNDO_FILE_BYTES, MIB
@@ -21,6 +24,8 @@ from wasmrt.workspace._refusals import refusal
 from wasmrt.workspace._states import ABSENT, Kind, State, content_at, state_at
 
 _SUFFIX = ".undo"
+_ROOM_BYTES = MAX_UNDO_BYTES - MAX_UNDO_CALL_BYTES
+"""All that may be there when a call begins."""
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -155,9 +160,9 @@ def _refused(path: str, rule: str) -> CapabilityDeniedError:
 
 
 class UndoJournal:
-    """The journals of a user's calls: a private folder with a file for each call. Processes and threads may share it.
+    """The journals of all users' calls: a private folder with a file for each. Processes and threads may share it.
 
-    The oldest calls make room for new ones.
+    The oldest calls of the user who has the most make room for new ones.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -174,8 +179,9 @@ class UndoJournal:
             OSError: it cannot be made.
         """
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._make_room()
-        path = self._folder / f"{time.time_ns():020d}-{head.call_id}{_SUFFIX}"
+        owner = blake3(head.user.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        self._make_room(owner)
+        path = self._folder / f"{time.time_ns():020d}.{owner}-{head.call_id}{_SUFFIX}"
         drafted = self._folder / draft_name()  # a journal with half a head would be none
         handle = os.open(drafted, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
@@ -212,14 +218,24 @@ class UndoJournal:
     def _files(self) -> list[Path]:
         return sorted(self._folder.glob(f"*{_SUFFIX}")) if self._folder.is_dir() else []
 
-    def _make_room(self) -> None:
-        files = self._files()
-        sizes = {path: _size(path) for path in files}
-        used = sum(sizes.values())
-        while files and (used > MAX_UNDO_BYTES - MAX_UNDO_CALL_BYTES or len(files) >= MAX_UNDO_CALLS):
-            oldest = files.pop(0)
-            used -= sizes[oldest]
+    def _make_room(self, owner: str) -> None:
+        """Remove the oldest calls of whoever has the most, `owner` first: nobody pushes out who has less."""
+        sizes = {path: _size(path) for path in self._files()}
+        calls = Counter({owner: 1}) + Counter(map(_owner, sizes))
+        used: Counter[str] = Counter()
+        for path, size in sizes.items():
+            used[_owner(path)] += size
+        while sizes and ((full := used.total() > _ROOM_BYTES) or calls.total() > MAX_UNDO_CALLS):
+            held = used if full else calls
+            most = max(map(_owner, sizes), key=lambda each: (held[each], each == owner))
+            oldest = next(path for path in sizes if _owner(path) == most)
+            used[most] -= sizes.pop(oldest)
+            calls[most] -= 1
             oldest.unlink(missing_ok=True)
+
+
+def _owner(path: Path) -> str:
+    return path.name.partition("-")[0].partition(".")[2]
 
 
 def _call_id(path: Path) -> str:
