@@ -279,6 +279,59 @@ def stopping(act, left):
     return stop
 
 
+@pytest.fixture
+def twins(root):
+    """Two files that hold the same."""
+    for name, mode in (("one", 0o600), ("two", 0o644)):
+        (root / name).write_bytes(b"same")
+        (root / name).chmod(mode)
+        os.utime(root / name, ns=(mode, mode))
+    return root / "one", root / "two"
+
+
+def test_equal_files_that_were_moved_come_back_as_two(root, journal, twins):
+    before = tree(root)
+    inodes = [each.stat().st_ino for each in twins]
+    call = Writing(root, journal)
+    call.rename("one", "deep/one")
+    call.rename("two", "deep/two")
+    call.close()
+    undo(journal, "one-1")
+    assert tree(root) == before and [each.stat().st_ino for each in twins] == inodes
+
+
+def test_a_file_that_stays_is_not_linked_to_where_an_equal_one_was(root, journal, twins):
+    twins[1].chmod(0o600)
+    before = contents(root)
+    call = Writing(root, journal)
+    call.rename("one", "deep/one")
+    call.rename("two", "deep/two")
+    call.rename("deep/two", "two")
+    call.close()
+    undo(journal, "one-1")
+    assert contents(root) == before and twins[0].stat().st_ino != twins[1].stat().st_ino
+
+
+@pytest.mark.parametrize("after", range(8))
+def test_equal_files_come_back_as_two_wherever_an_undo_was_stopped(root, journal, twins, after):
+    twins[1].chmod(0o600)
+    before = tree(root)
+    call = Writing(root, journal)
+    call.rename("one", "deep/one")
+    call.rename("two", "deep/two")
+    call.close()
+    with pytest.MonkeyPatch.context() as patched, contextlib.suppress(UndoError):
+        left = [after]
+        for name in ("rename", "unlink", "link"):
+            patched.setattr(os, name, stopping(getattr(os, name), left))
+        undo(journal, "one-1")
+    if journal.call_ids():
+        undo(journal, "one-1")
+    for draft in root.rglob(".wasmrt-*"):
+        draft.unlink()
+    assert tree(root) == before and twins[0].stat().st_ino != twins[1].stat().st_ino
+
+
 def test_what_was_changed_since_stops_all_of_it_unless_somebody_insists(root, journal):
     before = tree(root)
     call = Writing(root, journal)
