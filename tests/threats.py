@@ -74,7 +74,10 @@ THREATS = (
     Threat(
         threat="a user's name leads to another user's files",
         source=OURS,
-        tests=("call/test_embedding.py::test_no_name_of_a_user_leads_out_of_the_root_or_to_another_user",),
+        tests=(
+            "call/test_embedding.py::test_no_name_of_a_user_leads_out_of_the_root_or_to_another_user",
+            "workspace/test_user_folders.py::test_no_two_users_share_a_folder",
+        ),
     ),
     Threat(
         threat="infinite loops, wherever guest code runs",
@@ -523,6 +526,8 @@ THREATS = (
         source=OURS,
         tests=(
             "workspace/test_undo.py::test_whatever_a_call_does_undo_is_its_inverse",
+            "workspace/test_undo.py::test_undo_is_the_inverse_also_of_a_call_whose_changes_fail",
+            "workspace/test_undo.py::test_nobody_pushes_out_the_calls_of_who_has_less",
             "workspace/test_undo.py::test_an_undo_that_is_stopped_anywhere_goes_on",
             "workspace/test_undo.py::test_what_could_not_be_kept_is_not_changed",
             "workspace/test_undo.py::test_what_was_changed_since_stops_all_of_it_unless_somebody_insists",

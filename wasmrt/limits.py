@@ -155,7 +155,7 @@ MAX_UNDO_FILE_BYTES = 32 * MIB
 """Previous content of one file."""
 MAX_UNDO_CALL_BYTES = 64 * MIB
 MAX_UNDO_BYTES = 512 * MIB
-"""Of all calls; the oldest make room for new ones."""
+"""Of all calls; the oldest of the user who has the most make room for new ones."""
 MAX_UNDO_CALLS = 1000
 
 # Capability files.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -60,6 +62,47 @@ def test_the_list_names_every_call(wasmrt: Run, root: Path) -> None:
     assert [line.split()[0] for line in lines] == ["CALL", "second-1", "first-1"] and str(root) in lines[1]
     listed = json.loads(wasmrt("undo", "--list", "--json").stdout)
     assert [each["call_id"] for each in listed] == ["second-1", "first-1"]
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Local time that is not UTC."""
+    monkeypatch.setenv("TZ", "XXX-11")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+def test_times_are_said_in_utc_as_those_of_receipts(wasmrt: Run, root: Path, elsewhere: None) -> None:
+    change(root, "first-1")
+    header, row = wasmrt("undo", "--list").stdout.splitlines()
+    at_ms = json.loads(wasmrt("undo", "--list", "--json").stdout)[0]["at_ms"]
+    expected = f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}"
+    assert "TIME (UTC)" in header and expected in row
+    assert f"{expected} UTC" in wasmrt("undo", code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("files", "folders", "said"),
+    [
+        (1, 0, "1 file"),
+        (2, 0, "2 files"),
+        (0, 1, "1 folder"),
+        (1, 2, "1 file and 2 folders"),
+    ],
+)
+def test_files_and_folders_are_told_apart(wasmrt: Run, root: Path, files: int, folders: int, said: str) -> None:
+    writer = WorkspaceWriter(root, WorkspaceWriteCapability(("",)), UndoJournal(find_places().undo))
+    budget = writer.new_budget(call_id="first-1", tool="t", user="local")
+    for number in range(files):
+        writer.write(f"file-{number}", b"", budget)
+    for number in range(folders):
+        writer.make_directory(f"folder-{number}", budget)
+    assert budget.journal is not None
+    budget.journal.close()
+    assert "FILES AND FOLDERS" in wasmrt("undo", "--list").stdout
+    assert f"took back first-1: {said}\n" in wasmrt("undo", "--yes").stderr
 
 
 def test_what_was_changed_since_is_lost_only_where_somebody_insists(wasmrt: Run, root: Path) -> None:

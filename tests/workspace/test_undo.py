@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import itertools
 import json
 import os
 import resource
@@ -12,7 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from wasmrt.capabilities import WorkspaceWriteCapability
@@ -139,6 +140,95 @@ def test_whatever_a_call_does_undo_is_its_inverse(tmp_path_factory, acts):
     assert contents(root) == before
 
 
+def test_a_folder_cannot_be_moved_into_itself(root, journal):
+    before = tree(root)
+    call = Writing(root, journal)
+    call.make_directory("new")
+    call.rename("a.txt", "new/a.txt")
+    with pytest.raises(CapabilityDeniedError, match="into itself") as caught:
+        call.rename("new", "new/x")
+    assert caught.value.decision.reason == Reason.INVALID_PATH
+    call.write("new/a.txt", b"junk")
+    call.close()
+    undo(journal, "one-1")
+    assert tree(root) == before
+
+
+def test_what_a_failed_move_leaves_in_place_is_still_kept(root, journal, monkeypatch):
+    before = tree(root)
+    call = Writing(root, journal)
+    call.make_directory("new")
+    call.rename("a.txt", "new/a.txt")
+    with monkeypatch.context() as patched, pytest.raises(CapabilityDeniedError):
+        patched.setattr(os, "rename", stopping(os.rename, [0]))
+        call.rename("new", "other")
+    call.write("new/a.txt", b"junk")
+    call.close()
+    undo(journal, "one-1")
+    assert tree(root) == before
+
+
+def test_a_file_that_somebody_made_just_before_is_what_comes_back(root, journal, monkeypatch):
+    call = Writing(root, journal)
+    link = os.link
+
+    def late(*values, **named):
+        (root / "mine").write_bytes(b"mine")
+        link(*values, **named)
+
+    with monkeypatch.context() as patched, pytest.raises(CapabilityDeniedError, match="taken"):
+        patched.setattr(os, "link", late)
+        call.write("mine", b"new", new=True)
+    call.write("mine", b"over it")
+    call.close()
+    undo(journal, "one-1")
+    assert (root / "mine").read_bytes() == b"mine"
+
+
+@given(acts=ACTS, failing=st.sets(st.integers(0, 25), min_size=1))
+@example(
+    acts=[
+        ("make_directory", "n"),
+        ("rename", "a", "n/a"),
+        ("rename", "n", "m"),
+        ("write", "n/a", b"junk"),
+    ],
+    failing={3},
+)
+@settings(
+    max_examples=int(os.environ.get("WASMRT_UNDO_LAWS", "150")),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+def test_undo_is_the_inverse_also_of_a_call_whose_changes_fail(tmp_path_factory, acts, failing):
+    root, journal = start(tmp_path_factory.mktemp("law"))
+    before = contents(root)
+    with pytest.MonkeyPatch.context() as patched:
+        made = itertools.count()
+        for name in ("rename", "unlink", "rmdir", "mkdir", "link"):
+            patched.setattr(os, name, failing_at(getattr(os, name), made, failing))
+        apply(Writing(root, journal), acts)
+    for draft in root.rglob(".wasmrt-*"):
+        draft.unlink()
+    if journal.call_ids():
+        undo(journal, "one-1")
+    assert contents(root) == before
+
+
+def failing_at(act, made, failing):
+    """Fail without a change at some of the system calls, but never at two in a row: a half move is taken back."""
+
+    def maybe(*values, **named):
+        if not named:  # of the journal's own folder
+            return act(*values)
+        number = next(made)
+        if number in failing and number - 1 not in failing:
+            raise OSError(errno.EIO, "failed")
+        return act(*values, **named)
+
+    return maybe
+
+
 def start(folder):
     root = folder / "root"
     (root / "d" / "e").mkdir(parents=True)
@@ -187,6 +277,59 @@ def stopping(act, left):
         return act(*values, **named)
 
     return stop
+
+
+@pytest.fixture
+def twins(root):
+    """Two files that hold the same."""
+    for name, mode in (("one", 0o600), ("two", 0o644)):
+        (root / name).write_bytes(b"same")
+        (root / name).chmod(mode)
+        os.utime(root / name, ns=(mode, mode))
+    return root / "one", root / "two"
+
+
+def test_equal_files_that_were_moved_come_back_as_two(root, journal, twins):
+    before = tree(root)
+    inodes = [each.stat().st_ino for each in twins]
+    call = Writing(root, journal)
+    call.rename("one", "deep/one")
+    call.rename("two", "deep/two")
+    call.close()
+    undo(journal, "one-1")
+    assert tree(root) == before and [each.stat().st_ino for each in twins] == inodes
+
+
+def test_a_file_that_stays_is_not_linked_to_where_an_equal_one_was(root, journal, twins):
+    twins[1].chmod(0o600)
+    before = contents(root)
+    call = Writing(root, journal)
+    call.rename("one", "deep/one")
+    call.rename("two", "deep/two")
+    call.rename("deep/two", "two")
+    call.close()
+    undo(journal, "one-1")
+    assert contents(root) == before and twins[0].stat().st_ino != twins[1].stat().st_ino
+
+
+@pytest.mark.parametrize("after", range(8))
+def test_equal_files_come_back_as_two_wherever_an_undo_was_stopped(root, journal, twins, after):
+    twins[1].chmod(0o600)
+    before = tree(root)
+    call = Writing(root, journal)
+    call.rename("one", "deep/one")
+    call.rename("two", "deep/two")
+    call.close()
+    with pytest.MonkeyPatch.context() as patched, contextlib.suppress(UndoError):
+        left = [after]
+        for name in ("rename", "unlink", "link"):
+            patched.setattr(os, name, stopping(getattr(os, name), left))
+        undo(journal, "one-1")
+    if journal.call_ids():
+        undo(journal, "one-1")
+    for draft in root.rglob(".wasmrt-*"):
+        draft.unlink()
+    assert tree(root) == before and twins[0].stat().st_ino != twins[1].stat().st_ino
 
 
 def test_what_was_changed_since_stops_all_of_it_unless_somebody_insists(root, journal):
@@ -299,6 +442,31 @@ def test_old_calls_make_room_for_new_ones(root, journal, monkeypatch):
     with pytest.raises(UndoError, match="no change of a call") as caught:
         plan_undo(journal, "call-0")
     assert "--list" in caught.value.hint
+
+
+@pytest.mark.parametrize(("bound", "most"), [("MAX_UNDO_CALLS", 6), ("_ROOM_BYTES", 6000)])
+def test_nobody_pushes_out_the_calls_of_who_has_less(root, journal, monkeypatch, bound, most):
+    monkeypatch.setattr(_journal, bound, most)
+    for number in range(3):
+        changing(root, journal, "ann", number)
+    for number in range(20):
+        changing(root, journal, "bob", number)
+    known = journal.call_ids()
+    assert [each for each in known if each.startswith("ann")] == ["ann-2", "ann-1", "ann-0"]
+    assert known[0] == "bob-19" and len(known) in (6, 7)
+    changing(root, journal, "cid", 0)
+    for number in range(3, 20):
+        changing(root, journal, "ann", number)
+    known = journal.call_ids()
+    assert known[0] == "ann-19" and "cid-0" in known and "bob-19" in known
+
+
+def changing(root, journal, user, number):
+    (root / "a.txt").write_bytes(b"%7d" % number * 100)
+    writer = WorkspaceWriter(root, WorkspaceWriteCapability(("",)), journal)
+    budget = writer.new_budget(call_id=f"{user}-{number}", tool="t", user=user)
+    writer.write("a.txt", b"x", budget)
+    budget.journal.close()
 
 
 def test_a_journal_without_room_refuses_the_change(root, journal):

@@ -7,6 +7,7 @@ import click
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import print_message, show_columns, show_json_list, size_in_words
 from wasmrt.install import Catalog
+from wasmrt.install.bundled import bundled_names
 from wasmrt.places import find_places
 
 
@@ -25,7 +26,7 @@ def list(as_json: bool) -> None:
         show_json_list(tool._asdict() for tool in tools)
         return
     if not tools:
-        print_message("nothing is installed yet; echo, time and json come with wasmrt")
+        print_message(f"nothing is installed yet; these come with wasmrt: {', '.join(bundled_names())}")
         return
     show_columns(
         ("NAME", "VERSION", "TOOLS", "WORLD", "SIZE", "DIGEST"),

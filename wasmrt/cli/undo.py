@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from collections.abc import Iterable
 
 import click
 
+from wasmrt.audit.words import in_words
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import is_interactive, print_message, show_columns, show_json, show_json_list, size_in_words
 from wasmrt.errors import ConfigurationError, UndoError
@@ -19,6 +20,7 @@ _ACTS = {
     Act.REMOVE: "remove",
     Act.REMOVE_FOLDER: "remove",
 }
+_OF_FOLDERS = (Act.MAKE_FOLDER, Act.REMOVE_FOLDER)
 
 
 @click.command("undo")
@@ -32,7 +34,7 @@ def undo(call_id: str | None, listing: bool, force: bool, yes: bool, as_json: bo
 
     Without CALL_ID, the last call that changed something. Files that it removed come back with their permissions, what
     it made goes. It shows what it will do and asks first; where a file was changed since, nothing is done without
-    --force. The journal keeps the last 1000 calls in at most 512 MiB, in the data folder.
+    --force. The journal keeps 1000 calls of all users in at most 512 MiB, in the data folder.
 
     \b
     Examples:
@@ -56,7 +58,7 @@ def undo(call_id: str | None, listing: bool, force: bool, yes: bool, as_json: bo
     if as_json:
         show_json(done.as_dict() | {"undone": True})
         return
-    print_message(f"took back {chosen}: {_counted(len(done.steps))}")
+    print_message(f"took back {chosen}: {_counted(done.steps)}")
     for conflict in done.conflicts:
         if conflict.step is None:
             print_message(f"  left as it is: {conflict.path} {conflict.problem}")
@@ -85,20 +87,18 @@ def _list(journal: UndoJournal, *, as_json: bool) -> None:
     elif not plans:
         print_message("there is nothing to take back")
     else:
-        show_columns(("CALL", "TIME", "TOOL", "NAMES", "WORKSPACE"), map(_row, plans))
+        show_columns(("CALL", "TIME (UTC)", "TOOL", "FILES AND FOLDERS", "WORKSPACE"), map(_row, plans))
 
 
 def _row(plan: UndoPlan) -> tuple[str, ...]:
     head = plan.head
-    return head.call_id, _time(plan), head.tool, str(len(plan.steps) + len(plan.conflicts)), head.root
-
-
-def _time(plan: UndoPlan) -> str:
-    return datetime.fromtimestamp(plan.head.started_ms / 1000, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    return head.call_id, in_words(head.started_ms), head.tool, str(len(plan.steps) + len(plan.conflicts)), head.root
 
 
 def _print_plan(plan: UndoPlan) -> None:
-    print_message(f"call {plan.head.call_id} of {plan.head.tool}, {_time(plan)}, in {plan.head.root}")
+    print_message(
+        f"call {plan.head.call_id} of {plan.head.tool}, {in_words(plan.head.started_ms)} UTC, in {plan.head.root}"
+    )
     for step in plan.steps:
         print_message(f"  {_shown(step)}")
     for conflict in plan.conflicts:
@@ -108,7 +108,7 @@ def _print_plan(plan: UndoPlan) -> None:
 
 
 def _shown(step: UndoStep) -> str:
-    folder = step.do in (Act.MAKE_FOLDER, Act.REMOVE_FOLDER)
+    folder = step.do in _OF_FOLDERS
     size = f" ({size_in_words(step.to.size_bytes)})" if step.do is Act.RESTORE else ""
     return f"{_ACTS[step.do]} {step.path}{'/' * folder}{size}"
 
@@ -126,5 +126,8 @@ def _ask(plan: UndoPlan, *, may_ask: bool) -> None:
         raise ConfigurationError("nothing was taken back", code="not-confirmed")
 
 
-def _counted(names: int) -> str:
-    return f"{names} name{'s' * (names != 1)}"
+def _counted(steps: Iterable[UndoStep]) -> str:
+    of_folders = [step.do in _OF_FOLDERS for step in steps]
+    files, folders = of_folders.count(False), of_folders.count(True)
+    said = [f"{files} file{'s' * (files != 1)}"] if files or not folders else []
+    return " and ".join([*said, f"{folders} folder{'s' * (folders != 1)}"] if folders else said)

@@ -8,8 +8,12 @@ from __future__ import annotations
 import errno
 import os
 import time
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from blake3 import blake3
 
 from wasmrt.errors import CapabilityDeniedError, UndoError
 from wasmrt.limits import MAX_UNDO_BYTES, MAX_UNDO_CALL_BYTES, MAX_UNDO_CALLS, MAX_UNDO_FILE_BYTES, MIB
@@ -20,11 +24,17 @@ from wasmrt.workspace._refusals import refusal
 from wasmrt.workspace._states import ABSENT, Kind, State, content_at, state_at
 
 _SUFFIX = ".undo"
+_ROOM_BYTES = MAX_UNDO_BYTES - MAX_UNDO_CALL_BYTES
+"""All that may be there when a call begins."""
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class CallJournal:
-    """The journal of one call. Nothing is on the disk before its first change. Used by one thread."""
+    """The journal of one call. Nothing is on the disk before its first change. Used by one thread.
+
+    A change is made within the context that writes it down. One that fails with an OSError was none: what its names
+    hold is kept as before, or anew.
+    """
 
     def __init__(self, journal: UndoJournal, head: JournalHead) -> None:
         self._journal = journal
@@ -36,7 +46,8 @@ class CallJournal:
         self._in_place: dict[str, State] = {}
         """Files that were moved: their content is kept nowhere else."""
 
-    def change(self, path: str, folder: int, name: str, after: State) -> None:
+    @contextmanager
+    def change(self, path: str, folder: int, name: str, after: State) -> Iterator[None]:
         """Write down that `path`, a name in an open folder, is about to become `after`.
 
         Raises:
@@ -45,10 +56,12 @@ class CallJournal:
         """
         contents: list[tuple[str, bytes]] = []
         before = self._before(path, folder, name, contents)
-        self._append(path, [Change(path, before, after)], contents)
-        self._in_place.pop(path, None)
+        with self._written(path, [Change(path, before, after)], contents):
+            self._in_place.pop(path, None)
+            yield
 
-    def move(self, path: str, place: tuple[int, str], to: str, target: tuple[int, str]) -> None:
+    @contextmanager
+    def move(self, path: str, place: tuple[int, str], to: str, target: tuple[int, str]) -> Iterator[None]:
         """Write down that the file at `path` is about to become the one at `to`; places are open folders and names.
 
         Raises:
@@ -60,13 +73,15 @@ class CallJournal:
         moving = state_at(*place)
         known = path in self._after
         changes = [Change(path, None if known else moving, ABSENT), Change(to, replaced, moving)]
-        self._append(to, changes, contents)
-        kept_there = self._in_place.pop(path, None) or (None if known else moving)
-        self._in_place.pop(to, None)
-        if kept_there is not None:
-            self._in_place[to] = kept_there
+        with self._written(to, changes, contents):
+            kept_there = self._in_place.pop(path, None) or (None if known else moving)
+            self._in_place.pop(to, None)
+            if kept_there is not None:
+                self._in_place[to] = kept_there
+            yield
 
-    def move_directory(self, path: str, to: str) -> None:
+    @contextmanager
+    def move_directory(self, path: str, to: str) -> Iterator[None]:
         """Write down that a folder that the call has made is about to move, with all that the call has put into it.
 
         Raises:
@@ -77,10 +92,11 @@ class CallJournal:
             new, state = to + known[len(path) :], self._after[known]
             changes.append(Change(known, None, ABSENT))
             changes.append(Change(new, None if new in self._after else ABSENT, state))
-        self._append(path, changes, [])
-        for change in changes[::2]:
-            if change.path in self._in_place:
-                self._in_place[to + change.path[len(path) :]] = self._in_place.pop(change.path)
+        with self._written(path, changes, []):
+            for change in changes[::2]:
+                if change.path in self._in_place:
+                    self._in_place[to + change.path[len(path) :]] = self._in_place.pop(change.path)
+            yield
 
     def close(self) -> None:
         """Close the file."""
@@ -100,6 +116,19 @@ class CallJournal:
             contents.append((state.digest, content))
         return None if path in self._after else state
 
+    @contextmanager
+    def _written(self, path: str, changes: list[Change], contents: list[tuple[str, bytes]]) -> Iterator[None]:
+        known = [(each.path, self._after.get(each.path), self._in_place.get(each.path)) for each in changes]
+        self._append(path, changes, contents)
+        try:
+            yield
+        except OSError:
+            # SECURITY: a name that only seems to have changed would be taken for one whose content is kept elsewhere.
+            for name, after, in_place in known:
+                _set(self._after, name, after)
+                _set(self._in_place, name, in_place)
+            raise
+
     def _append(self, path: str, changes: list[Change], contents: list[tuple[str, bytes]]) -> None:
         size = sum(len(content) for _, content in contents)
         if self._bytes + size > MAX_UNDO_CALL_BYTES:
@@ -118,15 +147,22 @@ class CallJournal:
         self._after.update((change.path, change.after) for change in changes)
 
 
+def _set(states: dict[str, State], name: str, state: State | None) -> None:
+    if state is None:
+        states.pop(name, None)
+    else:
+        states[name] = state
+
+
 def _refused(path: str, rule: str) -> CapabilityDeniedError:
     hint = "make the change by hand, or set undo = false in [workspace] of the configuration file"
     return refusal(Reason.NOT_UNDOABLE, rule, path, hint, writing=True)
 
 
 class UndoJournal:
-    """The journals of a user's calls: a private folder with a file for each call. Processes and threads may share it.
+    """The journals of all users' calls: a private folder with a file for each. Processes and threads may share it.
 
-    The oldest calls make room for new ones.
+    The oldest calls of the user who has the most make room for new ones.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -143,8 +179,9 @@ class UndoJournal:
             OSError: it cannot be made.
         """
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._make_room()
-        path = self._folder / f"{time.time_ns():020d}-{head.call_id}{_SUFFIX}"
+        owner = blake3(head.user.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        self._make_room(owner)
+        path = self._folder / f"{time.time_ns():020d}.{owner}-{head.call_id}{_SUFFIX}"
         drafted = self._folder / draft_name()  # a journal with half a head would be none
         handle = os.open(drafted, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
@@ -181,14 +218,24 @@ class UndoJournal:
     def _files(self) -> list[Path]:
         return sorted(self._folder.glob(f"*{_SUFFIX}")) if self._folder.is_dir() else []
 
-    def _make_room(self) -> None:
-        files = self._files()
-        sizes = {path: _size(path) for path in files}
-        used = sum(sizes.values())
-        while files and (used > MAX_UNDO_BYTES - MAX_UNDO_CALL_BYTES or len(files) >= MAX_UNDO_CALLS):
-            oldest = files.pop(0)
-            used -= sizes[oldest]
+    def _make_room(self, owner: str) -> None:
+        """Remove the oldest calls of whoever has the most, `owner` first: nobody pushes out who has less."""
+        sizes = {path: _size(path) for path in self._files()}
+        calls = Counter({owner: 1}) + Counter(map(_owner, sizes))
+        used: Counter[str] = Counter()
+        for path, size in sizes.items():
+            used[_owner(path)] += size
+        while sizes and ((full := used.total() > _ROOM_BYTES) or calls.total() > MAX_UNDO_CALLS):
+            held = used if full else calls
+            most = max(map(_owner, sizes), key=lambda each: (held[each], each == owner))
+            oldest = next(path for path in sizes if _owner(path) == most)
+            used[most] -= sizes.pop(oldest)
+            calls[most] -= 1
             oldest.unlink(missing_ok=True)
+
+
+def _owner(path: Path) -> str:
+    return path.name.partition("-")[0].partition(".")[2]
 
 
 def _call_id(path: Path) -> str:

@@ -36,7 +36,10 @@ class JournalHead(NamedTuple):
 
 
 class Change(NamedTuple):
-    """The change of one name: its state before, where the journal has not had it yet, and after."""
+    """The change of one name: its state before, where the journal has not had it yet, and after.
+
+    A state before that follows another of the same name says that the changes up to then failed.
+    """
 
     path: str
     before: State | None

@@ -78,6 +78,10 @@ class Restorer:
         self._record = record
         self._current = current
         self._places = {state.digest: path for path, state in current.items() if state.kind is Kind.FILE}
+        self._moved: list[str] = []
+        """Names that go: what was moved there can be linked to where it was."""
+        self._taken: set[tuple[int, int]] = set()
+        """Files, by device and inode, that have a name already which stays."""
 
     def run(self, steps: tuple[UndoStep, ...]) -> None:
         """Take every step.
@@ -87,6 +91,10 @@ class Restorer:
             OSError: a step failed; those before it were taken.
         """
         made, restored, removed, folders = ([step for step in steps if step.do is act] for act in Act)
+        self._moved = [step.path for step in removed if self._current[step.path].kind is Kind.FILE]
+        going = {step.path for step in steps}
+        stay = (path for path, state in self._current.items() if state.kind is Kind.FILE and path not in going)
+        self._taken = {self._inode(path) for path in stay}
         self._keep_what_is_replaced(made, restored)
         for step in made:
             if self._current[step.path].kind is Kind.FILE:
@@ -150,16 +158,33 @@ class Restorer:
         walk, _ = drafts.enter_context(_at(self._root, step.path))
         kept = self._record.kept.get(step.to.digest)
         if kept is None:
-            return self._linked(step, walk, drafts)
-        content = read_kept(self._journal, kept)
+            moved = self._moved_file(step.to)
+            if moved is not None:
+                return self._linked(moved, walk, drafts)
+        content = self._read(self._places[step.to.digest]) if kept is None else read_kept(self._journal, kept)
         if blake3(content).hexdigest() != step.to.digest:
             raise UndoError("the journal of the call is damaged", code="undo-damaged")
         return drafts.enter_context(draft(walk.here, content, _finish(step.to)))
 
-    def _linked(self, step: UndoStep, walk: Walk, drafts: ExitStack) -> str:
+    def _moved_file(self, to: State) -> str | None:
+        """Return the name of a file that has the state, goes, and becomes no other name; the one of the same time."""
+        fit = [path for path in self._moved if self._current[path].same_as(to)]
+        for path in sorted(fit, key=lambda each: self._current[each] != to):
+            inode = self._inode(path)
+            if inode not in self._taken:
+                self._taken.add(inode)
+                return path
+        return None
+
+    def _inode(self, path: str) -> tuple[int, int]:
+        with _at(self._root, path) as (walk, name):
+            status = os.stat(name, dir_fd=walk.here, follow_symlinks=False)
+        return status.st_dev, status.st_ino
+
+    def _linked(self, path: str, walk: Walk, drafts: ExitStack) -> str:
         """Draft a file that was moved: another name of the one it is now."""
         name = draft_name()
-        with _at(self._root, self._places[step.to.digest]) as (source, moved):
+        with _at(self._root, path) as (source, moved):
             os.link(moved, name, src_dir_fd=source.here, dst_dir_fd=walk.here, follow_symlinks=False)
         drafts.callback(_forget, walk.here, name)
         return name

@@ -96,8 +96,8 @@ def _plan(record: JournalRecord) -> tuple[UndoPlan, dict[str, State]]:
     before: dict[str, State] = {}
     after: dict[str, list[State]] = {}
     for change in record.changes:
-        if change.path not in before:
-            before[change.path] = ABSENT if change.before is None else change.before
+        if change.before is not None or change.path not in before:
+            before[change.path] = change.before or ABSENT
         after.setdefault(change.path, []).append(change.after)
     current = {path: current_state(root, path) for path in before}
     at_hand = {*record.kept, *(state.digest for state in current.values())}

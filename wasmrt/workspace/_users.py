@@ -11,6 +11,8 @@ from wasmrt.errors import ConfigurationError
 
 _PLAIN = re.compile(r"[a-z0-9_-]")
 _MAX_LENGTH = 120
+_JOINT = "~"
+"""Escaped in every name, so that a shortened name is no other user's."""
 
 
 class UserFolders:
@@ -36,11 +38,15 @@ class UserFolders:
 
 
 def folder_name(user: str) -> str:
-    """Return the name of a user's folder: no two users have one, also where letter case does not count.
+    """Return the name of a user's folder: no two users share one, also where letter case does not count.
 
     SECURITY: whatever a user is called, the name is one plain segment: no dot, no separator, nothing empty.
     """
-    name = "".join(c if _PLAIN.match(c) else "".join(f"%{byte:02x}" for byte in c.encode()) for c in user)
+    name = "".join(c if _PLAIN.match(c) else "".join(f"%{byte:02x}" for byte in _bytes(c)) for c in user)
     if len(name) <= _MAX_LENGTH and name:
         return name
-    return f"{name[: _MAX_LENGTH // 2]}%{blake3(user.encode()).hexdigest()[:32]}"
+    return f"{name[: _MAX_LENGTH // 2]}{_JOINT}{blake3(_bytes(user)).hexdigest()[:32]}"
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")  # names from the command line may hold lone surrogates

@@ -11,7 +11,7 @@ import os
 import stat
 import unicodedata
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from wasmrt.workspace._budget import WriteBudget
 from wasmrt.workspace._draft import draft, give_to
 from wasmrt.workspace._journal import UndoJournal
 from wasmrt.workspace._refusals import refusal, refused
-from wasmrt.workspace._states import ABSENT, DIRECTORY, state_of
+from wasmrt.workspace._states import ABSENT, DIRECTORY, State, state_of
 from wasmrt.workspace._walk import LinkError, Walk, walking
 
 _PERMISSIONS = 0o777
@@ -98,13 +98,12 @@ class WorkspaceWriter:
             budget.charge(self._granted, plain, len(content))
             finish = None if status is None else partial(_take_after, like=status)
             with draft(walk.here, content, finish) as drafted:
-                if budget.journal is not None:
-                    after = state_of(content, os.stat(drafted, dir_fd=walk.here, follow_symlinks=False))
-                    budget.journal.change(plain, walk.here, name, after)
-                if new:
-                    os.link(drafted, name, src_dir_fd=walk.here, dst_dir_fd=walk.here)  # it never replaces
-                else:
-                    os.rename(drafted, name, src_dir_fd=walk.here, dst_dir_fd=walk.here)
+                after = state_of(content, os.stat(drafted, dir_fd=walk.here, follow_symlinks=False))
+                with _journalled(budget, walk, name, plain, after):
+                    if new:
+                        os.link(drafted, name, src_dir_fd=walk.here, dst_dir_fd=walk.here)  # it never replaces
+                    else:
+                        os.rename(drafted, name, src_dir_fd=walk.here, dst_dir_fd=walk.here)
             if status is None:
                 budget.note_made(plain)
 
@@ -114,9 +113,8 @@ class WorkspaceWriter:
             if _status(walk, name) is not None:
                 raise FileExistsError(errno.EEXIST, "exists")
             budget.charge_name(self._granted, plain)
-            if budget.journal is not None:
-                budget.journal.change(plain, walk.here, name, DIRECTORY)
-            os.mkdir(name, dir_fd=walk.here)
+            with _journalled(budget, walk, name, plain, DIRECTORY):
+                os.mkdir(name, dir_fd=walk.here)
             budget.note_made(plain)
 
     def remove(self, path: str, budget: WriteBudget, *, directory: bool = False) -> None:
@@ -131,9 +129,8 @@ class WorkspaceWriter:
             budget.charge_name(self._granted, plain)
             if directory:
                 _check_empty(walk, name)
-            if budget.journal is not None:
-                budget.journal.change(plain, walk.here, name, ABSENT)
-            (os.rmdir if directory else os.unlink)(name, dir_fd=walk.here)
+            with _journalled(budget, walk, name, plain, ABSENT):
+                (os.rmdir if directory else os.unlink)(name, dir_fd=walk.here)
             budget.note_gone(plain)
 
     def rename(self, path: str, to: str, budget: WriteBudget) -> None:
@@ -159,14 +156,13 @@ class WorkspaceWriter:
                 _regular(there, to)
                 if not budget.made(plain):
                     self._check_remove(new, to, budget)
-            if budget.journal is not None:
-                budget.journal.move(plain, (walk.here, name), new, (target.here, new_name))
-            if there is None:
-                # Unlike a rename it fails where somebody else has taken the name meanwhile.
-                os.link(name, new_name, src_dir_fd=walk.here, dst_dir_fd=target.here, follow_symlinks=False)
-                os.unlink(name, dir_fd=walk.here)
-            else:
-                os.rename(name, new_name, src_dir_fd=walk.here, dst_dir_fd=target.here)
+            journal = budget.journal
+            places = (walk.here, name), (target.here, new_name)
+            with nullcontext() if journal is None else journal.move(plain, places[0], new, places[1]):
+                if there is None:
+                    _move_to_free(*places)
+                else:
+                    os.rename(name, new_name, src_dir_fd=walk.here, dst_dir_fd=target.here)
             if budget.made(plain) and there is None:
                 budget.note_made(new)
             budget.note_gone(plain)
@@ -174,15 +170,18 @@ class WorkspaceWriter:
     def _rename_directory(
         self, walk: Walk, name: str, plain: str, target: Walk, new_name: str, new: str, budget: WriteBudget
     ) -> None:
+        if new.startswith(f"{plain}/"):
+            rule, hint = "a folder cannot be moved into itself", "choose a name outside of it"
+            raise refusal(Reason.INVALID_PATH, rule, new, hint, writing=True)
         # SECURITY: a folder that was there may hold what is protected, at any depth.
         if not budget.made(plain):
             rule, hint = "only a folder that the call itself has made can be moved", "move its files one by one"
             raise refusal(Reason.REMOVE_NOT_ALLOWED, rule, plain, hint, writing=True)
         if _status(target, new_name) is not None:
             raise FileExistsError(errno.EEXIST, "exists")
-        if budget.journal is not None:
-            budget.journal.move_directory(plain, new)
-        os.rename(name, new_name, src_dir_fd=walk.here, dst_dir_fd=target.here)
+        journal = budget.journal
+        with nullcontext() if journal is None else journal.move_directory(plain, new):
+            os.rename(name, new_name, src_dir_fd=walk.here, dst_dir_fd=target.here)
         budget.note_moved(plain, new)
 
     @contextmanager
@@ -266,6 +265,23 @@ def _check_empty(walk: Walk, name: str) -> None:
         if next(entries, None) is not None:
             raise OSError(errno.ENOTEMPTY, "not empty")
     walk.up()
+
+
+def _journalled(budget: WriteBudget, walk: Walk, name: str, plain: str, after: State) -> AbstractContextManager[None]:
+    """Return the context in which a name becomes `after`."""
+    return nullcontext() if budget.journal is None else budget.journal.change(plain, walk.here, name, after)
+
+
+def _move_to_free(place: tuple[int, str], target: tuple[int, str]) -> None:
+    """Give a file a name that nobody has, or leave it as it is; places are open folders and names."""
+    # Unlike a rename, a link fails where somebody else has taken the name meanwhile.
+    os.link(place[1], target[1], src_dir_fd=place[0], dst_dir_fd=target[0], follow_symlinks=False)
+    try:
+        os.unlink(place[1], dir_fd=place[0])
+    except OSError:
+        with suppress(OSError):
+            os.unlink(target[1], dir_fd=target[0])
+        raise
 
 
 def _take_after(handle: int, like: os.stat_result) -> None:
