@@ -99,9 +99,17 @@ def _denied(imports: tuple[str, ...], request: Capabilities) -> tuple[str, ...]:
     for capability, name in capabilities_of(imports).items():
         if capability not in CAPABILITY_SECTIONS:
             denied.append(f"{name}: no capability file can allow {capability}")
+        elif capability == "workspace_write" and request.workspace_read is not None and _is_whole(name, imports):
+            continue
         elif request.section(capability) is None and not _only_writes(capability, name, request):
             denied.append(f"{name}: the capability file has no section {capability}")
     return tuple(denied)
+
+
+def _is_whole(name: str, imports: tuple[str, ...]) -> bool:
+    """Tell whether all of a function's interface is imported: some toolchains do, whatever a tool calls of it."""
+    interface = name.partition("#")[0]
+    return {f"{interface}#{function}" for function in worlds.signatures(interface)} <= {*imports}
 
 
 def _only_writes(capability: str, name: str, request: Capabilities) -> bool:

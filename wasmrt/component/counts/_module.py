@@ -84,7 +84,7 @@ class _Function(NamedTuple):
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """What is bounded of one function, in the order of `_BOUNDS`."""
+        """The counts that are bounded for one function, in the order of `_BOUNDS`."""
         return self.branches, self.block_work, self.read_work, self.value_work, self.loop_work
 
     @property
