@@ -72,7 +72,7 @@ class Places(NamedTuple):
 
     @property
     def mcp_homes(self) -> Path:
-        """The folders that programs of MCP servers have as their home, one each."""
+        """The folders that programs of MCP servers have as their homes, one for each user of each."""
         return self.cache / "mcp"
 
     @property

@@ -206,6 +206,24 @@ def changed_now(request):
     text(request, "fine")
 
 
+def tell_progress(request):
+    params = {"progressToken": request["params"]["_meta"]["progressToken"], "progress": 1}
+    send({"method": "notifications/progress", "params": params | {"message": "using " + os.environ["TOKEN"]}})
+    text(request, "fine")
+
+
+def exit_with_secret(request):
+    os.write(2, b"bad token " + os.environ["TOKEN"].encode() + b"\n")
+    os._exit(3)
+
+
+def count_in_home(request):
+    path = os.path.join(os.environ["HOME"], "count")
+    with open(path, "a") as file:
+        file.write("x")
+    text(request, str(os.path.getsize(path)))
+
+
 def exit_now(request):
     os.write(2, b"I have had enough\n")
     os._exit(3)
@@ -269,6 +287,14 @@ CALLS = {
     "terminal": lambda request: text(request, "\x1b[2J\u202eevil\u200b <|im_start|>", isError=True),
     "invisible": lambda request: text(request, "a\u200bb\U000e0041c"),
     "echo-secret": lambda request: text(request, "it is " + os.environ["TOKEN"]),
+    "secret-error": lambda request: text(request, "bad token " + os.environ["TOKEN"], isError=True),
+    "secret-late": lambda request: text(request, "x" * 490 + os.environ["TOKEN"], isError=True),
+    "secret-rpc": lambda request: send(
+        {"id": request["id"], "error": {"code": -32603, "message": "bad token " + os.environ["TOKEN"]}}
+    ),
+    "secret-exit": exit_with_secret,
+    "secret-progress": tell_progress,
+    "home": count_in_home,
     "token": lambda request: text(request, "gh" + "p_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"),
     "error": lambda request: send({"id": request["id"], "error": {"code": -32603, "message": "\x1b[31mno\u200b"}}),
     "counts": lambda request: text(request, str(os.getpid())),

@@ -40,6 +40,8 @@ class LoginSite(Server):
         self.refreshed = 0
         self.refuse_refresh = False
         self.scopes: list[str] = []
+        self.says = ""
+        """The answer of its tool, after the header that it was sent."""
 
     def issue(self) -> dict[str, Any]:
         token = f"token-{len(self.scopes)}-{self.refreshed}"
@@ -88,7 +90,8 @@ class LoginHandler(_Handler):
         if message["method"] == "tools/list":
             return self.reply(message, {"tools": [hostile.TOOL]})
         if message["method"] == "tools/call":
-            return self.fine(message)
+            said = f"{self.headers['Authorization']} {site.says}" if site.says else "fine"
+            return self.reply(message, {"content": [{"type": "text", "text": said}]})
         return (
             self.reply(message, error={"code": -32601, "message": "no"}) if "id" in message else self.answer(202, b"")
         )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import resource
 import time
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -187,6 +189,49 @@ def test_a_secret_that_a_server_was_given_does_not_come_back() -> None:
     server = hostile_server("echo-secret", secret_env={"TOKEN": "bad_token"})
     with World(server, secrets=secrets) as world:
         assert "correct-horse" not in json.dumps(world.call())
+
+
+LINES = [f"{number}-line-of-a-long-key" for number in range(100, 130)]
+
+
+@pytest.mark.parametrize("value", ["correct-horse-battery", "\n".join(LINES)], ids=["word", "lines"])
+@pytest.mark.parametrize("case", ["secret-error", "secret-late", "secret-rpc", "secret-exit"])
+def test_a_secret_that_a_server_was_given_does_not_come_back_in_a_failure(case: str, value: str) -> None:
+    secrets = MemorySecrets()
+    secrets.set("local", "bad_token", Secret(value))
+    server = hostile_server(case, secret_env={"TOKEN": "bad_token"})
+    with World(server, secrets=secrets) as world, pytest.raises(ToolError) as failure:
+        world.call()
+    told = "".join(traceback.format_exception(failure.value)) + json.dumps(failure.value.as_dict())
+    assert [part for part in ("correct-", "battery", *LINES) if part in told] == []
+    assert "bad token" in failure.value.message or case == "secret-late"
+
+
+def test_a_secret_that_a_server_was_given_does_not_come_back_in_its_progress() -> None:
+    secrets = MemorySecrets()
+    secrets.set("local", "bad_token", Secret("correct-horse-battery"))
+    told: list[Any] = []
+    with World(hostile_server("secret-progress", secret_env={"TOKEN": "bad_token"}), secrets=secrets) as world:
+        call = {"id": "1", "name": "bad_get_thing", "arguments": {}}
+        asyncio.run(world.registry.aanswer(call, on_progress=lambda *report: told.append(report)))
+    assert told == [(1, None, "using [REDACTED:secret:bad_token]")]
+
+
+def test_users_have_secrets_of_one_name_and_none_of_them_comes_back() -> None:
+    secrets = MemorySecrets()
+    secrets.set("local", "bad_token", Secret("correct-horse-battery"))
+    secrets.set("bob", "bad_token", Secret("another-passphrase"))
+    with World(hostile_server("echo-secret", secret_env={"TOKEN": "bad_token"}), secrets=secrets) as world:
+        said = [world.registry.execute("bad_get_thing", {}, user=user).result for user in ("local", "bob", "local")]
+    assert "correct-horse" not in json.dumps(said) and "passphrase" not in json.dumps(said)
+
+
+def test_each_user_of_a_server_has_a_home_of_their_own() -> None:
+    with World(hostile_server("home")) as world:
+        said = [
+            world.registry.execute("bad_get_thing", {}, user=user).result for user in ("ann", "Ann", "../ann", "ann")
+        ]
+    assert said == ["1", "1", "1", "2"]
 
 
 def test_a_token_in_an_answer_is_withheld() -> None:

@@ -18,6 +18,7 @@ from tests.mcp_client.world import World
 from wasmrt.egress import NetworkConfig
 from wasmrt.errors import GrantRequiredError, ToolError, WasmrtError
 from wasmrt.mcp.client import KeptLogin, McpServerConfig, Trust, authorize, discover
+from wasmrt.secrets import Secret
 from wasmrt.testing import MemorySecrets
 
 
@@ -95,6 +96,25 @@ def test_a_refused_token_is_renewed_once_and_the_call_is_sent_again(site: LoginS
     with World(server_at(site), secrets=secrets, network=site.network) as world:
         assert world.call() == "fine"
     assert site.refreshed == 1
+
+
+def test_no_secret_of_a_login_comes_back_the_renewed_ones_neither(site: LoginSite, secrets: MemorySecrets) -> None:
+    log_in(site, secrets)
+    (first,) = site.tokens
+    secrets.set("local", "mcp_bad_client_secret", Secret("a-secret-of-the-client"))
+    with World(server_at(site), secrets=secrets, network=site.network) as world:
+        site.says = "a-secret-of-the-client"
+        assert world.call() == ("Bearer [REDACTED:secret:mcp_bad_access_token] [REDACTED:secret:mcp_bad_client_secret]")
+        site.tokens = {"another"}
+        site.says = first
+        said = world.call()
+        assert site.refreshed == 1 and site.tokens != {first}
+        assert not [token for token in (first, *site.tokens) if token in said], said
+        secrets.set("local", "mcp_bad_refresh_token", Secret("plain-words-to-renew"))
+        secrets.set("local", "mcp_bad_access_token", Secret("of-another-process"))
+        site.tokens, site.says = {"of-another-process"}, "plain-words-to-renew"
+        said = world.call()
+        assert "another-process" not in said and "plain-words" not in said
 
 
 def test_a_token_that_cannot_be_renewed_says_how_to_log_in(site: LoginSite, secrets: MemorySecrets) -> None:

@@ -18,9 +18,12 @@ import httpx
 import pytest
 from click.testing import CliRunner
 
+from tests.mcp_client.world import THING, hostile_server, processes_of
 from tests.mcp_server.processes import BUNDLED, OPEN, WASMRT, configure, lines, serving, wasmrt
 from tests.mcp_server.world import META, Line
 from wasmrt.cli import cli
+from wasmrt.mcp.client import trust_server, write_servers, write_trusted
+from wasmrt.places import find_places
 
 pytestmark = pytest.mark.usefixtures("unmeasured")
 
@@ -126,6 +129,21 @@ def test_a_tool_that_is_not_chosen_cannot_be_called(home: Path) -> None:
     with serving("--tool", "echo") as (line, _):
         assert line.error("tools/call", {"_meta": META, "name": "time", "arguments": {}})["code"] == -32602
         assert line.call("echo", {"message": "hi"})["structuredContent"] == "hi"
+
+
+def test_the_tools_of_configured_servers_are_offered_and_their_programs_end_with_it(home: Path) -> None:
+    configure(home, OPEN + '[tools.rules."bad_*"]\npermission = "allow"\n')
+    server, places = hostile_server("fine"), find_places()
+    write_servers(places.mcp_servers, [server])
+    write_trusted(places.mcp_trust, {server.name: trust_server(server, [THING])})
+    with serving() as (line, _):
+        assert "bad_get_thing" in names(line)
+        assert processes_of(server) == [], "no server is started before it is called"
+        assert line.call("bad_get_thing", {})["structuredContent"] == "fine"
+        assert processes_of(server) != []
+    assert processes_of(server) == []
+    listed = json.loads(wasmrt("tools", "list", "--json").stdout)
+    assert "bad_get_thing" in json.dumps(listed)
 
 
 def test_the_check_says_what_is_offered_and_in_which_versions(home: Path) -> None:

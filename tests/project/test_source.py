@@ -24,7 +24,7 @@ LATE_IMPORTS = {
     "cli/_root.py": "most commands start no worker",
     "cli/_runtime.py": "a tool without a grant needs no secrets and no network",
     "cli/_tools.py": "an installed or bundled tool without a grant needs no file",
-    "cli/_held.py": "most machines use no MCP server, and the SDK takes a third of a second",
+    "cli/_configured_servers.py": "most machines use no MCP server, and the SDK takes a third of a second",
     "cli/install.py": "only a program for WASI needs the package that builds tools",
     "cli/caps.py": "a check of a file alone needs no engine",
     "cli/doctor.py": "each check imports what it checks, so that a part that does not load is a failed check",

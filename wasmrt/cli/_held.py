@@ -11,9 +11,9 @@ from typing import Any
 import click
 
 from wasmrt.approvals import ApprovalAnswer, ApprovalRequest, Approver
+from wasmrt.cli._configured_servers import offer_configured_servers
 from wasmrt.cli._output import print_message, status
 from wasmrt.config import WasmRuntimeConfig
-from wasmrt.places import find_places
 from wasmrt.runtime import WasmToolRuntime
 from wasmrt.tools import ToolRegistry, ToolView, load_registry
 
@@ -61,10 +61,7 @@ def open_registry(*, workspace: Path | None = None) -> Iterator[ToolRegistry]:
         with status("preparing the tools"):
             registry = load_registry(runtime, around=_Announcing)
         with registry:
-            if find_places().mcp_servers.exists():
-                from wasmrt.mcp.client import add_configured_servers  # with the SDK, which takes a third of a second
-
-                add_configured_servers(registry)
+            offer_configured_servers(registry)
             for name, error in registry.problems.items():
                 print_message(f"{name} cannot be used: {error.message}")
             yield registry

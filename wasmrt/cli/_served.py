@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 from wasmrt.approvals import ApprovalStore, ParkedRequests
+from wasmrt.cli._configured_servers import offer_configured_servers
 from wasmrt.cli._output import print_message
 from wasmrt.cli._serve_options import ServeOptions
 from wasmrt.config import WasmRuntimeConfig
@@ -38,6 +39,7 @@ def open_served(options: ServeOptions, held: ExitStack) -> Served:
     settings: dict[str, Any] = {} if options.workspace is None else {"workspace": options.workspace}
     runtime = held.enter_context(WasmToolRuntime(WasmRuntimeConfig.load(**settings)))
     registry = held.enter_context(_registry(runtime))
+    offer_configured_servers(registry)
     tools = ServedTools(_view_of(options, registry))
     for name, error in registry.problems.items():
         print_message(f"{name} cannot be used: {error.message}")

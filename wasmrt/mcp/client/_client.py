@@ -7,12 +7,12 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 from wasmrt.approvals import Approvals
 from wasmrt.egress import NetworkConfig
 from wasmrt.errors import NotAuthorizedError, ToolError, WasmrtError
-from wasmrt.leaks import LeakDetector, LeakScanner
 from wasmrt.lifetime import Lifetime
 from wasmrt.limits import MCP_CONNECT_SECONDS, MCP_IDLE_SECONDS, MCP_LIST_SECONDS
 from wasmrt.mcp.client._asking import Asker
@@ -21,6 +21,7 @@ from wasmrt.mcp.client._definition import Definition
 from wasmrt.mcp.client._errors import as_tool_error, late
 from wasmrt.mcp.client._guard import MessageGuard
 from wasmrt.mcp.client._http import network_for, open_client
+from wasmrt.mcp.client._known_secrets import KnownSecrets
 from wasmrt.mcp.client._login import login_for
 from wasmrt.mcp.client._loop import LoopThread
 from wasmrt.mcp.client._program import find_program
@@ -72,7 +73,7 @@ class McpClient:
         self._parts = parts or ClientParts()
         self._owns_loop = parts is None
         self._open: dict[str, _Held] = {}
-        self._secrets: dict[str, str] = {}
+        self.secrets = KnownSecrets()
 
     def __enter__(self) -> McpClient:
         return self
@@ -106,10 +107,6 @@ class McpClient:
             return self._parts.loop.run(self._call(tool, arguments, lifetime, user, on_progress), lifetime)
         except WasmrtError as error:
             raise as_tool_error(error) from error
-
-    def redact(self, text: str) -> str:
-        """Return a text without the secrets that the server was given."""
-        return text if not self._secrets else self._scanner().redact(text)
 
     def close(self) -> None:
         """End every connection, and the programs behind them."""
@@ -184,7 +181,7 @@ class McpClient:
         guard = MessageGuard()
         way = self._way(user, guard)
         held.http = way.http
-        connection = Connection(self.server.name, way, guard, self._callbacks(user))
+        connection = Connection(self.server.name, way, guard, self._callbacks(user), self.secrets.redact)
         held.opened = connection
         try:
             await connection.open()
@@ -204,11 +201,13 @@ class McpClient:
             env = dict(server.env)
             for name, secret in server.secret_env.items():
                 env[name] = self._secret(user, secret)
-            return Way(stdio=StdioServer(find_program(server), env, guard))
+            return Way(stdio=StdioServer(find_program(server, user), env, guard, self.secrets.redact))
         if server.bearer:
             self._secret(user, server.bearer)
         way = Way(url=server.url, transport=server.transport)
-        auth = login_for(server, secrets, user, network_for(server, self._parts.network))
+        auth = login_for(
+            server, secrets, user, network_for(server, self._parts.network), partial(self.secrets.add, user)
+        )
         way.http = open_client(
             server, self._parts.network, secrets=secrets, user=user, auth=auth,
             auth_origins=self.trusted.auth_hosts, on_decision=way.on_decision,
@@ -219,11 +218,8 @@ class McpClient:
         if self._parts.secrets is None:
             raise ToolError(f"the secret {name} is not set", code="secret-not-found", hint=f"wasmrt secret set {name}")
         value = self._parts.secrets.get(user, name).reveal()
-        self._secrets = {**self._secrets, f"{user}:{name}": value}
+        self.secrets.add(user, name, value)
         return value
-
-    def _scanner(self) -> LeakScanner:
-        return LeakDetector().scanner({name.partition(":")[2]: value for name, value in self._secrets.items()})
 
     def _callbacks(self, user: str) -> dict[str, Any]:
         callbacks: dict[str, Any] = {"elicitation_callback": Asker(self.server.name, self._parts.approvals, user)}

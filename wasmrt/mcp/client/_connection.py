@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -50,7 +50,9 @@ class Connection:
         open_calls: Calls that run.
     """
 
-    def __init__(self, name: str, way: Way, guard: MessageGuard, callbacks: Mapping[str, Any]) -> None:
+    def __init__(
+        self, name: str, way: Way, guard: MessageGuard, callbacks: Mapping[str, Any], redact: Callable[[str], str]
+    ) -> None:
         self.name = name
         self.changed = False
         self.used_at = self.listed_at = time.monotonic()
@@ -59,6 +61,7 @@ class Connection:
         self._way = way
         self._guard = guard
         self._callbacks = callbacks
+        self._redact = redact
         self._client: Client | None = None
         self._failure: WasmrtError | None = None
         self._ready = asyncio.Event()
@@ -132,7 +135,7 @@ class Connection:
                         return
                 except Exception as error:
                     # The first is the way that servers speak today: what it said is told.
-                    self._failure = self._failure or as_wasmrt_error(error, self.name)
+                    self._failure = self._failure or as_wasmrt_error(error, self.name, self._redact)
                     if self._client is not None or self._guard.failure is not None or self._way.denials:
                         return
         finally:
@@ -342,7 +345,7 @@ class Connection:
         except (TimeoutError, asyncio.CancelledError, WasmrtError):
             raise
         except Exception as error:
-            failure = as_wasmrt_error(error, self.name)
+            failure = as_wasmrt_error(error, self.name, self._redact)
             if not isinstance(error, MCPError) or failure.code == "mcp-server" or self._way.denials:
                 raise await self._cause(failure) from error
             raise failure from error

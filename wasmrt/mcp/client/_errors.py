@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import httpx2
 from mcp.shared.exceptions import MCPError
@@ -26,27 +26,30 @@ _DETECTOR = LeakDetector()
 _MAX_SAID_BYTES = 500
 
 
-def said(text: str) -> str:
-    """Return what a server said, in one line: without secrets, and without what nobody can see."""
-    words: str = cleaned(_DETECTOR.redact(text))
+def said(text: str, redact: Callable[[str], str] = _DETECTOR.redact) -> str:
+    """Return what a server said, in one line: without secrets, and without what nobody can see.
+
+    SECURITY: `redact` sees it whole, because in one line, or cut, a secret may not be found.
+    """
+    words: str = cleaned(redact(text))
     return printable_line(words, _MAX_SAID_BYTES)
 
 
-def as_wasmrt_error(error: BaseException, name: str) -> WasmrtError:
-    """Return an error of a connection to the server `name` as one of ours."""
+def as_wasmrt_error(error: BaseException, name: str, redact: Callable[[str], str] = _DETECTOR.redact) -> WasmrtError:
+    """Return an error of a connection to the server `name` as one of ours, its words without secrets."""
     leaves = list(_leaves(error))
     own = next((leaf for leaf in leaves if isinstance(leaf, WasmrtError)), None)
     if own is not None:
         return own
     leaf = next((leaf for leaf in leaves if not isinstance(leaf, GeneratorExit)), error)
     if isinstance(leaf, MCPError):
-        return _of_protocol(leaf, name)
+        return _of_protocol(leaf, name, redact)
     if isinstance(leaf, httpx2.HTTPStatusError):
         return ExternalServiceError(f"{name} answered with the status {leaf.response.status_code}", code="mcp-server")
     if isinstance(leaf, httpx2.TimeoutException | TimeoutError):
         return ExternalServiceError(f"{name} did not answer in time", code="mcp-server")
     if isinstance(leaf, httpx2.HTTPError):
-        return ExternalServiceError(f"{name} cannot be reached: {said(str(leaf))}", code="mcp-server")
+        return ExternalServiceError(f"{name} cannot be reached: {said(str(leaf), redact)}", code="mcp-server")
     if isinstance(leaf, ValidationError | ValueError):
         return GuestOutputError(f"{name} answered with what the protocol does not know", code="mcp-protocol")
     if isinstance(leaf, OSError):
@@ -72,14 +75,14 @@ def late(name: str, seconds: float) -> DeadlineExceededError:
     )  # fmt: skip
 
 
-def _of_protocol(error: MCPError, name: str) -> WasmrtError:
+def _of_protocol(error: MCPError, name: str, redact: Callable[[str], str]) -> WasmrtError:
     if error.code == REQUEST_TIMEOUT:
         return ExternalServiceError(f"{name} did not answer in time", code="mcp-server")
     if error.code == CONNECTION_CLOSED:
         return ExternalServiceError(f"the connection to {name} ended", code="mcp-server")
     if error.code == INVALID_PARAMS:
-        return GuestError(f"{name} refused the call: {said(error.message)}", code="mcp-error")
-    return GuestError(f"{name} answered with an error: {said(error.message)}", code="mcp-error")
+        return GuestError(f"{name} refused the call: {said(error.message, redact)}", code="mcp-error")
+    return GuestError(f"{name} answered with an error: {said(error.message, redact)}", code="mcp-error")
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:

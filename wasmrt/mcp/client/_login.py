@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from typing import Any
 from urllib.parse import urlencode
@@ -23,6 +23,7 @@ from wasmrt.strict_json import JsonError, read_json, write_json
 _MARGIN_SECONDS = 30.0
 _MAX_TOKEN_BYTES = 256 * KIB
 _PARTS = ("access_token", "refresh_token", "client_id")
+_SECRET_PARTS = ("access_token", "refresh_token", "client_secret")
 
 
 class KeptLogin:
@@ -77,10 +78,14 @@ class LoginAuth(httpx2.Auth):
 
     requires_response_body = False
 
-    def __init__(self, server: McpServerConfig, login: KeptLogin, network: NetworkConfig) -> None:
+    def __init__(
+        self, server: McpServerConfig, login: KeptLogin, network: NetworkConfig, given: Callable[[str, str], None]
+    ) -> None:
         self._server = server
         self._network = network
         self._login = login
+        self._given = given
+        self._sent_token = ""
         self._hint = f"log in: wasmrt mcp auth {server.name}"
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
@@ -113,10 +118,22 @@ class LoginAuth(httpx2.Auth):
 
     def _sign(self, request: httpx2.Request) -> None:
         if token := self._login.get("access_token"):
+            if token != self._sent_token:  # renewed here, or by another process
+                self._tell_secrets()
+                self._sent_token = token
+                self._given(f"mcp_{self._server.name}_access_token", token)
             request.headers["Authorization"] = f"Bearer {token}"
+
+    def _tell_secrets(self) -> None:
+        """Tell every secret of the login: the server may know it, and send it back."""
+        kept = {part: self._login.get(part) for part in _SECRET_PARTS}
+        for part, value in (*kept.items(), ("client_secret", self._login.more.get("client_secret"))):
+            if isinstance(value, str) and value:
+                self._given(f"mcp_{self._server.name}_{part}", value)
 
     async def _renewed(self) -> bool:
         """Ask for a new token and keep it (RFC 6749, 6); False where there is nothing to ask with, or no token."""
+        self._tell_secrets()
         login, more = self._login, self._login.more
         token, url = login.get("refresh_token"), more.get("token_url")
         if not token or not isinstance(url, str):
@@ -154,9 +171,16 @@ def keep_token(login: KeptLogin, token: str, refresh: Any, expires_in: Any) -> N
 
 
 def login_for(
-    server: McpServerConfig, secrets: SecretsStore | None, user: str, network: NetworkConfig
+    server: McpServerConfig,
+    secrets: SecretsStore | None,
+    user: str,
+    network: NetworkConfig,
+    given: Callable[[str, str], None],
 ) -> LoginAuth | None:
-    """Return what sends the token of a user's login; None for a server that has another token."""
+    """Return what sends the token of a user's login; None for a server that has another token.
+
+    `given` is told the name and the value of every secret of the login before the server is sent the token.
+    """
     if server.bearer or secrets is None:
         return None
-    return LoginAuth(server, KeptLogin(secrets, user, server.name), network)
+    return LoginAuth(server, KeptLogin(secrets, user, server.name), network, given)

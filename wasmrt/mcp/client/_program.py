@@ -13,6 +13,8 @@ from wasmrt.errors import ConfigurationError, ConfineError, ToolError, ToolError
 from wasmrt.isolation.confine import MCP_SERVER, Command, confined_command
 from wasmrt.mcp.client._settings import McpServerConfig
 from wasmrt.places import Places, find_places
+from wasmrt.secrets import DEFAULT_USER
+from wasmrt.workspace import folder_name
 
 _SYSTEM = tuple(map(Path, ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")))
 _MODULES = "node_modules"
@@ -53,8 +55,8 @@ class Program:
             raise ToolError(error.message, code=error.code, hint=error.hint, kind=ToolErrorKind.SANDBOX) from error
 
 
-def find_program(server: McpServerConfig) -> Program:
-    """Find the program of a server, and the folders that it needs.
+def find_program(server: McpServerConfig, user: str = DEFAULT_USER) -> Program:
+    """Find the program of a server, and the folders that it needs; each user's has a home of its own.
 
     Raises:
         ConfigurationError: it is not there, or is given what no server may have.
@@ -70,7 +72,8 @@ def find_program(server: McpServerConfig) -> Program:
     named = list(_named_files(server))
     given = [Path(path) for path in (server.workspace, *server.read, *server.write, *named) if path]
     _check_folders(given, server.write, places)
-    home = places.mcp_homes / server.name
+    # SECURITY: what a server keeps for one user is not read by that of another.
+    home = places.mcp_homes / server.name / folder_name(user)
     return Program(
         argv=(str(program), *server.command[1:]),
         cwd=server.workspace or str(home),

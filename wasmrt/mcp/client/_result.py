@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from wasmrt.errors import GuestError, GuestOutputError, InvalidComponentError, InvalidParametersError
@@ -9,10 +10,8 @@ from wasmrt.mcp.client._definition import Definition, cleaned, wrapped_output
 from wasmrt.mcp.client._errors import said
 from wasmrt.schema import Validator
 
-_MAX_ERROR_CHARS = 4000
 
-
-def read_result(result: Any, tool: Definition, server: str) -> Any:
+def read_result(result: Any, tool: Definition, server: str, redact: Callable[[str], str]) -> Any:
     """Return what a tool answered: its structured content, else its text, else the blocks of its content.
 
     Raises:
@@ -22,7 +21,7 @@ def read_result(result: Any, tool: Definition, server: str) -> Any:
     blocks = [_block(each) for each in result.content]
     words = "\n".join(block["text"] for block in blocks if block["type"] == "text")
     if result.is_error:
-        told = said(words[:_MAX_ERROR_CHARS]).strip()
+        told = said(words, redact).strip()
         raise GuestError(told or f"{tool.name} of {server} failed and said nothing")
     structured = result.structured_content
     others = [block for block in blocks if block["type"] != "text"]

@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -30,10 +30,13 @@ _TAIL_CHARS = 600
 class StdioServer:
     """The program of one connection."""
 
-    def __init__(self, program: Program, env: Mapping[str, str], guard: MessageGuard) -> None:
+    def __init__(
+        self, program: Program, env: Mapping[str, str], guard: MessageGuard, redact: Callable[[str], str]
+    ) -> None:
         self._program = program
         self._env = env
         self._guard = guard
+        self._redact = redact
         self._process: subprocess.Popen[bytes] | None = None
         self._stderr = bytearray()
         self._noise = 0
@@ -156,7 +159,8 @@ class StdioServer:
         """Return why the program ended by itself; None where it did not."""
         if (code := _exit_code(self._process)) is None:
             return None
-        said = printable_line(last_lines(self._stderr.decode("utf-8", "replace"), _TAIL_CHARS)).strip()
+        whole = self._redact(self._stderr.decode("utf-8", "replace"))
+        said = printable_line(last_lines(whole, _TAIL_CHARS)).strip()
         if code in (NOT_CONFINED, NOT_EXECUTED) and said.startswith("wasmrt: "):
             return ToolError(
                 f"the MCP server was not started: {said.removeprefix('wasmrt: ')}",

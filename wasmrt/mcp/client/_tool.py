@@ -7,12 +7,13 @@ from typing import Any
 
 from wasmrt.component_bytes import digest_of
 from wasmrt.context import ToolContext
-from wasmrt.errors import GuestOutputError, InvalidParametersError
+from wasmrt.errors import GuestOutputError, InvalidParametersError, ToolError
 from wasmrt.lifetime import Lifetime
 from wasmrt.limits import MAX_PROGRESS_REPORTS
 from wasmrt.mcp.client._client import McpClient
 from wasmrt.mcp.client._definition import Definition, cleaned
 from wasmrt.mcp.client._effects import asks_always, assigned_traits
+from wasmrt.mcp.client._known_secrets import KnownSecrets
 from wasmrt.mcp.client._result import read_result
 from wasmrt.model import ToolOutput
 from wasmrt.names import offered_name
@@ -68,21 +69,30 @@ class McpTool(ToolDefaults):
         lifetime = Lifetime(self.timeout_seconds, within=context.lifetime)
         if not isinstance(params, dict):
             raise InvalidParametersError("params are a JSON object", hint="pass a JSON object")
-        result = self._client.call(self.definition, params, lifetime, user=context.user, on_progress=_progress(context))
-        value = read_result(result, self.definition, self._client.server.name)
-        return ToolOutput(result=self._without_secrets(value), duration=round(time.monotonic() - started, 6))
+        client, told = self._client, _progress(context, self._client.secrets)
+        try:
+            result = client.call(self.definition, params, lifetime, user=context.user, on_progress=told)
+            value = self._without_secrets(
+                read_result(result, self.definition, client.server.name, client.secrets.redact)
+            )
+        except ToolError as error:
+            client.secrets.clean(error)
+            raise error from None
+        return ToolOutput(result=value, duration=round(time.monotonic() - started, 6))
 
     def _without_secrets(self, value: Any) -> Any:
         """Cut out the secrets that the server was given, however it sends them back."""
+        if self._client.secrets.is_empty:
+            return value
         try:
             text = write_json(value)
-            clean = self._client.redact(text)
+            clean = self._client.secrets.redact(text)
             return value if clean == text else parse_json(clean)
         except JsonError as error:
             raise GuestOutputError("the MCP server's answer holds a secret, and was withheld", code="leak") from error
 
 
-def _progress(context: ToolContext) -> Any:
+def _progress(context: ToolContext, secrets: KnownSecrets) -> Any:
     if context.on_progress is None:
         return None
     report, left = context.on_progress, MAX_PROGRESS_REPORTS
@@ -91,6 +101,7 @@ def _progress(context: ToolContext) -> Any:
         nonlocal left
         left -= 1
         if left >= 0:
-            report(int(done), None if total is None else int(total), None if message is None else cleaned(message))
+            said = None if message is None else secrets.redact_part(cleaned(secrets.redact(message)))
+            report(int(done), None if total is None else int(total), said)
 
     return told

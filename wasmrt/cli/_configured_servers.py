@@ -1,0 +1,18 @@
+"""The tools of configured MCP servers, in the registry of a command."""
+
+from __future__ import annotations
+
+from wasmrt.places import find_places
+from wasmrt.tools import ToolRegistry
+
+
+def offer_configured_servers(registry: ToolRegistry) -> None:
+    """Offer the tools of the servers that are configured; the registry closes them.
+
+    Raises:
+        ConfigurationError: a file of theirs cannot be used, or the package for them is not installed.
+    """
+    if find_places().mcp_servers.exists():
+        from wasmrt.mcp.client import add_configured_servers  # with the SDK, which takes a third of a second
+
+        add_configured_servers(registry)
