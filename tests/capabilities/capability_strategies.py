@@ -73,6 +73,7 @@ credentials = st.builds(
     host_patterns=st.lists(st.sampled_from(PATTERNS), min_size=1, max_size=3).map(tuple),
     path_patterns=subset([p for p in PREFIXES if p]),
     optional=st.booleans(),
+    ports=st.just(()) | subset(PORTS),
 )
 rates = st.builds(RateLimitConfig, st.integers(1, 100), st.integers(1, 2000))
 https = st.builds(

@@ -132,6 +132,18 @@ def test_a_part_of_a_wider_entry_cannot_be_revoked_and_the_step_is_said() -> Non
         revoked("http=c.org")
 
 
+def test_an_entry_is_revoked_beside_one_for_every_public_host() -> None:
+    every, one = EndpointPattern.any_public_host(), EndpointPattern("a.org")
+    grant = NOTHING.with_http([every, one])
+
+    assert revoked("http=a.org", from_=grant) == NOTHING.with_http([every])
+    assert revoked('http={"any_public_host": true}', from_=grant) == NOTHING.with_http([one])
+    public = EndpointPattern("a.org", public_only=True)
+    assert revoked("http=a.org", from_=NOTHING.with_http([one, public, every])) == NOTHING.with_http([every])
+    with pytest.raises(ConfigurationError, match="only a part of a wider entry"):
+        revoked("http=c.org", from_=grant)
+
+
 def test_a_section_of_no_grant_is_named_with_the_nearest() -> None:
     with pytest.raises(ConfigurationError) as caught:
         Amendment.read("workspaces=x")

@@ -74,6 +74,7 @@ def test_a_merge_sends_a_secret_only_where_both_sides_would(request, grant, url)
         for side in (request.http, grant.http):
             matching = [m for m in side.credentials if m.matches(target)]
             assert (mapping.secret_name, mapping.location) in [(m.secret_name, m.location) for m in matching]
+            assert target.scheme == "http" or any(target.port in m.ports for m in matching)
 
 
 @settings(max_examples=200, deadline=None)
@@ -84,9 +85,22 @@ def test_a_merge_keeps_every_secret_that_both_sides_would_send(request, grant, u
         target = parse_url(url)
     except WasmrtError:
         return
-    kept = {(m.secret_name, m.location) for m in both.credentials if m.matches(target)}
-    sides = [{(m.secret_name, m.location) for m in side.credentials if m.matches(target)} for side in (request, grant)]
+    kept, *sides = (
+        {(m.secret_name, m.location) for m in side.credentials if m.matches(target) and target.port in m.ports}
+        for side in (both, request, grant)
+    )
     assert kept == sides[0] & sides[1]
+
+
+@settings(max_examples=200, deadline=None)
+@given(https, st.data(), urls)
+def test_a_shorter_allowlist_sends_a_secret_nowhere_else(http, data, url):
+    kept = data.draw(st.lists(st.sampled_from(http.allowlist), unique=True) if http.allowlist else st.just([]))
+    try:
+        target = parse_url(url)
+    except WasmrtError:
+        return
+    assert replace(http, allowlist=tuple(kept)).credentials_for(target) == http.credentials_for(target)
 
 
 @settings(max_examples=200, deadline=None)

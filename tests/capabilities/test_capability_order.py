@@ -199,7 +199,7 @@ def test_a_merge_has_the_entries_that_both_sides_have_in_common() -> None:
         ((), (443, 8443), [(443,)]),
         ((), (8443,), []),
         ((8443,), (9443,), []),
-        ((), (), [()]),
+        ((), (), [(443,)]),
     ],
 )
 def test_a_merged_credential_goes_to_the_ports_that_both_sides_name(

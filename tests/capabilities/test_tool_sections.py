@@ -156,6 +156,45 @@ def test_a_tool_more_is_wider_and_so_is_a_tool_that_may_do_more() -> None:
     assert diff(before, file(a={})).narrowed
 
 
+WRITES: dict[str, Any] = {"workspace": True, "workspace_write": True}
+
+
+def held(*effects: str, grant: dict[str, Any] = WRITES, declared: bool = True) -> Capabilities:
+    """One tool with all of a grant, which declares these effects."""
+    own = grant | ({"effects": list(effects)} if declared else {})
+    return Capabilities.parse(json.dumps(grant | {"tools": {"write_file": own}}))
+
+
+def test_an_effect_that_is_no_longer_declared_away_is_wider() -> None:
+    less, more, all_of_it = held("read-filesystem"), held("read-filesystem", "write-filesystem"), held(declared=False)
+
+    for wider in (more, all_of_it):
+        changes = diff(less, wider)
+        assert [change.section for change in changes.widened] == ["tools.write_file.effects"]
+        assert changes.widened[0].sentence.startswith("write_file: may write files")
+        assert changes.narrowed == ()
+        assert diff(wider, less).narrowed == changes.widened and diff(wider, less).widened == ()
+        assert diff(less, merge(wider, less)).widened == diff(less, merge(less, wider)).widened == ()
+    assert not diff(more, all_of_it), "nothing else is in its grant"
+    assert diff(less, Capabilities.parse(json.dumps(WRITES))).widened
+
+
+def test_an_effect_that_comes_with_an_entry_is_told_once() -> None:
+    before = held("read-filesystem", grant={"workspace": True})
+    after = held("read-filesystem", "write-filesystem")
+
+    assert {change.section.rpartition("tools.write_file.")[2] for change in diff(before, after).widened} == {
+        "workspace_write.allowed_prefixes"
+    }
+
+
+def test_effects_of_tools_that_it_may_call_are_wider_when_they_are_no_longer_declared_away() -> None:
+    calls = {"tool_invoke": {"aliases": {"other": "other-tool"}}}
+
+    widened = diff(held("invoke-tool", grant=calls), held("invoke-tool", "network", grant=calls)).widened
+    assert [change.sentence.partition(",")[0] for change in widened] == ["write_file: may use the network"]
+
+
 def test_a_change_of_many_tools_names_the_first_few_of_them() -> None:
     def sentences(names: str) -> list[str]:
         before, after = ({name: {"http": {"allowlist": entries}} for name in names} for entries in ([], [GET]))

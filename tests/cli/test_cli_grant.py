@@ -243,3 +243,22 @@ def test_an_operator_s_services_and_networks_are_known_to_explanations(wasmrt: R
     assert "can read the tickets of your desk (Desk)" in said and "may GET https://10.1.0.5" in said
     (home / "data" / "mine.toml").write_text("[[service]]\nwurst = 1\n")
     assert "wurst is not known" in wasmrt("caps", "explain", file, code=2).stderr
+
+
+def test_an_update_that_declares_fewer_effects_away_waits(wasmrt: Run, tool_file: Write) -> None:
+    def sidecar(**declared: object) -> dict[str, object]:
+        return {"workspace": NOTES, "tools": {"parrot": {"workspace": NOTES} | declared}}
+
+    wasmrt("install", tool_file(sidecar=sidecar(effects=[])), "--yes")
+    said = wasmrt("install", tool_file(sidecar=sidecar()), code=3).stderr
+
+    assert "asks for more: parrot: may read files, as far as the rest of its grant allows" in said
+    assert "waits for a grant; version 1 keeps running" in said
+
+
+def test_a_tool_that_comes_with_wasmrt_has_no_grant_to_change(wasmrt: Run, tool_file: Write) -> None:
+    for more in ((), ("--add", "workspace"), ("--yes",)):
+        said = wasmrt("grant", "json", *more, code=2).stderr
+        assert "error: json comes with wasmrt and has no grant to change" in said
+    wasmrt("install", tool_file(), "--name", "json")
+    assert "no update of json waits for a grant" in wasmrt("grant", "json", code=2).stderr

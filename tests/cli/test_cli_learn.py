@@ -207,6 +207,18 @@ def test_every_command_takes_every_form(wasmrt: Run, forms: list[str]) -> None:
         assert "notes/a.md" in told or form.endswith(".json")
 
 
+def test_the_name_of_a_tool_is_the_tool_whatever_is_called_so_in_the_folder(
+    wasmrt: Run, forms: list[str], tmp_path: Path
+) -> None:
+    meant = {name: wasmrt("caps", "explain", name).stdout for name in ("reader", "json")}
+    (tmp_path / "reader").mkdir()
+    (tmp_path / "json").write_text("no capability file")
+    for name, before in meant.items():
+        assert wasmrt("caps", "explain", name).stdout == before
+        wasmrt("caps", "init", name)
+        wasmrt("caps", "explain", f"./{name}", code=2)
+
+
 def test_what_is_neither_is_one_sentence(wasmrt: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for command in ("explain", "check", "init", "learn"):

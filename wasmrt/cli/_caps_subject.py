@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wasmrt.capabilities.file import CapabilityFile, parse
-from wasmrt.cli._tools import find_named
+from wasmrt.cli._tools import find_named, is_tool_name
 from wasmrt.errors import SourceError
 from wasmrt.install.find import FoundTool
 from wasmrt.install.sources import SIDECAR_SUFFIX, is_package, read_capability_file
@@ -68,7 +68,7 @@ def find_tool_of(argument: str) -> FoundTool:
 def is_capability_file(argument: str) -> bool:
     """Tell whether an argument names a capability file: no component, no package, and no name of a tool."""
     path = Path(argument)
-    if argument.endswith(".wasm"):
+    if argument.endswith(".wasm") or is_tool_name(argument):
         return False
     try:
         if is_package(path):
@@ -82,6 +82,8 @@ def is_capability_file(argument: str) -> bool:
 
 
 def _as_path(argument: str) -> str:
-    """Return a component's file as a path, so that it is not taken for a name."""
+    """Return a component's file as a path, so that it is not taken for a name, unless a tool has that name."""
+    if is_tool_name(argument):
+        return argument
     is_file = os.path.isfile(argument) or os.path.isdir(argument)  # noqa: PTH112, PTH113 - no error for long names
     return f".{os.sep}{argument}" if is_file and os.sep not in argument else argument

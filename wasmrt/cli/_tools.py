@@ -8,7 +8,9 @@ from pathlib import Path
 from wasmrt.capabilities import Capabilities, merge
 from wasmrt.component_bytes import ComponentBytes
 from wasmrt.errors import ConfigurationError, NotInstalledError
+from wasmrt.install import Catalog
 from wasmrt.install._stored import load_tools
+from wasmrt.install.bundled import bundled_tool
 from wasmrt.install.find import FoundTool, described_by_sidecar, find_tool
 from wasmrt.limits import ARCHIVE_SUFFIXES, COMPONENT_MAX_BYTES, MAX_INVOKE_DEPTH
 from wasmrt.names import installed_name
@@ -41,6 +43,13 @@ def find_named(name_or_path: str, *, capabilities: Path | None = None, number: i
         f"{found.name} runs under the grant it was installed with",
         hint=f"change it: wasmrt install SOURCE --name {found.name} --grant FILE",
     )
+
+
+def is_tool_name(name: str) -> bool:
+    """Tell whether an installed tool has this name, or one that comes with wasmrt; a path is none."""
+    if installed_name(name) != name:
+        return False
+    return bundled_tool(name) is not None or Catalog(find_places().data).has(name)
 
 
 def _from_name(name: str, number: int | None) -> FoundTool:

@@ -17,6 +17,7 @@ from wasmrt.cli._options import complete_tools, json_option
 from wasmrt.cli._output import is_interactive, print_message, show_json
 from wasmrt.errors import CapabilityFileError, ConfigurationError, NotInstalledError
 from wasmrt.install import Catalog, ToolVersion
+from wasmrt.install.bundled import bundled_tool
 from wasmrt.install.granted import granted_to, only_tools, request_of
 from wasmrt.install.sources import read_capability_file
 from wasmrt.places import find_places
@@ -58,6 +59,12 @@ def grant(
       wasmrt grant search --edit
     """
     catalog = Catalog(find_places().data)
+    if bundled_tool(name) is not None and not catalog.has(name):
+        raise ConfigurationError(
+            f"{name} comes with wasmrt and has no grant to change",
+            code="bundled",
+            hint=f"wasmrt caps explain {name} shows what it may do",
+        )
     if edit and (added or revoked):
         raise click.UsageError("give --edit, or --add and --revoke")
     if edit or added or revoked:

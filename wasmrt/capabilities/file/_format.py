@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -10,11 +11,14 @@ from wasmrt.capabilities._capabilities import Capabilities, ToolGrant
 from wasmrt.capabilities.file._auth import AuthSection
 from wasmrt.capabilities.file._model import CapabilityFile
 from wasmrt.capabilities.model import (
+    CredentialMapping,
+    EndpointPattern,
     HttpCapability,
     LoginCapability,
     RateLimitConfig,
     WorkspaceCapability,
     WorkspaceWriteCapability,
+    usual_ports,
 )
 from wasmrt.capabilities.sections import HTTP_NUMBERS, WRITE_NUMBERS
 
@@ -71,7 +75,7 @@ def _tool(tool: ToolGrant, component: Capabilities) -> dict[str, Any]:
     if http is not None:
         outer = component.http or HttpCapability()
         known = [mapping.name for mapping in http.credentials if mapping in outer.credentials]
-        own = {mapping.name: mapping.as_dict() for mapping in http.credentials if mapping not in outer.credentials}
+        own = _credentials((m for m in http.credentials if m not in outer.credentials), outer.allowlist)
         tree: dict[str, Any] = {"allowlist": [entry.as_dict() for entry in http.allowlist]}
         if own:
             tree["credentials"] = own
@@ -87,8 +91,17 @@ def _tool(tool: ToolGrant, component: Capabilities) -> dict[str, Any]:
 def _http(http: HttpCapability) -> dict[str, Any]:
     tree: dict[str, Any] = {"allowlist": [entry.as_dict() for entry in http.allowlist]}
     if http.credentials:
-        tree["credentials"] = {mapping.name: mapping.as_dict() for mapping in http.credentials}
+        tree["credentials"] = _credentials(http.credentials, http.allowlist)
     return tree | _rate(http.rate_limit) | _changed(http, *HTTP_NUMBERS)
+
+
+def _credentials(mappings: Iterable[CredentialMapping], allowlist: Sequence[EndpointPattern]) -> dict[str, Any]:
+    """Ports are left out where the allowlist that they are read with says the same."""
+    tree = {mapping.name: mapping.as_dict() for mapping in mappings}
+    for each in tree.values():
+        if each["ports"] == list(usual_ports(each["host_patterns"], allowlist)):
+            del each["ports"]
+    return tree
 
 
 def _workspace(workspace: WorkspaceCapability) -> Any:

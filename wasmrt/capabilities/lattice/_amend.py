@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 from wasmrt.capabilities._capabilities import Capabilities, ToolGrant
 from wasmrt.capabilities.lattice._merge import for_tool, merge, widest
 from wasmrt.capabilities.model import (
+    ANY_HOST,
     EndpointPattern,
     HttpCapability,
     ToolLimits,
@@ -299,11 +300,12 @@ def _http_without(http: HttpCapability, section: str, value: str) -> HttpCapabil
     if section == "credentials":
         return replace(http, credentials=tuple(m for m in http.credentials if value not in (m.name, m.secret_name)))
     gone = read_endpoint(value)
-    # Whatever scheme and port an entry has: a person who names a host means all of it.
+    # Whatever scheme and port an entry has, public or not: a person who names a host means all of it.
+    everywhere = gone if gone.host_pattern == ANY_HOST else replace(gone, public_only=False)
     kept = tuple(
         entry
         for entry in http.allowlist
-        if not endpoint_within(replace(entry, ports=gone.ports, schemes=gone.schemes, public_only=False), gone)
+        if not endpoint_within(replace(entry, ports=gone.ports, schemes=gone.schemes), everywhere)
     )
     return replace(http, allowlist=kept) if kept else None
 

@@ -15,6 +15,8 @@ from wasmrt.capabilities.model._capability import (
     read_alias,
     read_secret_glob,
     read_tool_name,
+    usual_ports,
+    with_ports,
 )
 from wasmrt.capabilities.model._cover import (
     common_endpoints,
@@ -27,6 +29,7 @@ from wasmrt.capabilities.model._cover import (
     prefix_within,
 )
 from wasmrt.capabilities.model._credential import (
+    USUAL_PORTS,
     CredentialLocation,
     CredentialMapping,
     LocationType,
@@ -55,6 +58,7 @@ __all__ = [
     "MAX_PREFIX_LENGTH",
     "MAX_REQUESTS",
     "METHODS",
+    "USUAL_PORTS",
     "CredentialLocation",
     "CredentialMapping",
     "EndpointPattern",
@@ -94,4 +98,6 @@ __all__ = [
     "read_secret_glob",
     "read_secret_name",
     "read_tool_name",
+    "usual_ports",
+    "with_ports",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from wasmrt.capabilities.model._checks import check_numbers, set_tuple, unique
@@ -48,7 +48,7 @@ class HttpCapability:
 
     allowlist: tuple[EndpointPattern, ...] = ()
     credentials: tuple[CredentialMapping, ...] = ()
-    """Also taken as a mapping from name to credential."""
+    """Also taken as a mapping from name to credential. One that names no port gets its usual ones, once and for all."""
     rate_limit: RateLimitConfig = RateLimitConfig()
     max_request_bytes: int = DEFAULT_MAX_REQUEST_BYTES
     max_response_bytes: int = DEFAULT_MAX_RESPONSE_BYTES
@@ -76,17 +76,38 @@ class HttpCapability:
         names = [mapping.name for mapping in self.credentials]
         if len(set(names)) < len(names):
             raise ConfigurationError("two credentials have the same name", hint="give each a name of its own")
+        # SECURITY: written into it now, so that a narrower copy of the allowlist never moves a secret to another port.
+        object.__setattr__(self, "credentials", tuple(with_ports(each, self.allowlist) for each in self.credentials))
 
     def credentials_for(self, url: ParsedUrl) -> tuple[CredentialMapping, ...]:
         """Return the credentials that a request to `url` gets: one for each place, the most specific."""
-        return matching_credentials(self.credentials, url, self.usual_ports(url.host)) if self.credentials else ()
+        return matching_credentials(self.credentials, url)
 
-    def usual_ports(self, host: str) -> tuple[int, ...]:
-        """Return the port where a credential goes that names none: 443, or the only one that the allowlist has."""
-        entries = (entry for entry in self.allowlist if host_matches(entry.host_pattern, host))
-        ports = {port for entry in entries for port in entry.ports_for("https")}
-        default = DEFAULT_PORTS["https"]
-        return tuple(ports) if len(ports) == 1 else (default,)
+
+def usual_ports(hosts: Iterable[str], allowlist: Iterable[EndpointPattern]) -> tuple[int, ...]:
+    """Return the ports of a credential for these hosts that names none: 443, or the only one that the allowlist has.
+
+    Hosts may differ in it, unless one of them would then get the credential at a port that is only another's.
+    """
+    entries, default = tuple(allowlist), DEFAULT_PORTS["https"]
+    listed = [
+        {
+            port
+            for entry in entries
+            if host_matches(entry.host_pattern, host) or host_matches(host, entry.host_pattern)
+            for port in entry.ports_for("https")
+        }
+        for host in hosts
+    ]
+    usual = [ports if len(ports) == 1 else {default} for ports in listed]
+    every = set().union(*(own for own, ports in zip(usual, listed, strict=True) if ports)) or {default}
+    fits = all(ports & every <= own for own, ports in zip(usual, listed, strict=True))
+    return tuple(sorted(every)) if fits else (default,)
+
+
+def with_ports(mapping: CredentialMapping, allowlist: Iterable[EndpointPattern]) -> CredentialMapping:
+    """Return the credential, where it names no port with the usual ones of this allowlist."""
+    return mapping if mapping.ports else replace(mapping, ports=usual_ports(mapping.host_patterns, allowlist))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 from wasmrt.capabilities.model._capability import glob_covers
-from wasmrt.capabilities.model._credential import CredentialMapping
+from wasmrt.capabilities.model._credential import USUAL_PORTS, CredentialMapping
 from wasmrt.capabilities.model._endpoint import ANY_HOST, METHODS, EndpointPattern
 from wasmrt.capabilities.model._workspace_path import is_under_prefixes
 from wasmrt.url import DEFAULT_PORTS, is_under, split_path
@@ -40,15 +40,11 @@ def endpoint_within(inner: EndpointPattern, outer: EndpointPattern) -> bool:
     )
 
 
-_USUAL = (DEFAULT_PORTS["https"],)
-"""The ports of a credential that names none."""
-
-
 def common_ports(one: CredentialMapping, other: CredentialMapping) -> tuple[int, ...] | None:
     """Return the ports where both credentials go; None where there is none."""
     if one.ports == other.ports:
         return one.ports
-    return tuple(sorted(set(one.ports or _USUAL) & set(other.ports or _USUAL))) or None
+    return tuple(sorted(set(one.ports or USUAL_PORTS) & set(other.ports or USUAL_PORTS))) or None
 
 
 def credential_within(inner: CredentialMapping, outer: CredentialMapping) -> bool:
@@ -64,7 +60,7 @@ def credential_within(inner: CredentialMapping, outer: CredentialMapping) -> boo
             )
         )
         and inner.optional <= outer.optional
-        and (inner.ports == outer.ports or set(inner.ports or _USUAL) <= set(outer.ports or _USUAL))
+        and (inner.ports == outer.ports or set(inner.ports or USUAL_PORTS) <= set(outer.ports or USUAL_PORTS))
     )
 
 

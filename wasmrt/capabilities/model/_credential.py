@@ -13,12 +13,14 @@ from wasmrt.capabilities.model._host_headers import is_host_header
 from wasmrt.errors import ConfigurationError
 from wasmrt.limits import MAX_CAPABILITY_ENTRIES
 from wasmrt.names import is_secret_name
-from wasmrt.url import ParsedUrl, is_under
+from wasmrt.url import DEFAULT_PORTS, ParsedUrl, is_under
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}\Z")
 _PLACEHOLDER = re.compile(r"[A-Za-z0-9_]{1,64}\Z")
 _MAX_NAME_LENGTH = 128
 _VISIBLE = re.compile(r"[\x20-\x7e]{0,256}\Z")
+USUAL_PORTS = (DEFAULT_PORTS["https"],)
+"""The ports of a credential that names none, where no allowlist says otherwise."""
 
 
 _AWS_WORD = re.compile(r"[a-z0-9-]{1,64}\Z")
@@ -200,7 +202,8 @@ class CredentialMapping:
     path_patterns: tuple[str, ...] = ()
     optional: bool = False
     ports: tuple[int, ...] = ()
-    """The ports of those hosts; none for 443, or for the only port that the allowlist has where that is another."""
+    """The ports of those hosts. None are 443, or the only port that the allowlist has where that is another; the
+    `HttpCapability` that it is put into writes them here."""
     name: str = ""
     """Its key in the capability file; the secret's name where none is given."""
 
@@ -256,17 +259,15 @@ class CredentialMapping:
         return data
 
 
-def matching_credentials(
-    credentials: Iterable[CredentialMapping], url: ParsedUrl, usual_ports: tuple[int, ...]
-) -> tuple[CredentialMapping, ...]:
+def matching_credentials(credentials: Iterable[CredentialMapping], url: ParsedUrl) -> tuple[CredentialMapping, ...]:
     """Return the credentials that a request to `url` gets: one for each place, the most specific winning.
 
-    SECURITY: a credential belongs to a scheme, a host and a port; `usual_ports` are those of one that names none. Over
-    http it matches at every port, so that the request is refused and not sent without it.
+    SECURITY: a credential belongs to a scheme, a host and a port. Over http it matches at every port, so that
+    the request is refused and not sent without it.
     """
     winners: dict[str, CredentialMapping] = {}
     for mapping in sorted((m for m in credentials if m.matches(url)), key=lambda m: m.precedence(url)):
-        if url.scheme == "http" or url.port in (mapping.ports or usual_ports):
+        if url.scheme == "http" or url.port in (mapping.ports or USUAL_PORTS):
             winners[mapping.location.slot] = mapping
     return tuple(winners[slot] for slot in sorted(winners))
 
@@ -275,7 +276,7 @@ def exposed_credential(credentials: Iterable[CredentialMapping], url: ParsedUrl)
     """Return a credential that a request to `url` would carry over plain http; None where it would carry none."""
     if url.scheme == "https":
         return None
-    return next((mapping for mapping in matching_credentials(credentials, url, ()) if mapping.has_place(url)), None)
+    return next((mapping for mapping in matching_credentials(credentials, url) if mapping.has_place(url)), None)
 
 
 def _read_each(items: Iterable[str], read: Any) -> tuple[str, ...]:

@@ -207,7 +207,9 @@ _CREDENTIAL = ObjectSchema(
         "location": Property(field=_Location(), about="The place it is put.", required=True),
         "host_patterns": Property(field=ListOf(item=_HOST, min_items=1), about="The hosts that get it.", required=True),
         "path_patterns": Property(field=ListOf(item=_PATH), about="Only paths under these prefixes get it."),
-        "ports": Property(field=ListOf(item=_PORT, min_items=1), about="Only these ports get it, 443 if absent."),
+        "ports": Property(
+            field=ListOf(item=_PORT, min_items=1), about="Only these get it; 443 or the only listed one if absent."
+        ),
         "optional": Property(field=Flag(), about="Send the request without it where it is not set."),
     }
 )

@@ -20,6 +20,7 @@ from wasmrt.capabilities.model import (
     ToolLimits,
     WorkspaceCapability,
     WorkspaceWriteCapability,
+    with_ports,
 )
 from wasmrt.capabilities.sections._beyond import HTTP_NUMBERS, beyond
 from wasmrt.capabilities.sections._capabilities import NESTED, ROOT
@@ -189,7 +190,7 @@ def _build_sections(tree: dict[str, Any], at: str, outer: Asked, problems: Probl
     workspace, secrets, invoke = tree.get("workspace"), tree.get("secrets"), tree.get("tool_invoke")
     writing, over = tree.get("workspace_write"), outer.workspace_write or WorkspaceWriteCapability()
     return Asked(
-        http=_build_http(tree["http"], outer.http or HttpCapability(), attempt) if "http" in tree else None,
+        http=_build_http(tree["http"], outer.http, attempt) if "http" in tree else None,
         workspace_read=WorkspaceCapability(workspace["allowed_prefixes"]) if workspace else None,
         secrets=SecretsCapability(secrets["allowed_names"]) if secrets is not None else None,
         tool_invoke=attempt("tool_invoke", lambda: _build_invoke(invoke)) if invoke is not None else None,
@@ -198,7 +199,7 @@ def _build_sections(tree: dict[str, Any], at: str, outer: Asked, problems: Probl
     )
 
 
-def _build_http(tree: dict[str, Any], outer: HttpCapability, attempt: _Attempt) -> HttpCapability | None:
+def _build_http(tree: dict[str, Any], component: HttpCapability | None, attempt: _Attempt) -> HttpCapability | None:
     entries = [
         attempt(f"http.allowlist[{index}]", lambda entry=entry: _build_endpoint(entry))  # type: ignore[misc]
         for index, entry in enumerate(tree.get("allowlist", []))
@@ -209,6 +210,9 @@ def _build_http(tree: dict[str, Any], outer: HttpCapability, attempt: _Attempt) 
     ]
     if None in entries or None in credentials:
         return None
+    if component is not None:  # the section of a tool; its own allowlist is narrower
+        credentials = [with_ports(mapping, component.allowlist) for mapping in credentials]
+    outer = component or HttpCapability()
     numbers = {name: tree.get(name, getattr(outer, name)) for name in HTTP_NUMBERS}
     rate = replace(outer.rate_limit, **tree.get("rate_limit", {}))
     made: HttpCapability | None = attempt(

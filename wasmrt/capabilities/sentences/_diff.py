@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, TypeVar
 
 from wasmrt.capabilities._capabilities import Capabilities
+from wasmrt.capabilities._effects import effects_of
 from wasmrt.capabilities.lattice import for_tool
 from wasmrt.capabilities.model import (
     HttpCapability,
@@ -26,6 +27,7 @@ from wasmrt.capabilities.sentences._phrases import (
     format_prefix,
     name_tools,
 )
+from wasmrt.effects import EVERY_EFFECT, Effect, in_words
 from wasmrt.limits import ResourceLimits
 
 T = TypeVar("T")
@@ -91,12 +93,32 @@ def _added_for_tools(
     names = {tool.name for tool in (*(before.tools or ()), *(after.tools or ()))}
     changed: dict[Change, list[str]] = {}
     for name in sorted(names):
-        for change in _added(for_tool(before, name), for_tool(after, name), defaults, numbers):
+        was, now = for_tool(before, name), for_tool(after, name)
+        held = _effects_held(before, name, was), _effects_held(after, name, now)
+        for change in (*_added(was, now, defaults, numbers), *_added_effects(was, *held)):
             changed.setdefault(change, []).append(name)
     if after.tools is None and before.tools is not None:
         yield Change("tools", "every tool may do all that the component may")
     for change, tools in changed.items():
         yield Change(f"tools.{tools[0]}.{change.section}", f"{name_tools(tools)}: {change.sentence}")
+
+
+def _added_effects(was: Capabilities, before: frozenset[Effect], after: frozenset[Effect]) -> Iterator[Change]:
+    """Yield the effects that only a declaration kept a tool from; one that comes with a new entry is told by that."""
+    for effect in sorted((after - before) & _effects_within_reach(was)):
+        yield Change("effects", f"may {in_words(frozenset({effect}))}, as far as the rest of its grant allows")
+
+
+def _effects_held(capabilities: Capabilities, name: str, own: Capabilities) -> frozenset[Effect]:
+    """Return the effects that a call of a tool can have: those of its grant, and of them what is declared."""
+    declared = next((tool.effects for tool in capabilities.tools or () if tool.name == name), None)
+    return _effects_within_reach(own) & (EVERY_EFFECT if declared is None else frozenset(declared))
+
+
+def _effects_within_reach(own: Capabilities) -> frozenset[Effect]:
+    """Return the effects of a grant; with those of tools that it may invoke, which nobody knows here, all there are."""
+    effects = effects_of(own)
+    return EVERY_EFFECT if Effect.INVOKE_TOOL in effects else effects
 
 
 def _added(before: Capabilities, after: Capabilities, defaults: ResourceLimits, numbers: _Numbers) -> Iterator[Change]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from wasmrt.capabilities.model import (
     ANY_HOST,
+    USUAL_PORTS,
     CredentialLocation,
     CredentialMapping,
     EndpointPattern,
@@ -64,7 +65,7 @@ def format_location(mapping: CredentialMapping) -> str:
 def format_credential(mapping: CredentialMapping) -> str:
     """Format a credential together with the requests that get it."""
     paths = f" under {join_words(mapping.path_patterns)}" if mapping.path_patterns else ""
-    ports = f" at port {join_words(map(str, mapping.ports))}" if mapping.ports else ""
+    ports = f" at port {join_words(map(str, mapping.ports))}" if mapping.ports not in ((), USUAL_PORTS) else ""
     return f"{format_location(mapping)}, for {join_words(mapping.host_patterns)}{ports}{paths}"
 
 

@@ -53,7 +53,7 @@ def reaches(http: HttpCapability, networks: Sequence[Network] = ()) -> Iterator[
 def goes_with(mapping: CredentialMapping, entry: EndpointPattern, http: HttpCapability) -> bool:
     """Tell whether some request of the entry gets the credential."""
     hosts = common_hosts(mapping.host_patterns, (entry.host_pattern,))
-    ports = {port for host in hosts for port in mapping.ports or http.usual_ports(host)}
+    ports = {port for host in hosts for port in mapping.ports}
     return bool(ports.intersection(entry.ports_for("https"))) and paths_meet(mapping, entry)
 
 

@@ -16,7 +16,7 @@ from wasmrt.capabilities import (
     ToolGrant,
 )
 from wasmrt.capabilities.lattice import widest
-from wasmrt.capabilities.model import endpoint_within
+from wasmrt.capabilities.model import USUAL_PORTS, endpoint_within
 from wasmrt.effects import READING, Effect
 from wasmrt.install.package._fields import EFFECTS
 from wasmrt.limits import DEFAULT_MAX_REQUEST_BYTES
@@ -83,6 +83,7 @@ def _credential(item: Mapping[str, Any], instead: Mapping[str, str]) -> Credenti
         secret_name=instead.get(item["handle"], item["handle"]),
         location=location,
         host_patterns=(item["audience"]["host"],),
+        ports=(item["audience"].get("port", USUAL_PORTS[0]),),
         optional=not item.get("required", True),
     )
 

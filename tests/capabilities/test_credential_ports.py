@@ -1,0 +1,96 @@
+"""The port of a credential that names none: found once, from the allowlist of its own file, and kept."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from wasmrt.capabilities import (
+    Capabilities,
+    CredentialLocation,
+    CredentialMapping,
+    EndpointPattern,
+    HttpCapability,
+    for_tool,
+    merge,
+    within_effects,
+)
+from wasmrt.capabilities.file import format_file
+from wasmrt.capabilities.lattice import Amendment, revoke_from_grant
+from wasmrt.capabilities.sentences import diff
+from wasmrt.effects import Effect
+from wasmrt.url import parse_url
+
+HOST = "api.example.com"
+TOKEN = {"secret_name": "api", "location": {"type": "bearer"}, "host_patterns": [HOST]}
+
+
+def http(*ports: int, **credential: Any) -> dict[str, Any]:
+    entries = [{"host": HOST} | ({} if port == 443 else {"port": port}) for port in ports]
+    return {"allowlist": entries, "credentials": {"api": TOKEN | credential}}
+
+
+def read(section: dict[str, Any], **more: Any) -> Capabilities:
+    return Capabilities.parse(json.dumps({"http": section} | more))
+
+
+def sent(capabilities: Capabilities, host: str = HOST) -> list[int]:
+    """The ports where the secret goes."""
+    assert capabilities.http is not None
+    urls = {port: parse_url(f"https://{host}:{port}/") for port in (443, 8443, 9443)}
+    return [port for port, url in urls.items() if capabilities.http.credentials_for(url)]
+
+
+@pytest.mark.parametrize(
+    ("listed", "usual"), [((), 443), ((443,), 443), ((8443,), 8443), ((443, 8443), 443), ((8443, 9443), 443)]
+)
+def test_it_is_443_or_the_only_one_that_is_listed(listed: tuple[int, ...], usual: int) -> None:
+    granted = read(http(*listed))
+
+    assert sent(granted) == [usual]
+    assert "ports" not in json.loads(format_file(granted))["http"]["credentials"]["api"]
+    assert Capabilities.parse(format_file(granted)) == granted
+
+
+def test_a_file_that_moves_a_secret_to_another_port_asks_for_more() -> None:
+    changes = diff(read(http(443, 8443)), read(http(8443)))
+
+    assert [change.section for change in changes.widened] == ["http.credentials"]
+    assert "at port 8443" in changes.widened[0].sentence
+
+
+def test_a_narrower_grant_moves_no_secret_also_when_it_is_stored() -> None:
+    other_port = {"host": HOST, "port": 8443}
+    asked = read(http(443) | {"allowlist": [{"host": HOST, "methods": ["POST"]}, other_port | {"methods": ["GET"]}]})
+    narrower = [
+        merge(asked, read(http(8443, ports=[443]))),
+        within_effects(asked, frozenset({Effect.NETWORK, Effect.USE_SECRET})),
+        revoke_from_grant(asked, Amendment.read("http=POST api.example.com")),
+    ]
+    for grant in narrower:
+        assert grant.http is not None and [entry.ports for entry in grant.http.allowlist] == [(8443,)]
+        for kept in (grant, Capabilities.parse(format_file(grant))):
+            assert 8443 not in sent(kept)
+            assert diff(asked, kept).widened == ()
+
+
+def test_the_section_of_a_tool_sends_a_secret_where_its_component_does() -> None:
+    granted = read(http(443, 8443), tools={"x": {"http": http(8443)}})
+
+    assert sent(granted) == sent(for_tool(granted, "x")) == [443]
+    assert Capabilities.parse(format_file(granted)) == granted
+
+
+def test_hosts_of_one_credential_have_ports_of_their_own_where_none_gets_it_at_another_s() -> None:
+    def granted(*entries: EndpointPattern) -> Capabilities:
+        mapping = CredentialMapping(
+            secret_name="api", location=CredentialLocation.bearer(), host_patterns=("a.org", "b.org")
+        )
+        return Capabilities.none().with_http(HttpCapability(entries, (mapping,)))
+
+    apart = granted(EndpointPattern("a.org"), EndpointPattern("b.org", ports=(8443,)))
+    assert sent(apart, "a.org") == sent(apart, "b.org") == [443, 8443]
+    both = granted(EndpointPattern("a.org", ports=(443, 8443)), EndpointPattern("b.org", ports=(8443,)))
+    assert sent(both, "a.org") == [443]
