@@ -199,7 +199,7 @@ def test_memory_that_is_refused_while_the_host_passes_a_value_is_told_with_the_l
 ) -> None:
     (tmp_path / "weather").mkdir()
     (tmp_path / "weather/places.txt").write_text("Oslo 1 2\n" * 440_000)
-    component = crashing(language, Path(tmp_path_factory.getbasetemp()))
+    component = crashing(language, tmp_path_factory.mktemp("refused"))
     grant, limits = Capabilities.none().with_workspace_read(["weather/"]), ResourceLimits(memory_bytes=4 * MIB)
     with WasmToolRuntime(WasmRuntimeConfig(workspace=tmp_path)) as runtime, pytest.raises(TrapError) as caught:
         runtime.prepare("fragile", component, grant, limits=limits).execute({"place": "Nope"})
