@@ -109,8 +109,16 @@ def needed(wasmrt: Run) -> tuple[str, str]:
     ],
 )
 def test_doctor_tells_a_login_that_is_missing_expired_or_of_another_place(
-    wasmrt: Run, tool_file: Write, home: Path, refresh: str | None, place: str, ended: bool, said: str | None
+    wasmrt: Run,
+    tool_file: Write,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    refresh: str | None,
+    place: str,
+    ended: bool,
+    said: str | None,
 ) -> None:
+    monkeypatch.setenv("WASMRT_SECRETS_BACKEND", "file")  # a keyring would be shared by the cases
     wasmrt("install", tool_file(sidecar=FILE), "--yes")
     assert needed(wasmrt)[0] == "warning" and "wasmrt auth parrot" in needed(wasmrt)[1]
 
