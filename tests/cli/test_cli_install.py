@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from tests.cli.terminal import on_a_terminal
-from wasmrt.install.bundled import bundled_names
 
 SIDECAR = {"http": {"allowlist": [{"host": "api.example.com", "path_prefix": "/v1/", "methods": ["GET"]}]}}
 
@@ -27,7 +26,7 @@ def test_a_tool_that_asks_for_nothing_is_installed_listed_run_and_removed(wasmrt
     assert "installed already" in wasmrt("install", tool_file()).stderr
     assert "removed parrot (1 version)" in wasmrt("remove", "parrot", "--yes").stderr
     said = wasmrt("list").stderr
-    assert "nothing is installed" in said and all(name in said for name in bundled_names())
+    assert "nothing is installed" in said and "wasmrt tools list" in said
     assert "no tool named 'parrot'" in wasmrt("run", "parrot", code=2).stderr
 
 
@@ -224,13 +223,13 @@ def padded(component: bytes, size_bytes: int) -> bytes:
     )
 
 
-def test_compiling_something_large_is_shown_to_who_watches_and_to_nobody_else(wasmrt: Run, tool_file: Write) -> None:
+def test_preparing_something_large_is_shown_to_who_watches_and_to_nobody_else(wasmrt: Run, tool_file: Write) -> None:
     path = tool_file()
     path.write_bytes(padded(path.read_bytes(), 2 * 1024 * 1024))
-    assert "compiling" not in wasmrt("install", path, "--name", "quiet").stderr
+    assert "preparing" not in wasmrt("install", path, "--name", "quiet").stderr
     code, said = on_a_terminal(b"", "install", path)
     assert code == 0
-    assert "compiling parrot" in said
+    assert "preparing parrot" in said
     assert "installed parrot version 1" in said
 
 

@@ -7,7 +7,6 @@ import click
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import print_message, show_columns, show_json_list, size_in_words
 from wasmrt.install import Catalog
-from wasmrt.install.bundled import bundled_names
 from wasmrt.places import find_places
 
 
@@ -26,7 +25,7 @@ def list(as_json: bool) -> None:
         show_json_list(tool._asdict() for tool in tools)
         return
     if not tools:
-        print_message(f"nothing is installed yet; these come with wasmrt: {', '.join(bundled_names())}")
+        print_message("nothing is installed yet; wasmrt tools list shows the tools that come with wasmrt")
         return
     show_columns(
         ("NAME", "VERSION", "TOOLS", "WORLD", "SIZE", "DIGEST"),
