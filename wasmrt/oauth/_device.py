@@ -12,7 +12,7 @@ from wasmrt.egress import EgressGateway, HttpFailure
 from wasmrt.errors import ConfigurationError
 from wasmrt.limits import OAUTH_LOGIN_SECONDS, OAUTH_TIMEOUT_SECONDS
 from wasmrt.oauth._state import OAuthState
-from wasmrt.oauth._tokens import OAuthError, TokenEndpoint, Tokens, json_object
+from wasmrt.oauth._tokens import OAuthError, Tokens, json_object
 
 _MAX_SHOWN = 200
 _INTERVAL_SECONDS = 5.0  # RFC 8628 3.2 and 3.5
@@ -48,13 +48,7 @@ def log_in_by_device(
         )
     shown, device_code, lifetime, interval = _requested(gateway, oauth, state)
     present(shown)
-    endpoint = TokenEndpoint(
-        gateway,
-        state.token_url,
-        client_id=state.client_id,
-        client_secret=state.client_secret,
-        access_token_field=state.access_token_field,
-    )
+    endpoint = state.endpoint(gateway)
     ends = now() + min(lifetime, OAUTH_LOGIN_SECONDS)
     while now() + interval < ends:
         wait(interval)

@@ -12,7 +12,7 @@ from wasmrt.limits import OAUTH_LOGIN_SECONDS
 from wasmrt.oauth._authorization import AuthorizationRequest
 from wasmrt.oauth._callback import LoopbackCallback
 from wasmrt.oauth._state import OAuthState, load_state
-from wasmrt.oauth._tokens import TokenEndpoint, Tokens
+from wasmrt.oauth._tokens import Tokens
 from wasmrt.secrets import SecretsStore
 
 
@@ -86,14 +86,7 @@ def log_in(
             )
         )
         code = callback.wait(OAUTH_LOGIN_SECONDS)
-        endpoint = TokenEndpoint(
-            gateway,
-            state.token_url,
-            client_id=state.client_id,
-            client_secret=state.client_secret,
-            access_token_field=state.access_token_field,
-        )
-        return endpoint.exchange(code, verifier=attempt.verifier, redirect_uri=callback.redirect_uri)
+        return state.endpoint(gateway).exchange(code, verifier=attempt.verifier, redirect_uri=callback.redirect_uri)
 
 
 def _from_environment(environ: Mapping[str, str], name: str | None, ending: str) -> str | None:

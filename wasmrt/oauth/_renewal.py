@@ -13,7 +13,7 @@ from wasmrt.egress import EgressGateway
 from wasmrt.errors import SecretError, SecretExpiredError
 from wasmrt.limits import OAUTH_REFRESH_MARGIN_SECONDS
 from wasmrt.oauth._state import OAuthState, load_state, store_tokens
-from wasmrt.oauth._tokens import OAuthError, TokenEndpoint, Tokens
+from wasmrt.oauth._tokens import OAuthError, Tokens
 from wasmrt.secrets import Secret, SecretsStore
 
 _JUST_NOW_SECONDS = 5.0
@@ -212,13 +212,6 @@ def token_renewer(gateway: Callable[[], EgressGateway]) -> Callable[[OAuthState]
     def renew(state: OAuthState) -> Tokens:
         if state.refresh_token is None:
             raise OAuthError("there is no refresh token", hint="log in again: wasmrt auth TOOL")
-        endpoint = TokenEndpoint(
-            gateway(),
-            state.token_url,
-            client_id=state.client_id,
-            client_secret=state.client_secret,
-            access_token_field=state.access_token_field,
-        )
-        return endpoint.refresh(state.refresh_token)
+        return state.endpoint(gateway()).refresh(state.refresh_token)
 
     return renew

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, replace
 
+from wasmrt.egress import EgressGateway
 from wasmrt.errors import SecretBackendError, SecretNotFoundError
-from wasmrt.oauth._tokens import Tokens
+from wasmrt.oauth._tokens import TokenEndpoint, Tokens
 from wasmrt.secrets import OAUTH_SUFFIX, Secret, SecretsStore
 
 
@@ -25,6 +26,16 @@ class OAuthState:
     access_token_field: str
     expires_at: float | None
     """Of the access token, in Unix seconds."""
+
+    def endpoint(self, gateway: EgressGateway) -> TokenEndpoint:
+        """Return the endpoint that issues the tokens of this login."""
+        return TokenEndpoint(
+            gateway,
+            self.token_url,
+            client_id=self.client_id,
+            client_secret=self.client_secret,
+            access_token_field=self.access_token_field,
+        )
 
     def as_secret(self) -> Secret:
         """Return the state as the secret that keeps it."""

@@ -68,16 +68,7 @@ def run_program(command: Command, stdin: bytes, cwd: str, bounds: Bounds, within
 
 def _started(command: Command, cwd: str) -> subprocess.Popen[bytes]:
     try:
-        return subprocess.Popen(  # noqa: S603 - a stub that confines itself, then the plugin; no shell
-            command.argv,
-            env=command.env,
-            cwd=cwd,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            bufsize=0,
-            start_new_session=True,  # SECURITY: its group is all that it starts: it may not leave it
-        )
+        return command.start(cwd)
     except OSError as error:
         raise ToolError(
             f"the plugin cannot be started ({error.strerror})", code="not-started", kind=ToolErrorKind.SANDBOX

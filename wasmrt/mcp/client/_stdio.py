@@ -83,16 +83,7 @@ class StdioServer:
         Path(self._program.home).mkdir(parents=True, exist_ok=True, mode=0o700)
         command = self._program.command(self._env)
         try:
-            return subprocess.Popen(  # noqa: S603 - a stub that confines itself, then the program; no shell
-                command.argv,
-                env=command.env,
-                cwd=self._program.cwd,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                bufsize=0,
-                start_new_session=True,  # SECURITY: its group is all that it starts: it may not leave it
-            )
+            return command.start(self._program.cwd)
         except OSError as error:
             raise ToolError(
                 f"the MCP server cannot be started ({error.strerror})", code="not-started", kind=ToolErrorKind.SANDBOX

@@ -19,7 +19,7 @@ from wasmrt.mcp.server.protocol import (
     RpcError,
     Server,
     error_message,
-    request_message,
+    form_message,
     result_message,
     written,
 )
@@ -59,9 +59,7 @@ class Exchange:
         number = f"wasmrt-{next(_numbers)}"
         answered: asyncio.Future[dict[str, Any] | None] = asyncio.get_running_loop().create_future()
         session.asked[number] = answered
-        if session.peer.session.version < "2025-11-25":
-            params = {name: value for name, value in params.items() if name != "mode"}
-        self.send(request_message(number, "elicitation/create", params))
+        self.send(form_message(number, params, session.peer.session.version))
         try:
             return await answered
         finally:

@@ -22,9 +22,9 @@ from wasmrt.mcp.server.protocol._wire import (
     RpcError,
     UnreadableError,
     error_message,
+    form_message,
     notification_message,
     read_message,
-    request_message,
     result_message,
 )
 
@@ -143,9 +143,7 @@ class Connection:
         number = f"wasmrt-{next(self._numbers)}"
         answered: asyncio.Future[dict[str, Any] | None] = asyncio.get_running_loop().create_future()
         self._asked[number] = answered
-        if self.peer.session.version < "2025-11-25":
-            params = {name: value for name, value in params.items() if name != "mode"}
-        self._send(request_message(number, "elicitation/create", params))
+        self._send(form_message(number, params, self.peer.session.version))
         try:
             return await answered
         except asyncio.CancelledError:

@@ -148,9 +148,11 @@ def notification_message(method: str, params: dict[str, Any] | None = None) -> d
     return {"jsonrpc": "2.0", "method": method} | ({} if params is None else {"params": params})
 
 
-def request_message(id: Id, method: str, params: dict[str, Any]) -> dict[str, Any]:
-    """Return a request of the server's own."""
-    return {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
+def form_message(id: Id, params: dict[str, Any], version: str) -> dict[str, Any]:
+    """Return the request of the server's own that has a client show a form, as a revision of before 2026 has it."""
+    if version < "2025-11-25":
+        params = {name: value for name, value in params.items() if name != "mode"}
+    return {"jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": params}
 
 
 def written(message: dict[str, Any]) -> bytes:
