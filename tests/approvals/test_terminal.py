@@ -292,6 +292,7 @@ def test_a_request_that_is_cancelled_before_its_turn_is_never_shown(screen: Scre
         second = asyncio.ensure_future(approver.ask(request({"n": "never shown"})))
         await asyncio.sleep(0)
         second.cancel()
+        await asyncio.wait({second})
         screen.type("y\n")
         assert (await first).approved
         third = asyncio.ensure_future(approver.ask(request({"n": "shown"})))
