@@ -34,6 +34,10 @@ class Tab:
     def ask(self, method: str, **params: Any) -> dict[str, Any]:
         return self._browser.ask(method, params, self._session)
 
+    def said(self) -> list[str]:
+        """Return everything that its page wrote to the console, errors of scripts, and what a policy blocked."""
+        return self._browser.said(self._session)
+
     def goto(self, url: str) -> None:
         self.ask("Page.navigate", url=url)
         self.settled()
@@ -118,10 +122,11 @@ class Browser:
             tab.ask(f"{domain}.enable")
         return tab
 
-    def said(self) -> list[str]:
-        """Return everything that pages wrote to the console, errors of scripts, and what a policy blocked."""
+    def said(self, session: str) -> list[str]:
         texts = []
         for event in self.events:
+            if event.get("sessionId") != session:  # a page of a test before may still ask for its server
+                continue
             params = event.get("params", {})
             if event.get("method") == "Log.entryAdded":
                 texts.append(params["entry"]["text"])
