@@ -15,6 +15,7 @@ from wasmrt.capabilities import (
     merge,
 )
 from wasmrt.capabilities.file import format_file, parse
+from wasmrt.capabilities.sentences import review
 from wasmrt.errors import CapabilityFileError, ConfigurationError
 from wasmrt.model import Reason
 from wasmrt.url import parse_networks
@@ -127,3 +128,15 @@ def test_every_public_host_never_stands_together_with_a_credential() -> None:
     text = {"http": {"allowlist": [{"any_public_host": True}], "credentials": {"key": mapping.as_dict()}}}
     with pytest.raises(CapabilityFileError, match="never stands together"):
         parse(json.dumps(text))
+
+
+def test_an_exact_path_is_no_warning_and_a_credential_beside_it_is_held_against_it() -> None:
+    entry = {"host": "a.example.com", "path": "/v1/x", "methods": ["POST"]}
+    credential = {
+        "secret_name": "key", "location": {"type": "bearer"}, "host_patterns": ["a.example.com"],
+        "path_patterns": ["/v2/"],
+    }  # fmt: skip
+    warnings = review(parse(json.dumps({"http": {"allowlist": [entry], "credentials": {"key": credential}}})))
+    said = " ".join(warning.message for warning in warnings)
+    assert "every path" not in said
+    assert "no entry of http.allowlist covers a request that would get this secret" in said

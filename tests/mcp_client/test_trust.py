@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,10 +11,19 @@ from tests.mcp_client.hostile import TOOL
 from tests.mcp_client.world import THING, World
 from wasmrt.effects import EVERY_EFFECT, Effect
 from wasmrt.errors import NotAuthorizedError
-from wasmrt.mcp.client import McpServerConfig, Trust, difference, has_safe_name, refused_tools, tool_name
+from wasmrt.mcp.client import (
+    McpServerConfig,
+    Trust,
+    default_parts,
+    difference,
+    has_safe_name,
+    refused_tools,
+    tool_name,
+)
 from wasmrt.mcp.client._definition import Definition, cleaned, read_definition
 from wasmrt.mcp.client._effects import assigned_traits, possible_effects
 from wasmrt.policy import ExternalFilter, ToolPolicy
+from wasmrt.secrets import EnvironmentSecrets
 from wasmrt.tools import ToolRegistry, ToolSource
 from wasmrt.traits import SubagentAccess
 
@@ -164,3 +174,13 @@ def test_tools_of_servers_are_kept_out_unless_the_policy_lets_external_tools_in(
             closed.execute("site_get_thing", {})
         assert failure.value.code == "external-tool"
         assert [receipt.source for receipt in world.receipts] == ["mcp-local"]
+
+
+def test_secrets_are_looked_for_in_the_store_that_the_configuration_names(own_home: Path) -> None:
+    (own_home / "data").mkdir(parents=True, exist_ok=True)
+    (own_home / "data/config.toml").write_text('[secrets]\nbackend = "environment"\n')
+    parts = default_parts()
+    try:
+        assert isinstance(parts.secrets, EnvironmentSecrets)
+    finally:
+        parts.loop.close()

@@ -470,3 +470,15 @@ def test_no_more_requests_of_one_user_than_the_bound(site: Site, monkeypatch: py
         found = site.post(site.message("tools/list", {"_meta": META}))
         assert (found.status_code, found.json()["error"]["code"]) == (429, -32603)
         assert site.post(site.message("tools/list", {"_meta": META}), user="eve").status_code == 200
+
+
+def test_a_server_that_a_signal_ends_ends_its_subscriptions_with_a_result(site: Site) -> None:
+    message = site.message("subscriptions/listen", {"_meta": META, "notifications": {"toolsListChanged": True}})
+    headers = site.headers(mcp_protocol_version="2026-07-28", mcp_method="subscriptions/listen")
+    with site.client.stream("POST", site.url, json=message, headers=headers) as stream:
+        found = events(stream)
+        next(found)
+        assert site.world.task is not None
+        site.world.loop.call_soon_threadsafe(site.world.task.cancel)
+        (last,) = found
+        assert (last["id"], last["result"]["resultType"]) == (message["id"], "complete")

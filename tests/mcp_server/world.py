@@ -261,19 +261,25 @@ class World:
 
         async def run() -> None:
             self.loop, self.stop = asyncio.get_running_loop(), asyncio.Event()
+            self.task = asyncio.current_task()
             self.server = Server(version="1")
             self.served = ServedTools(self.registry)
             self.server.open(self.served)
             await serve_http(self.server, users, host="127.0.0.1", port=0, ended=self.stop, started=started)
 
-        serving = threading.Thread(target=lambda: asyncio.run(run()), daemon=True)
+        def thread() -> None:
+            with contextlib.suppress(asyncio.CancelledError):  # as a signal cancels it
+                asyncio.run(run())
+
+        serving = threading.Thread(target=thread, daemon=True)
         serving.start()
         assert running.wait(SECONDS)
         try:
             yield urls[0]
         finally:
             self.go.set()
-            self.loop.call_soon_threadsafe(self.stop.set)
+            with contextlib.suppress(RuntimeError):  # it has ended already
+                self.loop.call_soon_threadsafe(self.stop.set)
             serving.join(SECONDS)
             assert not serving.is_alive()
 

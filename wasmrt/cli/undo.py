@@ -11,7 +11,7 @@ from wasmrt.cli._options import json_option
 from wasmrt.cli._output import is_interactive, print_message, show_columns, show_json, show_json_list, size_in_words
 from wasmrt.errors import ConfigurationError, UndoError
 from wasmrt.places import find_places
-from wasmrt.workspace import Act, UndoConflict, UndoJournal, UndoPlan, UndoStep, plan_undo
+from wasmrt.workspace import Act, UndoConflict, UndoJournal, UndoPlan, UndoStep, check_conflicts, plan_undo
 from wasmrt.workspace import undo as take_back
 
 _ACTS = {
@@ -50,8 +50,8 @@ def undo(call_id: str | None, listing: bool, force: bool, yes: bool, as_json: bo
     plan = plan_undo(journal, chosen)
     if not as_json:
         _print_plan(plan)
-    if plan.conflicts and not force:
-        take_back(journal, chosen)  # refuses, with the reason
+    if not force:
+        check_conflicts(plan)
     if not yes:
         _ask(plan, may_ask=is_interactive() and not as_json)
     done = take_back(journal, chosen, force=force)

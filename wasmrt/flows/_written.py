@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import threading
 
 from wasmrt.flows._forms import MIN_SQUEEZED, readings, squeezed
 from wasmrt.flows._private import Private, marks_of
+from wasmrt.limits import MAX_FLOW_BYTES
 
 _MAX_SHORT = 512
 """Characters of a text that is kept as a whole besides; in a longer one there are runs."""
@@ -21,8 +23,23 @@ class Written(Private):
     """Runs and telling words of texts, and of short ones the whole and the hosts of their links.
 
     A short text has no run that would be kept, and a link in it is a destination by itself. One word of fewer than
-    eight letters is left out: it would be found in every other text, such as the name of a member.
+    eight letters is left out: it would be found in every other text, such as the name of a member. Any thread may use
+    it, since all traces share it.
     """
+
+    def __init__(self, limit: int = MAX_FLOW_BYTES) -> None:
+        super().__init__(limit)
+        self._lock = threading.Lock()
+
+    def add(self, text: str) -> None:
+        """Take in a text."""
+        with self._lock:
+            super().add(text)
+
+    def is_in(self, text: str) -> bool:
+        """Tell whether a text holds something that was taken in."""
+        with self._lock:
+            return super().is_in(text)
 
     @staticmethod
     def _kept(text: str) -> set[bytes]:

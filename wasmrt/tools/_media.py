@@ -41,7 +41,8 @@ def split_media(result: Any, clean: Clean) -> tuple[str, tuple[Block, ...]] | No
         lines.append(line)
         if media is not None:
             kept.append(media)
-            size += sum(len(value) for value in media.values() if isinstance(value, str))
+            inside = media.get("resource", media)
+            size += sum(len(value) for value in inside.values() if isinstance(value, str))
     return ("\n".join(lines), tuple(kept)) if size <= MAX_MEDIA_BYTES else None
 
 

@@ -40,6 +40,11 @@ class Request:
         values = [value for key, value in self.headers if key == name]
         return values[0] if len(values) == 1 else None
 
+    @property
+    def media_type(self) -> str:
+        """The type of the body, in small letters, without its parameters; empty where none or several were sent."""
+        return (self.header("content-type") or "").partition(";")[0].strip().lower()
+
     def has(self, name: str) -> bool:
         """Return whether a header was sent, once or more often."""
         return any(key == name for key, _ in self.headers)
@@ -50,8 +55,7 @@ class Request:
 
     def form_fields(self) -> dict[str, str] | None:
         """Return the fields of a body of `application/x-www-form-urlencoded`, or None where it is something else."""
-        kind = (self.header("content-type") or "").partition(";")[0].strip().lower()
-        if kind != "application/x-www-form-urlencoded":
+        if self.media_type != "application/x-www-form-urlencoded":
             return None
         try:
             return _fields(self.body.decode("ascii"))

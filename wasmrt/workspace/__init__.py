@@ -5,7 +5,7 @@ from wasmrt.workspace._journal import CallJournal, UndoJournal
 from wasmrt.workspace._journal_file import JournalHead
 from wasmrt.workspace._reader import WorkspaceEntry, WorkspaceReader
 from wasmrt.workspace._restore import Act, UndoStep
-from wasmrt.workspace._undo import UndoConflict, UndoPlan, plan_undo, undo
+from wasmrt.workspace._undo import UndoConflict, UndoPlan, check_conflicts, plan_undo, undo
 from wasmrt.workspace._users import UserFolders, folder_name
 from wasmrt.workspace._writer import WorkspaceWriter
 
@@ -22,6 +22,7 @@ __all__ = [
     "WorkspaceReader",
     "WorkspaceWriter",
     "WriteBudget",
+    "check_conflicts",
     "folder_name",
     "plan_undo",
     "undo",

@@ -70,13 +70,8 @@ def undo(journal: UndoJournal, call_id: str, *, force: bool = False) -> UndoPlan
     """
     path, record = journal.read(call_id)
     plan, current = _plan(record)
-    if plan.conflicts and not force:
-        first = plan.conflicts[0]
-        raise UndoError(
-            f"{first.path} {first.problem}" + (f", and {more} more" if (more := len(plan.conflicts) - 1) else ""),
-            code="undo-conflict",
-            hint="look at it, then say --force to take the call back all the same",
-        )
+    if not force:
+        check_conflicts(plan)
     forced = tuple(conflict.step for conflict in plan.conflicts if conflict.step is not None)
     plan = plan._replace(steps=_ordered((*plan.steps, *forced)))
     try:
@@ -87,6 +82,21 @@ def undo(journal: UndoJournal, call_id: str, *, force: bool = False) -> UndoPlan
             f"not everything could be put back ({error.strerror})", hint="mend that, and run the command again"
         ) from error
     return plan
+
+
+def check_conflicts(plan: UndoPlan) -> None:
+    """Refuse a plan that cannot simply be carried out.
+
+    Raises:
+        UndoError: there is a conflict.
+    """
+    if plan.conflicts:
+        first, more = plan.conflicts[0], len(plan.conflicts) - 1
+        raise UndoError(
+            f"{first.path} {first.problem}" + (f", and {more} more" if more else ""),
+            code="undo-conflict",
+            hint="look at it, then say --force to take the call back all the same",
+        )
 
 
 def _plan(record: JournalRecord) -> tuple[UndoPlan, dict[str, State]]:

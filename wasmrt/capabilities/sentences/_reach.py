@@ -46,15 +46,17 @@ def reaches(http: HttpCapability, networks: Sequence[Network] = ()) -> Iterator[
             continue
         if exposed is not None:
             entry = replace(entry, schemes=("https",))  # the rest of it is refused
-        sent = tuple(m for m in http.credentials if goes_with(m, entry, http))
+        sent = tuple(m for m in http.credentials if goes_with(m, entry))
         yield Reach(entry, sent, tuple(part for m in sent for part in _parts(m, entry)))
 
 
-def goes_with(mapping: CredentialMapping, entry: EndpointPattern, http: HttpCapability) -> bool:
+def goes_with(mapping: CredentialMapping, entry: EndpointPattern) -> bool:
     """Tell whether some request of the entry gets the credential."""
-    hosts = common_hosts(mapping.host_patterns, (entry.host_pattern,))
-    ports = {port for host in hosts for port in mapping.ports}
-    return bool(ports.intersection(entry.ports_for("https"))) and paths_meet(mapping, entry)
+    return (
+        bool(common_hosts(mapping.host_patterns, (entry.host_pattern,)))
+        and not set(mapping.ports).isdisjoint(entry.ports_for("https"))
+        and paths_meet(mapping, entry)
+    )
 
 
 def paths_meet(mapping: CredentialMapping, entry: EndpointPattern) -> bool:

@@ -9,9 +9,10 @@ from wasmrt.capabilities._capabilities import CAPABILITY_SECTIONS, Capabilities
 from wasmrt.capabilities._imports import capabilities_of, import_example, uses_section
 from wasmrt.capabilities.decide import internal_host
 from wasmrt.capabilities.file import CapabilityFile
-from wasmrt.capabilities.model import ANY_HOST, EndpointPattern, HttpCapability, common_hosts, common_paths
+from wasmrt.capabilities.model import ANY_HOST, EndpointPattern, HttpCapability, common_hosts
 from wasmrt.capabilities.sections import SECTIONS, child
 from wasmrt.capabilities.sentences._phrases import join_words
+from wasmrt.capabilities.sentences._reach import paths_meet
 
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _READ_SECTIONS = frozenset({"setup", "$schema", "discovery_summary", "license", "source"})
@@ -83,7 +84,7 @@ def _on_http(http: HttpCapability) -> Iterator[FileWarning]:
                 f"{problem}: no request uses this entry unless an operator exempts its address"
                 " (unsafe_allowed_networks)",
             )
-        if entry.path_prefix in (None, "/"):
+        if entry.path is None and entry.path_prefix in (None, "/"):
             yield from _on_every_path(at, entry)
 
 
@@ -106,8 +107,7 @@ def _on_credentials(http: HttpCapability) -> Iterator[FileWarning]:
         entries = [
             entry
             for entry in http.allowlist
-            if common_hosts(mapping.host_patterns, (entry.host_pattern,))
-            and common_paths(mapping.path_patterns, (entry.path_prefix,) if entry.path_prefix else ()) is not None
+            if common_hosts(mapping.host_patterns, (entry.host_pattern,)) and paths_meet(mapping, entry)
         ]
         if not entries:
             yield FileWarning(at, "no entry of http.allowlist covers a request that would get this secret")

@@ -17,7 +17,6 @@ from wasmrt.mcp.client._tool import McpTool, tool_name
 from wasmrt.mcp.client._trusted import NOTHING, Trusted
 from wasmrt.names import folded
 from wasmrt.places import find_places
-from wasmrt.secrets import open_store
 from wasmrt.tools import ToolRegistry, ToolSource
 
 _SOURCES = {
@@ -34,10 +33,10 @@ def default_parts(approvals: Approvals | None = None, *, sampling: Any = None) -
         ConfigFileError: the configuration file cannot be used.
         SecretError: the store of secrets cannot be opened.
     """
-    places = find_places()
+    config = read_config_file(find_places().config)
     return ClientParts(
-        network=read_config_file(places.config).network,
-        secrets=open_store(places.data),
+        network=config.network,
+        secrets=config.open_secrets(),
         approvals=approvals,
         sampling=sampling,
         loop=LoopThread(),

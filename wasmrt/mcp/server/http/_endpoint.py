@@ -79,8 +79,7 @@ class Endpoint:
             return plain(401, headers=_CHALLENGE)
         if web.method == "DELETE":
             return self._end_session(web, user)
-        kind = (web.header("content-type") or "").partition(";")[0].strip().lower()
-        if kind != "application/json":
+        if web.media_type != "application/json":
             return plain(415, "A message is application/json.")
         if not _accepts(web, "application/json"):
             return plain(406, "An answer may be application/json, or text/event-stream.")
@@ -207,8 +206,10 @@ async def serve_http(
     bounds = WebBounds(body_bytes=MAX_MESSAGE_BYTES)
     async with WebServer(handle, host=host, port=port, gate=gate, bounds=bounds) as web:
         started(web.url)
-        await ended.wait()
-        server.close()
+        try:
+            await ended.wait()
+        finally:  # a signal cancels the wait
+            server.close()
 
 
 def _accepts(web: WebRequest, kind: str) -> bool:

@@ -124,7 +124,7 @@ class LineReader:
         try:
             self._loop.add_reader(self._source, self._read)
             self._reading = True
-        except (PermissionError, OSError):  # a file is always ready, and epoll takes none
+        except OSError:  # a file is always ready, and epoll takes none
             self._polled = False
             threading.Thread(target=self._read_file, name="wasmrt-mcp-input", daemon=True).start()
 
@@ -163,10 +163,14 @@ class LineReader:
     def _read_file(self) -> None:
         data = b"more"
         while data:
-            with suppress(OSError):
+            try:
                 data = os.read(self._source, _READ_BYTES)
-            with suppress(RuntimeError):  # the loop was closed
+            except OSError:
+                data = b""
+            try:
                 self._loop.call_soon_threadsafe(self._take, data)
+            except RuntimeError:  # the loop was closed
+                return
 
 
 class LineWriter:
