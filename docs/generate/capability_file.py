@@ -64,8 +64,11 @@ def _other_spellings(name: str, siblings: dict[str, Any]) -> list[str]:
 
 
 def _is_required(key: str, schema: dict[str, Any]) -> bool:
-    conditions = [condition for part in schema.get("allOf", ()) for condition in part.get("anyOf", [part])]
-    return any(key in condition.get("required", ()) for condition in conditions)
+    own = {key, *_other_spellings(key, schema["properties"])}
+    return any(
+        all(own & {*condition.get("required", ())} for condition in part.get("anyOf", [part]))
+        for part in schema.get("allOf", ())
+    )
 
 
 def _type(field: dict[str, Any]) -> str:

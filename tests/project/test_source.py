@@ -21,6 +21,7 @@ LATE_IMPORTS = {
     "call/_target.py": "the params of a guest in a worker are checked in the worker",
     "cli/approvals.py": "most of its commands serve no page",
     "cli/_calling.py": "a tool that may not write files leaves no journal",
+    "cli/_explained.py": "without a configuration file there is nothing of it to know",
     "cli/_root.py": "most commands start no worker",
     "cli/_runtime.py": "a tool without a grant needs no secrets and no network",
     "cli/_tools.py": "an installed or bundled tool without a grant needs no file",

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
-
-from blake3 import blake3
+from typing import Any
 
 from wasmrt.approvals._model import ApprovalAnswer, ApprovalRequest, params_digest
+from wasmrt.approvals._remembered import request_key
 from wasmrt.approvals._store import ApprovalStore
 from wasmrt.approvals._thread import to_its_end
 from wasmrt.errors import ApprovalError
@@ -46,12 +45,12 @@ class ParkedRequests:
     """The parked requests of one process. For one event loop.
 
     A request and a later one are the same where user, tool, digest, grant, effects, parameters and the reason for which
-    a person is asked are equal: everything that the person saw.
+    a person is asked are equal. The diff is not compared: it is made anew from the parameters.
     """
 
     def __init__(self, store: ApprovalStore) -> None:
         self._store = store
-        self._parked: dict[str, Parked] = {}
+        self._parked: dict[tuple[Any, ...], Parked] = {}
 
     async def park(self, request: ApprovalRequest) -> Parked:
         """Return the parked request that is the same; else put this one into the store.
@@ -138,8 +137,7 @@ class ParkedRequests:
             del self._parked[key]
 
 
-def _binding(request: ApprovalRequest) -> str:
-    why = [str(request.why.reason), request.why.rule]
-    effects = sorted(map(str, request.effects))
-    parts = [request.user, request.tool, request.digest, request.grant, effects, params_digest(request.params), why]
-    return blake3(json.dumps(parts).encode()).hexdigest()
+def _binding(request: ApprovalRequest) -> tuple[Any, ...]:
+    effects = tuple(sorted(map(str, request.effects)))
+    why = str(request.why.reason), request.why.rule
+    return (*request_key(request), effects, params_digest(request.params), why)

@@ -69,8 +69,8 @@ class Backends(NamedTuple):
     workspace: WorkspaceReader | None = None
     writer: WorkspaceWriter | None = None
     files_of: Callable[[str, Path | None], Files] | None = None
-    """From a user, and the folder that a call brings, to the workspace of that call; None where there is one for all
-    calls."""
+    """From a user, and the folder that a call brings, to the workspace of that call; None where no file is
+    granted."""
     secrets_of: Callable[[str, Lifetime], SecretsView] | None = None
     """From a user and a call's time to the view of that user's secrets, and of nobody else's."""
     tools: ToolInvoker | None = None

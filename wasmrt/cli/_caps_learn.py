@@ -12,13 +12,12 @@ import click
 from wasmrt.capabilities import Capabilities, extended
 from wasmrt.capabilities.file import CapabilityFile, as_tree, format_file, parse
 from wasmrt.capabilities.sentences import diff
-from wasmrt.cli._caps_subject import find_tool_of, is_capability_file
+from wasmrt.cli._caps_subject import find_tool_of, is_capability_file, write_capability_file
 from wasmrt.cli._options import json_option, workspace_option
 from wasmrt.cli._output import is_interactive, print_message, show, show_json
 from wasmrt.cli._runtime import open_runtime, prepare
 from wasmrt.cli._tools import find_named, with_invoked
-from wasmrt.errors import InvalidParametersError, NotInstalledError, SourceError, ToolError, WasmrtError
-from wasmrt.files import replace_file
+from wasmrt.errors import InvalidParametersError, NotInstalledError, ToolError, WasmrtError
 from wasmrt.install.find import FoundTool
 from wasmrt.install.sources import read_capability_file
 from wasmrt.model import Addition, Decision, GrantList
@@ -93,7 +92,8 @@ def learn(
         made = replace(start, capabilities=session.grant)
         show(format_file(made).removesuffix("\n"))
     if capabilities is not None and made != start and click.confirm(f"Write it to {capabilities.name}?", err=True):
-        _write(capabilities, format_file(made))
+        write_capability_file(capabilities, format_file(made))
+        print_message(f"wrote {capabilities.name}")
 
 
 class _Session:
@@ -223,11 +223,3 @@ def _report(asked: Iterable[Decision], start: CapabilityFile, *, as_json: bool) 
         show_json({"asked": [decision.as_dict() for decision in asked], "proposal": tree})
     else:
         show(format_file(proposal).removesuffix("\n"))
-
-
-def _write(file: Path, text: str) -> None:
-    try:
-        replace_file(file.resolve(), text.encode(), mode=None)  # a link stays one
-    except OSError as error:
-        raise SourceError(f"{file.name!r} cannot be written ({error.strerror})", hint="check who owns it") from error
-    print_message(f"wrote {file.name}")

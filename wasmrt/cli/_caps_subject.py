@@ -10,6 +10,7 @@ from typing import NamedTuple
 from wasmrt.capabilities.file import CapabilityFile, parse
 from wasmrt.cli._tools import find_named, is_tool_name
 from wasmrt.errors import SourceError
+from wasmrt.files import replace_file
 from wasmrt.install.find import FoundTool
 from wasmrt.install.sources import SIDECAR_SUFFIX, is_package, read_capability_file
 
@@ -63,6 +64,18 @@ def find_tool_of(argument: str) -> FoundTool:
         f"there is no component {beside.name} beside {path.name}",
         hint=f"name the tool itself; {beside.stem}{SIDECAR_SUFFIX} belongs beside {beside.name}",
     )
+
+
+def write_capability_file(file: Path, text: str) -> None:
+    """Write a capability file in place of the one that is there.
+
+    Raises:
+        SourceError: it cannot be written.
+    """
+    try:
+        replace_file(file.resolve(), text.encode(), mode=None)  # a link stays one
+    except OSError as error:
+        raise SourceError(f"{file.name!r} cannot be written ({error.strerror})", hint="check who owns it") from error
 
 
 def is_capability_file(argument: str) -> bool:

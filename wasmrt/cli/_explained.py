@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from wasmrt.capabilities import Capabilities
 from wasmrt.capabilities.sentences import explain, tool_groups
 from wasmrt.capabilities.services import Service, known_services
-from wasmrt.config_file import OperatorConfig, read_config_file
 from wasmrt.places import find_places
 from wasmrt.url import Network
 
@@ -32,6 +29,10 @@ def about(name: str, description: str | None) -> str:
 
 def _known() -> tuple[tuple[Service, ...], tuple[Network, ...]]:
     """Return the services that this operator knows, its own first, and the networks that it exempts."""
-    config: OperatorConfig = read_config_file(find_places().config)
-    own: Iterable[Service] = config.services
-    return (*own, *known_services()), config.network.networks
+    path = find_places().config
+    if not path.exists():
+        return known_services(), ()
+    from wasmrt.config_file import read_config_file  # with the network behind it, which these commands do not use
+
+    config = read_config_file(path)
+    return (*config.services, *known_services()), config.network.networks

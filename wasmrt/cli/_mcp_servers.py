@@ -119,18 +119,19 @@ def described(server: McpServerConfig, tools: list[Definition], entry: Trusted =
     """Return what is shown of a server's tools as they are now, and of those that are gone."""
     refused = refused_tools(server, tools)
     rows = []
-    client = McpClient(server, entry, default_parts())
+    client = McpClient(server, entry)  # it connects to nobody: for what the tools would be
     for tool in tools:
         known = entry.tools.get(tool.name)
         state = "new" if known is None else "agreed" if known.digest == tool.digest else "changed"
+        shown = None if tool.name in refused else McpTool(client, tool)
         row: dict[str, Any] = {
             "name": tool.name,
             "called": tool_name(server.name, tool.name),
-            "state": "refused" if tool.name in refused else state,
+            "state": "refused" if shown is None else state,
             "problem": refused.get(tool.name),
             "digest": tool.digest,
-            "can": "" if tool.name in refused else in_words(McpTool(client, tool).traits.effects),
-            "description": "" if tool.name in refused else McpTool(client, tool).description,
+            "can": "" if shown is None else in_words(shown.traits.effects),
+            "description": "" if shown is None else shown.description,
         }
         if state == "changed":
             row["difference"] = difference(known, tool)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
-from click.shell_completion import CompletionItem
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 capability_file_argument = click.argument("file", type=click.Path(path_type=Path))
 
@@ -15,6 +18,8 @@ def complete_tools(ctx: click.Context, param: click.Parameter, incomplete: str) 
 
     A catalog that cannot be read completes nothing: a shell has no place for an error.
     """
+    from click.shell_completion import CompletionItem  # only a shell that completes needs it
+
     if incomplete.startswith((".", "/", "~")):
         return [CompletionItem(incomplete, type="file")]
     from wasmrt.errors import WasmrtError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from wasmrt.cli._output import print_message, show, show_json
-from wasmrt.cli._serve_options import ServeOptions
+from wasmrt.cli._serve_options import ServeOptions, check_user
 from wasmrt.cli._serve_tools import serve_tools
 from wasmrt.cli._web import operator_pages
 from wasmrt.errors import ConfigurationError
@@ -35,8 +35,7 @@ def new_token(user: str, *, as_json: bool) -> int:
     Raises:
         ConfigurationError: the user is none, or the file of tokens cannot be used.
     """
-    if not 0 < len(user) <= 256 or not user.isprintable():
-        raise ConfigurationError("a user is 1 to 256 printable characters", hint="write it like --new-token alice")
+    check_user(user, "--new-token")
     token = UserTokens(find_places().mcp_tokens).renew(user)
     if as_json:
         show_json({"user": user, "token": token})

@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from wasmrt.errors import ConfigurationError
+from wasmrt.limits import MAX_USER_BYTES
+
 
 class ServeOptions(NamedTuple):
     """The tools that are served, and whose calls are made."""
@@ -22,3 +25,15 @@ class ServeOptions(NamedTuple):
         arguments += ["--read-only"] if self.read_only else []
         arguments += ["--user", self.user] if self.user != "local" else []
         return arguments + (["--workspace", str(self.workspace.absolute())] if self.workspace is not None else [])
+
+
+def check_user(user: str, option: str) -> None:
+    """Refuse what cannot be a user.
+
+    Raises:
+        ConfigurationError: it cannot.
+    """
+    if not 0 < len(user) <= MAX_USER_BYTES or not user.isprintable():
+        raise ConfigurationError(
+            f"a user is 1 to {MAX_USER_BYTES} printable characters", hint=f"write it like {option} alice"
+        )

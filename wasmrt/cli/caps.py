@@ -11,14 +11,12 @@ from wasmrt.capabilities.file import CapabilityFile, format_file, parse
 from wasmrt.capabilities.sections import capability_schema
 from wasmrt.capabilities.sentences import Change, review
 from wasmrt.capabilities.sentences import diff as compare
-from wasmrt.cli._caps_subject import read_subject
+from wasmrt.cli._caps_subject import read_subject, write_capability_file
 from wasmrt.cli._errors import FAILED
 from wasmrt.cli._lazy import LazyGroup
 from wasmrt.cli._missing import missing_secrets, print_missing
 from wasmrt.cli._options import capability_file_argument, complete_tools, json_option, subject_argument
 from wasmrt.cli._output import Style, print_message, show, show_json, show_line
-from wasmrt.errors import SourceError
-from wasmrt.files import replace_file
 from wasmrt.install.sources import read_capability_file
 from wasmrt.terminal import in_one_line
 
@@ -140,18 +138,11 @@ def fmt(file: Path, write: bool, as_json: bool) -> None:
     if not write:
         show(text.removesuffix("\n"))
         return
-    _replace(file, text)
+    write_capability_file(file, text)
     if as_json:
         show_json({"wrote": file.name})
     else:
         print_message(f"wrote {file.name}")
-
-
-def _replace(file: Path, text: str) -> None:
-    try:
-        replace_file(file.resolve(), text.encode(), mode=None)  # a link stays one
-    except OSError as error:
-        raise SourceError(f"{file.name!r} cannot be written ({error.strerror})", hint="check who owns it") from error
 
 
 def _read(path: Path) -> CapabilityFile:

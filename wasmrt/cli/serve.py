@@ -13,9 +13,8 @@ from wasmrt.cli._client_config import CLIENTS, client_config
 from wasmrt.cli._options import json_option, workspace_option
 from wasmrt.cli._output import print_message, show, show_json
 from wasmrt.cli._serve_check import check_server
-from wasmrt.cli._serve_options import ServeOptions
+from wasmrt.cli._serve_options import ServeOptions, check_user
 from wasmrt.cli._serve_tools import serve_tools
-from wasmrt.errors import ConfigurationError
 from wasmrt.mcp.server.protocol import Server, serve_stdio
 from wasmrt.version import VERSION
 
@@ -63,8 +62,7 @@ def serve(
       wasmrt serve --http 127.0.0.1:8931
     """
     _check_one(**{"--print-config": client, "--http": address, "--new-token": token_for, "--check": check or None})
-    if not 0 < len(user) <= 256 or not user.isprintable():
-        raise ConfigurationError("a user is 1 to 256 printable characters", hint="write it like --user alice")
+    check_user(user, "--user")
     options = ServeOptions(patterns, preset, read_only, user, workspace)
     if client is not None:
         return _print_config(client, options, as_json=as_json)

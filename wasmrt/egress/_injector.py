@@ -119,9 +119,10 @@ class CredentialInjector:
         url = self._url
         for credential in credentials:
             url, headers = _put(credential, url, headers)
-        signed = SignedRequest(method.upper(), url, headers, body or b"", datetime.now(UTC))
-        for credential in credentials:
-            headers = (*headers, *_signature(credential, signed))
+        if any(credential.mapping.location.signs for credential in credentials):
+            signed = SignedRequest(method.upper(), url, headers, body or b"", datetime.now(UTC))
+            for credential in credentials:
+                headers = (*headers, *_signature(credential, signed))
         names = dict.fromkeys(credential.mapping.secret_name for credential in credentials)
         return Injected(url, headers, tuple(names))
 

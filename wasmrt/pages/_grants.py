@@ -1,4 +1,4 @@
-"""The page of grants: what each installed tool may do, in the sentences of `wasmrt caps explain`."""
+"""The page of grants: what each installed tool may do, in sentences; an operator's own services are not in them."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def approved(state: CallState) -> None:
 def wrote(state: CallState) -> None:
     """Remember what a call writes down, where its trace has seen strangers' text."""
     trace = state.system.traces.find(state.user, state.trace)
-    if trace is None or state.effects <= READING:
+    if trace is None or state.effects <= READING or Label.UNTRUSTED not in trace.labels:
         return
     for text in trace.written(_outgoing(state)):
         state.system.traces.written.add(text)

@@ -98,7 +98,9 @@ class WorkspaceWriter:
             budget.charge(self._granted, plain, len(content))
             finish = None if status is None else partial(_take_after, like=status)
             with draft(walk.here, content, finish) as drafted:
-                after = state_of(content, os.stat(drafted, dir_fd=walk.here, follow_symlinks=False))
+                after = ABSENT  # without a journal nobody asks
+                if budget.journal is not None:
+                    after = state_of(content, os.stat(drafted, dir_fd=walk.here, follow_symlinks=False))
                 with _journalled(budget, walk, name, plain, after):
                     if new:
                         os.link(drafted, name, src_dir_fd=walk.here, dst_dir_fd=walk.here)  # it never replaces

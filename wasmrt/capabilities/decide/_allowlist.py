@@ -87,6 +87,8 @@ class AllowlistValidator:
         SECURITY: none where every entry that covers it is for public addresses only. An operator who exempts a network
         for one tool has not opened it to another that may ask any public host.
         """
+        if not self._networks:
+            return ()
         covering = [p for p in self._patterns if _first_mismatch(p, url, method.upper()) is None]
         return () if covering and all(pattern.public_only for pattern in covering) else self._networks
 

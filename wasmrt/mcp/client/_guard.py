@@ -30,7 +30,7 @@ from wasmrt.limits import (
 from wasmrt.strict_json import JsonError, check_nesting, check_size, check_text, read_json, write_json
 
 _MAX_FORGOTTEN = 1024
-"""Ids of requests that were answered or given up, of which a late answer is no wonder."""
+"""Ids of requests that were answered, of which a second answer is no wonder."""
 _MAX_LATE = 64
 _PASSED_ON = frozenset(
     {

@@ -40,7 +40,7 @@ class KeptLogin:
         self._prefix = f"mcp_{server}_"
 
     def get(self, part: str) -> str:
-        """Return a part: one of the three, empty where there is none."""
+        """Return a part, empty where there is none."""
         try:
             return self._store.get(self._user, self._prefix + part).reveal()
         except (SecretNotFoundError, SecretExpiredError):

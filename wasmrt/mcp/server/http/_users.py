@@ -34,7 +34,11 @@ class UserTokens:
         Raises:
             ConfigurationError: the file cannot be used.
         """
-        found = [user for user, digest in self._users().items() if digest.matches(token)]
+        users = self._users()
+        if token is None:
+            return None
+        given = TokenDigest.of(token)
+        found = [user for user, digest in users.items() if digest.equals(given)]
         return found[0] if found else None
 
     def has(self, user: str) -> bool:

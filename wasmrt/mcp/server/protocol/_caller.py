@@ -102,9 +102,9 @@ def caller_of(request: Request, peer: Peer) -> Caller:
             not known (-32022).
     """
     meta = request.meta
-    if request.method == "initialize" and not is_marked_modern(request):
-        return Caller(modern=False, version=LEGACY[0], user=peer.user)
     if not is_marked_modern(request):
+        if request.method == "initialize":
+            return Caller(modern=False, version=LEGACY[0], user=peer.user)
         session = peer.session
         if not session.is_open and request.method != "ping":
             message = f"_meta has no {VERSION_KEY} ({MODERN[0]}), and no session was begun with initialize"

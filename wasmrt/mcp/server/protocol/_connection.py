@@ -48,11 +48,6 @@ class Connection:
         self._numbers = itertools.count(1)
         self._end_listening = server.listen(self._list_changed)
 
-    @property
-    def is_idle(self) -> bool:
-        """True where every request was answered."""
-        return not self._running
-
     def receive(self, data: bytes) -> None:
         """Take one message; what cannot be read is answered as such, and changes nothing."""
         try:
@@ -120,7 +115,7 @@ class Connection:
             self._send(error_message(request.id, RpcError(INTERNAL_ERROR, "the server failed on this request")))
 
     async def _answered(self, request: Request) -> dict[str, Any]:
-        channel = _Channel(self, request)
+        channel = _Channel(self, self._send)
         try:
             return result_message(request.id, await self._server.answer(request, channel))
         except RpcError as error:
@@ -164,23 +159,19 @@ class Connection:
         if self.peer.session.listens:
             self._send(notification_message("notifications/tools/list_changed"))
 
-    def send(self, message: dict[str, Any]) -> None:
-        """Send a message of a request that runs."""
-        self._send(message)
-
 
 class _Channel:
     """The way back to the client of one request."""
 
-    def __init__(self, connection: Connection, request: Request) -> None:
+    def __init__(self, connection: Connection, send: Send) -> None:
         self.peer = connection.peer
         self.open = True
-        self._connection = connection
+        self._connection, self._send = connection, send
 
     def send(self, message: dict[str, Any]) -> None:
         """Send a message that belongs to the request."""
         if self.open:
-            self._connection.send(message)
+            self._send(message)
 
     async def elicit(self, params: dict[str, Any]) -> dict[str, Any] | None:
         """Have the client show a form."""
