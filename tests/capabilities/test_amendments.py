@@ -12,7 +12,7 @@ from wasmrt.capabilities.file import format_file, parse
 from wasmrt.capabilities.lattice import Amendment, add_to_grant, amendment_of, asks_for, revoke_from_grant
 from wasmrt.capabilities.sentences import diff
 from wasmrt.errors import ConfigurationError
-from wasmrt.model import Addition
+from wasmrt.model import Addition, GrantList
 
 REQUEST = parse(
     """{"http": {"allowlist": [{"host": "a.org", "path_prefix": "/v1/"}, {"host": "b.org", "methods": ["GET"]}],
@@ -186,3 +186,38 @@ def test_a_grant_that_is_beyond_the_request_is_brought_within_it() -> None:
 
     assert diff(REQUEST, more).widened == ()
     assert more.secrets == REQUEST.secrets and more.workspace_read == REQUEST.workspace_read
+
+
+@pytest.mark.parametrize(
+    ("addition", "amendment"),
+    [
+        (Addition(GrantList.WORKSPACE, '"notes/deep/"'), "workspace=notes/deep/"),
+        (Addition(GrantList.WORKSPACE_WRITE, '"out/"'), "workspace_write=out/"),
+        (Addition(GrantList.SECRETS, '"desk_key"'), "secrets=desk_key"),
+        (Addition(GrantList.TOOLS, '{"say": "speaker"}'), "tool_invoke=say"),
+    ],
+)
+def test_a_suggestion_of_any_section_is_an_amendment_where_the_request_covers_it(
+    addition: Addition, amendment: str
+) -> None:
+    assert asks_for(REQUEST, addition)
+    assert not asks_for(NOTHING, addition)
+    assert str(amendment_of(addition)) == amendment
+    assert added(amendment) != NOTHING
+
+
+def test_the_sections_of_tools_stay_where_another_section_is_added() -> None:
+    request = parse(
+        """{"workspace": {"allowed_prefixes": ["a/"]}, "secrets": {"allowed_names": ["key"]}, "tools": {
+        "one": {"workspace": {"allowed_prefixes": ["a/"]}}, "two": {"secrets": {"allowed_names": ["key"]}}}}"""
+    ).capabilities
+    grant = added("tools=one", request=request)
+
+    more = added("secrets=key", to=grant, request=request)
+
+    assert [tool.name for tool in more.tools or ()] == ["one"]
+    assert revoked("logins").logins == ()
+    with pytest.raises(ConfigurationError, match="not told apart by tools"):
+        revoked("tools=one")
+    with pytest.raises(ConfigurationError, match="is no URL"):
+        added("http=GET https://a.org:port/")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -12,10 +13,12 @@ from wasmrt.capabilities import (
     CredentialMapping,
     EndpointPattern,
     HttpCapability,
+    LoginCapability,
+    OAuthConfig,
     merge,
 )
 from wasmrt.capabilities.file import format_file, parse
-from wasmrt.capabilities.sentences import review
+from wasmrt.capabilities.sentences import diff, explain, review
 from wasmrt.errors import CapabilityFileError, ConfigurationError
 from wasmrt.model import Reason
 from wasmrt.url import parse_networks
@@ -140,3 +143,42 @@ def test_an_exact_path_is_no_warning_and_a_credential_beside_it_is_held_against_
     said = " ".join(warning.message for warning in warnings)
     assert "every path" not in said
     assert "no entry of http.allowlist covers a request that would get this secret" in said
+
+
+def test_a_secret_in_the_path_goes_with_no_exact_path_that_has_no_place_for_it() -> None:
+    def told(path: str) -> str:
+        location = CredentialLocation.url_path("key")
+        mapping = CredentialMapping(secret_name="key", location=location, host_patterns=("a.org",))
+        return " ".join(explain(Capabilities.none().with_http(HttpCapability((EXACT.with_path(path),), (mapping,)))))
+
+    assert "where no request may go" not in told("/bot{key}/send")
+    assert "has your secret key for a.org, where no request may go" in told("/bot/send")
+
+
+def test_what_is_no_login_or_no_entry_is_refused_in_python_too() -> None:
+    oauth = OAuthConfig(authorization_url="https://a.org/", token_url="https://a.org/")
+    login = LoginCapability("desk", "desk_key", oauth)
+
+    with pytest.raises(ConfigurationError, match="two logins set one secret"):
+        Capabilities(logins=(login, replace(login, vendor="other")))
+    with pytest.raises(ConfigurationError, match="LoginCapability only"):
+        Capabilities(logins=("desk",))  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="is not the name of a login"):
+        replace(login, vendor="")
+    with pytest.raises(ConfigurationError, match="public_only must be true or false"):
+        replace(ANY, public_only="yes")
+
+
+def test_a_changed_login_is_told_by_setting_and_a_client_s_secret_never() -> None:
+    hidden = "not" + "-to-be-told"
+    was = OAuthConfig(authorization_url="https://a.org/", token_url="https://a.org/", client_id="me")
+    now = replace(was, client_id=None, client_secret=hidden)
+    before, after = (
+        replace(Capabilities.none(), logins=(LoginCapability("desk", "desk_key", each),)) for each in (was, now)
+    )
+
+    told = " ".join(sentence for _, sentence in diff(before, after).widened)
+
+    assert "login desk is as the client none instead of me" in told
+    assert "has the client's secret one of its own instead of none" in told
+    assert hidden not in told

@@ -196,6 +196,13 @@ def test_an_operator_s_own_service_is_told_like_those_that_ship() -> None:
         ('[[service]]\nname = "x"\nhosts = ["x.org"]\ncolour = "red"', "is not known"),
         ('[[service]]\nname = "x\\u001b[2J"\nhosts = ["x.org"]', "printable"),
         ("[[service", "not TOML"),
+        ("[[service]]\n" * 1001, "may hold"),
+        (
+            '[[service]]\nname = "x"\nhosts = ["x.org"]\ncan = [{ methods = ["GET"], paths = ["v1"] }]',
+            "which is no path",
+        ),
+        ('[[service]]\nname = "x"\nhosts = ["x.org"]\ncan = "everything"', "list of up to 100 tables"),
+        ('[[service]]\nname = "x"\nhosts = ["x.org"]\nscopes = ["read"]', "table of up to 1000 scopes"),
     ],
 )
 def test_a_mistake_in_a_file_of_services_is_named(text: str, problem: str) -> None:

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wasmrt.capabilities import Capabilities, WorkspaceWriteCapability, effects_of, for_tool, within_effects
+from wasmrt.capabilities import (
+    Capabilities,
+    WorkspaceWriteCapability,
+    effects_of,
+    for_tool,
+    propose,
+    within_effects,
+    within_write_paths,
+)
 from wasmrt.capabilities.file import format_file, parse
 from wasmrt.capabilities.sentences import diff, explain, review
 from wasmrt.effects import Effect
@@ -179,3 +187,21 @@ def test_a_reviewer_is_warned_of_what_is_wide_or_of_no_use():
     assert told == {"workspace_write", "workspace_write.remove"}
     unused = review(parse('{"workspace_write": {"allowed_prefixes": ["out/"]}}'), ["wasi:clocks/wall-clock@0.2.0"])
     assert [(warning.path, "imports nothing" in warning.message) for warning in unused] == [("workspace_write", True)]
+
+
+def test_a_call_that_brings_folders_writes_below_them_alone_and_gets_no_power_by_them():
+    grant = Capabilities.none().with_workspace_write(["out/", "tmp/"])
+
+    narrowed = within_write_paths(grant, ["out/today/", "elsewhere/"]).workspace_write
+
+    assert narrowed is not None and narrowed.allowed_prefixes == ("out/today/",)
+    assert within_write_paths(Capabilities.none(), ["out/"]) == Capabilities.none()
+
+
+def test_denied_writes_become_the_narrowest_folders_that_would_allow_them():
+    denied = [Capabilities.none().explain_workspace_write(path) for path in ("out/a/b.md", "out/a/c.md", "out/d.md")]
+
+    proposed = propose(denied)
+
+    assert all(proposed.explain_workspace_write(path).allowed for path in ("out/a/b.md", "out/d.md"))
+    assert proposed.workspace_read is None

@@ -216,7 +216,9 @@ def _union(one: Capabilities, other: Capabilities, request: Capabilities) -> Cap
     logins = {login.secret_name: login for login in (*other.logins, *one.logins)}
     tools = None
     if one.tools is not None or other.tools is not None:
-        named = {tool.name: tool for tool in (*(other.tools or ()), *(one.tools or request.tools or ()))}
+        nothing = one == Capabilities(limits=one.limits)  # then no tool has what another could keep
+        held = request.tools if one.tools is None and not nothing else one.tools
+        named = {tool.name: tool for tool in (*(other.tools or ()), *(held or ()))}
         tools = tuple(named.values())
     return Capabilities(
         http=_union_http(one.http, other.http),
