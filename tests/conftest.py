@@ -1,8 +1,10 @@
 """Fixtures of every test: components built by the toolchains of this machine, servers on loopback, and a Redis."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
+from coverage import Coverage
+from hypothesis import is_hypothesis_test
 
 from wasmrt.guest.settings import EngineConfig
 from wasmrt.isolation.pool import launcher
@@ -10,9 +12,25 @@ from wasmrt.isolation.pool import launcher
 pytest_plugins = ["tests.guests.fixtures", "tests.egress.world", "tests.rates.redis_server"]
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Coverage counts what every run tries: a property test takes other values each time, and thrice as long."""
+    is_measured = not is_hypothesis_test(getattr(item, "obj", None)) and "unmeasured" not in getattr(
+        item, "fixturenames", ()
+    )
+    coverage = None if is_measured else Coverage.current()
+    if coverage is None:
+        return (yield)
+    coverage.stop()
+    try:
+        return (yield)
+    finally:
+        coverage.start()
+
+
 @pytest.fixture
 def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Processes that the test starts are not measured: coverage loads modules of its own, and traces every line."""
+    """Neither the test nor its processes are measured: coverage loads modules of its own, and traces every line."""
     for name in ("COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG"):
         monkeypatch.delenv(name, raising=False)
 

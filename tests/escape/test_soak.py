@@ -6,7 +6,11 @@ import importlib.util
 from pathlib import Path
 from types import ModuleType
 
+import pytest
+
 from wasmrt.isolation.pool.home import MAX_IDLE_WORKERS
+
+pytestmark = pytest.mark.usefixtures("unmeasured")
 
 
 def _bench() -> ModuleType:

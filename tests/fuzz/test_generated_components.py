@@ -17,6 +17,7 @@ from tests.fuzz.components import Generator, Sample
 from wasmrt.authoring import find_wasm_tools
 from wasmrt.errors import InvalidComponentError, MissingToolchainError
 
+pytestmark = pytest.mark.usefixtures("unmeasured")
 SEED = 1
 COUNT = int(os.environ.get("WASMRT_FUZZ", "240"))
 OUTCOME = {"install": "accepted", "install_seconds": 0.0, "prepare": "accepted", "prepare_seconds": 0.0, "peak_kib": 1}

@@ -15,6 +15,7 @@ from wasmrt.limits import MIB
 from wasmrt.prepared import PreparedTool
 from wasmrt.runtime import WasmToolRuntime
 
+pytestmark = pytest.mark.usefixtures("unmeasured")
 OTHERS = {"echo-wat", "counter-wat", "host-wat", "rust-tool", "rust-wasip2"}
 OTHERS |= {"rust-http", "python-http", "starlingmonkey-fetch"}  # test_wasi_http.py runs them
 SAME = [name for name in GUESTS if name not in OTHERS]
