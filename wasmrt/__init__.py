@@ -111,9 +111,11 @@ if TYPE_CHECKING:
     from wasmrt.secrets import Secret as Secret
     from wasmrt.secrets import UserSecrets as UserSecrets
     from wasmrt.secrets import open_store as open_store
+    from wasmrt.telemetry import Telemetry as Telemetry
     from wasmrt.tools import Explanation as Explanation
     from wasmrt.tools import FunctionTool as FunctionTool
     from wasmrt.tools import ReadOnlyToolWrapper as ReadOnlyToolWrapper
+    from wasmrt.tools import SchemaTool as SchemaTool
     from wasmrt.tools import Tool as Tool
     from wasmrt.tools import ToolAnswer as ToolAnswer
     from wasmrt.tools import ToolCall as ToolCall
@@ -264,10 +266,12 @@ _NAMES = {
         "UserSecrets",
         "open_store",
     ),
+    "telemetry": ("Telemetry",),
     "tools": (
         "Explanation",
         "FunctionTool",
         "ReadOnlyToolWrapper",
+        "SchemaTool",
         "Tool",
         "ToolAnswer",
         "ToolCall",

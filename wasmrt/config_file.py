@@ -89,13 +89,15 @@ class OperatorConfig(NamedTuple):
     """Settings of `WasmRuntimeConfig` that the file sets by sections of its own: limits, rates, workspace."""
     secrets_backend: str | None = None
     """The backend that keeps secrets, unless the environment names another; None for the one that is found."""
+    telemetry: bool = False
+    """True where registries tell of their calls to the OpenTelemetry SDK of their program."""
     services: tuple[Service, ...] = ()
     """Services of this operator, which explanations know besides those that ship."""
 
     def as_runtime_settings(self) -> dict[str, Any]:
         """Return the settings by their names in `WasmRuntimeConfig`."""
         settings = self._asdict() | self.audit.as_runtime_settings()
-        for name in ("policy", "services", "secrets_backend", "runtime"):
+        for name in ("policy", "services", "secrets_backend", "runtime", "telemetry"):
             del settings[name]
         return settings | dict(self.runtime)
 
@@ -151,7 +153,10 @@ def read_config_file(path: Path) -> OperatorConfig:
     own = {key: network.pop(key) for key in _OWN if key in network}
     own |= values["guests"] | values["leaks"] | values["secrets"] | values["explain"]
     audited, runtime = AuditSettings(**values["audit"]), runtime_settings(values)
-    return OperatorConfig(NetworkConfig(**network), **own, policy=policy, audit=audited, runtime=runtime)
+    told = values["telemetry"].get("enabled", False)
+    return OperatorConfig(
+        NetworkConfig(**network), **own, policy=policy, audit=audited, runtime=runtime, telemetry=told
+    )
 
 
 def _refuse(path: Path, mistakes: Sequence[Mistake], text: bytes) -> None:
@@ -355,5 +360,6 @@ _SECTIONS: dict[str, dict[str, Callable[[Any, Path], dict[str, Any]]]] = {
         "record": switch("record"),
         "max_segment_bytes": _audit_segment_bytes,
     },
+    "telemetry": {"enabled": switch("enabled")},
     **VALUE_SECTIONS,
 }

@@ -12,6 +12,7 @@ from pathlib import Path
 from docs.generate.border import services
 from docs.generate.capability_file import sections
 from docs.generate.packages import border, drawing, external_rules
+from docs.generate.telemetry import names
 from docs.generate.threats import threats
 
 DOCS = Path(__file__).resolve().parents[1]
@@ -22,6 +23,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "host-services": services,
     "threats": threats,
     "capability-file": sections,
+    "telemetry": names,
 }
 _PART = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 

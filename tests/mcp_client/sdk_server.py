@@ -40,6 +40,12 @@ async def get_progress(ctx: Context) -> str:
 
 
 @server.tool()
+async def get_meta(text: str, ctx: Context) -> dict[str, Any]:
+    """Return the metadata of the request."""
+    return dict(ctx.request_context.meta or {})
+
+
+@server.tool()
 async def get_slow() -> str:
     """Take long."""
     await asyncio.sleep(60)

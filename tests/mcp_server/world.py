@@ -21,6 +21,7 @@ from wasmrt.mcp.server.http import PATH, UserTokens, serve_http
 from wasmrt.mcp.server.protocol import Server, serve_stdio
 from wasmrt.mcp.server.tools import ServedApprover, ServedTools
 from wasmrt.policy import ApproverKind, ToolPolicy
+from wasmrt.telemetry import Telemetry
 from wasmrt.tools import ToolView
 
 SECONDS = 20.0
@@ -132,7 +133,13 @@ class Line:
 class World:
     """Tools, what they did, and the receipts of it."""
 
-    def __init__(self, home: Path, kind: ApproverKind = ApproverKind.AUTO, policy: ToolPolicy | None = None) -> None:
+    def __init__(
+        self,
+        home: Path,
+        kind: ApproverKind = ApproverKind.AUTO,
+        policy: ToolPolicy | None = None,
+        telemetry: Telemetry | None = None,
+    ) -> None:
         self.done: list[str] = []
         self.reports: list[str] = []
         self.receipts: list[Receipt] = []
@@ -142,7 +149,10 @@ class World:
         self.store = ApprovalStore(home / "approvals.sqlite3")
         approver = ServedApprover(ParkedRequests(self.store), kind)
         self.registry = ToolRegistry(
-            policy=policy, approvals=Approvals(approver, store=self.store), receipts=self._write
+            policy=policy,
+            approvals=Approvals(approver, store=self.store),
+            receipts=self._write,
+            telemetry=telemetry,
         )
         for each in (*self._tools(), *self._slow_tools()):
             self.registry.register(each)
@@ -228,7 +238,7 @@ class World:
             self.loop = asyncio.get_running_loop()
             self.server = Server(version="1")
             self.served = ServedTools(view(self.registry))
-            self.server.open(self.served)
+            self.server.open(self.served, self.registry.telemetry)
             running.set()
             await serve_stdio(self.server, user="local", report=self.reports.append, source=to_server, sink=from_server)
 
@@ -264,7 +274,7 @@ class World:
             self.task = asyncio.current_task()
             self.server = Server(version="1")
             self.served = ServedTools(self.registry)
-            self.server.open(self.served)
+            self.server.open(self.served, self.registry.telemetry)
             await serve_http(self.server, users, host="127.0.0.1", port=0, ended=self.stop, started=started)
 
         def thread() -> None:

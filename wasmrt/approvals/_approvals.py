@@ -88,8 +88,10 @@ class Approvals:
             found = kept or found
         return None if found is None else found.answer
 
-    async def decide(self, request: ApprovalRequest) -> ApprovalAnswer:
+    async def decide(self, request: ApprovalRequest, approver: Approver | None = None) -> ApprovalAnswer:
         """Return the answer to a request: a remembered one, the approver's, or after the timeout a denial.
+
+        `approver` is one for this request alone, in place of the one that the others ask.
 
         Cancelling it withdraws the request, and an answer afterwards changes nothing. An approver that fails denies;
         of more than 256 requests that wait at once the later ones are denied.
@@ -103,7 +105,7 @@ class Approvals:
             full = ApprovalAnswer(approved=False, note="too many requests wait for an answer already")
             return self.remembered(request) or full
         try:
-            return self.remembered(request) or await self._asked(waiting)
+            return self.remembered(request) or await self._asked(waiting, approver or self._approver)
         finally:
             with self._lock:
                 self._waiting.discard(waiting)
@@ -132,12 +134,12 @@ class Approvals:
             for answer in [a for a in self._own if a.scope is ApprovalScope.SESSION and a.trace == trace]:
                 self._own.drop(answer)
 
-    async def _asked(self, waiting: _Waiting) -> ApprovalAnswer:
+    async def _asked(self, waiting: _Waiting, approver: Approver) -> ApprovalAnswer:
         request = waiting.request
         seconds = min(self._timeout_seconds, request.expires_ms / 1000 - time.time())
         if seconds <= 0:
             return ApprovalAnswer(approved=False, note="the request had expired before anybody was asked")
-        asking = asyncio.ensure_future(_caught(request, self._approver))
+        asking = asyncio.ensure_future(_caught(request, approver))
         try:
             await asyncio.wait({asking, waiting.settled}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             settled = waiting.settled.result() if waiting.settled.done() else None

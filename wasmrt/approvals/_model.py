@@ -70,6 +70,17 @@ class ApprovalRequest:
         object.__setattr__(self, "params", json_object(self.params))
 
     @property
+    def binding(self) -> str:
+        """BLAKE3 of all that an answer is about, in hex: user, tool, digest, grant, effects, parameters, and why.
+
+        Two requests with the same binding ask the same. The diff is not in it: it is made anew from the parameters.
+        """
+        effects = sorted(map(str, self.effects))
+        why = [str(self.why.reason), self.why.rule, *self.destinations]
+        parts = [self.user, self.tool, self.digest, self.grant, effects, params_digest(self.params), why]
+        return blake3(json.dumps(parts).encode()).hexdigest()
+
+    @property
     def may_be_remembered(self) -> bool:
         """True where an answer can be bound to the tool: to one without a digest it cannot."""
         return bool(self.digest)

@@ -6,10 +6,8 @@ import asyncio
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
-from wasmrt.approvals._model import ApprovalAnswer, ApprovalRequest, params_digest
-from wasmrt.approvals._remembered import request_key
+from wasmrt.approvals._model import ApprovalAnswer, ApprovalRequest
 from wasmrt.approvals._store import ApprovalStore
 from wasmrt.approvals._thread import to_its_end
 from wasmrt.errors import ApprovalError
@@ -44,13 +42,12 @@ class Parked:
 class ParkedRequests:
     """The parked requests of one process. For one event loop.
 
-    A request and a later one are the same where user, tool, digest, grant, effects, parameters and the reason for which
-    a person is asked are equal. The diff is not compared: it is made anew from the parameters.
+    A request and a later one are the same where their bindings are.
     """
 
     def __init__(self, store: ApprovalStore) -> None:
         self._store = store
-        self._parked: dict[tuple[Any, ...], Parked] = {}
+        self._parked: dict[str, Parked] = {}
 
     async def park(self, request: ApprovalRequest) -> Parked:
         """Return the parked request that is the same; else put this one into the store.
@@ -60,7 +57,7 @@ class ParkedRequests:
         """
         for key in [key for key, each in self._parked.items() if each.seconds_left <= 0]:
             del self._parked[key]
-        key = _binding(request)
+        key = request.binding
         known = self._parked.get(key)
         if known is not None:
             known.again = True
@@ -135,9 +132,3 @@ class ParkedRequests:
     def _forget(self, parked: Parked) -> None:
         for key in [key for key, each in self._parked.items() if each is parked]:
             del self._parked[key]
-
-
-def _binding(request: ApprovalRequest) -> tuple[Any, ...]:
-    effects = tuple(sorted(map(str, request.effects)))
-    why = str(request.why.reason), request.why.rule
-    return (*request_key(request), effects, params_digest(request.params), why)

@@ -32,7 +32,7 @@ async def serve_tools(
         async def open_tools() -> None:
             await asyncio.sleep(_HEAD_START_SECONDS)
             served = await asyncio.to_thread(_open, options, held)
-            server.open(served.tools)
+            server.open(served.tools, served.registry.telemetry)
             watching = asyncio.ensure_future(served.watch(server.tools_changed))
             held.callback(watching.cancel)
 

@@ -8,6 +8,7 @@ from wasmrt.tools._explain import Explanation, Outcome
 from wasmrt.tools._function import FunctionTool, tool
 from wasmrt.tools._load import load_registry
 from wasmrt.tools._registry import ToolRegistry
+from wasmrt.tools._schema_tool import SchemaTool
 from wasmrt.tools._store import PROTECTED_TOOL_NAMES
 from wasmrt.tools._tool import Tool, ToolSource
 from wasmrt.tools._traces import Trace
@@ -20,6 +21,7 @@ __all__ = [
     "FunctionTool",
     "Outcome",
     "ReadOnlyToolWrapper",
+    "SchemaTool",
     "Tool",
     "ToolAnswer",
     "ToolCall",

@@ -8,6 +8,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Any
 
+from wasmrt.approvals import ApprovalRequest
 from wasmrt.errors import InvalidParametersError, RateLimitedError, ToolError, UnknownToolError
 from wasmrt.model import Decision, Reason
 from wasmrt.tools import _flow, _steps
@@ -67,15 +68,9 @@ class Explanation:
 
 def explain(state: CallState) -> Explanation:
     """Walk the steps of a call without running it: nobody is asked, nothing is counted, no token is used up."""
-    state.token = None
-    walked: list[tuple[str, Decision]] = []
-    for name, step in STEPS:
-        decision = _tried(state, step, name)
-        if not decision.policy:
-            decision = decision._replace(policy=state.policy_digest)
-        walked.append((name, decision))
-        if not decision.allowed:
-            return Explanation(Outcome.REFUSED, tuple(walked))
+    walked = _walked(state)
+    if not walked[-1][1].allowed:
+        return Explanation(Outcome.REFUSED, tuple(walked))
     if state.needs is None:
         return Explanation(Outcome.RUNS, tuple(walked))
     answer = state.system.approvals.remembered(approval_request(state))
@@ -87,6 +82,28 @@ def explain(state: CallState) -> Explanation:
     said = f"it was answered before ({answer.scope}{f' by {answer.by}' if answer.by else ''})"
     walked.append(("approval", Decision(answer.approved, reason, said, None, what, state.known.name)))
     return Explanation(Outcome.RUNS if answer.approved else Outcome.REFUSED, tuple(walked))
+
+
+def asked(state: CallState) -> ApprovalRequest | None:
+    """Return what a person would be asked before a call; None where nobody is, or another step refuses it."""
+    if not _walked(state)[-1][1].allowed or state.needs is None:
+        return None
+    request = approval_request(state)
+    return None if state.system.approvals.remembered(request) is not None else request
+
+
+def _walked(state: CallState) -> list[tuple[str, Decision]]:
+    """Return the decisions of the steps, up to the one that refuses the call."""
+    state.token = None
+    walked: list[tuple[str, Decision]] = []
+    for name, step in STEPS:
+        decision = _tried(state, step, name)
+        if not decision.policy:
+            decision = decision._replace(policy=state.policy_digest)
+        walked.append((name, decision))
+        if not decision.allowed:
+            break
+    return walked
 
 
 def _tried(state: CallState, step: Callable[[CallState], _steps.Step], name: str) -> Decision:

@@ -18,7 +18,7 @@ from wasmrt.errors import ConfigurationError, ToolError
 from wasmrt.model import ToolOutput
 from wasmrt.names import is_offered_name, offered_name
 from wasmrt.schema.providers import provider_schema
-from wasmrt.tools._signature import Signature, read_signature
+from wasmrt.tools._signature import Signature, json_result, read_signature
 from wasmrt.traits import ToolDefaults, Traits
 
 P = ParamSpec("P")
@@ -55,7 +55,7 @@ class FunctionTool(ToolDefaults, Generic[P, R]):
         self.description = description if description is not None else self._signature.description
         self.schema: dict[str, Any] = self._signature.schema
         self.traits = Traits.of(effects, actions, action_param)
-        self.timeout_seconds = _positive(timeout_seconds)
+        self.timeout_seconds = positive_seconds(timeout_seconds)
         self.aliases = tuple(aliases)
         self.destinations = None if destinations is None else tuple(destinations)
         self.ids = tuple(ids)
@@ -104,21 +104,20 @@ class FunctionTool(ToolDefaults, Generic[P, R]):
         try:
             result = self._function(**arguments)  # type: ignore[call-arg]
         except (Exception, SystemExit) as error:  # a parser of arguments ends the process where it can
-            raise _failure(self.name, error) from error
+            raise failure_of(self.name, error) from error
         return self._output(result, started)
 
     async def _awaited(self, arguments: dict[str, Any], started: float) -> ToolOutput:
         try:
             result = await self._function(**arguments)  # type: ignore[call-arg, misc]
         except (Exception, SystemExit) as error:
-            raise _failure(self.name, error) from error
+            raise failure_of(self.name, error) from error
         return self._output(result, started)
 
     def _output(self, result: Any, started: float) -> ToolOutput:
         if isinstance(result, ToolOutput):
             return result
-        value = self._signature.result(result)
-        return ToolOutput(result=value, duration=time.monotonic() - started)
+        return ToolOutput(result=json_result(result), duration=time.monotonic() - started)
 
 
 @overload
@@ -194,7 +193,8 @@ def action_names(schema: Mapping[str, Any], param: str) -> tuple[str, ...] | Non
     return tuple(values) if isinstance(values, list) and all(isinstance(value, str) for value in values) else None
 
 
-def _failure(name: str, error: BaseException) -> ToolError:
+def failure_of(name: str, error: BaseException) -> ToolError:
+    """Return what a function raised as the error of its call."""
     if isinstance(error, ToolError):
         return error
     # The message of an exception is often for the model: what was not found, what is not allowed.
@@ -203,7 +203,12 @@ def _failure(name: str, error: BaseException) -> ToolError:
     return ToolError(f"{name} failed: {message}", hint=None)
 
 
-def _positive(seconds: float) -> float:
+def positive_seconds(seconds: float) -> float:
+    """Return the seconds that one call may take.
+
+    Raises:
+        ConfigurationError: they are none, or over a day.
+    """
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds <= 86_400:
         raise ConfigurationError("timeout_seconds must be a number of seconds up to a day")
     return float(seconds)

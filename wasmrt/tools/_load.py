@@ -21,6 +21,7 @@ from wasmrt.places import find_places
 from wasmrt.plugins import load_plugins
 from wasmrt.policy import ApproverKind, ToolPolicy
 from wasmrt.runtime import WasmToolRuntime
+from wasmrt.telemetry import Telemetry
 from wasmrt.tools._installed import InstalledTools
 from wasmrt.tools._registry import ToolRegistry
 from wasmrt.tools._tool import ToolSource
@@ -32,12 +33,14 @@ def load_registry(
     policy: ToolPolicy | None = None,
     approver: Approver | None = None,
     around: Callable[[Approver], Approver] | None = None,
+    telemetry: Telemetry | None = None,
 ) -> ToolRegistry:
     """Return a registry with the tools that come with wasmrt, those that are installed, and the plugins.
 
     Tools for files are there where the runtime has a workspace.
 
-    Policy, approver and the folder of plugins are those of the operator's configuration file, where none is given.
+    Policy, approver, telemetry and the folder of plugins are those of the operator's configuration file, where none is
+    given.
     `problems` of the registry says which tools could not be had. Close its plugins with `close`. `around` is put around
     an approver that waits for another process, for whoever shows that something waits.
 
@@ -45,15 +48,17 @@ def load_registry(
         ConfigFileError: the file cannot be used, with every mistake of it.
     """
     places = find_places()
-    policy = policy or read_config_file(places.config).policy
+    file = read_config_file(places.config)
+    policy = policy or file.policy
     store = ApprovalStore(places.approvals)
     asked = approver or approver_of(policy.approver, store)
     if around is not None and isinstance(asked, QueueApprover):
         asked = around(asked)
     approvals = Approvals(asked, store=store, timeout_seconds=policy.approval_seconds)
     registry = ToolRegistry(
-        runtime, policy=policy, approvals=approvals, tokens=ConfirmationTokens(places.tokens, places.tokens_key)
-    )
+        runtime, policy=policy, approvals=approvals, tokens=ConfirmationTokens(places.tokens, places.tokens_key),
+        telemetry=telemetry or (Telemetry() if file.telemetry else None),
+    )  # fmt: skip
     registry.installed = InstalledTools(registry, runtime, places.data)
     registry.installed.refresh()
     if policy.plugin_dir is not None:

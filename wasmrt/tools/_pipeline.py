@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 
@@ -12,6 +13,7 @@ from wasmrt.context import ToolContext
 from wasmrt.errors import CancelledError, InvalidParametersError, RateLimitedError, ToolError, WasmrtError
 from wasmrt.lifetime import Lifetime
 from wasmrt.model import Decision, Reason, ToolOutput
+from wasmrt.telemetry import TOOL_ERROR
 from wasmrt.tools import _flow, _steps
 from wasmrt.tools._entry import Entry
 from wasmrt.tools._receipt import known_receipt, write_receipt
@@ -52,8 +54,34 @@ def finished(state: CallState, error: BaseException) -> ToolError:
     failure.call_id = failure.call_id or state.call_id
     if state.ran:
         _flow.saw(state, failure.message)
-    write_receipt(state, failure)
+    _end(state, failure)
     return failure
+
+
+def _end(state: CallState, failure: ToolError | None) -> None:
+    """Write the receipt of a call, and end what telemetry has of it."""
+    try:
+        write_receipt(state, failure)
+    finally:
+        if state.operation is not None:
+            state.operation.end(None if failure is None else _told_code(state, failure))
+
+
+def _told_code(state: CallState, failure: ToolError) -> str:
+    """Return the code that telemetry tells. SECURITY: one that a function chose could carry what it read."""
+    chosen = state.ran and not state.in_sandbox and failure.code != type(failure).code
+    return TOOL_ERROR if chosen and state.known.source in _flow.OWN_SOURCES else failure.code
+
+
+def _begin(state: CallState) -> None:
+    """Begin what telemetry has of a call. A name that no tool has is the model's own text, and stays out of it."""
+    system = state.system
+    if system.telemetry is not None:
+        found = system.store.find(state.name)
+        tool, source = ("", "") if found is None else (found.offered, str(found.source))
+        state.operation = system.telemetry.begin_call(
+            tool=tool, call_id=state.call_id, trace=state.trace, source=source
+        )
 
 
 def admit(state: CallState) -> None:
@@ -62,6 +90,7 @@ def admit(state: CallState) -> None:
     Raises:
         ToolError: one refused it.
     """
+    _begin(state)
     state.take(_steps.parse(state))
     state.take(_steps.look_up(state))
     state.take(_steps.check_schema(state))
@@ -90,7 +119,7 @@ async def approve(state: CallState, waits: Waits) -> None:
         return
     request = approval_request(state)
     approvals = state.system.approvals
-    answer = approvals.remembered(request) or await waits.decide(approvals, request)
+    answer = approvals.remembered(request) or await waits.decide(approvals, request, state.approver)
     state.answer = answer
     name, by = state.known.name, f" by {answer.by}" if answer.by else ""
     if not answer.approved:
@@ -128,14 +157,15 @@ async def run(state: CallState, waits: Waits) -> ToolOutput:
     context = tool_context(state, seconds)
     state.ran = True
     _flow.wrote(state)
-    output = await waits.run(tool, state.params, context, seconds)
+    with nullcontext() if state.operation is None else state.operation.current():
+        output = await waits.run(tool, state.params, context, seconds)
     if not isinstance(output, ToolOutput):
         raise ToolError(f"the tool broke: it returned {type(output).__name__}, and no ToolOutput")
     output = scanned(state, output)
     _flow.saw(state, output.result)
     decisions = (*state.decisions, *(_stamped(state, decision) for decision in output.decisions))
     state.output = output._replace(decisions=decisions, call_id=output.call_id or state.call_id)
-    write_receipt(state, None)
+    _end(state, None)
     return state.output
 
 

@@ -19,6 +19,7 @@ from wasmrt.prepared import PreparedTool
 from wasmrt.rates import RateLimiter
 from wasmrt.runtime import WasmToolRuntime
 from wasmrt.safety import Policy
+from wasmrt.telemetry import Telemetry
 from wasmrt.tools._entry import Entry
 from wasmrt.tools._function import FunctionTool
 from wasmrt.tools._lens import Lens
@@ -46,6 +47,7 @@ class ToolRegistry(ToolView):
         policy: By default nothing is said but that external tools stay out.
         approver: Who is asked where a person has to approve a call; by default nobody, which denies.
         approvals: In place of `approver`, with what was answered before.
+        telemetry: Tells of every call in spans and metrics.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class ToolRegistry(ToolView):
         detector: LeakDetector | None = None,
         safety: Policy | None = None,
         receipts: Callable[[Receipt], None] | None = None,
+        telemetry: Telemetry | None = None,
     ) -> None:
         if approver is not None and not hasattr(approver, "ask"):
             hint = "pass CallbackApprover(function), QueueApprover(store), TerminalApprover() or DenyApprover()"
@@ -75,7 +78,7 @@ class ToolRegistry(ToolView):
             system.approvals = approvals
         if safety is not None:
             system.safety = safety
-        system.receipts = receipts
+        system.receipts, system.telemetry = receipts, telemetry
         system.runtime = runtime
         if runtime is not None:
             system.detector = detector or runtime.detector
@@ -186,9 +189,9 @@ class ToolRegistry(ToolView):
         self.close()
 
     @property
-    def approvals(self) -> Approvals:
-        """Those who are asked, with what was answered before."""
-        return self._system.approvals
+    def telemetry(self) -> Telemetry | None:
+        """The telemetry of its calls; None without any."""
+        return self._system.telemetry
 
     def all_names(self) -> list[str]:
         """Return the names of all tools, also of those that the policy keeps back, sorted."""

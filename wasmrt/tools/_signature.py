@@ -52,18 +52,19 @@ class Signature(NamedTuple):
             arguments[self.context_param] = context
         return arguments
 
-    def result(self, value: Any) -> Any:
-        """Return a function's result as JSON data.
 
-        Raises:
-            ToolError: it is none, such as an open file.
-        """
-        from pydantic_core import PydanticSerializationError, to_jsonable_python
+def json_result(value: Any) -> Any:
+    """Return a function's result as JSON data.
 
-        try:
-            return to_jsonable_python(value)
-        except (PydanticSerializationError, ValueError, RecursionError) as error:
-            raise ToolError(f"the tool's result is not JSON data: {printable_line(str(error), 120)}") from None
+    Raises:
+        ToolError: it is none, such as an open file.
+    """
+    from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+    try:
+        return to_jsonable_python(value)
+    except (PydanticSerializationError, ValueError, RecursionError) as error:
+        raise ToolError(f"the tool's result is not JSON data: {printable_line(str(error), 120)}") from None
 
 
 def read_signature(function: Callable[..., Any]) -> Signature:

@@ -15,9 +15,10 @@ from wasmrt.model import Decision, ToolOutput
 from wasmrt.traits import Traits
 
 if TYPE_CHECKING:
-    from wasmrt.approvals import ApprovalAnswer
+    from wasmrt.approvals import ApprovalAnswer, Approver
     from wasmrt.flows import Flow
     from wasmrt.policy import FlowFinding
+    from wasmrt.telemetry import Operation
     from wasmrt.tools._entry import Entry
     from wasmrt.tools._lens import Lens
     from wasmrt.tools._system import System
@@ -38,6 +39,8 @@ class CallState:
     on_progress: Progress | None = None
     token: str | None = None
     """A confirmation token, in place of a person's answer."""
+    approver: Approver | None = None
+    """Who is asked about this call, in place of the registry's approver."""
     started: float = field(default_factory=time.monotonic)
     started_ms: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
     params: dict[str, Any] = field(default_factory=dict)
@@ -62,6 +65,8 @@ class CallState:
     output: ToolOutput | None = None
     edited: bool = False
     """True where a person changed the params."""
+    operation: Operation | None = None
+    """The call as telemetry has it, where somebody wants to know."""
     in_sandbox: bool = False
     """True from the moment when a component's call has begun: it writes the receipt."""
 

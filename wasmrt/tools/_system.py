@@ -14,6 +14,7 @@ from wasmrt.policy import ToolPolicy
 from wasmrt.rates import RateLimiter
 from wasmrt.runtime import WasmToolRuntime
 from wasmrt.safety import Policy
+from wasmrt.telemetry import Telemetry
 from wasmrt.tools._store import ToolStore
 from wasmrt.tools._traces import Traces
 
@@ -49,5 +50,7 @@ class System:
     tokens: Tokens | None = None
     runtime_writes: bool = False
     """True where the runtime writes the receipts of its components' calls to the same place."""
+    telemetry: Telemetry | None = None
+    """Tells of its calls; None where nobody wants to know."""
     runtime: WasmToolRuntime | None = None
     """The one that its components are prepared in, and invoke each other."""

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from wasmrt.approvals import ApprovalRequest, Approvals, Approver
 from wasmrt.context import Progress
 from wasmrt.errors import ConfigurationError, NotAuthorizedError, NotInstalledError, ToolError
 from wasmrt.flows import FlowMap
@@ -79,6 +80,11 @@ class ToolView:
     def policy(self) -> ToolPolicy:
         """The policy that decides."""
         return self._system.policy
+
+    @property
+    def approvals(self) -> Approvals:
+        """Those who are asked, with what was answered before."""
+        return self._system.approvals
 
     def tool_names(self) -> list[str]:
         """Return the names of the tools that can be called, sorted."""
@@ -193,10 +199,16 @@ class ToolView:
         """
         return await _pipeline.execute(self._state(name, params, user, trace, data, token), AwaitingWaits())
 
-    def answer(self, call: Call, *, user: str = "local", trace: str = "", data: Any = None) -> ToolAnswer:
-        """Answer one tool call of a model. A failure is an answer too, from which the model can go on."""
+    def answer(
+        self, call: Call, *, user: str = "local", trace: str = "", data: Any = None, approver: Approver | None = None
+    ) -> ToolAnswer:
+        """Answer one tool call of a model. A failure is an answer too, from which the model can go on.
+
+        `approver` is who is asked about this call where a person has to be, in place of the registry's approver.
+        """
         asked = read_call(call)
         state = self._state(asked.name, asked.arguments, user, trace, data, None)
+        state.approver = approver
         return driven(_answered(state, asked, BlockingWaits()))
 
     async def aanswer(
@@ -207,6 +219,7 @@ class ToolView:
         trace: str = "",
         data: Any = None,
         on_progress: Progress | None = None,
+        approver: Approver | None = None,
     ) -> ToolAnswer:
         """Answer one tool call of a model, as `answer` does, without blocking the event loop.
 
@@ -214,7 +227,7 @@ class ToolView:
         """
         asked = read_call(call)
         state = self._state(asked.name, asked.arguments, user, trace, data, None)
-        state.on_progress = on_progress
+        state.on_progress, state.approver = on_progress, approver
         return await _answered(state, asked, AwaitingWaits())
 
     def refuse(
@@ -249,6 +262,13 @@ class ToolView:
     def explain(self, name: str, params: Any = None, *, user: str = "local", trace: str = "") -> _explain.Explanation:
         """Say what would become of a call, and at which step, without making it."""
         return _explain.explain(self._state(name, params, user, trace, None, None))
+
+    def asks(self, name: str, params: Any = None, *, user: str = "local", trace: str = "") -> ApprovalRequest | None:
+        """Return what a person would be asked before a call, without making it.
+
+        None where nobody has to be asked, an answer is remembered, or the call would be refused anyway.
+        """
+        return _explain.asked(self._state(name, params, user, trace, None, None))
 
     def trace(self, name: str, *, user: str = "local", automation: bool = False) -> Trace:
         """Open a conversation or job: what its calls see is labelled, and the rules over flows hold for them.

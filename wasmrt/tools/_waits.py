@@ -12,7 +12,7 @@ from contextvars import Context, copy_context
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from wasmrt.approvals import ApprovalAnswer, ApprovalRequest, Approvals
+from wasmrt.approvals import ApprovalAnswer, ApprovalRequest, Approvals, Approver
 from wasmrt.context import ToolContext
 from wasmrt.errors import DeadlineExceededError
 from wasmrt.model import ToolOutput
@@ -24,7 +24,7 @@ T = TypeVar("T")
 class Waits(Protocol):
     """A way of waiting."""
 
-    async def decide(self, approvals: Approvals, request: ApprovalRequest) -> ApprovalAnswer:
+    async def decide(self, approvals: Approvals, request: ApprovalRequest, approver: Approver | None) -> ApprovalAnswer:
         """Wait for the answer to a request."""
 
     async def run(self, tool: Any, params: Any, context: ToolContext, seconds: float) -> ToolOutput:
@@ -34,9 +34,9 @@ class Waits(Protocol):
 class BlockingWaits:
     """Waits by blocking the thread. A coroutine that waits this way never suspends, so that it needs no event loop."""
 
-    async def decide(self, approvals: Approvals, request: ApprovalRequest) -> ApprovalAnswer:
+    async def decide(self, approvals: Approvals, request: ApprovalRequest, approver: Approver | None) -> ApprovalAnswer:
         """Wait for the answer to a request."""
-        return blocking(approvals.decide(request))
+        return blocking(approvals.decide(request, approver))
 
     async def run(self, tool: Any, params: Any, context: ToolContext, seconds: float) -> ToolOutput:
         """Wait for a tool's output, and no longer than `seconds`."""
@@ -58,9 +58,9 @@ class BlockingWaits:
 class AwaitingWaits:
     """Waits in the event loop; a tool that blocks runs in a thread."""
 
-    async def decide(self, approvals: Approvals, request: ApprovalRequest) -> ApprovalAnswer:
+    async def decide(self, approvals: Approvals, request: ApprovalRequest, approver: Approver | None) -> ApprovalAnswer:
         """Wait for the answer to a request."""
-        return await approvals.decide(request)
+        return await approvals.decide(request, approver)
 
     async def run(self, tool: Any, params: Any, context: ToolContext, seconds: float) -> ToolOutput:
         """Wait for a tool's output, and no longer than `seconds`."""

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any
 
 import mcp_types as types
@@ -29,6 +30,7 @@ from wasmrt.mcp.client._definition import Definition, read_definition
 from wasmrt.mcp.client._errors import as_wasmrt_error, late
 from wasmrt.mcp.client._guard import MessageGuard, broken
 from wasmrt.mcp.client._settings import Transport
+from wasmrt.mcp.client._spans import told
 from wasmrt.mcp.client._way import Way
 
 _RESULT: TypeAdapter[Any] = TypeAdapter(types.CallToolResult | types.InputRequiredResult)
@@ -305,9 +307,9 @@ class Connection:
                 name=tool, arguments=arguments, input_responses=responses, request_state=state
             )
             # Not `call_tool`: it would run the server's patterns over the result with a backtracking engine.
-            result = await self.client.session.send_request(
-                types.CallToolRequest(params=params), _RESULT, seconds, progress_callback=on_progress
-            )
+            request = types.CallToolRequest(params=params)
+            send = partial(self.client.session.send_request, request, _RESULT, seconds, progress_callback=on_progress)
+            result = await told(send, version=self.version, address=self._way.address)
             if isinstance(result, types.CallToolResult):
                 return result
             responses, state = await self._responses(result), result.request_state

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from wasmrt.errors import CancelledError, RuntimeClosedError
 from wasmrt.lifetime import Lifetime
+from wasmrt.mcp.client._spans import mark_thread, without_context
 
 T = TypeVar("T")
 _END_SECONDS = 10.0
@@ -40,7 +41,8 @@ class LoopThread:
         except BaseException:
             coroutine.close()
             raise
-        future = asyncio.run_coroutine_threadsafe(coroutine, loop)
+        with without_context():
+            future = asyncio.run_coroutine_threadsafe(coroutine, loop)
         lifetime.on_end(partial(_cancel, future))
         try:
             return future.result(lifetime.remaining())
@@ -74,6 +76,7 @@ class LoopThread:
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    mark_thread()
     asyncio.set_event_loop(loop)
     try:
         loop.run_forever()

@@ -12,6 +12,7 @@ from wasmrt.mcp.client._settings import Transport
 from wasmrt.mcp.client._stdio import StdioServer
 from wasmrt.mcp.client._streams import guarded
 from wasmrt.model import Decision
+from wasmrt.url import parse_url
 
 
 class Way:
@@ -29,6 +30,14 @@ class Way:
         self.http: Any = None
         self.transport = transport
         self.denials: list[Decision] = []
+
+    @property
+    def address(self) -> tuple[str, int] | None:
+        """The host and port of its URL; None for a program."""
+        if self.stdio is not None:
+            return None
+        parts = parse_url(self.url)
+        return parts.host, parts.port
 
     def streams(self, kind: Transport, guard: MessageGuard) -> Any:
         """Return the streams of a new connection, as a context manager."""

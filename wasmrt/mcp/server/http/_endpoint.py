@@ -120,7 +120,7 @@ class Endpoint:
         try:
             if modern:
                 check_modern(request, web)
-                peer = Peer(user, hears_unasked=False)
+                peer = Peer(user, hears_unasked=False, transport="tcp")
             else:
                 if web.has(SESSION_HEADER) and request.method != "initialize":
                     session = self._sessions.find(web.header(SESSION_HEADER), user)
@@ -160,7 +160,7 @@ class Endpoint:
         """Return the far end of a legacy request: its session's, or one that is known by its header alone."""
         if session is not None:
             return session.peer
-        peer = Peer(user, hears_unasked=False)
+        peer = Peer(user, hears_unasked=False, transport="tcp")
         if request.method != "initialize":
             peer.session.version = legacy_version(web)
         return peer

@@ -77,6 +77,8 @@ class Peer:
     session: Session = field(default_factory=Session)
     hears_unasked: bool = True
     """True where the server can speak to it outside of any request."""
+    transport: str = "pipe"
+    """`pipe` or `tcp`, for telemetry."""
 
 
 def begins_session(request: Request) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from wasmrt.mcp.server.protocol._caller import SERVER_KEY, SUBSCRIPTION_KEY, SUPPORTED, Caller, Peer, caller_of
+from wasmrt.mcp.server.protocol._told import told
 from wasmrt.mcp.server.protocol._wire import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -19,6 +20,7 @@ from wasmrt.mcp.server.protocol._wire import (
     RpcError,
     notification_message,
 )
+from wasmrt.telemetry import Telemetry
 
 INSTRUCTIONS = (
     "Tools that run in a sandbox under their operator's policy. A call that needs a person's approval may end with an "
@@ -81,6 +83,7 @@ class Server:
         self._numbers = itertools.count()
         self._subscribed: Counter[str] = Counter()
         self._closing = False
+        self._telemetry: Telemetry | None = None
         self._methods: dict[str, tuple[str, Method]] = {
             "server/discover": ("modern", self._discover),
             "subscriptions/listen": ("modern", self._listen),
@@ -90,10 +93,11 @@ class Server:
             "tools/call": ("both", self._call_tool),
         }
 
-    def open(self, tools: Toolbox) -> None:
-        """Serve these tools from now on."""
+    def open(self, tools: Toolbox, telemetry: Telemetry | None = None) -> None:
+        """Serve these tools from now on, and tell of the requests, where somebody wants to know."""
         if not self._tools.done():
             self._tools.set_result(tools)
+            self._telemetry = telemetry
 
     async def opened(self) -> None:
         """Wait until there are tools, or none will come."""
@@ -131,6 +135,14 @@ class Server:
         Raises:
             RpcError: the request cannot be answered.
         """
+        if request.method == "tools/call" and not self._tools.done():
+            caller_of(request, channel.peer)  # what is broken is answered at once
+            await self._opened()
+        if self._telemetry is None or request.method == "subscriptions/listen":  # which takes as long as it is wanted
+            return await self._answer(request, channel)
+        return await told(self._telemetry, request, channel.peer, self._answer(request, channel), self._methods)
+
+    async def _answer(self, request: Request, channel: Channel) -> dict[str, Any]:
         caller = caller_of(request, channel.peer)
         era, method = self._methods.get(request.method, ("", None))
         if method is None or era not in ("both", "modern" if caller.modern else "legacy"):

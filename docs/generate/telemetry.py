@@ -1,0 +1,11 @@
+"""The names of telemetry, from the table that they are taken from."""
+
+from __future__ import annotations
+
+from wasmrt.telemetry import NAMES
+
+
+def names() -> str:
+    """List every name that leaves by telemetry."""
+    rows = ["| name | is | |", "|---|---|---|"]
+    return "\n".join(rows + [f"| {each.name} | {each.kind} | {each.says} |" for each in NAMES])
