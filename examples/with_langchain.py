@@ -1,0 +1,27 @@
+"""LangChain: a model that calls a registry's tools; the registry's own approver is asked."""
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import BaseMessage, HumanMessage
+
+from wasmrt import CallbackApprover, ToolRegistry, tool
+from wasmrt.adapters.langchain import tools_for
+
+
+@tool(effects=["external-write"])
+def send(to: str, text: str) -> str:
+    """Send a mail."""
+    return f"sent {text} to {to}"
+
+
+def answer(model: BaseChatModel, prompt: str, approver: CallbackApprover) -> list[BaseMessage]:
+    """Let the model call tools until it asks for no more, and return the conversation."""
+    registry = ToolRegistry(approver=approver)
+    registry.register(send)
+    tools = {each.name: each for each in tools_for(registry, user="ann")}
+    bound = model.bind_tools(list(tools.values()))
+    messages: list[BaseMessage] = [HumanMessage(prompt)]
+    messages.append(bound.invoke(messages))
+    while calls := messages[-1].tool_calls:
+        messages += [tools[call["name"]].invoke(call) for call in calls]
+        messages.append(bound.invoke(messages))
+    return messages

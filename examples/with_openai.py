@@ -1,0 +1,23 @@
+"""OpenAI's client alone: a chat whose model calls a registry's tools."""
+
+from typing import Any
+
+from openai import OpenAI
+
+from wasmrt import CallbackApprover, ToolRegistry, tool
+from wasmrt.adapters.openai import run
+
+
+@tool(effects=["external-write"])
+def send(to: str, text: str) -> str:
+    """Send a mail."""
+    return f"sent {text} to {to}"
+
+
+def answer(client: OpenAI, prompt: str, approver: CallbackApprover) -> tuple[str | None, dict[str, Any]]:
+    """Let the model call tools until it asks for no more; return what it says, and the tokens of it all."""
+    registry = ToolRegistry(approver=approver)
+    registry.register(send)
+    messages = [{"role": "user", "content": prompt}]
+    held = run(client, registry, messages, user="ann", trace="conversation-1", model="a-model")
+    return held.reply.choices[0].message.content, held.tokens

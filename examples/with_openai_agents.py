@@ -1,0 +1,30 @@
+"""The OpenAI Agents SDK: a call that needs a person interrupts the run, which goes on with the answer."""
+
+from collections.abc import Callable
+from typing import Any
+
+from agents import Agent, Runner
+from agents.models.interface import Model
+
+from wasmrt import ToolRegistry, tool
+from wasmrt.adapters.openai_agents import tools_for
+
+
+@tool(effects=["external-write"])
+def send(to: str, text: str) -> str:
+    """Send a mail."""
+    return f"sent {text} to {to}"
+
+
+async def answer(model: Model, prompt: str, person: Callable[[str, str | None], bool]) -> Any:
+    """Run the agent, and ask a person where it wants what a person has to approve."""
+    registry = ToolRegistry()
+    registry.register(send)
+    agent = Agent("helper", model=model, tools=[*tools_for(registry, user="ann")])
+    result = await Runner.run(agent, prompt)
+    while result.interruptions:
+        state = result.to_state()
+        for each in result.interruptions:
+            (state.approve if person(each.name or "", each.arguments) else state.reject)(each)
+        result = await Runner.run(agent, state)
+    return result.final_output

@@ -1,0 +1,13 @@
+"""A home of its own for each test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WASMRT_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("OPENAI_AGENTS_DISABLE_TRACING", "1")  # it would send what it traces

@@ -1,0 +1,172 @@
+"""Scripted models, in the test kit of each framework: a turn is the tool calls of it, or the text that ends it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import anthropic
+import httpx2
+import openai
+from agents import ModelResponse, Usage
+from agents.models.interface import Model
+from langchain_core.language_models.fake_chat_models import FakeMessagesListChatModel
+from langchain_core.messages import AIMessage
+from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
+from pydantic_ai.messages import ModelMessage, TextPart, ToolCallPart
+from pydantic_ai.messages import ModelResponse as PydanticResponse
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+Turn = Sequence[tuple[str, Any]] | str
+"""The calls of a turn, each with its name and its arguments, or what the model says at the end."""
+SEND = [("send", {"to": "bob@example.com", "text": "hi"})]
+
+
+def pydantic_model(turns: Sequence[Turn], seen: list[Any] | None = None) -> FunctionModel:
+    """A `FunctionModel`; `seen` gets the messages and the tools of each request."""
+
+    def speak(messages: list[ModelMessage], info: AgentInfo) -> PydanticResponse:
+        if seen is not None:
+            seen.append((messages, info.function_tools))
+        number = sum(isinstance(message, PydanticResponse) for message in messages)
+        turn = turns[number]
+        if isinstance(turn, str):
+            return PydanticResponse([TextPart(turn)])
+        return PydanticResponse(
+            [ToolCallPart(name, args, tool_call_id=f"c{number}-{place}") for place, (name, args) in enumerate(turn)]
+        )
+
+    return FunctionModel(speak)
+
+
+class AgentsModel(Model):
+    """A `Model` of the OpenAI Agents SDK."""
+
+    def __init__(self, turns: Sequence[Turn]) -> None:
+        self.turns = iter(turns)
+        self.seen: list[Any] = []
+        self.tools: list[Any] = []
+        self.number = 0
+
+    async def get_response(
+        self, system_instructions: Any, input: Any, model_settings: Any, tools: Any, *_: Any, **__: Any
+    ) -> ModelResponse:
+        self.seen.append(input)
+        self.tools = tools
+        self.number += 1
+        turn = next(self.turns)
+        if isinstance(turn, str):
+            text = ResponseOutputText(type="output_text", text=turn, annotations=[])
+            output: list[Any] = [
+                ResponseOutputMessage(id="m", type="message", role="assistant", status="completed", content=[text])
+            ]
+        else:
+            output = [
+                ResponseFunctionToolCall(
+                    type="function_call", call_id=f"c{self.number}-{place}", name=name,
+                    arguments=args if isinstance(args, str) else json.dumps(args),
+                )
+                for place, (name, args) in enumerate(turn)
+            ]  # fmt: skip
+        return ModelResponse(output=output, usage=Usage(requests=1), response_id=None)
+
+    def stream_response(self, *_: Any, **__: Any) -> AsyncIterator[Any]:
+        raise NotImplementedError
+
+
+class ChatModel(FakeMessagesListChatModel):
+    """LangChain's fake chat model, which also takes tools."""
+
+    bound: Any = None
+
+    def bind_tools(self, tools: Any, **_: Any) -> Any:
+        """Take the tools, and remember them."""
+        self.bound = list(tools)
+        return self
+
+
+def chat_model(turns: Sequence[Turn]) -> ChatModel:
+    """A fake chat model of LangChain."""
+    said = [
+        AIMessage(turn)
+        if isinstance(turn, str)
+        else AIMessage(
+            "",
+            tool_calls=[
+                {"id": f"c{number}-{place}", "name": name, "args": args, "type": "tool_call"}
+                for place, (name, args) in enumerate(turn)
+            ],
+        )
+        for number, turn in enumerate(turns)
+    ]
+    return ChatModel(responses=said)
+
+
+def _anthropic_reply(turn: Turn, number: int) -> dict[str, Any]:
+    content = [{"type": "text", "text": turn}] if isinstance(turn, str) else [
+        {"type": "tool_use", "id": f"c{number}-{place}", "name": name, "input": args}
+        for place, (name, args) in enumerate(turn)
+    ]  # fmt: skip
+    return {
+        "id": "msg_1", "type": "message", "role": "assistant", "model": "a-model", "content": content,
+        "stop_reason": "end_turn" if isinstance(turn, str) else "tool_use", "stop_sequence": None,
+        "usage": {"input_tokens": 10, "output_tokens": 5},
+    }  # fmt: skip
+
+
+def _openai_reply(turn: Turn, number: int) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": turn if isinstance(turn, str) else None}
+    if not isinstance(turn, str):
+        message["tool_calls"] = [
+            {"id": f"c{number}-{place}", "type": "function",
+             "function": {"name": name, "arguments": args if isinstance(args, str) else json.dumps(args)}}
+            for place, (name, args) in enumerate(turn)
+        ]  # fmt: skip
+    return {
+        "id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "a-model",
+        "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
+        "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
+    }  # fmt: skip
+
+
+class _Server:
+    """Answers requests by a script, and keeps them."""
+
+    def __init__(self, turns: Sequence[Turn], reply: Any) -> None:
+        self.turns = iter(enumerate(turns))
+        self.reply = reply
+        self.requests: list[dict[str, Any]] = []
+
+    def __call__(self, request: httpx2.Request) -> httpx2.Response:
+        self.requests.append(json.loads(request.content))
+        number, turn = next(self.turns)
+        return httpx2.Response(200, json=self.reply(turn, number))
+
+
+def anthropic_client(turns: Sequence[Turn]) -> tuple[anthropic.Anthropic, list[dict[str, Any]]]:
+    """Anthropic's client before a scripted model, and the requests that come there."""
+    server = _Server(turns, _anthropic_reply)
+    client = httpx2.Client(transport=httpx2.MockTransport(server))
+    return anthropic.Anthropic(api_key="unused", http_client=client), server.requests
+
+
+def async_anthropic_client(turns: Sequence[Turn]) -> tuple[anthropic.AsyncAnthropic, list[dict[str, Any]]]:
+    """Anthropic's asynchronous client before a scripted model."""
+    server = _Server(turns, _anthropic_reply)
+    client = httpx2.AsyncClient(transport=httpx2.MockTransport(server))
+    return anthropic.AsyncAnthropic(api_key="unused", http_client=client), server.requests
+
+
+def openai_client(turns: Sequence[Turn]) -> tuple[openai.OpenAI, list[dict[str, Any]]]:
+    """OpenAI's client before a scripted model, and the requests that come there."""
+    server = _Server(turns, _openai_reply)
+    client = httpx2.Client(transport=httpx2.MockTransport(server))
+    return openai.OpenAI(api_key="unused", http_client=client), server.requests
+
+
+def async_openai_client(turns: Sequence[Turn]) -> tuple[openai.AsyncOpenAI, list[dict[str, Any]]]:
+    """OpenAI's asynchronous client before a scripted model."""
+    server = _Server(turns, _openai_reply)
+    client = httpx2.AsyncClient(transport=httpx2.MockTransport(server))
+    return openai.AsyncOpenAI(api_key="unused", http_client=client), server.requests
