@@ -613,6 +613,23 @@ THREATS = (
         ),
     ),
     Threat(
+        threat="a tool or a model that gets more of a grant than a person said yes to, or wears the person out",
+        source=OURS,
+        tests=(
+            "access/test_growth.py::test_a_grant_grows_by_the_entry_and_nothing_else",
+            "access/test_growth.py::test_of_several_tools_the_one_that_asked_gets_it_and_no_other",
+            "access/test_attacks.py::test_a_narrower_entry_that_is_wider_is_refused",
+            "access/test_attacks.py::test_an_answer_after_an_update_of_the_tool_grants_nothing",
+            "access/test_attacks.py::test_an_answer_after_a_change_of_the_grant_grants_nothing",
+            "access/test_attacks.py::test_another_users_answer_changes_nothing_and_tells_nothing",
+            "access/test_attacks.py::test_a_request_is_answered_once",
+            "access/test_attacks.py::test_an_answer_that_holds_once_is_used_once_by_calls_at_the_same_moment",
+            "access/test_attacks.py::test_what_was_kept_and_revoked_does_not_come_back_in_the_session_that_asked",
+            "access/test_attacks.py::test_a_path_that_words_its_own_approval_is_shown_as_data",
+            "access/test_attacks.py::test_a_tool_that_is_told_no_again_and_again_asks_no_more",
+        ),
+    ),
+    Threat(
         threat="a page in a browser, or a program without a token, that calls tools over HTTP",
         source=OURS,
         tests=(

@@ -15,6 +15,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from wasmrt.access import AccessChoice as AccessChoice
+    from wasmrt.access import AccessRequest as AccessRequest
+    from wasmrt.access import AccessScope as AccessScope
+    from wasmrt.access import AccessStore as AccessStore
+    from wasmrt.access import answer_access as answer_access
     from wasmrt.approvals import ApprovalAnswer as ApprovalAnswer
     from wasmrt.approvals import ApprovalRequest as ApprovalRequest
     from wasmrt.approvals import Approvals as Approvals
@@ -138,6 +143,13 @@ if TYPE_CHECKING:
     from wasmrt.workspace import UserFolders as UserFolders
 
 _NAMES = {
+    "access": (
+        "AccessChoice",
+        "AccessRequest",
+        "AccessScope",
+        "AccessStore",
+        "answer_access",
+    ),
     "approvals": (
         "ApprovalAnswer",
         "ApprovalRequest",

@@ -196,6 +196,18 @@ MAX_REMEMBERED_ANSWERS = 10_000
 MAX_ANSWER_NOTE_BYTES = 1 * KIB
 APPROVAL_POLL_SECONDS = 0.25
 """At most, between two looks of a caller that waits for an answer by another process."""
+ACCESS_REQUEST_SECONDS = 24 * 3600.0
+"""A request for one entry more of a grant waits so long."""
+ACCESS_ONCE_SECONDS = 3600.0
+"""From the answer `once` until the call that it is for."""
+MAX_ACCESS_PER_CALL = 4
+"""New requests of one call."""
+MAX_ACCESS_PER_TOOL = 8
+"""Requests that wait for one user and one tool."""
+MAX_ACCESS_PER_USER = 32
+MAX_PENDING_ACCESS = 256
+MAX_DECIDED_ACCESS = 1_000
+MAX_ACCESS_PARAMS_BYTES = 16 * KIB
 MAX_TOKEN_BYTES = 8 * KIB
 MAX_TOKEN_TOOLS = 64
 MAX_TOKEN_TTL_SECONDS = 24 * 3600.0

@@ -155,7 +155,23 @@ class Exemption(NamedTuple):
         return {"kind": "step", "step": self.hint, "network": self.network}
 
 
-Suggestion = Addition | Step | Exemption
+class Withheld(NamedTuple):
+    """An entry that a tool's capability file asks for and nobody granted, and the command that grants it."""
+
+    addition: Addition
+    command: str
+
+    @property
+    def hint(self) -> str:
+        """The command, in words."""
+        return f"grant it: {self.command}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the command as JSON data: a step, with the entry."""
+        return {"kind": "step", "step": self.hint, "addition": self.addition.as_dict()}
+
+
+Suggestion = Addition | Step | Exemption | Withheld
 _SUBJECT_CHARS = 200
 
 

@@ -41,6 +41,11 @@ class Places(NamedTuple):
         return self.data / "approvals.sqlite3"
 
     @property
+    def access(self) -> Path:
+        """The requests for one entry more of a grant, and their answers; there is none before the first."""
+        return self.data / "access.sqlite3"
+
+    @property
     def tokens(self) -> Path:
         """The confirmation tokens that were used."""
         return self.data / "tokens.sqlite3"

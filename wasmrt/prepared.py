@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -12,13 +12,13 @@ from blake3 import blake3
 
 from wasmrt.audit import EMPTY_RECEIPT, Receipt, Recording, Replay, Replayed
 from wasmrt.call import Batch, BatchResult, Call, CallPipeline, CallRequest, CallTarget, OpenedCall, run_call
-from wasmrt.capabilities import Capabilities, effects_of
+from wasmrt.capabilities import Capabilities, effects_of, reached
 from wasmrt.component import ComponentType, ToolSpec
 from wasmrt.context import Progress, ToolContext
 from wasmrt.effects import READING, Effect
 from wasmrt.errors import InvalidParametersError, NotInstalledError, ToolError
 from wasmrt.limits import ResourceLimits
-from wasmrt.model import ToolOutput
+from wasmrt.model import Addition, ToolOutput
 from wasmrt.names import did_you_mean, offered_name
 from wasmrt.traits import ToolDefaults, Traits
 
@@ -66,6 +66,21 @@ class PreparedTool(ToolDefaults):
     def capabilities(self) -> Capabilities:
         """Its grant: of one tool of several, that tool's part."""
         return self._target.grant if self._spec is None else self._target.power(self._spec.name).grant
+
+    @property
+    def component(self) -> tuple[str, Capabilities, str]:
+        """Its component's name and whole grant, and the component's own name for this tool."""
+        return self._target.name, self._target.grant, self._tool
+
+    def grown(self, additions: Sequence[Addition]) -> PreparedTool:
+        """Return this tool with more entries in its grant; this object, and every other tool, stays as it is.
+
+        Raises:
+            ConfigurationError: an entry cannot be added.
+        """
+        own = PreparedTool(self._runner, self._target.grown(self._tool, additions), self.size_bytes, self._spec)
+        own.installed = self.installed
+        return own
 
     @property
     def name(self) -> str:
@@ -186,16 +201,10 @@ class PreparedTool(ToolDefaults):
     @property
     def grant_digest(self) -> str:
         """BLAKE3 of the grant, and of every tool that it can invoke: another one is another tool to who approved it."""
-        return blake3("\n".join(self._granted_parts(set())).encode()).hexdigest()
-
-    def _granted_parts(self, seen: set[str]) -> list[str]:
-        grant = self.capabilities
-        parts = [self.digest, repr(grant)]
-        for _, name in () if grant.tool_invoke is None else grant.tool_invoke.aliases:
-            if name not in seen and (tool := self._runner.prepared(name)) is not None:
-                seen.add(name)
-                parts += [name, *tool._granted_parts(seen)]
-        return parts
+        parts = [self.digest, repr(self.capabilities)]
+        for name, tool in reached(self.capabilities, self._runner.prepared):
+            parts += [name, tool.digest, repr(tool.capabilities)]
+        return blake3("\n".join(parts).encode()).hexdigest()
 
     @property
     def granted_effects(self) -> frozenset[Effect]:
@@ -215,7 +224,8 @@ class PreparedTool(ToolDefaults):
         """The effects under the grant, and the traits; kept, but for a tool that invokes others, which come and go."""
         if self._kept is not None:
             return self._kept
-        effects = granted = self._reachable(set())
+        reach = (self, *(tool for _, tool in reached(self.capabilities, self._runner.prepared)))
+        effects = granted = frozenset[Effect]().union(*(effects_of(tool.capabilities) for tool in reach))
         if (declared := self._declared_effects()) is not None:
             effects &= declared
         bound = (granted, Traits(effects=effects, declared=True, enforced=True))
@@ -232,15 +242,6 @@ class PreparedTool(ToolDefaults):
         if not self._spec.read_only:
             return declared
         return READING if declared is None else declared & READING
-
-    def _reachable(self, seen: set[str]) -> frozenset[Effect]:
-        grant = self.capabilities
-        effects = effects_of(grant)
-        for _, name in () if grant.tool_invoke is None else grant.tool_invoke.aliases:
-            if name not in seen and (tool := self._runner.prepared(name)) is not None:
-                seen.add(name)
-                effects |= tool._reachable(seen)
-        return effects
 
     @property
     def type(self) -> ComponentType:

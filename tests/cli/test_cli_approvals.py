@@ -39,7 +39,7 @@ def asked(store: ApprovalStore) -> ApprovalRequest:
 
 def test_nothing_waits_where_nothing_was_asked(wasmrt: Run, home: Path) -> None:
     assert "nothing waits" in wasmrt("approvals", "list").stderr
-    assert json.loads(wasmrt("approvals", "list", "--json").stdout) == {"pending": [], "remembered": []}
+    assert json.loads(wasmrt("approvals", "list", "--json").stdout) == {"pending": [], "access": [], "remembered": []}
     assert not home.exists()
 
 

@@ -92,7 +92,7 @@ def test_an_entry_that_is_wider_is_no_narrower_one(
     out = tmp_path / "start.json"
     out.write_text("{}")
     given = ("--workspace", workspace, "--capabilities", out)
-    answers = b'narrower\n""\nnarrower\nnonsense\nperhaps\nn\n'
+    answers = b'narrower\n""\nnarrower\n{"x": 1}\nperhaps\nn\n'
     code, said = on_a_terminal(answers, "caps", "learn", path, *given)
     assert code == 0, said
     assert "that is no narrower" in said

@@ -9,9 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from html import unescape
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 from tests.web.served import Served, served
+from wasmrt.access import AccessStore
 from wasmrt.approvals import ApprovalStore
 from wasmrt.pages import OperatorPages, PageSources
 
@@ -35,6 +37,7 @@ class Site:
     pages: OperatorPages
     store: ApprovalStore
     data: Path
+    access: AccessStore
 
     @property
     def origin(self) -> str:
@@ -85,11 +88,11 @@ class Person:
 
 
 @contextmanager
-def site(folder: Path, *, base: str = "/") -> Iterator[Site]:
-    """Serve the pages of an installation in a folder."""
+def site(folder: Path, *, base: str = "/", **more: Any) -> Iterator[Site]:
+    """Serve the pages of an installation in a folder; `more` are further sources."""
     store = ApprovalStore(folder / "approvals.sqlite3")
-    sources = PageSources(store, folder / "receipts", folder / "receipts.key", folder)
+    sources = PageSources(store, folder / "receipts", folder / "receipts.key", folder, **more)
     pages = OperatorPages(sources, by="ann", command="wasmrt approvals --web", base=base)
     with served(pages) as server:
-        yield Site(server, pages, store, folder)
+        yield Site(server, pages, store, folder, AccessStore(folder / "access.sqlite3"))
     store.close()

@@ -12,13 +12,25 @@ from typing import Any
 import pytest
 
 from tests.approvals.requests import request
+from tests.pages.access import asking
 from tests.pages.browser import CHROMIUM, Browser, Tab, browsing
 from tests.pages.site import Site
+from tests.pages.site import site as served_site
 from tests.web.served import served
 from wasmrt.approvals import State
+from wasmrt.flows import FlowMap, Reach
 from wasmrt.web import Request, Response
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: the pages are not tried in a browser")
+
+
+HOSTILE_MAP = FlowMap(
+    (
+        Reach("notes", private="reads files"),
+        Reach("fetch", untrusted="from the network", sends="can send requests"),
+        Reach("</text><script>window.hit=1</script>", untrusted="x", sends="\"><image href='http://evil.example/'/>"),
+    )
+)
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +73,8 @@ def test_a_request_is_answered_by_keyboard_alone(site: Site, tab: Tab) -> None:
         order.append(focused(tab))
         if order[-1] == "Allow once":
             break
-    assert order[:6] == ["Skip to the content", "Approvals", "Remembered", "Receipts", "Grants", "Sign out"]
+    assert order[:5] == ["Skip to the content", "Approvals", "Remembered", "Receipts", "Grants"]
+    assert order[5:7] == ["Flows", "Sign out"]
     assert order[-2:] == ["Deny", "Allow once"]
     tab.press("Enter", text="\r")
     tab.settled("done=")
@@ -84,7 +97,8 @@ def test_a_screen_reader_finds_landmarks_headings_and_names(site: Site, tab: Tab
     asked = request(preview="-old\n+new")
     site.store.add(asked)
     root = tab.run("location.href")
-    for path in ("", f"requests/{asked.id}", "remembered", "receipts", "grants"):
+    wish = asking(site)
+    for path in ("", f"requests/{asked.id}", f"access/{wish.id}", "remembered", "receipts", "grants", "flows"):
         tab.goto(root + path)
         nodes = [(_of(node, "role"), _of(node, "name"), node) for node in tab.tree()]
         roles = [role for role, _, _ in nodes]
@@ -137,6 +151,64 @@ def test_everything_can_be_done_without_scripts(site: Site, tab: Tab) -> None:
     tab.run("document.querySelector('button.allow').click()")
     tab.settled("done=")
     assert site.store.state(asked.id) is State.ANSWERED
+
+
+def test_access_is_granted_by_keyboard_and_without_scripts(site: Site, tab: Tab) -> None:
+    wish = asking(site)
+    tab.ask("Emulation.setScriptExecutionDisabled", value=True)
+    tab.ask("Page.reload")
+    tab.settled()
+    order = []
+    for _ in range(20):
+        tab.press("Tab")
+        order.append(focused(tab))
+        if order[-1] == "Grant for the session":
+            break
+    assert order[-3:] == ["Deny", "Grant once", "Grant for the session"]
+    tab.press("Enter", text="\r")
+    tab.settled("done=")
+    assert "granted for this session by ann" in tab.text()
+    found = site.access.get(wish.id)
+    assert found is not None and found.scope == "session"
+
+
+def test_enter_in_the_narrower_entry_denies_and_never_grants(site: Site, tab: Tab) -> None:
+    wish = asking(site)
+    tab.goto(tab.run("location.href") + f"access/{wish.id}")
+    tab.run("document.getElementById('narrower').focus()")
+    tab.press("Enter", text="\r")
+    tab.settled("done=")
+    found = site.access.get(wish.id)
+    assert found is not None and found.granted is None
+
+
+def test_hostile_texts_of_access_do_nothing_in_a_browser(site: Site, tab: Tab) -> None:
+    text = '"><img src=x onerror=window.hit=1></pre><script>window.hit=1</script>'
+    wish = asking(site, tool=text, user=text, words=text)
+    for path in ("", f"access/{wish.id}"):
+        tab.goto(f"{site.origin}{tab.run('location.pathname')}".partition("access/")[0] + path)
+        assert tab.run("window.hit") is None
+        assert tab.run("document.images.length") == 0
+        assert "window.hit=1" in tab.text()
+    assert tab.said() == []
+
+
+def test_the_picture_of_flows_is_drawn_under_the_policy_of_the_pages(browser: Browser, tmp_path: Path) -> None:
+    with served_site(tmp_path, flows=lambda: HOSTILE_MAP) as site:
+        tab = browser.tab()
+        browser.events.clear()
+        tab.goto(site.origin + site.link())
+        tab.settled("/")
+        tab.goto(tab.run("location.href") + "flows")
+        drawn = "(e => [e.getBoundingClientRect().width > 500, e.querySelectorAll('rect').length])"
+        assert tab.run(f"{drawn}(document.querySelector('svg.flows'))") == [True, 5]
+        style = "getComputedStyle(document.querySelector('svg rect.o'))"
+        assert tab.run(f"[{style}.stroke, {style}.rx]") == ["rgb(163, 33, 27)", "6px"]
+        assert "notes reads files" in tab.text() and 'permission = "ask"' in tab.text()
+        assert tab.run("[window.hit, document.images.length, document.querySelectorAll('svg image').length]") == [
+            None, 0, 0,
+        ]  # fmt: skip
+        assert tab.said() == []
 
 
 def test_hostile_texts_do_nothing_in_a_browser(site: Site, tab: Tab) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from wasmrt.approvals._approvals import Approvals
 from wasmrt.approvals._approvers import CallbackApprover, DenyApprover
 from wasmrt.approvals._choice import Choice, choose, reach_in_words
+from wasmrt.approvals._database import Database
 from wasmrt.approvals._model import (
     ApprovalAnswer,
     ApprovalRequest,
@@ -18,7 +19,7 @@ from wasmrt.approvals._pattern import ParamsPattern, Wide, Widening
 from wasmrt.approvals._queue import QueueApprover
 from wasmrt.approvals._remembered import Remembered
 from wasmrt.approvals._rows import QueuedRequest, State
-from wasmrt.approvals._show import Shown, changes_shown, origins_shown, params_shown, request_lines
+from wasmrt.approvals._show import Shown, bounded, changes_shown, origins_shown, params_shown, request_lines
 from wasmrt.approvals._store import ApprovalStore
 from wasmrt.approvals._terminal import TerminalApprover, default_approver, person
 from wasmrt.approvals._tokens import ConfirmationTokens, Redeemed
@@ -33,6 +34,7 @@ __all__ = [
     "CallbackApprover",
     "Choice",
     "ConfirmationTokens",
+    "Database",
     "DenyApprover",
     "ParamsPattern",
     "Parked",
@@ -46,6 +48,7 @@ __all__ = [
     "TerminalApprover",
     "Wide",
     "Widening",
+    "bounded",
     "changes_shown",
     "choose",
     "default_approver",

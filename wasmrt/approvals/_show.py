@@ -27,7 +27,7 @@ def request_lines(request: ApprovalRequest, *, whole: bool = False) -> tuple[lis
         f"  it may: {effects} (risk: {request.risk})",
         f"  asked because: {request.why.sentence}",
     ]
-    lines, cut = _bounded(head, _MAX_HEAD_LINE, whole=whole)
+    lines, cut = bounded(head, _MAX_HEAD_LINE, whole=whole)
     for title, part in (
         ("where it comes from", origins_shown(request, whole=whole)),
         ("parameters", params_shown(request, whole=whole)),
@@ -47,20 +47,21 @@ class Shown(NamedTuple):
 
 def origins_shown(request: ApprovalRequest, *, whole: bool = False) -> Shown:
     """Return in lines where the values came from that a rule over flows asks about, cut as in `request_lines`."""
-    return _bounded(request.provenance, _MAX_LINE, whole=whole)
+    return bounded(request.provenance, _MAX_LINE, whole=whole)
 
 
 def params_shown(request: ApprovalRequest, *, whole: bool = False) -> Shown:
     """Return a request's parameters as lines of JSON, cut as in `request_lines`."""
-    return _bounded(json.dumps(request.params, ensure_ascii=False, indent=2).split("\n"), _MAX_LINE, whole=whole)
+    return bounded(json.dumps(request.params, ensure_ascii=False, indent=2).split("\n"), _MAX_LINE, whole=whole)
 
 
 def changes_shown(request: ApprovalRequest, *, whole: bool = False) -> Shown:
     """Return the lines of a request's diff, cut as in `request_lines`; none where no file would change."""
-    return _bounded(request.preview.split("\n") if request.preview else [], _MAX_LINE, whole=whole)
+    return bounded(request.preview.split("\n") if request.preview else [], _MAX_LINE, whole=whole)
 
 
-def _bounded(lines: Iterable[str], limit: int, *, whole: bool) -> Shown:
+def bounded(lines: Iterable[str], limit: int = _MAX_LINE, *, whole: bool) -> Shown:
+    """Return lines of strangers in a form that no text of them can leave, cut as in `request_lines`."""
     escaped = [in_one_line(line) for line in lines]
     if whole:
         return Shown(escaped, False)

@@ -20,7 +20,7 @@ from wasmrt.guest.services import GuestRequest, GuestResponse
 from wasmrt.leaks import Direction, LeakDetector, LeakScanner, WatchedSecrets
 from wasmrt.lifetime import Lifetime
 from wasmrt.limits import MAX_DECISIONS, MAX_HTTP_REQUESTS, MAX_TOOL_INVOCATIONS, ResourceLimits
-from wasmrt.model import Addition, Decision, Reason, Step, Usage
+from wasmrt.model import Addition, Decision, Reason, Step, Usage, Withheld
 from wasmrt.url import Network
 
 if TYPE_CHECKING:
@@ -276,8 +276,9 @@ class Call:
             return decision
         if (amendment := self._to_ask(suggestion)) is None:
             return decision
-        step = Step(f"grant it: wasmrt grant {self.tool} --add {quote(amendment)}")
-        return decision._replace(rule=f"{decision.rule}; the tool asks for it, and it was not granted", suggestion=step)
+        withheld = Withheld(suggestion, f"wasmrt grant {self.tool} --add {quote(amendment)}")
+        rule = f"{decision.rule}; the tool asks for it, and it was not granted"
+        return decision._replace(rule=rule, suggestion=withheld)
 
     def _withheld_by_paths(self, decision: Decision) -> bool:
         if not self.write_paths or decision.reason != Reason.PREFIX_NOT_ALLOWED:

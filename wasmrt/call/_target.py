@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wasmrt.call._state import Backends
-from wasmrt.capabilities import Capabilities, for_tool, within_effects, within_write_paths
+from wasmrt.capabilities import Capabilities, for_tool, grown, within_effects, within_write_paths
 from wasmrt.capabilities.lattice import amendment_of, asks_for
 from wasmrt.component import ANY_OBJECT, ToolSpec, worlds
 from wasmrt.effects import Effect
@@ -102,6 +103,18 @@ class CallTarget:
                     self._powers.clear()
                 power = self._powers.setdefault(key, Power(grant, self._backends(grant)))
         return power
+
+    def grown(self, tool: str, additions: Sequence[Addition]) -> CallTarget:
+        """Return the same component under a grant in which one tool has more entries, and no other tool has them.
+
+        Raises:
+            ConfigurationError: an entry cannot be added.
+        """
+        other = copy(self)
+        other.grant = grown(self.grant, additions, tool if self.grant.tools is not None else None)
+        other._whole = Power(other.grant, self._backends(other.grant))
+        other._powers = {}
+        return other
 
     @property
     def choice(self) -> str:

@@ -7,7 +7,8 @@ The capability file is in `file`, the sentences for people are in `sentences`.
 from __future__ import annotations
 
 from wasmrt.capabilities._capabilities import CAPABILITY_SECTIONS, Capabilities, ToolGrant
-from wasmrt.capabilities._effects import READ_METHODS, effects_of, within_effects
+from wasmrt.capabilities._effects import READ_METHODS, effects_of, reached, within_effects
+from wasmrt.capabilities._growth import covers, grown, narrowed, wanted
 from wasmrt.capabilities._imports import capabilities_of, uses_section
 from wasmrt.capabilities._propose import extended, propose
 from wasmrt.capabilities.decide import (
@@ -63,19 +64,24 @@ __all__ = [
     "capabilities_of",
     "check_addresses",
     "check_host",
+    "covers",
     "describe_request",
     "describe_unread",
     "effects_of",
     "extended",
     "folded_header",
     "for_tool",
+    "grown",
     "is_host_header",
     "merge",
+    "narrowed",
     "path_problem",
     "plain_path",
     "propose",
+    "reached",
     "read_secret_name",
     "uses_section",
+    "wanted",
     "within_effects",
     "within_write_paths",
 ]

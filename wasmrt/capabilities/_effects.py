@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Protocol, TypeVar
 
 from wasmrt.capabilities._capabilities import Capabilities
 from wasmrt.capabilities.model import EndpointPattern, HttpCapability, WorkspaceWriteCapability
 from wasmrt.effects import Effect
 
+
+class Granted(Protocol):
+    """A tool, as far as its grant goes."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Its grant."""
+
+
+T = TypeVar("T", bound=Granted)
 READ_METHODS = ("GET", "HEAD")
 """Methods of a request that only reads (RFC 9110 9.2.1); OPTIONS and TRACE are left out, since no tool needs them."""
 
@@ -35,6 +47,18 @@ def effects_of(grant: Capabilities) -> frozenset[Effect]:
     if grant.tool_invoke is not None and grant.tool_invoke.aliases:
         effects.add(Effect.INVOKE_TOOL)
     return frozenset(effects)
+
+
+def reached(
+    grant: Capabilities, prepared: Callable[[str], T | None], seen: set[str] | None = None
+) -> Iterator[tuple[str, T]]:
+    """Yield each tool that a grant can invoke, by others too, with its name: each once."""
+    seen = set() if seen is None else seen
+    for _, name in () if grant.tool_invoke is None else grant.tool_invoke.aliases:
+        if name not in seen and (tool := prepared(name)) is not None:
+            seen.add(name)
+            yield name, tool
+            yield from reached(tool.capabilities, prepared, seen)
 
 
 def within_effects(grant: Capabilities, effects: frozenset[Effect]) -> Capabilities:

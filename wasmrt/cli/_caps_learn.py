@@ -9,15 +9,14 @@ from pathlib import Path
 
 import click
 
-from wasmrt.capabilities import Capabilities, extended
+from wasmrt.capabilities import Capabilities, extended, grown, narrowed, wanted
 from wasmrt.capabilities.file import CapabilityFile, as_tree, format_file, parse
-from wasmrt.capabilities.sentences import diff
 from wasmrt.cli._caps_subject import find_tool_of, is_capability_file, write_capability_file
 from wasmrt.cli._options import json_option, workspace_option
 from wasmrt.cli._output import is_interactive, print_message, show, show_json
 from wasmrt.cli._runtime import open_runtime, prepare
 from wasmrt.cli._tools import find_named, with_invoked
-from wasmrt.errors import InvalidParametersError, NotInstalledError, ToolError, WasmrtError
+from wasmrt.errors import ConfigurationError, InvalidParametersError, NotInstalledError, ToolError, WasmrtError
 from wasmrt.install.find import FoundTool
 from wasmrt.install.sources import read_capability_file
 from wasmrt.model import Addition, Decision, GrantList
@@ -83,7 +82,7 @@ def learn(
         asked = list(dict.fromkeys(d for text in texts for d in run(start.capabilities, text)))
         _report(asked, start, as_json=as_json)
         return
-    session = _Session(run, start.capabilities)
+    session = _Session(run, start.capabilities, part)
     try:
         for text in texts:
             session.learn(text)
@@ -99,8 +98,9 @@ def learn(
 class _Session:
     """A person's answers about one tool."""
 
-    def __init__(self, run: Run, grant: Capabilities) -> None:
+    def __init__(self, run: Run, grant: Capabilities, part: str | None) -> None:
         self._run = run
+        self._part = part
         self._start = self.grant = grant
         self._allowed: list[Addition] = []
         self._answered: dict[tuple[str, str], bool] = {}
@@ -113,7 +113,7 @@ class _Session:
                 self._consider(decision)
             if len(self._allowed) == before:
                 return
-            self.grant = extended(self._start, self._allowed)
+            self.grant = grown(self._start, self._allowed, self._part)
             print_message("running it again with what you allowed")
         print_message(f"it still asks for more after {_MAX_ROUNDS} runs; start again from what is below")
 
@@ -164,17 +164,12 @@ def _narrower(decision: Decision, addition: Addition) -> Addition | None:
     """Ask for an entry, and return it where it allows no more than the one that was suggested."""
     offered = json.dumps(decision.subject) if addition.to in _FOLDERS else addition.entry
     typed = click.prompt(f"the entry of {addition.to}, as JSON", default=offered, err=True)
-    entry = addition._replace(entry=typed)
-    nothing = Capabilities.none()
     try:
-        wider = diff(nothing.with_addition(addition), nothing.with_addition(entry)).widened
-    except WasmrtError as error:
-        print_message(f"it cannot be used: {error.message}")
+        return narrowed(addition, typed)
+    except ConfigurationError as error:
+        told = "that is no narrower" if error.code == "wider" else "it cannot be used"
+        print_message(f"{told}: {error.message}")
         return None
-    if wider:
-        print_message(f"that is no narrower: {wider[0].sentence}")
-        return None
-    return entry
 
 
 def _named(addition: Addition) -> Addition:
@@ -216,8 +211,7 @@ def _report(asked: Iterable[Decision], start: CapabilityFile, *, as_json: bool) 
         _tell(decision)
     if not asked:
         print_message("the tool asked for nothing" + ("" if start == CapabilityFile() else " more"))
-    additions = [decision.suggestion for decision in asked if isinstance(decision.suggestion, Addition)]
-    proposal = replace(start, capabilities=extended(start.capabilities, additions))
+    proposal = replace(start, capabilities=extended(start.capabilities, wanted(asked)))
     if as_json:
         tree = json.loads(format_file(proposal)) if start != CapabilityFile() else as_tree(proposal.capabilities)
         show_json({"asked": [decision.as_dict() for decision in asked], "proposal": tree})

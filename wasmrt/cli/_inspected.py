@@ -33,6 +33,9 @@ def show_report(report: dict[str, Any]) -> None:
         show(f"  no tool: {len(report['not_callable']) - _MAX_TOOLS} functions more")
     if not report["groups"]:
         _show_capabilities(report["capabilities"])
+    for kept in report["kept"]:
+        line = f"{kept['to']}: {json.dumps(kept['entry'])}"
+        show(_wrapped(f"kept by {kept['by']} beyond what its file asks for, {kept['at']}: {line}", 0))
     for login in report["logins"]:
         show(_wrapped(login, 0))
     for secret in report["missing_secrets"]:

@@ -12,9 +12,14 @@ from contextlib import contextmanager
 from html import escape
 from pathlib import Path
 
+from wasmrt.access import AccessStore
 from wasmrt.approvals import ApprovalStore, person
+from wasmrt.audit import Receipt
+from wasmrt.cli._access import receipt_writer
+from wasmrt.cli._held import open_registry
 from wasmrt.cli._output import print_message, show, show_json
 from wasmrt.cli._receipts import receipts_folder
+from wasmrt.flows import FlowMap
 from wasmrt.pages import OperatorPages, PageSources
 from wasmrt.places import find_places
 from wasmrt.web import WebServer
@@ -38,8 +43,28 @@ def serve_pages(
 def operator_pages(base: str = "/") -> OperatorPages:
     """Return the pages of this installation, below a path; whoever answers on them is the one who serves them."""
     places = find_places()
-    sources = PageSources(ApprovalStore(places.approvals), receipts_folder(None), places.receipts_key, places.data)
+    sources = PageSources(
+        ApprovalStore(places.approvals),
+        receipts_folder(None),
+        places.receipts_key,
+        places.data,
+        access=AccessStore(places.access),
+        flows=_flows,
+        receipt=_write_receipt,
+    )
     return OperatorPages(sources, by=person(), command="wasmrt approvals --web", base=base)
+
+
+def _flows() -> FlowMap:
+    """Return the map of flows as `wasmrt policy flows` draws it now: no tool is called for it."""
+    with open_registry() as registry:
+        return registry.flows()
+
+
+def _write_receipt(receipt: Receipt) -> None:
+    with receipt_writer() as write:
+        if write is not None:
+            write(receipt)
 
 
 async def _served(server: WebServer, pages: OperatorPages, *, opened: bool, as_json: bool) -> None:

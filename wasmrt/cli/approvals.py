@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from wasmrt.access import AccessChoice, AccessScope, asked_words, granted_words
 from wasmrt.approvals import (
     ApprovalScope,
     ApprovalStore,
@@ -22,6 +23,7 @@ from wasmrt.approvals import (
     reach_in_words,
     request_lines,
 )
+from wasmrt.cli._access import access_scope, access_store, answer_in_words, is_access, show_access
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import print_message, show, show_columns, show_json
 from wasmrt.errors import ApprovalError, ConfigurationError
@@ -31,10 +33,10 @@ user_option = click.option("--user", default="local", show_default=True, help="W
 note_option = click.option("--note", default="", metavar="TEXT", help="The reason, for the record.")
 scope_option = click.option(
     "--scope",
-    type=click.Choice([str(scope) for scope in ApprovalScope]),
+    type=click.Choice([*(str(scope) for scope in ApprovalScope), str(AccessScope.KEEP)]),
     default=str(ApprovalScope.ONCE),
     show_default=True,
-    help="This call; this tool in this session; or these parameters from now on.",
+    help="This call; this tool in this session; these parameters from now on; of access, keep it in the grant.",
 )
 _OF_THE_PAGE = ("opened", "host", "port", "origins", "unsafe_beyond_loopback", "as_json")
 
@@ -105,7 +107,7 @@ def approvals(
 @click.option("--decided", is_flag=True, help="Also show the latest requests that were answered or ended.")
 @json_option
 def list_approvals(decided: bool, as_json: bool) -> None:
-    """List the requests that wait, and the answers that are remembered.
+    """List the requests that wait, for calls and for access, and the answers that are remembered.
 
     \b
     Examples:
@@ -115,15 +117,25 @@ def list_approvals(decided: bool, as_json: bool) -> None:
     store = _store()
     waiting, answers = store.pending(), store.answers()
     ended = store.decided() if decided else []
+    access = access_store().pending()
+    over = access_store().decided() if decided else []
     if as_json:
         data: dict[str, Any] = {
             "pending": [request.as_dict() for request in waiting],
+            "access": [request.as_dict() for request in access],
             "remembered": [answer.as_dict() for answer in answers],
         }
-        show_json(data | ({"decided": [request.as_dict() for request in ended]} if decided else {}))
+        more = {
+            "decided": [request.as_dict() for request in ended],
+            "decided_access": [request.as_dict() for request in over],
+        }
+        show_json(data | (more if decided else {}))
         return
-    if not (waiting or answers or ended):
+    if not (waiting or access or answers or ended or over):
         print_message("nothing waits for an approval, and no answer is remembered")
+    if access:
+        rows = [(r.id, r.caller.tool, r.caller.user, asked_words(r), r.wish.addition.hint) for r in access]
+        show_columns(("ACCESS", "TOOL", "USER", "ASKED", "TO ALLOW IT"), rows)
     if waiting:
         rows = [(q.id, q.tool, q.user, q.risk, _left(q)) for q in waiting]
         show_columns(("WAITS", "TOOL", "USER", "RISK", "TIME LEFT"), rows)
@@ -132,6 +144,9 @@ def list_approvals(decided: bool, as_json: bool) -> None:
     if ended:
         rows = [(q.id, q.tool, q.user, _outcome(q), q.by) for q in ended]
         show_columns(("ENDED", "TOOL", "USER", "ANSWER", "BY"), rows)
+    if over:
+        rows = [(r.id, r.caller.tool, r.caller.user, granted_words(r), r.by) for r in over]
+        show_columns(("ENDED", "TOOL", "USER", "ACCESS", "BY"), rows)
 
 
 @approvals.command("show")
@@ -146,6 +161,9 @@ def show_approval(request_id: str, as_json: bool) -> None:
       wasmrt approvals show k7dq2-9mxhp --json
     """
     store, request_id = _store(), _typed(request_id)
+    if (access := access_store().get(request_id)) is not None:
+        show_access(access, as_json=as_json)
+        return
     found = store.get(request_id)
     kept = next((answer for answer in store.answers() if answer.id == request_id), None)
     if found is None and kept is None:
@@ -175,23 +193,43 @@ def show_approval(request_id: str, as_json: bool) -> None:
     metavar="PARAM=PATTERN",
     help="With --scope always: it may be any text that begins so (TEXT*), or any path below (FOLDER/).",
 )
+@click.option("--narrower", default="", metavar="ENTRY", help="Of access: grant this, which lies within what it asks.")
 @user_option
 @note_option
 @json_option
 def approve(
-    request_id: str, scope: str, any_: tuple[str, ...], like: tuple[str, ...], user: str, note: str, as_json: bool
+    request_id: str,
+    scope: str,
+    any_: tuple[str, ...],
+    like: tuple[str, ...],
+    narrower: str,
+    user: str,
+    note: str,
+    as_json: bool,
 ) -> None:
     """Approve a request that waits. What `always` does not widen has to be the same the next time.
+
+    A request for access asks for one entry more of a tool's grant: for the same call made again (once), for this
+    session, or kept in the stored grant (keep); an entry in place of the one asked for has to lie within it.
 
     \b
     Examples:
       wasmrt approvals approve k7dq2-9mxhp
       wasmrt approvals approve k7dq2-9mxhp --scope always --like path=notes/
+      wasmrt approvals approve k7dq2-9mxhp --scope keep --narrower notes/a.md
     """
+    if is_access(_typed(request_id)):
+        if any_ or like:
+            raise ConfigurationError("--any and --like are for calls", hint="--narrower is for access")
+        access = AccessChoice(granted=True, scope=access_scope(scope), narrower=narrower, note=note)
+        answer_in_words(_typed(request_id), access, user=user, as_json=as_json)
+        return
+    if narrower:
+        raise ConfigurationError("--narrower is for access", hint="of a call, edit its parameters where it asks")
     widened = tuple(_widened(any_, like))
     if widened and scope != ApprovalScope.ALWAYS:
         raise ConfigurationError("--any and --like widen what is remembered", hint="add --scope always")
-    choice = Choice(approved=True, scope=ApprovalScope(scope), widened=widened, note=note)
+    choice = Choice(approved=True, scope=_call_scope(scope), widened=widened, note=note)
     _answer(_store(), _typed(request_id), choice, user, as_json=as_json)
 
 
@@ -202,14 +240,18 @@ def approve(
 @note_option
 @json_option
 def deny(request_id: str, scope: str, user: str, note: str, as_json: bool) -> None:
-    """Deny a request that waits.
+    """Deny a request that waits. Access that is denied is not asked for again in this session, or with keep, at all.
 
     \b
     Examples:
       wasmrt approvals deny k7dq2-9mxhp
       wasmrt approvals deny k7dq2-9mxhp --note 'not on a Friday' --json
     """
-    choice = Choice(approved=False, scope=ApprovalScope(scope), note=note)
+    if is_access(_typed(request_id)):
+        access = AccessChoice(granted=False, scope=access_scope(scope), note=note)
+        answer_in_words(_typed(request_id), access, user=user, as_json=as_json)
+        return
+    choice = Choice(approved=False, scope=_call_scope(scope), note=note)
     _answer(_store(), _typed(request_id), choice, user, as_json=as_json)
 
 
@@ -249,6 +291,12 @@ def _answer(store: ApprovalStore, request_id: str, choice: Choice, user: str, *,
         show_json(data | {"scope": str(answer.scope), "by": answer.by})
         return
     print_message(f"{'approved' if answer.approved else 'denied'} {request_id}: {tool}, {reach_in_words(answer)}")
+
+
+def _call_scope(scope: str) -> ApprovalScope:
+    if scope == AccessScope.KEEP:
+        raise ConfigurationError("keep is for access", hint="for a call, choose always")
+    return ApprovalScope(scope)
 
 
 def _widened(any_: tuple[str, ...], like: tuple[str, ...]) -> Iterator[tuple[str, Widening]]:

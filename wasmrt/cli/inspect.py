@@ -11,6 +11,7 @@ import click
 from wasmrt.authoring import find_wasm_tools, limits_that_start, measure
 from wasmrt.capabilities import Capabilities, LoginCapability
 from wasmrt.capabilities.file import parse
+from wasmrt.capabilities.lattice import asks_for
 from wasmrt.capabilities.sentences import explain_logins
 from wasmrt.cli._authoring import showing_output
 from wasmrt.cli._component_info import exports_of, imports_of, list_capabilities, refusals
@@ -131,6 +132,7 @@ def _report(found: FoundTool, prepared: PreparedTool) -> dict[str, Any]:
         "capabilities": listed,
         "asks": [] if request is None else list(explained(request)),
         "granted": list(explained(found.grant)),
+        "kept": [kept.as_dict() for kept in (version.kept if version else ()) if asks_for(found.grant, kept.addition)],
         "logins": list(explain_logins(_logins(found, request))),
         "refused": refusals(listed),
         "missing_secrets": _missing(found),

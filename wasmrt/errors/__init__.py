@@ -23,7 +23,9 @@ WasmrtError                     code, hint, retryable
 │  ├─ WorkerCrashedError        .signal: its process ended in the middle of it
 │  ├─ LimitError                .limit .used .setting
 │  │  └─ FuelExhaustedError · DeadlineExceededError · MemoryLimitError · OutputLimitError · BudgetExceededError
-│  ├─ NotAuthorizedError · RateLimitedError · ExternalServiceError
+│  ├─ NotAuthorizedError        .code is the reason
+│  │  └─ AccessRequestedError   .requests: a person was asked, not yet
+│  ├─ RateLimitedError · ExternalServiceError
 │  └─ CancelledError · RuntimeClosedError
 └─ InternalError                ours: please report it
 
@@ -34,6 +36,7 @@ from __future__ import annotations
 
 from wasmrt.errors._calls import (
     GUEST_CODE_PREFIX,
+    AccessRequestedError,
     BudgetExceededError,
     CancelledError,
     DeadlineExceededError,
@@ -94,6 +97,7 @@ from wasmrt.errors._families import (
 
 __all__ = [
     "GUEST_CODE_PREFIX",
+    "AccessRequestedError",
     "ApprovalError",
     "BudgetExceededError",
     "BuildError",

@@ -219,6 +219,28 @@ class NotAuthorizedError(ToolError):
         return super().for_model() if denial is None else f"{denial.rule}; go on without it"
 
 
+class AccessRequestedError(NotAuthorizedError):
+    """The tool was refused something that it was not granted, and a person was asked for it: not yet."""
+
+    code = "access-requested"
+
+    def __init__(self, requests: tuple[str, ...]) -> None:
+        """Name the requests, by ids that are for people: `wasmrt approvals show ID`."""
+        super().__init__(
+            "not yet: the tool needs something that it was not granted, and a person was asked for it",
+            hint=f"a person answers it: wasmrt approvals show {requests[0]}",
+        )
+        self.requests = requests
+
+    def for_model(self) -> str:
+        """Return that a person was asked, in words of ours alone. SECURITY: neither the tool's nor the request's id."""
+        return f"{self.message}; go on with other work, and make the same call again later"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the error as JSON data."""
+        return super().as_dict() | {"requests": list(self.requests)}
+
+
 class RateLimitedError(ToolError):
     """The (user, tool) window is full; `retry_after_seconds` says when it opens again."""
 

@@ -18,16 +18,19 @@ _STYLE = (
 )
 
 
-def picture(found: FlowMap) -> str:
-    """Return a map of flows as SVG: full lines where nobody is asked, dashed ones where a person is."""
+def picture(found: FlowMap, *, styled: bool = True) -> str:
+    """Return a map of flows as SVG: full lines where nobody is asked, dashed ones where a person is.
+
+    Without `styled` it has no colours of its own: a page that shows it has them, for the class `flows`.
+    """
     columns = [
         [reach for reach in found.reaches if getattr(reach, part)][:_MAX_ROWS]
         for part in ("private", "untrusted", "sends")
     ]
     height = _TOP + _ROW * max(1, *map(len, columns)) + 20
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" role="img">',
-        f"<title>{found.count} open paths</title><style>{_STYLE}</style>",
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" role="img" class="flows">',
+        f"<title>{found.count} open paths</title>" + (f"<style>{_STYLE}</style>" if styled else ""),
         f'<text class="h" x="20" y="24">{found.count} open paths from private text to the outside</text>',
     ]
     for number, (left, right) in enumerate(pairwise(columns)):
@@ -53,7 +56,7 @@ def _box(x: int, y: int, reach: Reach, said: str, part: str) -> str:
     return (
         f'<rect{kind} x="{x}" y="{y}" width="{_BOX}" height="34"/>'
         f'<text x="{x + 8}" y="{y + 15}">{escape(_cut(reach.tool))}</text>'
-        f'<text class="s" x="{x + 8}" y="{y + 28}">{escape(_cut(said, 38))}{asked}</text>'
+        f'<text class="s" x="{x + 8}" y="{y + 28}">{escape(_cut(said, 31 if asked else 38))}{asked}</text>'
     )
 
 

@@ -8,12 +8,13 @@ sees them.
 from __future__ import annotations
 
 from wasmrt.install._catalog import Catalog
-from wasmrt.install._model import ComponentInfo, Finding, Listed, NewVersion, ToolVersion
+from wasmrt.install._model import ComponentInfo, Finding, Kept, Listed, NewVersion, ToolVersion
 
 __all__ = [
     "Catalog",
     "ComponentInfo",
     "Finding",
+    "Kept",
     "Listed",
     "NewVersion",
     "ToolVersion",

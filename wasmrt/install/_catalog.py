@@ -13,10 +13,11 @@ from wasmrt.component_bytes import ComponentBytes
 from wasmrt.errors import GrantRequiredError, InstallError, IntegrityError, NotInstalledError
 from wasmrt.install._components import ComponentFolder
 from wasmrt.install._index import Index
-from wasmrt.install._model import Finding, Listed, NewVersion, ToolVersion
+from wasmrt.install._model import Finding, Kept, Listed, NewVersion, ToolVersion
 from wasmrt.install._rows import (
     activate,
     digests,
+    kept_text,
     store,
     versions_of,
 )
@@ -153,8 +154,8 @@ class Catalog:
             )
         return self.get(name)
 
-    def regrant(self, version: ToolVersion, grant: str) -> ToolVersion:
-        """Change the grant of a version in place.
+    def regrant(self, version: ToolVersion, grant: str, kept: tuple[Kept, ...] | None = None) -> ToolVersion:
+        """Change the grant of a version in place; with `kept`, also the entries that it has beyond its file.
 
         SECURITY: `version` is what a person was shown the difference from; a grant that changed meanwhile stays.
 
@@ -162,10 +163,12 @@ class Catalog:
             NotInstalledError: there is no such tool any more.
             InstallError: its grant is another one by now, or was never given.
         """
+        text = kept_text(version.kept if kept is None else kept)
         with self._index.writing() as db:
             changed = db.execute(
-                "UPDATE version SET granted = ? WHERE name = ? AND number = ? AND digest = ? AND granted = ?",
-                (grant, version.name, version.number, version.digest, version.grant),
+                "UPDATE version SET granted = ?, kept = ? WHERE name = ? AND number = ? AND digest = ? AND granted = ?"
+                " AND coalesce(kept, '[]') = ?",
+                (grant, text, version.name, version.number, version.digest, version.grant, kept_text(version.kept)),
             ).rowcount
         if not changed:
             raise InstallError(

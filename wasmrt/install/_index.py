@@ -17,7 +17,7 @@ from wasmrt.errors import InstallError
 BUSY_SECONDS = 30.0
 INCOMING = "incoming"
 """The folder for what is not whole yet; it lies on the same file system as what it becomes."""
-_VERSION = 3
+_VERSION = 4
 # The columns that `Catalog.tools` reads come first: SQLite does not read a row further than it is asked to.
 _SCHEMA = """
 CREATE TABLE tool (
@@ -27,7 +27,7 @@ CREATE TABLE version (
     name TEXT NOT NULL, number INTEGER NOT NULL, digest TEXT NOT NULL, size_bytes INTEGER NOT NULL,
     world TEXT NOT NULL, description TEXT NOT NULL, tools INTEGER NOT NULL,
     origin TEXT NOT NULL, installed_at TEXT NOT NULL, schema_digest TEXT, imports TEXT NOT NULL,
-    exports TEXT NOT NULL, sidecar TEXT, granted TEXT, package TEXT,
+    exports TEXT NOT NULL, sidecar TEXT, granted TEXT, package TEXT, kept TEXT,
     PRIMARY KEY (name, number)
 );
 CREATE INDEX version_digest ON version (digest);

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from wasmrt.component_bytes import ComponentBytes
+from wasmrt.model import Addition
 
 
 class ComponentInfo(NamedTuple):
@@ -41,6 +42,22 @@ class NewVersion(NamedTuple):
     """The number of its tools."""
 
 
+class Kept(NamedTuple):
+    """An entry that a person added to a version's grant for good, when a call of it was refused."""
+
+    addition: Addition
+    tool: str | None
+    """Of a component whose grant tells its tools apart, the one that has it; None for the component."""
+    by: str
+    """The person."""
+    at: str
+    """UTC, ISO 8601, to the second."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the entry as JSON data."""
+        return self.addition.as_dict() | {"tool": self.tool, "by": self.by, "at": self.at}
+
+
 class ToolVersion(NamedTuple):
     """One version of an installed tool."""
 
@@ -66,6 +83,8 @@ class ToolVersion(NamedTuple):
     """The tools of its package, as text; None where it came without one."""
     tools: int = 1
     """The number of its tools."""
+    kept: tuple[Kept, ...] = ()
+    """Entries that it may have beyond what its file asks for; each is in the grant, too, until it is revoked there."""
 
     @property
     def pending(self) -> bool:
@@ -75,7 +94,8 @@ class ToolVersion(NamedTuple):
     def as_dict(self) -> dict[str, Any]:
         """Return the version as JSON-ready data; sidecar and grant stay text, its package's tools are left out."""
         values = {name: value for name, value in self._asdict().items() if name != "package"}
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+        data = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+        return data | {"kept": [each.as_dict() for each in self.kept]}
 
 
 class Listed(NamedTuple):

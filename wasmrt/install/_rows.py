@@ -7,12 +7,13 @@ import sqlite3
 from datetime import UTC, datetime
 from typing import Any
 
-from wasmrt.install._model import NewVersion, ToolVersion
+from wasmrt.install._model import Kept, NewVersion, ToolVersion
 from wasmrt.limits import MAX_TOOL_VERSIONS
+from wasmrt.model import Addition, GrantList
 
 _COLUMNS = (
     "name, number, digest, size_bytes, world, description, tools, origin, installed_at, schema_digest, imports, "
-    "exports, sidecar, granted, package"
+    "exports, sidecar, granted, package, kept"
 )
 
 
@@ -63,6 +64,7 @@ def insert(db: sqlite3.Connection, new: NewVersion, number: int, grant: str | No
         new.sidecar,
         grant,
         new.package,
+        None,
     )
     marks = ", ".join("?" * len(values))
     db.execute(f"INSERT INTO version ({_COLUMNS}) VALUES ({marks})", values)  # noqa: S608 - our columns and marks
@@ -79,7 +81,7 @@ def activate(db: sqlite3.Connection, name: str, number: int) -> None:
 
 def _version(row: tuple[Any, ...]) -> ToolVersion:
     name, number, digest, size, world, description, tools, *rest = row
-    origin, installed_at, schema, imports, exports, sidecar, grant, package, active = rest
+    origin, installed_at, schema, imports, exports, sidecar, grant, package, kept, active = rest
     return ToolVersion(
         name=name,
         number=number,
@@ -97,4 +99,16 @@ def _version(row: tuple[Any, ...]) -> ToolVersion:
         active=bool(active),
         package=package,
         tools=tools,
+        kept=() if kept is None else tuple(_kept(each) for each in json.loads(kept)),
     )
+
+
+def kept_text(kept: tuple[Kept, ...]) -> str:
+    """Return kept entries as the text of a column."""
+    rows = [[str(each.addition.to), each.addition.entry, each.tool, each.by, each.at] for each in kept]
+    return json.dumps(rows, ensure_ascii=False)
+
+
+def _kept(row: list[Any]) -> Kept:
+    to, entry, tool, by, at = row
+    return Kept(Addition(GrantList(to), entry), tool, by, at)

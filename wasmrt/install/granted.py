@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-from wasmrt.capabilities import Capabilities, merge
+from wasmrt.capabilities import Capabilities, grown, merge
 from wasmrt.errors import ConfigurationError
 from wasmrt.install._model import ToolVersion
 from wasmrt.names import did_you_mean
@@ -15,8 +15,11 @@ _NOTHING = "{}"
 
 
 def request_of(version: ToolVersion) -> Capabilities:
-    """Return what a stored version asks for."""
-    return _read(version.sidecar)
+    """Return what a stored version asks for: in its file, and what a person was asked for when it ran and kept."""
+    asked = _read(version.sidecar)
+    for kept in version.kept:
+        asked = grown(asked, (kept.addition,), kept.tool)
+    return asked
 
 
 def granted_to(version: ToolVersion) -> Capabilities:

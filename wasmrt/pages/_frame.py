@@ -14,7 +14,13 @@ _POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; form-action 'self'; "
     "base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 )
-_SECTIONS = (("", "Approvals"), ("remembered", "Remembered"), ("receipts", "Receipts"), ("grants", "Grants"))
+_SECTIONS = (
+    ("", "Approvals"),
+    ("remembered", "Remembered"),
+    ("receipts", "Receipts"),
+    ("grants", "Grants"),
+    ("flows", "Flows"),
+)
 
 
 class Frame(NamedTuple):

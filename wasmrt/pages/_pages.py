@@ -11,8 +11,13 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote
 
+from wasmrt.access import AccessStore, answer_access
 from wasmrt.approvals import ApprovalScope, ApprovalStore, Choice, State, Widening, choose
+from wasmrt.audit import Receipt
 from wasmrt.errors import ApprovalError, ConfigurationError, WasmrtError
+from wasmrt.flows import FlowMap
+from wasmrt.pages._access import access_choice, access_page
+from wasmrt.pages._flows import flows_page
 from wasmrt.pages._frame import Frame, alert, file_response, html_response
 from wasmrt.pages._grants import grants_page
 from wasmrt.pages._html import tag
@@ -37,6 +42,12 @@ class PageSources(NamedTuple):
     receipts_key: Path
     data: Path
     """The folder of the catalog."""
+    access: AccessStore | None = None
+    """The requests for access; None for those beside the approvals."""
+    flows: Callable[[], FlowMap] | None = None
+    """Makes the map of flows; None where nobody can."""
+    receipt: Callable[[Receipt], None] | None = None
+    """Takes the receipts of answers to requests for access."""
 
 
 class OperatorPages:
@@ -54,6 +65,7 @@ class OperatorPages:
 
     def __init__(self, sources: PageSources, *, by: str, command: str, base: str = "/") -> None:
         self._sources, self._by, self._command, self._base = sources, by, command, base
+        self._access = sources.access or AccessStore(sources.data / "access.sqlite3")
         self._sessions = Sessions(base)
 
     def link(self, url: str) -> str:
@@ -126,8 +138,10 @@ class OperatorPages:
             return self._missing(frame)
         section, _, name = rest.partition("/")
         pages: dict[str, Callable[[], Response | None]] = {
-            "": lambda: waiting_page(frame, store, query.get("done")),
-            "state": lambda: _state(store),
+            "": lambda: waiting_page(frame, store, self._access, query.get("done")),
+            "state": lambda: _state(store, self._access),
+            "access/": lambda: self._access_request(frame, name),
+            "flows": lambda: flows_page(frame, self._sources.flows and self._sources.flows()),
             "requests/": lambda: self._request(frame, name),
             "remembered": lambda: remembered_page(frame, store),
             "receipts": lambda: receipts_page(frame, self._sources.receipts, query),
@@ -145,6 +159,8 @@ class OperatorPages:
         try:
             if section == "requests" and _ID.fullmatch(name):
                 return self._answer(frame, name, form)
+            if section == "access" and _ID.fullmatch(name):
+                return self._answer_access(frame, name, form)
             if section == "remembered" and _ID.fullmatch(name):
                 return self._forget(frame, name)
             if rest == "verify":
@@ -156,6 +172,25 @@ class OperatorPages:
     def _request(self, frame: Frame, name: str) -> Response | None:
         found = self._sources.approvals.get(name) if _ID.fullmatch(name) else None
         return None if found is None else request_page(frame, found)
+
+    def _access_request(self, frame: Frame, name: str) -> Response | None:
+        found = self._access.get(name) if _ID.fullmatch(name) else None
+        return None if found is None else access_page(frame, found)
+
+    def _answer_access(self, frame: Frame, request_id: str, form: dict[str, str]) -> Response:
+        sources = self._sources
+        try:
+            answer_access(
+                self._access, request_id, access_choice(form), user=form.get("user", ""), by=self._by,
+                data=sources.data, receipts=sources.receipt,
+            )  # fmt: skip
+        except WasmrtError as error:
+            found = self._access.get(request_id)
+            if found is None:
+                return self._missing(frame)
+            status = 409 if error.code in _OVER else _STATUS.get(error.code, 422)
+            return access_page(frame, found, problem=alert(error), form=form, status=status)
+        return Response(status=303, headers=(("location", f"{frame.root}?done={request_id}"),))
 
     def _answer(self, frame: Frame, request_id: str, form: dict[str, str]) -> Response:
         store = self._sources.approvals
@@ -205,7 +240,7 @@ class OperatorPages:
         return Frame(self._base).page(title, tag("p", text), status=status)
 
 
-def _state(store: ApprovalStore) -> Response:
-    waiting = store.pending()
-    body = json.dumps({"waiting": len(waiting), "state": state_of(waiting)}).encode()
+def _state(store: ApprovalStore, access: AccessStore) -> Response:
+    waiting, asking = store.pending(), access.pending()
+    body = json.dumps({"waiting": len(waiting) + len(asking), "state": state_of(waiting, asking)}).encode()
     return Response(headers=(("content-type", "application/json"),), body=body)

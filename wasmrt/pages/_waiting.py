@@ -8,6 +8,7 @@ from datetime import datetime
 
 from blake3 import blake3
 
+from wasmrt.access import AccessRequest, AccessStore
 from wasmrt.approvals import (
     ApprovalRequest,
     ApprovalStore,
@@ -18,6 +19,7 @@ from wasmrt.approvals import (
     origins_shown,
     params_shown,
 )
+from wasmrt.pages._access import access_card, access_outcome
 from wasmrt.pages._frame import Frame, facts, hidden
 from wasmrt.pages._html import Html, foreign, foreign_lines, tag, together
 from wasmrt.pages._widening import widening_fields
@@ -32,14 +34,15 @@ _STATES = {
 _SCOPES = {"once": "for this call", "session": "for the rest of its session", "always": "from now on"}
 
 
-def waiting_page(frame: Frame, store: ApprovalStore, done: str | None) -> Response:
+def waiting_page(frame: Frame, store: ApprovalStore, access: AccessStore, done: str | None) -> Response:
     """Return the page of the requests that wait; `done` is the id of one that was just answered here."""
-    waiting = store.pending()
-    answered = store.get(done) if done else None
-    count = f"{len(waiting)} {'call waits' if len(waiting) == 1 else 'calls wait'} for an answer."
+    waiting, asking = store.pending(), access.pending()
+    counts = [f"{len(waiting)} {'call waits' if len(waiting) == 1 else 'calls wait'} for an answer."] * bool(waiting)
+    counts += [f"{len(asking)} {'request' if len(asking) == 1 else 'requests'} for access."] * bool(asking)
+    number = len(waiting) + len(asking)
     return frame.page(
-        f"Approvals ({len(waiting)})" if waiting else "Approvals",
-        tag("p", outcome(answered), role="status", class_="done") if answered is not None else None,
+        f"Approvals ({number})" if number else "Approvals",
+        _done(store, access, done) if done else None,
         tag(
             "p",
             "This list has changed. ",
@@ -49,16 +52,24 @@ def waiting_page(frame: Frame, store: ApprovalStore, done: str | None) -> Respon
             hidden=True,
         ),
         tag("p", "", role="status", id="said", class_="unseen"),
-        tag("p", count if waiting else "Nothing waits for an answer."),
+        tag("p", " ".join(counts) or "Nothing waits for an answer."),
         *(_card(frame, each) for each in waiting),
-        tag("div", id="watch", data_from=f"{frame.root}state", data_state=state_of(waiting), hidden=True),
+        *(access_card(frame, each) for each in asking),
+        tag("div", id="watch", data_from=f"{frame.root}state", data_state=state_of(waiting, asking), hidden=True),
         section="",
     )
 
 
-def state_of(waiting: list[QueuedRequest]) -> str:
+def state_of(waiting: list[QueuedRequest], asking: list[AccessRequest]) -> str:
     """Return a text that is another one when other requests wait."""
-    return blake3(" ".join(each.id for each in waiting).encode()).hexdigest()[:32]
+    return blake3(" ".join([*(each.id for each in waiting), *(each.id for each in asking)]).encode()).hexdigest()[:32]
+
+
+def _done(store: ApprovalStore, access: AccessStore, done: str) -> Html | None:
+    """Return how a request was just answered."""
+    answered, granted = store.get(done), access.get(done)
+    told = outcome(answered) if answered is not None else None if granted is None else access_outcome(granted)
+    return None if told is None else tag("p", told, role="status", class_="done")
 
 
 def request_page(

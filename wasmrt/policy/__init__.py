@@ -17,6 +17,7 @@ from wasmrt.policy._flows import (
 from wasmrt.policy._model import (
     DEFAULT_APPROVAL_SECONDS,
     NO_TIGHTENING,
+    AccessAction,
     ApproverKind,
     ExfiltrationGuard,
     ExternalFilter,
@@ -34,6 +35,7 @@ __all__ = [
     "NO_TIGHTENING",
     "OUTGOING",
     "POLICY_SECTIONS",
+    "AccessAction",
     "ApproverKind",
     "Carries",
     "ExfiltrationGuard",

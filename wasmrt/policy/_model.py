@@ -47,6 +47,15 @@ class ApproverKind(StrEnum):
     DENY = "deny"
 
 
+class AccessAction(StrEnum):
+    """The answer to a component that was refused what it was not granted."""
+
+    ASK = "ask"
+    """A person is asked for it, and it is refused until then."""
+    DENY = "deny"
+    """It is refused, and nobody is asked."""
+
+
 def fits(name: str, patterns: Iterable[str]) -> bool:
     """Tell whether one of the patterns (`files.*`) is for a name, however it is spelled."""
     spelled = {folded(name), folded(offered_name(name))}
@@ -151,6 +160,7 @@ class ToolPolicy:
     max_output_bytes: int = DEFAULT_OUTPUT_BYTES
     approver: ApproverKind = ApproverKind.AUTO
     approval_seconds: float = DEFAULT_APPROVAL_SECONDS
+    access: AccessAction = AccessAction.ASK
     plugin_dir: Path | None = None
     """The folder of plugins."""
     unsafe_native_plugins: bool = False
@@ -179,6 +189,11 @@ class ToolPolicy:
             hint = f"did you mean {near}?" if near else f"presets are: {known}"
             raise ConfigurationError(f"there is no preset {name!r:.80}", code="unknown-preset", hint=hint)
         return found
+
+    @property
+    def asks_for_access(self) -> bool:
+        """True where a person is asked for what a component was not granted."""
+        return self.access is AccessAction.ASK and self.approver is not ApproverKind.DENY
 
     @property
     def active(self) -> Preset | None:

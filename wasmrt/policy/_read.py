@@ -12,6 +12,7 @@ from wasmrt.limits import MIB
 from wasmrt.policy._model import (
     DEFAULT_APPROVAL_SECONDS,
     DEFAULT_OUTPUT_BYTES,
+    AccessAction,
     ApproverKind,
     ExfiltrationGuard,
     ExternalFilter,
@@ -52,6 +53,7 @@ _RULE: dict[str, Reader] = {
 _APPROVALS: dict[str, Reader] = {
     "approver": one_of(ApproverKind, ApproverKind),
     "timeout_seconds": seconds(7 * 86_400),
+    "access": one_of(AccessAction, AccessAction),
 }
 _BLOCKED_TOOLS = (
     "tools.exfiltration_guard.blocked_tools is no longer needed: every tool that can send something outside is kept "
@@ -92,6 +94,7 @@ def read_policy(tree: Mapping[str, Any], folder: Path, mistakes: list[Mistake]) 
             max_output_bytes=own.get("max_output_bytes", DEFAULT_OUTPUT_BYTES),
             approver=approvals.get("approver", ApproverKind.AUTO),
             approval_seconds=approvals.get("timeout_seconds", DEFAULT_APPROVAL_SECONDS),
+            access=approvals.get("access", AccessAction.ASK),
             plugin_dir=folder / own["plugin_dir"] if "plugin_dir" in own else None,
             unsafe_native_plugins=own.get("unsafe_native_plugins", False),
             notes=notes,

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from wasmrt.errors import ConfigurationError, LeakError, ToolError
 from wasmrt.model import Decision, ToolOutput
 from wasmrt.safety import Flag, Sanitizer, wrap_tool_output
+from wasmrt.tools import _access
 from wasmrt.tools._media import split_media
 from wasmrt.tools._state import CallState
 from wasmrt.tools._system import System
@@ -39,6 +40,8 @@ class ToolAnswer:
     """Images, sounds, resources and links beside the text, as MCP has them; None for a result that is data."""
     edited: bool = False
     """True where a person changed the parameters of the call."""
+    access: tuple[str, ...] = ()
+    """Requests by which a person was asked for what the call was refused; ids are for people."""
     needs_review: bool = False
     """True where the policy of outputs wants a person to look before a model does."""
 
@@ -87,18 +90,20 @@ def answer_of(state: CallState, identity: str, output: ToolOutput | None, error:
             error, output = ToolError(blocked.message, code=blocked.code, hint=blocked.hint), None
         else:
             note = "\n(a person changed the parameters of this call)" if state.edited else ""
+            note += _access.note(state)
             return ToolAnswer(
                 id=identity, name=name, text=wrapped.text + note, body=wrapped.body, output=output,
                 decisions=output.decisions, flags=wrapped.flags, truncated=wrapped.truncated,
-                needs_review=wrapped.needs_review, edited=state.edited, media=media,
+                needs_review=wrapped.needs_review, edited=state.edited, media=media, access=state.access_asked,
             )  # fmt: skip
     assert error is not None
     said = wrap_tool_output(
         name, f"Tool execution failed: {error.for_model()}", redact=redact, max_output_bytes=_MAX_ERROR_BYTES
     )
     return ToolAnswer(
-        id=identity, name=name, text=said.text, body=said.body, error=error, decisions=error.decisions, flags=said.flags
-    )
+        id=identity, name=name, text=said.text, body=said.body, error=error, decisions=error.decisions,
+        flags=said.flags, access=state.access_asked,
+    )  # fmt: skip
 
 
 def _plain(state: CallState, result: Any) -> tuple[str, tuple[dict[str, Any], ...] | None]:

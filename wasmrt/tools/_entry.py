@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from wasmrt.effects import Effect
+from wasmrt.model import Addition
 from wasmrt.names import offered_name
 from wasmrt.policy import ToolPolicy
 from wasmrt.prepared import PreparedTool
@@ -19,13 +20,14 @@ from wasmrt.tools._tool import Tool, ToolSource
 from wasmrt.traits import Traits
 
 _SANITIZER = Sanitizer()
+_MAX_GROWN = 64
 
 
 class Entry:
     """One tool in a registry. What is derived from it is kept, since a registry asks for each of its tools often."""
 
     def __init__(self, tool: Tool, name: str, source: ToolSource, group: str, aliases: tuple[str, ...]) -> None:
-        self.tool = tool
+        self.tool: Any = tool
         self.name = name
         self.offered = offered_name(name)
         """The name that every provider takes: the one that a model sees, and calls."""
@@ -36,6 +38,7 @@ class Entry:
         self._lock = threading.Lock()
         self._definitions: dict[tuple[str, frozenset[str] | None], str] = {}
         self._tightened: tuple[Traits, ToolPolicy, Traits] | None = None
+        self._grown: dict[tuple[Addition, ...], Entry] = {}
 
     def traits(self, policy: ToolPolicy) -> Traits:
         """Return the tool's traits under an operator's rules, as both are now."""
@@ -44,6 +47,21 @@ class Entry:
         if kept is None or kept[0] is not own or kept[1] is not policy:
             kept = self._tightened = (own, policy, own.tightened(policy.tightening_for(self.name)))
         return kept[2]
+
+    def grown(self, additions: tuple[Addition, ...]) -> Entry:
+        """Return the entry of the same component with more entries in its grant; this one stays as it is.
+
+        Raises:
+            ConfigurationError: one cannot be added.
+        """
+        found = self._grown.get(additions)
+        if found is None:
+            found = Entry(self.tool.grown(additions), self.name, self.source, self.group, self.aliases)
+            with self._lock:
+                if len(self._grown) >= _MAX_GROWN:
+                    self._grown.clear()
+                self._grown[additions] = found
+        return found
 
     @property
     def digest(self) -> str:
@@ -59,8 +77,9 @@ class Entry:
     @property
     def granted_effects(self) -> frozenset[Effect]:
         """Every effect that a call can have if nobody holds it to fewer."""
-        found = getattr(self.tool, "granted_effects", None)
-        return self.tool.traits.effects if found is None else found
+        found: frozenset[Effect] | None = getattr(self.tool, "granted_effects", None)
+        own: Traits = self.tool.traits
+        return own.effects if found is None else found
 
     @property
     def document(self) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from wasmrt.approvals import ApprovalRequest
 from wasmrt.errors import InvalidParametersError, RateLimitedError, ToolError, UnknownToolError
 from wasmrt.model import Decision, Reason
-from wasmrt.tools import _flow, _steps
+from wasmrt.tools import _access, _flow, _steps
 from wasmrt.tools._pipeline import approval_request
 from wasmrt.tools._state import CallState
 
@@ -19,6 +19,7 @@ STEPS: tuple[tuple[str, Callable[[CallState], _steps.Step]], ...] = (
     ("arguments", _steps.parse),
     ("lookup", _steps.look_up),
     ("schema", _steps.check_schema),
+    ("access", _access.grow),
     ("view", _steps.check_view),
     ("filter", _steps.check_filter),
     ("preset", _steps.check_preset),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from wasmrt.effects import NETWORKING, READING
-from wasmrt.flows import Flow, FlowTrace, Label, Outgoing, Provenance, flow_texts, labels_of, outgoing
+from wasmrt.flows import Flow, FlowTrace, Label, Outgoing, Provenance, Traced, flow_texts, labels_of, outgoing
 from wasmrt.model import Decision, Reason
 from wasmrt.policy import FlowPolicy, decide_flow, flow_policy
 from wasmrt.tools._state import CallState
@@ -71,20 +71,24 @@ def provenance_lines(state: CallState) -> tuple[str, ...]:
     finding, trace = state.finding, state.system.traces.find(state.user, state.trace)
     if finding is None or trace is None:
         return ()
-    lines = []
-    for each in finding.destinations[:_SHOWN]:
-        origin = trace.origin(each.destination)
-        lines.append(f"{each.named}: {_PROVENANCE[each.provenance]}")
-        if origin is not None:
-            lines.append(f'  "{origin.sentence}"')
-            lines.append(f"  brought by {origin.tool or 'a text'}{f', call {origin.call}' if origin.call else ''}")
-        elif each.provenance is Provenance.UNTRUSTED:
-            lines.append("  in a text that is no longer kept whole")
+    lines = [line for each in finding.destinations[:_SHOWN] for line in origin_lines(trace, each)]
     if len(finding.destinations) > _SHOWN:
         lines.append(f"and {len(finding.destinations) - _SHOWN} more")
     if state.flow is not None and state.flow.private_body:
         lines.append("what is sent holds a part of what this trace read of private text")
     return tuple(lines)
+
+
+def origin_lines(trace: FlowTrace, traced: Traced) -> list[str]:
+    """Return for a person where a destination came from: who said it, the sentence, and the call that brought it."""
+    origin = trace.origin(traced.destination)
+    lines = [f"{traced.named}: {_PROVENANCE[traced.provenance]}"]
+    if origin is not None:
+        lines.append(f'  "{origin.sentence}"')
+        lines.append(f"  brought by {origin.tool or 'a text'}{f', call {origin.call}' if origin.call else ''}")
+    elif traced.provenance is Provenance.UNTRUSTED:
+        lines.append("  in a text that is no longer kept whole")
+    return lines
 
 
 def asked_destinations(state: CallState) -> tuple[str, ...]:

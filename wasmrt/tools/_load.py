@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from wasmrt.access import AccessStore
 from wasmrt.approvals import (
     Approvals,
     ApprovalStore,
@@ -56,11 +57,16 @@ def load_registry(
         asked = around(asked)
     approvals = Approvals(asked, store=store, timeout_seconds=policy.approval_seconds)
     registry = ToolRegistry(
-        runtime, policy=policy, approvals=approvals, tokens=ConfirmationTokens(places.tokens, places.tokens_key),
+        runtime,
+        policy=policy,
+        approvals=approvals,
+        tokens=ConfirmationTokens(places.tokens, places.tokens_key),
+        access=AccessStore(places.access),
         telemetry=telemetry or (Telemetry() if file.telemetry else None),
-    )  # fmt: skip
+    )
     registry.installed = InstalledTools(registry, runtime, places.data)
     registry.installed.refresh()
+    registry._system.refresh = registry.installed.refresh
     if policy.plugin_dir is not None:
         _add_plugins(registry, runtime, policy, policy.plugin_dir)
     return registry

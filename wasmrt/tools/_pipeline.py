@@ -14,7 +14,7 @@ from wasmrt.errors import CancelledError, InvalidParametersError, RateLimitedErr
 from wasmrt.lifetime import Lifetime
 from wasmrt.model import Decision, Reason, ToolOutput
 from wasmrt.telemetry import TOOL_ERROR
-from wasmrt.tools import _flow, _steps
+from wasmrt.tools import _access, _flow, _steps
 from wasmrt.tools._entry import Entry
 from wasmrt.tools._receipt import known_receipt, write_receipt
 from wasmrt.tools._scan import clean_logs, scanned
@@ -52,10 +52,12 @@ def finished(state: CallState, error: BaseException) -> ToolError:
         if failure.code == OK:
             failure.code = type(failure).code
     failure.call_id = failure.call_id or state.call_id
+    told = failure
     if state.ran:
+        told = _access.asked(state, failure)  # before the trace has seen the tool's own words
         _flow.saw(state, failure.message)
     _end(state, failure)
-    return failure
+    return told
 
 
 def _end(state: CallState, failure: ToolError | None) -> None:
@@ -94,6 +96,7 @@ def admit(state: CallState) -> None:
     state.take(_steps.parse(state))
     state.take(_steps.look_up(state))
     state.take(_steps.check_schema(state))
+    state.take(_access.grow(state))
     state.take(_steps.check_view(state))
     state.take(_steps.check_filter(state))
     state.take(_steps.check_preset(state))
@@ -124,7 +127,7 @@ async def approve(state: CallState, waits: Waits) -> None:
     name, by = state.known.name, f" by {answer.by}" if answer.by else ""
     if not answer.approved:
         raise denied(_taken(state, _not_approved(state, answer)))
-    if state.system.store.find(state.known.name) is not state.entry:
+    if state.system.store.find(state.known.name) is not state.registered:
         rule = "the tool was removed or exchanged while a person was asked"
         raise denied(_taken(state, Decision(False, Reason.APPROVAL_DENIED, rule, None, "tool.approval",
                      state.known.name)))  # fmt: skip
@@ -153,6 +156,7 @@ async def run(state: CallState, waits: Waits) -> ToolOutput:
         ToolError: it failed, or its answer was withheld.
     """
     tool, entry = state.tool, state.known
+    _access.use(state)
     seconds = min(tool.timeout_seconds, state.system.policy.timeout_for(entry.name) or tool.timeout_seconds)
     context = tool_context(state, seconds)
     state.ran = True
@@ -162,6 +166,7 @@ async def run(state: CallState, waits: Waits) -> ToolOutput:
     if not isinstance(output, ToolOutput):
         raise ToolError(f"the tool broke: it returned {type(output).__name__}, and no ToolOutput")
     output = scanned(state, output)
+    _access.ask(state, output.decisions, output.call_id or state.call_id)
     _flow.saw(state, output.result)
     decisions = (*state.decisions, *(_stamped(state, decision) for decision in output.decisions))
     state.output = output._replace(decisions=decisions, call_id=output.call_id or state.call_id)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
+from wasmrt.access import AccessStore
 from wasmrt.approvals import Approvals, Approver
 from wasmrt.audit import Receipt
 from wasmrt.errors import ConfigurationError, WasmrtError
@@ -48,6 +50,7 @@ class ToolRegistry(ToolView):
         approver: Who is asked where a person has to approve a call; by default nobody, which denies.
         approvals: In place of `approver`, with what was answered before.
         telemetry: Tells of every call in spans and metrics.
+        access: Keeps the requests for what components were refused; by default nobody is asked for more of a grant.
     """
 
     def __init__(
@@ -63,6 +66,7 @@ class ToolRegistry(ToolView):
         safety: Policy | None = None,
         receipts: Callable[[Receipt], None] | None = None,
         telemetry: Telemetry | None = None,
+        access: AccessStore | None = None,
     ) -> None:
         if approver is not None and not hasattr(approver, "ask"):
             hint = "pass CallbackApprover(function), QueueApprover(store), TerminalApprover() or DenyApprover()"
@@ -86,6 +90,9 @@ class ToolRegistry(ToolView):
             system.runtime_writes = receipts is None
             system.hashed = runtime.pipeline.hashed
         system.traces.receipts = system.receipts
+        if access is not None:
+            system.access = access
+            system.traces.on_end = partial(access.end_session, system.session)
         super().__init__(system, Lens(presets=() if policy.active is None else (policy.active,)))
         self.runtime = runtime
         self.problems: dict[str, WasmrtError] = {}
@@ -192,6 +199,16 @@ class ToolRegistry(ToolView):
     def telemetry(self) -> Telemetry | None:
         """The telemetry of its calls; None without any."""
         return self._system.telemetry
+
+    @property
+    def access(self) -> AccessStore | None:
+        """The requests for more of a grant, for `wasmrt.access.answer_access`; None where nobody is asked for it."""
+        return self._system.access
+
+    @property
+    def approvals(self) -> Approvals:
+        """Those who are asked, with what was answered before."""
+        return self._system.approvals
 
     def all_names(self) -> list[str]:
         """Return the names of all tools, also of those that the policy keeps back, sorted."""

@@ -15,6 +15,7 @@ from wasmrt.model import Decision, ToolOutput
 from wasmrt.traits import Traits
 
 if TYPE_CHECKING:
+    from wasmrt.access import AccessRequest
     from wasmrt.approvals import ApprovalAnswer, Approver
     from wasmrt.flows import Flow
     from wasmrt.policy import FlowFinding
@@ -45,6 +46,9 @@ class CallState:
     started_ms: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
     params: dict[str, Any] = field(default_factory=dict)
     entry: Entry | None = None
+    """The tool, with all that it was granted for this call."""
+    registered: Entry | None = None
+    """The tool as it is registered."""
     traits: Traits = field(default_factory=Traits)
     held: frozenset[Effect] = EVERY_EFFECT
     """The effects that the view holds the call to."""
@@ -60,6 +64,10 @@ class CallState:
     """The call as a flow, where flows are looked at."""
     finding: FlowFinding | None = None
     """The rule over flows that the call does not pass."""
+    access: tuple[AccessRequest, ...] = ()
+    """The answers by which a person granted the call more than the tool has."""
+    access_asked: tuple[str, ...] = ()
+    """The requests by which a person was asked for what it was refused."""
     ran: bool = False
     """True from the moment when the tool is started."""
     output: ToolOutput | None = None

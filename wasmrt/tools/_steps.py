@@ -43,11 +43,16 @@ def look_up(state: CallState) -> Step:
     entry = state.system.store.find(state.name)
     if entry is None:
         raise unknown(state)
-    state.entry = entry
-    state.traits = entry.traits(state.system.policy)
+    state.entry = state.registered = entry
+    derive(state)
+    return f"source: {entry.source}"
+
+
+def derive(state: CallState) -> None:
+    """Take over the tool's traits under the policy, and the effects that the view holds it to."""
+    state.traits = state.known.traits(state.system.policy)
     state.held = state.lens.held(state.traits)
     state.effects = state.traits.effects & state.held
-    return f"source: {entry.source}"
 
 
 def check_schema(state: CallState) -> Step:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from wasmrt.access import AccessStore
 from wasmrt.approvals import Approvals, DenyApprover
 from wasmrt.audit import Receipt
 from wasmrt.effects import Effect
@@ -48,6 +50,12 @@ class System:
     hashed: Callable[[str], str] | None = None
     """The keyed hash of params and results in receipts."""
     tokens: Tokens | None = None
+    access: AccessStore | None = None
+    """The requests for more of a grant; None where nobody is asked for that."""
+    refresh: Callable[[], object] | None = None
+    """Offers the tools as the catalog has them now, where the registry follows one."""
+    session: str = field(default_factory=lambda: secrets.token_hex(8))
+    """The name of this program's run, which nobody else has."""
     runtime_writes: bool = False
     """True where the runtime writes the receipts of its components' calls to the same place."""
     telemetry: Telemetry | None = None

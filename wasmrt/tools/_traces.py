@@ -66,7 +66,11 @@ class Trace:
         return cleared
 
     def close(self) -> None:
-        """End the trace, and forget what it has seen."""
+        """End the trace, forget what it has seen, and end what tools were granted for it.
+
+        Raises:
+            ApprovalError: what was granted cannot be ended, since its store cannot be written.
+        """
         self._traces.end(self.user, self.name)
 
 
@@ -79,6 +83,8 @@ class Traces:
         self.written = Written()
         """Marks of what calls wrote after they had seen strangers' text, for whichever trace reads it again."""
         self.receipts: Callable[[Receipt], None] | None = None
+        self.on_end: Callable[[str, str], None] | None = None
+        """Gets user and name of a trace that has ended."""
 
     def find(self, user: str, name: str) -> FlowTrace | None:
         """Return what a trace has seen; None for one that is not open."""
@@ -108,6 +114,8 @@ class Traces:
         """Forget a trace."""
         with self._lock:
             self._open.pop((user, name), None)
+        if self.on_end is not None:
+            self.on_end(user, name)
 
     def told(self, trace: Trace, cleared: frozenset[Label], by: str) -> None:
         """Write the receipt of labels that a person cleared."""

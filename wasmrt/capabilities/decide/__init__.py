@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from wasmrt.capabilities.decide._allowlist import AllowlistValidator
 from wasmrt.capabilities.decide._decide import (
+    SOME_TOOL,
     decide_http,
     decide_secret,
     decide_tool,
@@ -14,6 +15,7 @@ from wasmrt.capabilities.decide._hosts import check_addresses, check_host, inter
 from wasmrt.capabilities.decide._subjects import describe_request, describe_unread
 
 __all__ = [
+    "SOME_TOOL",
     "AllowlistValidator",
     "check_addresses",
     "check_host",

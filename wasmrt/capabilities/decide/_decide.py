@@ -27,7 +27,8 @@ from wasmrt.limits import MAX_PATH_BYTES
 from wasmrt.model import Addition, Decision, GrantList, Reason, Suggestion
 from wasmrt.url import InvalidUrlError, Network, parse_networks, parse_url
 
-_SOME_TOOL = "NAME-OF-THE-TOOL"
+SOME_TOOL = "NAME-OF-THE-TOOL"
+"""Stands in a suggested entry for an alias: only a person knows the tool that is meant by it."""
 
 
 def decide_http(
@@ -129,10 +130,10 @@ def decide_tool(granted: ToolInvokeCapability | None, alias: str) -> Decision:
         rule = "the alias is not one that a tool can have"
         return Decision(False, Reason.ALIAS_NOT_ALLOWED, rule, problem.message, "tool_invoke")
     if granted is None:
-        addition = Addition(GrantList.TOOLS, json.dumps({spelled: _SOME_TOOL}), new_section=True)
+        addition = Addition(GrantList.TOOLS, json.dumps({spelled: SOME_TOOL}), new_section=True)
         return Decision(False, Reason.NOT_GRANTED, "no tool_invoke section", addition, "tool_invoke", spelled)
     if granted.resolve(spelled) is None:
         rule = "tool_invoke.aliases has no such alias"
-        addition = Addition(GrantList.TOOLS, json.dumps({spelled: _SOME_TOOL}))
+        addition = Addition(GrantList.TOOLS, json.dumps({spelled: SOME_TOOL}))
         return Decision(False, Reason.ALIAS_NOT_ALLOWED, rule, addition, "tool_invoke", spelled)
     return Decision(True, Reason.ALLOWED, f"tool_invoke.aliases.{spelled}", capability="tool_invoke", subject=spelled)

@@ -7,6 +7,7 @@ from wasmrt.capabilities.lattice._amend import (
     add_to_grant,
     amendment_of,
     asks_for,
+    read_endpoint,
     revoke_from_grant,
 )
 from wasmrt.capabilities.lattice._merge import for_tool, merge, widest, within_write_paths
@@ -18,6 +19,7 @@ __all__ = [
     "asks_for",
     "for_tool",
     "merge",
+    "read_endpoint",
     "revoke_from_grant",
     "widest",
     "within_write_paths",

@@ -170,13 +170,24 @@ def waiting_text(parked: Parked) -> str:
     return (
         f"This call has not run: {request.tool} needs a person's approval, and nobody has given it yet. "
         f"It waits as {request.id} for {minutes} more minute{'s' * (minutes != 1)}. Tell the user to run "
-        f"`wasmrt approvals approve {request.id}`{_for_user(request)} (or `deny`), and afterwards make the same call "
-        "again with the same arguments. Do not approve it yourself."
+        f"`wasmrt approvals approve {request.id}`{_for_user(request.user)} (or `deny`), and afterwards make the same "
+        "call again with the same arguments. Do not approve it yourself."
     )
 
 
-def _for_user(request: ApprovalRequest) -> str:
-    return "" if request.user == "local" else f" with `--user {request.user}`"
+def access_text(requests: tuple[str, ...], user: str) -> str:
+    """Return, for a model, that a call was refused what its tool was not granted, and that a person was asked."""
+    first = requests[0]
+    return (
+        "Not yet: the tool needs something that it was not granted, and a person was asked for it. It waits as "
+        f"{' and '.join(requests)}. Tell the user to look at it with `wasmrt approvals show {first}` and to answer "
+        f"with `wasmrt approvals approve {first}`{_for_user(user)} (or `deny`), go on with other work, and afterwards "
+        "make the same call again with the same arguments. Do not answer it yourself."
+    )
+
+
+def _for_user(user: str) -> str:
+    return "" if user == "local" else f" with `--user {user}`"
 
 
 async def _ended(task: asyncio.Future[Any]) -> None:

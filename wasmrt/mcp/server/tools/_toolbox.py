@@ -10,7 +10,7 @@ from typing import Any
 from wasmrt.approvals import params_digest
 from wasmrt.errors import InvalidParametersError
 from wasmrt.mcp.server.protocol import INVALID_PARAMS, Caller, Channel, ProgressReport, Request, RpcError
-from wasmrt.mcp.server.tools._approver import FORM_KEY, ServedCall, current_call, state_of, waiting_text
+from wasmrt.mcp.server.tools._approver import FORM_KEY, ServedCall, access_text, current_call, state_of, waiting_text
 from wasmrt.mcp.server.tools._content import call_result, error_result
 from wasmrt.mcp.server.tools._offer import Offer, Offered
 from wasmrt.mcp.server.tools._state import Sealer, State
@@ -86,8 +86,14 @@ class ServedTools:
             current_call.reset(token)
             if progress is not None:
                 progress.end()
+        if call.waiting is None and answer.error is not None and answer.access:
+            return error_result(access_text(answer.access, call.caller.user))
         if call.waiting is None:
-            return call_result(offered, answer, call.caller, self._view.clean)
+            result = call_result(offered, answer, call.caller, self._view.clean)
+            if answer.access:
+                more = {"type": "text", "text": f"(in part: {access_text(answer.access, call.caller.user)})"}
+                result["content"] = [*result["content"], more]
+            return result
         if call.form is None:
             return error_result(waiting_text(call.waiting))
         state = state_of(call.waiting, tool=offered.tool, params=params_digest(arguments))

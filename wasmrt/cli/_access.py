@@ -1,0 +1,85 @@
+"""Access requests at the command line: one of them in words, and an answer with its receipt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from wasmrt.access import (
+    AccessChoice,
+    AccessRequest,
+    AccessScope,
+    AccessState,
+    AccessStore,
+    access_lines,
+    answer_access,
+    granted_words,
+)
+from wasmrt.approvals import person
+from wasmrt.audit import Receipt, ReceiptWriter
+from wasmrt.cli._output import print_message, show, show_columns, show_json
+from wasmrt.cli._receipts import audit_settings, receipts_folder
+from wasmrt.errors import ConfigurationError
+from wasmrt.places import find_places
+
+
+def access_store() -> AccessStore:
+    """Return the access requests of this installation."""
+    return AccessStore(find_places().access)
+
+
+def is_access(request_id: str) -> bool:
+    """Tell whether an id is that of an access request."""
+    return access_store().get(request_id) is not None
+
+
+def access_scope(scope: str) -> AccessScope:
+    """Return the scope of an answer.
+
+    Raises:
+        ConfigurationError: it is one of calls alone.
+    """
+    if scope not in set(AccessScope):
+        raise ConfigurationError(f"access is not granted {scope}", hint=f"choose one of {', '.join(AccessScope)}")
+    return AccessScope(scope)
+
+
+def show_access(request: AccessRequest, *, as_json: bool) -> None:
+    """Print a request, whole; of one that has ended, how it ended."""
+    if as_json:
+        show_json(request.as_dict())
+    elif request.state is AccessState.PENDING:
+        show("\n".join(access_lines(request, whole=True)[0]))
+    else:
+        row = (request.id, request.caller.tool, request.caller.user, granted_words(request), request.by)
+        show_columns(("ENDED", "TOOL", "USER", "ACCESS", "BY"), [row])
+
+
+def answer_in_words(request_id: str, choice: AccessChoice, *, user: str, as_json: bool) -> None:
+    """Answer a request, and print how.
+
+    Raises:
+        ConfigurationError, ApprovalError: as `answer_access`.
+    """
+    with receipt_writer() as receipts:
+        answered = answer_access(
+            access_store(), request_id, choice, user=user, by=person(), data=find_places().data, receipts=receipts
+        )
+    if as_json:
+        show_json(answered.as_dict())
+        return
+    line = (answered.granted or answered.wish.addition).hint
+    print_message(f"{granted_words(answered)} {request_id}: {answered.caller.tool}, {line}")
+
+
+@contextmanager
+def receipt_writer() -> Iterator[Callable[[Receipt], None] | None]:
+    """Open the chain of receipts for what people do; None where the operator keeps none."""
+    if not audit_settings().enabled:
+        yield None
+        return
+    writer = ReceiptWriter(receipts_folder(None), find_places().receipts_key)
+    try:
+        yield writer
+    finally:
+        writer.close()
