@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import zlib
+from base64 import b32encode, b64encode
+from binascii import hexlify
+from collections.abc import Callable
 from functools import lru_cache
 from random import Random
+from urllib.parse import quote_from_bytes
 
 import pytest
 from hypothesis import given, settings
@@ -102,6 +106,34 @@ def test_every_part_of_a_request_is_scanned(place: str) -> None:
 def test_an_innocent_request_passes() -> None:
     headers = {"Accept": "application/json", "X-Request-Id": "0d990263-018e-4e65-a703-eff731de951e"}
     assert not DETECTOR.scan_http_request("https://example.com/a?b=1", headers, b'{"q": "weather"}')
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+@pytest.mark.parametrize(
+    "encode", [b64encode, b32encode, hexlify, lambda raw: quote_from_bytes(raw).replace("_", "%5F").encode()]
+)
+def test_a_request_is_searched_inside_of_what_is_encoded(encode: Callable[[bytes], bytes], layers: int) -> None:
+    data = with_checksum("ghp_", Random(8)).encode()
+    for _ in range(layers):
+        data = encode(data)
+    text = data.decode()
+    for url, headers, body in (
+        (f"https://example.com/a/{text}/b", (), None),
+        (f"https://example.com/?q={text}&x=1", (), None),
+        ("https://example.com/", (("X-Data", text),), None),
+        ("https://example.com/", (), f'{{"a": "{text}"}}'),
+    ):
+        report = DETECTOR.scan_http_request(url, headers, body)
+        assert report.should_block and text not in str(report)
+
+
+def test_what_is_encoded_in_a_request_and_no_secret_passes() -> None:
+    image = b64encode(Random(1).randbytes(30_000)).decode()
+    headers = (
+        ("X-Request-Id", "0b7e9c52-6f0e-4b5e-9d9a-1f2e3d4c5b6a"),
+        ("If-None-Match", '"33a64df551425fcc55e4d42a"'),
+    )
+    assert not DETECTOR.scan_http_request(f"https://example.com/{'a' * 40}", headers, f'{{"image": "{image}"}}')
 
 
 @pytest.mark.parametrize("near", ["\u202e", "\ufeff", "\0", "☕", "\x1b[0m", "\\n", "%3D", '\\"'])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 
 from wasmrt.leaks._budgets import Check, WorkBudget, no_check
 from wasmrt.leaks._engine import RuleEngine
 from wasmrt.leaks._escapes import unescaped
 from wasmrt.leaks._exact import ExactMatcher
+from wasmrt.leaks._inside import contents, url_contents
 from wasmrt.leaks._model import (
     DECODE_LIMIT_RULE,
     SCAN_BUDGET_RULE,
@@ -23,6 +24,7 @@ from wasmrt.leaks._model import (
     report_of,
 )
 
+Opened = Callable[[bytes, Check], Iterator[bytes]]
 Overrides = Mapping[str, Action | Mapping[Direction, Action]]
 """The action of a rule, or of a rule in one direction, by its name."""
 
@@ -119,19 +121,25 @@ class LeakScanner:
         *,
         direction: Direction = Direction.OUTWARD,
     ) -> LeakReport:
-        """Find secrets in a request to be sent: the URL raw and decoded, names and values of headers, the body."""
+        """Find secrets in a request to be sent: the URL raw and decoded, names and values of headers, the body.
+
+        Formats are looked for inside of what is encoded too; such a match is that of the whole part.
+        """
         raw = url.encode("utf-8", "surrogatepass")
         matches = self._matches(raw, direction, "url")
         if decoded := unescaped(raw, self._check):
             for match in self._matches(decoded.data, direction, "url"):
                 matches.append(match.moved(*decoded.origin(match.start, match.end)))
+        matches += self._inside(raw, url_contents, direction, "url")
         pairs = headers.items() if isinstance(headers, Mapping) else headers
         for name, value in pairs:
             line = f"{name}: {value}".encode("utf-8", "surrogatepass")
             matches += self._matches(line, direction, f"header:{name}")
+            matches += self._inside(line, contents, direction, f"header:{name}")
         if body:
             data = body.encode("utf-8", "surrogatepass") if isinstance(body, str) else bytes(body)
             matches += self._matches(data, direction, "body")
+            matches += self._inside(data, contents, direction, "body")
         return report_of(list(dict.fromkeys(matches)))
 
     def possible_match_start(self, data: bytes) -> int:
@@ -147,6 +155,10 @@ class LeakScanner:
         if len(matches) > _MAX_MATCHES:
             return [matches[0]._replace(start=0, end=len(data), action=_EXACT_ACTIONS[direction])]
         return _joined(matches) if matches else matches
+
+    def _inside(self, data: bytes, opened: Opened, direction: Direction, where: str) -> list[LeakMatch]:
+        found = (self._format_matches(text, direction, where) for text in opened(data, self._check))
+        return [match._replace(start=0, end=len(data)) for matches in found for match in matches]
 
     def _format_matches(self, data: bytes, direction: Direction, where: str) -> list[LeakMatch]:
         if self._engine.rules_out(data):
