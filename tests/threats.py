@@ -556,6 +556,21 @@ THREATS = (
         ),
     ),
     Threat(
+        threat="a page or a model that has a tool of the web reach inside, carry a secret out, or get at a key",
+        source=OURS,
+        tests=(
+            "first_party/test_web_attacks.py::test_nothing_inside_is_asked_by_its_address_or_its_name",
+            "first_party/test_web_attacks.py::test_a_redirect_leads_nowhere_inside",
+            "first_party/test_web_attacks.py::test_a_name_that_is_inside_at_the_second_look_is_refused_there",
+            "first_party/test_web_attacks.py::test_a_secret_is_refused_wherever_it_stands",
+            "first_party/test_web_attacks.py::test_headers_cannot_smuggle_or_speak_for_the_host",
+            "first_party/test_web_attacks.py::test_an_answer_over_its_bound_ends_as_an_error_that_says_so",
+            "first_party/test_web_attacks.py::test_instructions_in_a_page_stay_inside_of_its_wrapper_and_mark_the_trace",
+            "first_party/test_web_search.py::test_no_other_tool_and_no_query_gets_the_key",
+            "first_party/test_web_search.py::test_a_provider_that_echoes_the_key_does_not_get_it_into_an_answer",
+        ),
+    ),
+    Threat(
         threat="a native plugin that reads, writes, connects or lives beyond what it was given",
         source=OURS,
         tests=tuple(

@@ -24,7 +24,7 @@ from wasmrt.authoring import find_wasm_tools  # noqa: E402
 
 SHIPPED = ROOT / "wasmrt/_tools"
 MANIFEST = SHIPPED / "manifest.json"
-TOOLS = ("echo", "files", "html_to_markdown", "json", "time")
+TOOLS = ("echo", "files", "json", "time", "web")
 TARGET = "wasm32-unknown-unknown"
 
 

@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     from wasmrt.errors import WasmrtError as WasmrtError
     from wasmrt.guest.settings import Isolation as Isolation
     from wasmrt.guest.settings import OptLevel as OptLevel
+    from wasmrt.install.search import WebSearch as WebSearch
     from wasmrt.isolation.confine import SHELL as SHELL
     from wasmrt.isolation.confine import confined_command as confined_command
     from wasmrt.leaks import Action as Action
@@ -224,6 +225,7 @@ _NAMES = {
         "Isolation",
         "OptLevel",
     ),
+    "install.search": ("WebSearch",),
     "isolation.confine": (
         "SHELL",
         "confined_command",

@@ -17,6 +17,7 @@ from wasmrt.places import find_places
 if TYPE_CHECKING:
     from wasmrt.capabilities import RateLimitConfig
     from wasmrt.egress import NetworkConfig
+    from wasmrt.install.search import WebSearch
     from wasmrt.secrets import SecretsStore
 
 
@@ -50,6 +51,8 @@ class WasmRuntimeConfig:
     (`wasmrt.workspace.UserFolders` is one)."""
     undo: bool = True
     """Keep what tools change in the workspace as it was before, in the data folder, for `wasmrt undo`."""
+    web_search: WebSearch | None = None
+    """The provider that the tool `web_search` asks; without one there is no such tool."""
     call_rate_limit: RateLimitConfig | None = None
     """Calls for one user and one tool; requests have limits of their own in the grant."""
     rate_limit_storage: str | None = None

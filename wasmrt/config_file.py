@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wasmrt.capabilities.services import Service
-from wasmrt.config_values import VALUE_SECTIONS, check_workspace, runtime_settings, switch
+from wasmrt.config_values import VALUE_SECTIONS, check_web_search, check_workspace, runtime_settings, switch
 from wasmrt.egress import NetworkConfig, Resolver, ResolverForUsers, SystemResolver
 from wasmrt.errors import ConfigFileError, ConfigurationError
 from wasmrt.files import Unfit, UnfitFileError, read_file
@@ -147,6 +147,8 @@ def read_config_file(path: Path) -> OperatorConfig:
     values = {name: _values(name, section, path.parent, mistakes) for name, section in _sections(tree, mistakes)}
     if problem := check_workspace(values["workspace"]):
         mistakes.append(Mistake("workspace.per_user", problem, 'write it like path = "files"'))
+    if not mistakes and (refused := check_web_search(values["web_search"])) is not None:
+        mistakes.append(Mistake("web_search", refused.message, refused.hint))
     policy = read_policy(tree, path.parent, mistakes)
     _refuse(path, mistakes, text)
     network = values["network"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from wasmrt.capabilities import RateLimitConfig
 from wasmrt.capabilities.services import read_services
 from wasmrt.errors import ConfigurationError
 from wasmrt.files import UnfitFileError, read_file
+from wasmrt.install.search import PROVIDERS, WebSearch
 from wasmrt.limits import MAX_CONFIG_FILE_BYTES, ResourceLimits
 from wasmrt.secrets import BACKENDS
 from wasmrt.strict_toml import one_of, whole_number
@@ -31,6 +33,8 @@ def runtime_settings(values: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         settings["default_limits"] = ResourceLimits(**bounds)
     if rates:
         settings["call_rate_limit"] = RateLimitConfig(**rates)
+    if values["web_search"]:
+        settings["web_search"] = WebSearch(**values["web_search"])
     if "undo" in workspace:
         settings["undo"] = workspace["undo"]
     if "path" in workspace:
@@ -42,6 +46,16 @@ def runtime_settings(values: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 def check_workspace(workspace: Mapping[str, Any]) -> str | None:
     """Return what is wrong with the section [workspace] as a whole, or None."""
     return "needs a path beside it" if "per_user" in workspace and "path" not in workspace else None
+
+
+def check_web_search(search: Mapping[str, Any]) -> ConfigurationError | None:
+    """Return what is wrong with the section [web_search] as a whole, or None."""
+    try:
+        if search:
+            WebSearch(**{"provider": "", **search})
+    except ConfigurationError as error:
+        return error
+    return None
 
 
 def switch(key: str) -> ValueReader:
@@ -93,6 +107,18 @@ def _services(value: Any, folder: Path) -> dict[str, Any]:
         raise ConfigurationError(f"services names {value!r:.80}, which cannot be read ({error.strerror})") from None
 
 
+def _address(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ConfigurationError("must be a URL", hint='write it like url = "https://search.example.com/"')
+    return value
+
+
+def _price(value: Any) -> Decimal:
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        raise ConfigurationError("must be a price", hint="write it like 0.005")
+    return Decimal(str(value))
+
+
 VALUE_SECTIONS: dict[str, dict[str, ValueReader]] = {
     "limits": {
         **{key: _limit(key) for key in ResourceLimits.__dataclass_fields__},
@@ -104,5 +130,10 @@ VALUE_SECTIONS: dict[str, dict[str, ValueReader]] = {
     },
     "workspace": {"path": _folder, "per_user": switch("per_user"), "undo": switch("undo")},
     "secrets": {"backend": _plain("secrets_backend", one_of(str, BACKENDS))},
+    "web_search": {
+        "provider": _plain("provider", one_of(str, PROVIDERS)),
+        "url": _plain("url", _address),
+        "cost_per_search": _plain("cost_per_search", _price),
+    },
     "explain": {"services": _services},
 }

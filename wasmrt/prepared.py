@@ -15,12 +15,12 @@ from wasmrt.call import Batch, BatchResult, Call, CallPipeline, CallRequest, Cal
 from wasmrt.capabilities import Capabilities, effects_of, reached
 from wasmrt.component import ComponentType, ToolSpec
 from wasmrt.context import Progress, ToolContext
-from wasmrt.effects import READING, Effect
+from wasmrt.effects import EVERY_EFFECT, READING, Effect
 from wasmrt.errors import InvalidParametersError, NotInstalledError, ToolError
 from wasmrt.limits import ResourceLimits
 from wasmrt.model import Addition, ToolOutput
 from wasmrt.names import did_you_mean, offered_name
-from wasmrt.traits import ToolDefaults, Traits
+from wasmrt.traits import NO_TERMS, OwnTerms, ToolDefaults, Traits
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -114,6 +114,11 @@ class PreparedTool(ToolDefaults):
     def default_permission(self) -> str:  # type: ignore[override]  # its package's, and not to be set
         """The permission that its package wants it to have, `allow`, `ask` or `deny`; empty where it says nothing."""
         return self._spec.permission if self._spec else ""
+
+    @property
+    def own(self) -> OwnTerms:  # type: ignore[override]  # not to be set
+        """The program's terms, of a tool that comes with it."""
+        return NO_TERMS if self._spec is None else self._spec.own
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -225,23 +230,19 @@ class PreparedTool(ToolDefaults):
         if self._kept is not None:
             return self._kept
         reach = (self, *(tool for _, tool in reached(self.capabilities, self._runner.prepared)))
-        effects = granted = frozenset[Effect]().union(*(effects_of(tool.capabilities) for tool in reach))
-        if (declared := self._declared_effects()) is not None:
-            effects &= declared
-        bound = (granted, Traits(effects=effects, declared=True, enforced=True))
+        granted = frozenset[Effect]().union(*(effects_of(tool.capabilities) for tool in reach))
+        bound = (granted, self.own.traits(granted & self._declared_effects()))
         if Effect.INVOKE_TOOL not in granted:
             self._kept = bound
         return bound
 
-    def _declared_effects(self) -> frozenset[Effect] | None:
+    def _declared_effects(self) -> frozenset[Effect]:
         if self._spec is None:
-            return None
+            return EVERY_EFFECT
         sections = self._target.grant.tools or ()
         effects = next((tool.effects for tool in sections if tool.name == self._spec.name), None)
-        declared = None if effects is None else frozenset(effects)
-        if not self._spec.read_only:
-            return declared
-        return READING if declared is None else declared & READING
+        declared = EVERY_EFFECT if effects is None else frozenset(effects)
+        return declared & READING if self._spec.read_only else declared
 
     @property
     def type(self) -> ComponentType:

@@ -39,7 +39,7 @@ from wasmrt.guest.clock import LogicalClock, SystemClock
 from wasmrt.guest.runner import GuestHome
 from wasmrt.guest.settings import EngineConfig, Isolation
 from wasmrt.install import Catalog
-from wasmrt.install.bundled import bundled_names
+from wasmrt.install.bundled import WEB_SEARCH, bundled_names
 from wasmrt.install.find import find_tool
 from wasmrt.leaks import LeakDetector, check_rule, read_rule_file
 from wasmrt.limits import COMPONENT_MAX_BYTES, ResourceLimits
@@ -135,11 +135,11 @@ class WasmToolRuntime:
         """Prepare an installed tool under its stored grant, or one that comes with wasmrt under none.
 
         Raises:
-            NotInstalledError: there is no tool of this name.
+            NotInstalledError: there is no tool of this name, or it is `web_search` and no provider is configured.
             IntegrityError: the stored bytes are not what was installed.
             ComponentError, RuntimeClosedError: as `prepare`.
         """
-        found = find_tool(name, find_places().data)
+        found = find_tool(name, find_places().data, search=self.config.web_search)
         tool = self.prepare(name, found.component, found.grant, tools=found.tools, request=found.request)
         tool.installed = found.origin == "installed"
         return tool
@@ -155,7 +155,8 @@ class WasmToolRuntime:
         self.check_open()
         found: list[PreparedTool] = []
         self.problems = {}
-        for name in sorted({*(tool.name for tool in Catalog(find_places().data).tools()), *bundled_names()}):
+        usable = (name for name in bundled_names() if name != WEB_SEARCH or self.config.web_search is not None)
+        for name in sorted({*(tool.name for tool in Catalog(find_places().data).tools()), *usable}):
             try:
                 found += self.prepare_installed(name).offered
             except (ComponentError, InstallError, LimitError) as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -298,9 +299,36 @@ def read_effects(names: Iterable[Effect | str]) -> frozenset[Effect]:
     return frozenset(found)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnTerms:
+    """Terms of a tool that the program says itself. No component and no package can set them."""
+
+    actions: tuple[ActionDescriptor, ...] = ()
+    action_param: str = "action"
+    labels: tuple[str, ...] | None = None
+    """Labels of its results, `private` and `untrusted`; None where they follow from its effects."""
+    cost: Decimal | None = None
+    """Of one call, in the operator's currency; None for unknown."""
+    seconds: float | None = None
+    """Of one call, usually."""
+    settings: Mapping[str, str] | None = None
+    """The context of each of its calls, in place of the caller's; None for the caller's."""
+
+    def traits(self, effects: frozenset[Effect]) -> Traits:
+        """Return the traits of a tool that a sandbox holds to `effects`."""
+        # SECURITY: an action is never more than that: what was narrowed away is not had by naming it.
+        actions = tuple(replace(action, effects=action.effects & effects) for action in self.actions)
+        return Traits(effects=effects, declared=True, enforced=True, actions=actions, action_param=self.action_param)
+
+
+NO_TERMS = OwnTerms()
+
+
 class ToolDefaults:
     """The parts of a tool that most leave as they are."""
 
+    own: OwnTerms = NO_TERMS
+    """Cost, duration and labels, for a tool that does not work them out of its params."""
     timeout_seconds: float = 60.0
     """Of one call."""
     requires_sanitization: bool = True
@@ -317,9 +345,11 @@ class ToolDefaults:
 
     def estimated_cost(self, params: Any) -> Any:
         """Return what a call will probably cost, as a `Decimal` in the operator's currency; None for unknown."""
+        return self.own.cost
 
     def estimated_duration(self, params: Any) -> float | None:
         """Return how many seconds a call will probably take; None for unknown."""
+        return self.own.seconds
 
     def requires_approval(self, params: Any) -> bool:
         """Tell whether a person has to approve this call, whatever its effects say."""

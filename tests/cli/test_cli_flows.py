@@ -10,6 +10,9 @@ import pytest
 from click.testing import Result
 
 Run = Callable[..., Result]
+NO_WEB = "[tools.filter]\nallow_external = true\n" + "".join(
+    f'[tools.rules.{name}]\npermission = "deny"\n' for name in ("http", "web_fetch")
+)
 
 
 def test_the_command_shows_paths_and_draws_them(
@@ -22,7 +25,7 @@ def test_the_command_shows_paths_and_draws_them(
     sidecar = {"http": {"allowlist": [{"host": "api.example.com", "methods": ["GET", "POST"]}]},
                "workspace": {"allowed_prefixes": ["notes/"]}}  # fmt: skip
     wasmrt("install", tool_file("parrot", sidecar=sidecar), "--yes")
-    (home / "data/config.toml").write_text("[tools.filter]\nallow_external = true\n")
+    (home / "data/config.toml").write_text(NO_WEB)
     shown = wasmrt("policy", "flows", "--svg", tmp_path / "flows.svg")
     assert "open  parrot reads files" in shown.stdout
     assert "it can send requests, whose paths carry data at api.example.com" in shown.stdout
@@ -30,9 +33,7 @@ def test_the_command_shows_paths_and_draws_them(
     data = json.loads(wasmrt("policy", "flows", "--json").stdout)
     assert (data["open"], data["paths"][0]["sender"]) == (1, "parrot")
     assert '[tools.rules."parrot"] permission = "ask"   (1 of 1 open paths)' in shown.stdout
-    (home / "data/config.toml").write_text(
-        '[tools.filter]\nallow_external = true\n[tools.rules.parrot]\npermission = "ask"\n[tools.flows]\n'
-    )
+    (home / "data/config.toml").write_text(NO_WEB + '[tools.rules.parrot]\npermission = "ask"\n[tools.flows]\n')
     shown = wasmrt("policy", "flows")
     assert "asks  parrot reads files" in shown.stdout
     assert "untrusted-destination ask" in shown.stdout

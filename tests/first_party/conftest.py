@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.first_party.web import Web, serve_web
 from wasmrt import PreparedTool, WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.errors import ToolError
+from wasmrt.install.search import WebSearch
+from wasmrt.rates._memory import MemoryWindows
 
 Run = Callable[..., Any]
 
@@ -30,9 +34,24 @@ def place(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="package")
-def runtime(place: Path) -> Iterator[WasmToolRuntime]:
+def whole_web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
+    with serve_web(tmp_path_factory.mktemp("web")) as web:
+        yield web
+
+
+@pytest.fixture
+def web(whole_web: Web, runtime: WasmToolRuntime) -> Web:
+    """The web, empty; nobody has asked it within the last minute."""
+    whole_web.clear()
+    runtime.pipeline.rates._store = MemoryWindows(time.monotonic)
+    return whole_web
+
+
+@pytest.fixture(scope="package")
+def runtime(place: Path, whole_web: Web) -> Iterator[WasmToolRuntime]:
     place.mkdir()
-    with WasmToolRuntime(WasmRuntimeConfig(workspace=place)) as runtime:
+    search = WebSearch(provider="searxng", url="https://search.example.com/")
+    with WasmToolRuntime(WasmRuntimeConfig(workspace=place, network=whole_web.network(), web_search=search)) as runtime:
         yield runtime
 
 

@@ -12,11 +12,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.first_party.conftest import Run
+from tests.first_party.web import PUBLIC, Web, page
 from wasmrt import CallbackApprover, PreparedTool, ToolRegistry, WasmToolRuntime, load_registry
 from wasmrt.cli import cli
+from wasmrt.egress import EgressGateway
 from wasmrt.install.bundled import TOOLS, bundled_names, bundled_tool
 from wasmrt.limits import MIB
-from wasmrt.tools import PROTECTED_TOOL_NAMES
+from wasmrt.tools import PROTECTED_TOOL_NAMES, ToolCall
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/first-party-tools.md"
 PARAMS: dict[str, dict[str, Any]] = {
@@ -34,6 +36,9 @@ PARAMS: dict[str, dict[str, Any]] = {
     "files.move_glob": {"from": "", "patterns": ["a.*"], "to": "made"},
     "vault_copyto": {"source": "vault/k", "destination": "shared"},
     "html_to_markdown": {"html": "<p>hi</p>"},
+    "http": {"method": "GET", "url": "https://example.com/"},
+    "web_fetch": {"url": "https://example.com/"},
+    "web_search": {"query": "words"},
 }
 NAMES = [(name, tool.name) for tool in TOOLS for name in (tool.name, *tool.aliases)]
 
@@ -46,8 +51,22 @@ def files(root: Path) -> Path:
     return root
 
 
+@pytest.fixture(autouse=True)
+def pages(web: Web) -> None:
+    web.pages["https://example.com/"] = page("<p>hi</p>")
+    web.pages["https://search.example.com/search"] = page('{"results": []}', kind="application/json")
+
+
 @pytest.fixture
-def wasmrt(home: Path) -> Callable[..., Result]:
+def wasmrt(home: Path, web: Web, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """The command, on a machine whose public web is ours."""
+    monkeypatch.setattr(EgressGateway, "_opened", lambda gateway: web.transport)
+    (home / "data").mkdir(exist_ok=True)
+    (home / "data/config.toml").write_text(
+        f'[network]\nhosts = {{ "example.com" = ["{PUBLIC}"], "search.example.com" = ["{PUBLIC}"] }}\n'
+        '[web_search]\nprovider = "searxng"\nurl = "https://search.example.com/"\n'
+    )
+
     def run(*arguments: str | Path, code: int = 0) -> Result:
         result = CliRunner().invoke(cli, [str(each) for each in arguments], prog_name="wasmrt")
         assert result.exit_code == code, f"exit code {result.exit_code}: {result.stderr or result.exception!r}"
@@ -123,6 +142,32 @@ def test_the_command_lists_the_tools_for_files_where_there_is_a_workspace(
     assert described["name"] == "file_edit" and described["schema"]["required"][0] == "path"
 
 
+def test_a_scripted_model_searches_reads_and_asks_a_person_before_it_sends(registry: ToolRegistry, web: Web) -> None:
+    found = '{"results": [{"title": "One", "url": "https://example.com/", "content": "First."}]}'
+    web.pages["https://search.example.com/search"] = page(found, kind="application/json")
+    script = iter(
+        [
+            lambda said: ToolCall("1", "web_search", {"query": "one"}),
+            lambda said: ToolCall("2", "web_fetch", {"url": re.findall(r"https://example\.com/", said)[0]}),
+            lambda said: ToolCall("3", "http", {"method": "POST", "url": "https://example.com/", "body": said}),
+        ]
+    )
+    said = ""
+    for turn in script:
+        answer = registry.answer(turn(said))
+        said = answer.text
+    assert [request.method for request in web.asked] == ["GET", "GET", "POST"]
+    assert b"hi" in web.asked[-1].body and '"status":200' in said.replace(" ", "")
+
+
+def test_a_request_inside_is_refused_on_the_command_line_with_its_rule(wasmrt: Callable[..., Result], web: Web) -> None:
+    for name, more in (("http", '"method": "GET", '), ("web_fetch", "")):
+        said = wasmrt("run", name, f'{{{more}"url": "https://10.0.0.5/"}}', code=3).stderr
+        assert "10.0.0.5 is private" in said and "names this host" in said
+        assert "unsafe_allowed_networks" not in said  # it would not help
+    assert not web.asked
+
+
 def test_the_names_of_the_files_tools_are_protected() -> None:
     assert {"read_file", "write_file", "list_dir", "apply_patch"} <= PROTECTED_TOOL_NAMES & {
         tool.name for tool in TOOLS
@@ -152,7 +197,8 @@ def test_the_page_has_every_tool_with_its_names_params_effects_and_approval(
         assert sorted(re.findall(r"`([^`]+)`(\*?)", params)) == written, tool.name
         traits = registry.traits(tool.name)
         assert sorted(re.findall(r"`([^`]+)`", effects)) == sorted(traits.effects), tool.name
-        assert approval == traits.confirmation(), tool.name
+        asks = prepared(tool.name).default_permission == "ask"
+        assert approval == ("always" if asks else traits.confirmation()), tool.name
         assert (PAGE.parents[1] / test.strip("`")).is_file(), tool.name
 
 

@@ -279,7 +279,7 @@ def test_over_http_a_token_is_made_once_and_shown_on_stderr_alone(home: Path) ->
     with served() as (url, said):
         token = said[2].rpartition(": ")[2].strip()
         tools = listed(url, token).json()["result"]["tools"]
-        assert [each["name"] for each in tools] == ["echo", "html_to_markdown", "json", "time"]
+        assert [each["name"] for each in tools] == ["echo", "html_to_markdown", "http", "json", "time", "web_fetch"]
         renewed = wasmrt("serve", "--new-token", "local").stdout.decode().strip()
         assert listed(url, token).status_code == 401 and listed(url, renewed).status_code == 200
     with served() as (url, said):

@@ -44,7 +44,7 @@ def test_it_lists_and_calls_tools(home: Path, mode: Mode, version: str) -> None:
     async def work(client: Client) -> None:
         assert client.protocol_version == version
         listed = (await client.list_tools()).tools
-        assert [each.name for each in listed] == ["echo", "html_to_markdown", "json", "time"]
+        assert [each.name for each in listed] == ["echo", "html_to_markdown", "http", "json", "time", "web_fetch"]
         assert listed[0].annotations is not None and listed[0].annotations.read_only_hint is True
         result = await client.call_tool("echo", {"message": "hi"})
         assert result.content[0].text == "hi" and result.is_error is False

@@ -24,7 +24,7 @@ LATE_IMPORTS = {
     "cli/_explained.py": "without a configuration file there is nothing of it to know",
     "cli/_root.py": "most commands start no worker",
     "cli/_runtime.py": "a tool without a grant needs no secrets and no network",
-    "cli/_tools.py": "an installed or bundled tool without a grant needs no file",
+    "cli/_tools.py": "an installed or bundled tool without a grant needs no file, and asks no search provider",
     "cli/_configured_servers.py": "most machines use no MCP server, and the SDK takes a third of a second",
     "cli/install.py": "only a program for WASI needs the package that builds tools",
     "cli/caps.py": "a check of a file alone needs no engine",

@@ -42,8 +42,8 @@ def configure(text: str) -> None:
 
 def test_the_tools_that_come_with_wasmrt_are_the_agents_own(runtime: WasmToolRuntime) -> None:
     with load_registry(runtime) as registry:
-        assert registry.tool_names() == ["echo", "html_to_markdown", "json", "time"]
-        assert registry.group("bundled") == ["echo", "html_to_markdown", "json", "time"]
+        assert registry.tool_names() == ["echo", "html_to_markdown", "http", "json", "time", "web_fetch"]
+        assert registry.group("bundled") == ["echo", "html_to_markdown", "http", "json", "time", "web_fetch"]
         assert registry.source("echo") is ToolSource.BUILTIN
         assert registry.warnings() == ()
 

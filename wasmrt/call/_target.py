@@ -165,6 +165,8 @@ class CallTarget:
         Raises:
             InvalidParametersError: the caller's is no object, so that the id cannot be put into it.
         """
+        if (settings := self.specs[tool].own.settings) is not None:
+            return dict(settings)  # the operator's, and nothing of the conversation
         chosen = self.specs[tool].capability_id
         if not chosen:
             return given

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from wasmrt.capabilities import Capabilities, merge
 from wasmrt.component_bytes import ComponentBytes
 from wasmrt.errors import ConfigurationError, NotInstalledError
 from wasmrt.install import Catalog
 from wasmrt.install._stored import load_tools
-from wasmrt.install.bundled import bundled_tool
+from wasmrt.install.bundled import WEB_SEARCH, bundled_tool
 from wasmrt.install.find import FoundTool, described_by_sidecar, find_tool
 from wasmrt.limits import ARCHIVE_SUFFIXES, COMPONENT_MAX_BYTES, MAX_INVOKE_DEPTH
 from wasmrt.names import installed_name
 from wasmrt.places import find_places
+
+if TYPE_CHECKING:
+    from wasmrt.install.search import WebSearch
 
 
 def find_named(name_or_path: str, *, capabilities: Path | None = None, number: int | None = None) -> FoundTool:
@@ -54,13 +58,22 @@ def is_tool_name(name: str) -> bool:
 
 def _from_name(name: str, number: int | None) -> FoundTool:
     try:
-        return find_tool(name, find_places().data, number=number)
+        return find_tool(name, find_places().data, number=number, search=_search(name))
     except NotInstalledError as error:
         # No error for what can name no file.
         kind = "file" if os.path.isfile(name) else "folder" if os.path.isdir(name) else None  # noqa: PTH112, PTH113
         if kind is not None:
             raise NotInstalledError(error.message, hint=f"for the {kind} write ./{name}") from None
         raise
+
+
+def _search(name: str) -> WebSearch | None:
+    """Return the configured provider of searches, for the tool that asks it."""
+    if name != WEB_SEARCH or not find_places().config.exists():
+        return None
+    from wasmrt.config_file import read_config_file
+
+    return read_config_file(find_places().config).runtime.get("web_search")
 
 
 def _from_file(path: Path, capabilities: Path | None) -> FoundTool:
@@ -115,6 +128,6 @@ def _invoked_by(found: FoundTool) -> tuple[str, ...]:
 
 def _find_invoked(name: str) -> FoundTool | None:
     try:
-        return find_tool(name, find_places().data)
+        return find_tool(name, find_places().data, search=_search(name))
     except NotInstalledError:
         return None

@@ -115,7 +115,7 @@ def flows(svg: Path | None, workspace: Path | None, view_of: Callable[[ToolView]
     if as_json:
         show_json(found.as_dict() | {"file_tools_counted": counted})
         return
-    paths = list(found.paths())
+    paths = sorted(found.paths(), key=lambda path: not path.is_open)
     if not paths:
         show("no path: these tools together cannot read private text, take in strangers' text and send something out")
     for path in paths[:_SHOWN_PATHS]:

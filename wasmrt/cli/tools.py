@@ -184,11 +184,12 @@ def _row(source: object, name: str, view: ToolView) -> dict[str, Any]:
 
 
 def _asks(name: str, view: ToolView) -> str:
-    """Return when a person is asked: a rule of the operator's comes before what follows from the effects."""
+    """Return when a person is asked: by a rule of the operator's, else as the tool wants it, else by its effects."""
     permission = view.policy.permission_for(name)
-    if permission is Permission.ASK:
-        return "always"
-    return "never" if permission is Permission.ALLOW else str(view.traits(name).confirmation())
+    if permission is Permission.ALLOW:
+        return "never"
+    wished = getattr(view.get(name), "default_permission", "")
+    return "always" if Permission.ASK in (permission, wished) else str(view.traits(name).confirmation())
 
 
 def _params(schema: dict[str, Any]) -> list[str]:

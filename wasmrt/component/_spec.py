@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from wasmrt.traits import NO_TERMS, OwnTerms
+
 ANY_OBJECT: dict[str, Any] = {"type": "object"}
 
 
@@ -39,6 +41,8 @@ class ToolSpec:
     """True for a tool that is not for models."""
     origins: tuple[tuple[str, str], ...] = ()
     """Who may call it, and how that is admitted, as its package says."""
+    own: OwnTerms = NO_TERMS
+    """Terms of a tool that comes with the program; never those of another."""
 
     def as_dict(self) -> dict[str, Any]:
         return {

@@ -149,7 +149,7 @@ class EgressGateway:
         if decision.allowed:
             return addresses
         if decision.reason is not Reason.NO_ADDRESS:
-            raise denied(plan.call, decision)
+            raise denied(plan.call, plan.allowlist.with_step(decision, plan.url, plan.request.method))
         now = time.monotonic()
         if now >= plan.call.deadline:
             raise HttpFailure(FailureKind.EXECUTOR, "deadline-exceeded", "the call's time is over")

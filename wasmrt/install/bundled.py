@@ -1,17 +1,23 @@
 """The tools that come with wasmrt: their names, the component that each is in, and the capability file that bounds it.
 
-Nobody agrees to their grants one by one: they are part of the program. What they can reach is what an operator gives:
-without a workspace there is no file, and a tool's own part of the capability file bounds it there.
+Nobody agrees to their grants one by one: they are part of the program. What they can reach is what an operator gives,
+such as the workspace or the provider of searches, and a tool's own part of the capability file bounds it there.
 """
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from wasmrt.capabilities import Capabilities, for_tool
 from wasmrt.component import ToolSpec
 from wasmrt.component_bytes import ComponentBytes
+from wasmrt.effects import Effect
+from wasmrt.traits import ActionDescriptor, OwnTerms
+
+if TYPE_CHECKING:
+    from wasmrt.install.search import WebSearch
 
 FOLDER = Path(__file__).parents[1] / "_tools"
 
@@ -26,25 +32,45 @@ class BundledTool(NamedTuple):
     """Its name there."""
     aliases: tuple[str, ...] = ()
     """Names of the same tool in other agents."""
+    seconds: float | None = None
+    """Of one call, usually."""
+    actions: tuple[ActionDescriptor, ...] = ()
+    action_param: str = "action"
+    permission: str = ""
+    """`ask` where a person is asked before each call, unless the operator's rule says otherwise."""
+    labels: tuple[str, ...] | None = None
+    """Labels of its results; None where they follow from its effects."""
 
 
+_LOCAL_SECONDS = 0.05
+_READS = frozenset({Effect.NETWORK})
+_SENDS = frozenset({Effect.NETWORK, Effect.EXTERNAL_WRITE})
+_METHODS = (ActionDescriptor("GET", _READS), *(ActionDescriptor(m, _SENDS) for m in ("POST", "PUT", "DELETE", "PATCH")))
+
+
+WEB_SEARCH = "web_search"
 TOOLS = (
     BundledTool("echo", "echo", "echo"),
     BundledTool("time", "time", "time"),
     BundledTool("json", "json", "json"),
-    BundledTool("read_file", "files", "read_file", ("file_read", "files.read_text")),
-    BundledTool("write_file", "files", "write_file", ("file_write", "files.write_text")),
-    BundledTool("list_dir", "files", "list_dir", ("file_list", "files.list_dir")),
-    BundledTool("apply_patch", "files", "apply_patch", ("file_edit",)),
-    BundledTool("apply_diff", "files", "apply_diff"),
-    BundledTool("file_search", "files", "file_search", ("files.search",)),
-    BundledTool("file_delete", "files", "file_delete"),
-    BundledTool("files.ensure_dir", "files", "ensure_dir"),
-    BundledTool("files.move_glob", "files", "move_glob"),
-    BundledTool("vault_copyto", "files", "vault_copyto"),
-    BundledTool("html_to_markdown", "html_to_markdown", "html_to_markdown"),
+    BundledTool("read_file", "files", "read_file", ("file_read", "files.read_text"), _LOCAL_SECONDS),
+    BundledTool("write_file", "files", "write_file", ("file_write", "files.write_text"), _LOCAL_SECONDS),
+    BundledTool("list_dir", "files", "list_dir", ("file_list", "files.list_dir"), _LOCAL_SECONDS),
+    BundledTool("apply_patch", "files", "apply_patch", ("file_edit",), _LOCAL_SECONDS),
+    BundledTool("apply_diff", "files", "apply_diff", (), _LOCAL_SECONDS),
+    BundledTool("file_search", "files", "file_search", ("files.search",), 0.5),
+    BundledTool("file_delete", "files", "file_delete", (), _LOCAL_SECONDS),
+    BundledTool("files.ensure_dir", "files", "ensure_dir", (), _LOCAL_SECONDS),
+    BundledTool("files.move_glob", "files", "move_glob", (), _LOCAL_SECONDS),
+    BundledTool("vault_copyto", "files", "vault_copyto", (), _LOCAL_SECONDS),
+    BundledTool("html_to_markdown", "web", "html_to_markdown", (), 0.2),
+    BundledTool("http", "web", "http", (), 1.0, _METHODS, "method", permission="ask"),
+    BundledTool("web_fetch", "web", "web_fetch", (), 2.0),
+    # What a search finds is what anybody can read: the key to it makes nothing private.
+    BundledTool(WEB_SEARCH, "web", "web_search", (), 1.5, labels=("untrusted",)),
 )
 
+CHOOSE_PROVIDER = 'choose one in the configuration file: [web_search] with provider = "brave", "tavily" or "searxng"'
 FILES = BundledTool("files", "files", "")
 """All tools of one component, for whoever chooses one of them by `--tool` or `.tool(name)`."""
 
@@ -64,14 +90,18 @@ def bundled_component(tool: BundledTool) -> ComponentBytes:
     return ComponentBytes((FOLDER / f"{tool.component}.wasm").read_bytes())
 
 
-def bundled_sidecar(tool: BundledTool) -> str | None:
-    """Return the capability file of the component that a tool is in; None for one that asks for nothing."""
+def bundled_sidecar(tool: BundledTool, search: WebSearch | None = None) -> str | None:
+    """Return the capability file of a tool; None for one that asks for nothing."""
+    if search is not None and tool.name == WEB_SEARCH:
+        return search.sidecar
     path = FOLDER / f"{tool.component}.capabilities.json"
     return path.read_text("utf-8") if path.is_file() else None
 
 
-def bundled_grant(tool: BundledTool) -> Capabilities:
+def bundled_grant(tool: BundledTool, search: WebSearch | None = None) -> Capabilities:
     """Return what a tool may do: its own part of the capability file; of `FILES` all parts, told apart."""
+    if search is not None and tool.name == WEB_SEARCH:
+        return search.grant
     sidecar = bundled_sidecar(tool)
     if sidecar is None:
         return Capabilities.none()
@@ -81,13 +111,33 @@ def bundled_grant(tool: BundledTool) -> Capabilities:
     return for_tool(whole, tool.tool) if tool.tool else whole
 
 
-def bundled_specs(tool: BundledTool) -> tuple[ToolSpec, ...] | None:
-    """Return what narrows a component to this one tool; None for a component that holds no other."""
+def bundled_specs(tool: BundledTool, search: WebSearch | None = None) -> tuple[ToolSpec, ...] | None:
+    """Return what narrows a component to this one tool, with its terms; None for a component that holds no other."""
     several = sum(other.component == tool.component for other in TOOLS) > 1
-    return (ToolSpec(tool.tool),) if several and tool.tool else None
+    if not several or not tool.tool:
+        return None
+    chosen = search if tool.name == WEB_SEARCH else None
+    terms = OwnTerms(
+        actions=tool.actions,
+        action_param=tool.action_param,
+        labels=tool.labels,
+        cost=Decimal(0) if chosen is None else chosen.cost,
+        seconds=tool.seconds,
+        settings=None if chosen is None else chosen.settings,
+    )
+    return (ToolSpec(tool.tool, permission=tool.permission, own=terms),)
 
 
 def needs_workspace(name: str) -> bool:
     """Tell whether a tool that comes with wasmrt is for files alone."""
     tool = bundled_tool(name)
     return tool is not None and tool.component == "files"
+
+
+def missing_part(name: str, *, workspace: bool, search: bool) -> str | None:
+    """Return the step without which a tool that comes with wasmrt is of no use; None where it is."""
+    if needs_workspace(name) and not workspace:
+        return "give the runtime a workspace: --workspace DIR, or path in [workspace] of the configuration file"
+    if name == WEB_SEARCH and not search:
+        return CHOOSE_PROVIDER
+    return None

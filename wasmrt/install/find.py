@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from wasmrt.capabilities import Capabilities
 from wasmrt.component import ToolSpec, read_surface, worlds
@@ -15,7 +15,9 @@ from wasmrt.install._catalog import Catalog
 from wasmrt.install._model import ToolVersion
 from wasmrt.install._stored import load_tools
 from wasmrt.install.bundled import (
+    CHOOSE_PROVIDER,
     TOOLS,
+    WEB_SEARCH,
     bundled_component,
     bundled_grant,
     bundled_sidecar,
@@ -24,6 +26,9 @@ from wasmrt.install.bundled import (
 )
 from wasmrt.install.granted import granted_to, parameters_of, request_of
 from wasmrt.names import did_you_mean
+
+if TYPE_CHECKING:
+    from wasmrt.install.search import WebSearch
 
 
 class FoundTool(NamedTuple):
@@ -47,14 +52,14 @@ class FoundTool(NamedTuple):
         return None if self.version is None else partial(request_of, self.version)
 
 
-def find_tool(name: str, data: Path, *, number: int | None = None) -> FoundTool:
+def find_tool(name: str, data: Path, *, number: int | None = None, search: WebSearch | None = None) -> FoundTool:
     """Find the tool that is called `name` in an installation, whose data folder is `data`.
 
     An installed tool comes before a bundled one of the same name. `number` is one of its versions, by default the
-    active one.
+    active one; `search` is the provider that `web_search` asks.
 
     Raises:
-        NotInstalledError: there is no tool of this name, or no such version of it.
+        NotInstalledError: there is no tool of this name, no such version of it, or no provider for it.
         IntegrityError: the stored bytes are not what was installed.
     """
     catalog = Catalog(data)
@@ -72,15 +77,25 @@ def find_tool(name: str, data: Path, *, number: int | None = None) -> FoundTool:
             f"no tool named {name!r} is installed",
             hint="wasmrt list shows what is installed" if near is None else f"did you mean {near}?",
         )
-    return find_bundled(name)
+    return find_bundled(name, search)
 
 
-def find_bundled(name: str) -> FoundTool:
-    """Find the tool that comes with wasmrt under a name, or an alias of one, that `bundled_tool` knows."""
+def find_bundled(name: str, search: WebSearch | None = None) -> FoundTool:
+    """Find the tool that comes with wasmrt under a name, or an alias of one, that `bundled_tool` knows.
+
+    Raises:
+        NotInstalledError: it is `web_search`, and nobody has chosen a provider.
+    """
     tool = bundled_tool(name)
     assert tool is not None
-    component, grant, sidecar = bundled_component(tool), bundled_grant(tool), bundled_sidecar(tool)
-    return FoundTool(name, component, "bundled", grant, sidecar, tools=bundled_specs(tool))
+    if tool.name == WEB_SEARCH and search is None:
+        raise NotInstalledError(
+            "web_search has nobody to ask: no search provider is configured",
+            code="no-search-provider", hint=CHOOSE_PROVIDER,
+        )  # fmt: skip
+    component, grant = bundled_component(tool), bundled_grant(tool, search)
+    sidecar, specs = bundled_sidecar(tool, search), bundled_specs(tool, search)
+    return FoundTool(name, component, "bundled", grant, sidecar, tools=specs)
 
 
 def described_by_sidecar(name: str, component: ComponentBytes, sidecar: str | None) -> tuple[ToolSpec, ...] | None:

@@ -5,7 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from wasmrt.effects import NETWORKING, READING
-from wasmrt.flows import Flow, FlowTrace, Label, Outgoing, Provenance, Traced, flow_texts, labels_of, outgoing
+from wasmrt.flows import (
+    Flow,
+    FlowTrace,
+    Label,
+    Outgoing,
+    Provenance,
+    Traced,
+    flow_texts,
+    labels_of,
+    outgoing,
+    read_labels,
+)
 from wasmrt.model import Decision, Reason
 from wasmrt.policy import FlowPolicy, decide_flow, flow_policy
 from wasmrt.tools._state import CallState
@@ -120,17 +131,25 @@ def saw(state: CallState, result: Any) -> None:
     if trace is None:
         return
     policy, name = state.system.policy, state.known.name
-    labels = policy.results_for(name)
-    if labels is None:
-        unknown = any(rules.files_untrusted for rules in rules_of(state))
-        labels = labels_of(
-            state.effects, trace.labels, foreign=state.known.source not in OWN_SOURCES, files_untrusted=unknown
-        )
+    labels = result_labels(state, trace.labels)
     if Label.UNTRUSTED not in labels and any(map(state.system.traces.written.is_in, flow_texts(result))):
         # SECURITY: a file, a memory or a service between two traces makes nobody's word of a stranger's.
         labels = (labels | {Label.UNTRUSTED}) - {Label.TRUSTED}
     own = tuple(getattr(state.tool, "ids", ())) if state.known.source in OWN_SOURCES else ()
     trace.saw(result, labels, tool=name, call=state.call_id, ids=(*policy.ids_for(name), *own))
+
+
+def result_labels(state: CallState, seen: frozenset[Label]) -> frozenset[Label]:
+    """Return the labels of a call's result: the operator's word, else that of our own tool, else by its effects."""
+    labels = state.system.policy.results_for(state.known.name)
+    if labels is not None:
+        return labels
+    foreign = state.known.source not in OWN_SOURCES
+    own = None if foreign else getattr(state.tool, "own", None)
+    if own is not None and own.labels is not None:
+        return read_labels(own.labels)
+    unknown = any(rules.files_untrusted for rules in rules_of(state))
+    return labels_of(state.effects, seen, foreign=foreign, files_untrusted=unknown)
 
 
 def _outgoing(state: CallState) -> Outgoing:

@@ -9,7 +9,7 @@ from typing import Any
 
 from wasmrt.errors import WasmrtError
 from wasmrt.install import Catalog
-from wasmrt.install.bundled import bundled_names, bundled_tool, needs_workspace
+from wasmrt.install.bundled import bundled_names, bundled_tool, missing_part
 from wasmrt.runtime import WasmToolRuntime
 from wasmrt.tools._registry import ToolRegistry
 from wasmrt.tools._tool import ToolSource
@@ -63,8 +63,13 @@ class InstalledTools:
     def _wanted(self) -> dict[str, tuple[Any, ...]]:
         catalog = Catalog(self._data)
         installed: dict[str, tuple[Any, ...]] = {tool.name: catalog.get(tool.name) for tool in catalog.tools()}
-        has_files = self._runtime.config.workspace is not None
-        shipped = (name for name in bundled_names() if has_files or not needs_workspace(name))
+        config = self._runtime.config
+        has = {"workspace": config.workspace is not None, "search": config.web_search is not None}
+        steps = {name: missing_part(name, **has) for name in bundled_names()}
+        absent = {name: step for name, step in steps.items() if step is not None}
+        aliases = {alias: step for name, step in absent.items() for alias in _aliases(name, installed)}
+        self._registry.absent = absent | aliases
+        shipped = (name for name in steps if name not in absent)
         return {name: (_BUNDLED, *_aliases(name, installed)) for name in shipped if name not in installed} | installed
 
     def _add(self, name: str, version: tuple[Any, ...]) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from wasmrt.capabilities.model import ANY_HOST
 from wasmrt.effects import NETWORKING, Effect, in_words
-from wasmrt.flows import FlowMap, Label, Reach, labels_of
+from wasmrt.flows import FlowMap, Label, Reach
 from wasmrt.policy import OUTGOING
 from wasmrt.tools import _steps
-from wasmrt.tools._flow import OWN_SOURCES, rules_of
+from wasmrt.tools._flow import OWN_SOURCES, result_labels
 from wasmrt.tools._state import CallState
 
 _SENDING = OUTGOING | NETWORKING
@@ -21,12 +22,9 @@ def flow_map(probes: Iterable[CallState]) -> FlowMap:
 
 
 def _reach(probe: CallState) -> Reach:
-    policy, entry, effects = probe.system.policy, probe.known, probe.effects
+    entry, effects = probe.known, probe.effects
     foreign = entry.source not in OWN_SOURCES
-    labels = policy.results_for(entry.name)
-    if labels is None:
-        files = any(rules.files_untrusted for rules in rules_of(probe))
-        labels = labels_of(effects, frozenset(), foreign=foreign, files_untrusted=files)
+    labels = result_labels(probe, frozenset())
     return Reach(
         tool=entry.name,
         private=_private(effects) if Label.PRIVATE in labels else "",
@@ -63,7 +61,8 @@ def _hosts(probe: CallState) -> str:
     http = getattr(grant, "http", None)
     if http is None:
         return ""
-    hosts = list(dict.fromkeys(entry.host_pattern for entry in http.allowlist))
+    patterns = dict.fromkeys(entry.host_pattern for entry in http.allowlist)
+    hosts = ["any public host" if pattern == ANY_HOST else pattern for pattern in patterns]
     more = f" and {len(hosts) - _MAX_HOSTS} more" if len(hosts) > _MAX_HOSTS else ""
     return ", ".join(hosts[:_MAX_HOSTS]) + more
 

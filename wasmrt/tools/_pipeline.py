@@ -179,7 +179,8 @@ def tool_context(state: CallState, seconds: float) -> ToolContext:
     entry = state.known
     # SECURITY: the sandbox holds a component to what it declares, and to the view; else a declaration were a claim.
     lens = state.lens
-    held = state.traits.effects & state.held & lens.in_sandbox(state.system.policy.guard, entry.name)
+    # Of a tool with actions, to those of the one that was let through.
+    held = state.effects & lens.in_sandbox(state.system.policy.guard, entry.name)
     return ToolContext(
         user=state.user,
         trace_id=state.trace,

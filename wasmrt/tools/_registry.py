@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -204,6 +204,15 @@ class ToolRegistry(ToolView):
     def access(self) -> AccessStore | None:
         """The requests for more of a grant, for `wasmrt.access.answer_access`; None where nobody is asked for it."""
         return self._system.access
+
+    @property
+    def absent(self) -> Mapping[str, str]:
+        """Tools that come with wasmrt and need something that is not here, each with the step that brings it."""
+        return self._system.store.absent
+
+    @absent.setter
+    def absent(self, steps: Mapping[str, str]) -> None:
+        self._system.store.absent = dict(steps)
 
     @property
     def approvals(self) -> Approvals:

@@ -21,7 +21,7 @@ from wasmrt.traits import Traits
 Step = Decision | str
 """A decision, or why there was none to make."""
 BUILTIN_RATE = RateLimitConfig(60, 1000)
-"""Calls of one user and one built-in tool that changes something, where no rule says otherwise."""
+"""Calls of one user and one built-in tool that changes or asks something outside, where no rule says otherwise."""
 
 
 def parse(state: CallState) -> Step:
@@ -168,7 +168,8 @@ def check_rate(state: CallState, *, record: bool = True) -> Step:
     """
     entry = state.known
     rate = state.system.policy.rate_for(entry.name)
-    if rate is None and entry.source is ToolSource.BUILTIN and not state.traits.read_only:
+    counted = not state.traits.read_only or state.traits.network_outbound
+    if rate is None and entry.source is ToolSource.BUILTIN and counted:
         rate = BUILTIN_RATE
     if rate is None:
         return "no rate is set"
@@ -182,7 +183,10 @@ def check_rate(state: CallState, *, record: bool = True) -> Step:
 
 def unknown(state: CallState) -> UnknownToolError:
     """Return the error of a tool that is not there, with the one that was probably meant."""
-    names = state.system.store.names()
+    store = state.system.store
+    if state.name in store.absent:
+        return UnknownToolError(f"the tool {state.name!r:.80} cannot be used here", hint=store.absent[state.name])
+    names = store.names()
     near = did_you_mean(state.name, names)
     hint = f"did you mean {near}?" if near else "call one of the tools that are offered"
     return UnknownToolError(f"there is no tool {state.name!r:.80}", hint=hint)

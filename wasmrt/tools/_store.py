@@ -32,6 +32,8 @@ class ToolStore:
         self._entries: dict[str, Entry] = {}
         self._by_spelling: dict[str, Entry] = {}
         self._lock = threading.Lock()
+        self.absent: dict[str, str] = {}
+        """Names that tools would have if something else were here, each with the step that brings it."""
 
     def add(self, entry: Entry) -> None:
         """Add a tool under its name, the name that models call it by, and its aliases.
@@ -73,6 +75,8 @@ class ToolStore:
         """
         entry = self.find(name)
         if entry is None:
+            if name in self.absent:
+                raise NotInstalledError(f"{name!r} cannot be used here", hint=self.absent[name])
             names = sorted(self._entries)
             near = did_you_mean(name, names) if len(names) > 20 else None
             known = ", ".join(names[:50]) or "none"

@@ -14,7 +14,7 @@ from wasmrt.tools._entry import with_actions
 from wasmrt.tools._lens import actions_within, decide_effects, is_visible
 from wasmrt.tools._state import denied
 from wasmrt.tools._tool import Tool
-from wasmrt.traits import ToolDefaults, Traits
+from wasmrt.traits import NO_TERMS, OwnTerms, ToolDefaults, Traits
 
 _PASSED_ON = (
     "preview", "is_async", "ends_by_itself", "digest", "grant_digest", "granted_effects", "prompt", "output_schema",
@@ -55,6 +55,11 @@ class ReadOnlyToolWrapper(ToolDefaults):
     def check(self) -> Any:  # type: ignore[override]  # the tool's own
         """The tool's own check of the params."""
         return getattr(self._tool, "check", None)
+
+    @property
+    def own(self) -> OwnTerms:  # type: ignore[override]  # the tool's own
+        """The program's terms of the tool."""
+        return getattr(self._tool, "own", NO_TERMS)
 
     @property
     def default_permission(self) -> str:  # type: ignore[override]  # the tool's own

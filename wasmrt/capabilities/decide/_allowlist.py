@@ -8,10 +8,11 @@ from wasmrt.capabilities.decide._hosts import check_host
 from wasmrt.capabilities.decide._subjects import describe_request, describe_unread
 from wasmrt.capabilities.model import METHODS, CredentialMapping, EndpointPattern, exposed_credential, host_matches
 from wasmrt.errors import ConfigurationError
-from wasmrt.model import Addition, Decision, GrantList, Reason, Step, Suggestion
+from wasmrt.model import Addition, Decision, Exemption, GrantList, Reason, Step, Suggestion
 from wasmrt.url import DEFAULT_PORTS, InvalidUrlError, Network, ParsedUrl, parse_url
 
 _PATH_LENGTH = 512
+_PUBLIC_ALONE = Step("use a tool whose capability file names this host: here public addresses alone are asked")
 # Later means closer to a match; the closest entry tells the reason.
 _STAGES = (
     Reason.HOST_NOT_ALLOWED,
@@ -87,10 +88,17 @@ class AllowlistValidator:
         SECURITY: none where every entry that covers it is for public addresses only. An operator who exempts a network
         for one tool has not opened it to another that may ask any public host.
         """
-        if not self._networks:
-            return ()
+        return () if self._is_public_alone(url, method) else self._networks
+
+    def with_step(self, refused: Decision, url: ParsedUrl, method: str) -> Decision:
+        """Return a refusal of addresses with the step that would help: an exemption does not, where none counts."""
+        if isinstance(refused.suggestion, Exemption) and self._is_public_alone(url, method):
+            return refused._replace(suggestion=_PUBLIC_ALONE)
+        return refused
+
+    def _is_public_alone(self, url: ParsedUrl, method: str) -> bool:
         covering = [p for p in self._patterns if _first_mismatch(p, url, method.upper()) is None]
-        return () if covering and all(pattern.public_only for pattern in covering) else self._networks
+        return bool(covering) and all(pattern.public_only for pattern in covering)
 
     def _suggest(self, url: ParsedUrl, method: str) -> Suggestion | None:
         suggestion = suggest_entry(url, method, self._networks)

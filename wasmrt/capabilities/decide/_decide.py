@@ -55,10 +55,11 @@ def decide_http(
         return decision
     networks = tuple(allowlist.networks_for(parsed, method))
     refused = check_host(parsed, networks)
+    if refused is None and resolves_to is not None:
+        answers = check_addresses(resolves_to, networks, subject)
+        refused = None if answers.allowed else answers
     if refused is not None:
-        return refused
-    if resolves_to is not None and not (answers := check_addresses(resolves_to, networks, subject)).allowed:
-        return answers
+        return allowlist.with_step(refused, parsed, method)
     exposed = exposed_credential(granted.credentials, parsed)
     if exposed is not None:  # the injector's refusal, which comes after the addresses
         rule = f"http.credentials.{exposed.name}: a credential goes over https only"

@@ -1,0 +1,120 @@
+//! `web_fetch`: the text of a page.
+
+use kit::bindings::wasmrt::tool::http::{self, Header, Method, Request, Response};
+use kit::{input, Failure, FailureKind};
+use serde::Deserialize;
+use serde_json::{json, Value};
+use url::Url;
+
+use crate::content::{header, Content};
+use crate::failed;
+use crate::html;
+use crate::request::{check_way, timeout_ms};
+
+const MAX_REDIRECTS: usize = 5;
+const USUAL_CHARS: usize = 50_000;
+const ACCEPT: &str = "text/markdown, text/html, application/xhtml+xml, text/plain;q=0.9, */*;q=0.5";
+
+#[derive(Deserialize, Default, PartialEq)]
+#[serde(rename_all = "lowercase")]
+enum Format {
+    #[default]
+    Markdown,
+    Raw,
+}
+
+#[derive(Deserialize)]
+pub struct Params {
+    url: String,
+    #[serde(default)]
+    format: Format,
+    #[serde(default)]
+    offset: usize,
+    max_chars: Option<usize>,
+    timeout_secs: Option<u32>,
+}
+
+enum Found {
+    Page(Response),
+    Elsewhere(u16, Url),
+}
+
+pub fn web_fetch(params: Params) -> Result<Value, Failure> {
+    check_way(&params.url)?;
+    let mut at = params.url.clone();
+    let response = match follow(&mut at, params.timeout_secs)? {
+        Found::Page(response) => response,
+        Found::Elsewhere(status, next) => return Ok(elsewhere(&at, status, &next)),
+    };
+    let status = response.status;
+    if status >= 400 {
+        let kind = if status < 500 { FailureKind::Client } else { FailureKind::OperationFailed };
+        return Err(Failure { kind, code: Some("http-status".into()), message: format!("the server answered {status}") });
+    }
+    let content = Content::of(response);
+    let Some(text) = &content.text else {
+        return Err(failed("not-text", format!("the answer is {}, which is not text", content.in_words())));
+    };
+    let mut answer = json!({ "url": at, "status": status, "content_type": content.media_type });
+    if content.is_html() && params.format == Format::Markdown {
+        let base = Url::parse(&at).map_err(|_| input("invalid-url", "url is an https address"))?;
+        let page = html::readable(text, &base)?;
+        answer["title"] = page.title.into();
+        put_part(&mut answer, &page.markdown, params.offset, params.max_chars);
+    } else {
+        put_part(&mut answer, text, params.offset, params.max_chars);
+    }
+    Ok(answer)
+}
+
+/// Asks for a page and follows redirects on its own site. Every one of these requests is decided anew by the host.
+fn follow(at: &mut String, timeout_secs: Option<u32>) -> Result<Found, Failure> {
+    for _ in 0..=MAX_REDIRECTS {
+        let accept = Header { name: "Accept".into(), value: ACCEPT.into() };
+        let request = Request {
+            method: Method::Get,
+            url: at.clone(),
+            headers: vec![accept],
+            body: None,
+            timeout_ms: timeout_ms(timeout_secs),
+        };
+        let response = http::fetch(&request)?;
+        let location = header(&response, "location").filter(|_| matches!(response.status, 301 | 302 | 303 | 307 | 308));
+        let (Some(location), Ok(here)) = (location, Url::parse(at)) else {
+            return Ok(Found::Page(response));
+        };
+        let next = here.join(location).map_err(|_| failed("redirect", "the page is moved to no address".into()))?;
+        if !same_site(&here, &next) {
+            return Ok(Found::Elsewhere(response.status, next));
+        }
+        *at = next.into();
+    }
+    Err(failed("redirect", format!("the page is moved more than {MAX_REDIRECTS} times")))
+}
+
+/// The same host, with and without `www.`, by HTTPS. Another site is for whoever asked to decide on.
+fn same_site(here: &Url, next: &Url) -> bool {
+    let bare = |url: &Url| url.host_str().map(|host| host.strip_prefix("www.").unwrap_or(host).to_owned());
+    next.scheme() == "https" && here.port() == next.port() && bare(here) == bare(next)
+}
+
+fn elsewhere(at: &str, status: u16, next: &Url) -> Value {
+    json!({
+        "url": at,
+        "status": status,
+        "moved_to": next.as_str(),
+        "content": "",
+        "note": "the page is moved to another site, which was not asked: fetch moved_to if it is to be read",
+    })
+}
+
+fn put_part(answer: &mut Value, text: &str, offset: usize, max_chars: Option<usize>) {
+    let total = text.chars().count();
+    let part: String = text.chars().skip(offset).take(max_chars.unwrap_or(USUAL_CHARS)).collect();
+    let end = offset.min(total) + part.chars().count();
+    answer["content"] = part.into();
+    answer["total_chars"] = total.into();
+    if end < total {
+        answer["next_offset"] = end.into();
+    }
+}
