@@ -10,7 +10,19 @@ import wasmrt
 
 _LIST = Path(__file__).with_name("work.txt")
 _CODE = Path(wasmrt.__file__).parent
-_LOOKED_AT = ("approvals", "component", "leaks", "egress", "safety", "oauth", "rates", "call", "strict_json.py")
+_LOOKED_AT = (
+    "approvals",
+    "builtin",
+    "component",
+    "leaks",
+    "egress",
+    "safety",
+    "oauth",
+    "rates",
+    "call",
+    "memory",
+    "strict_json.py",
+)
 _IN_C = frozenset(
     (
         *("decompress", "loads", "raw_decode", "finditer", "findall", "sub", "subn", "a2b_base64", "fromhex"),

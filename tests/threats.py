@@ -645,6 +645,41 @@ THREATS = (
         ),
     ),
     Threat(
+        threat="a page has an agent remember something that another conversation takes for its own",
+        source=OURS,
+        tests=(
+            "memory/test_tools.py::test_a_strangers_text_stays_a_strangers_in_a_new_process",
+            "memory/test_tools.py::test_an_operators_word_on_results_does_not_launder_what_is_marked",
+            "memory/test_tools.py::test_a_path_that_a_stranger_brought_stays_a_strangers_until_a_person_writes_there",
+            "memory/test_tools.py::test_the_labels_of_a_strangers_tool_are_not_believed",
+            "memory/test_attacks.py::test_what_a_stranger_had_written_down_is_marked_and_cannot_pose_as_ours",
+            "memory/test_documents.py::test_an_older_version_is_restored_as_a_new_one_with_the_trust_that_it_had",
+        ),
+    ),
+    Threat(
+        threat="a model that writes who the agent is, reads another user's memory, or fills it",
+        source=OURS,
+        tests=(
+            "memory/test_attacks.py::test_no_spelling_of_an_identity_file_is_written_by_a_tool",
+            "memory/test_attacks.py::test_no_path_leads_anywhere_but_to_a_document",
+            "memory/test_attacks.py::test_users_never_see_each_others_memory",
+            "memory/test_attacks.py::test_nothing_of_the_index_syntax_comes_through",
+            "memory/test_attacks.py::test_a_hundred_thousand_pieces_are_searched_and_one_more_is_refused",
+            "memory/test_attacks.py::test_a_query_ends_at_the_deadline_of_its_call",
+            "memory/test_documents.py::test_old_versions_go_first_and_what_is_there_now_never_does",
+        ),
+    ),
+    Threat(
+        threat="a secret in an agent's memory, or a memory that a crash or a bad disk loses",
+        source=OURS,
+        tests=(
+            "memory/test_attacks.py::test_a_secret_is_neither_remembered_nor_told",
+            "memory/test_attacks.py::test_a_database_that_cannot_be_used_is_a_typed_error_and_stays_as_it_is",
+            "memory/test_kills.py::test_a_writer_that_is_killed_leaves_the_old_document_or_the_new_one",
+            "memory/test_kills.py::test_writers_in_several_processes_lose_nothing_of_each_other",
+        ),
+    ),
+    Threat(
         threat="a page in a browser, or a program without a token, that calls tools over HTTP",
         source=OURS,
         tests=(

@@ -92,6 +92,9 @@ if TYPE_CHECKING:
     from wasmrt.mcp.client import McpClient as McpClient
     from wasmrt.mcp.client import McpServerConfig as McpServerConfig
     from wasmrt.mcp.client import add_configured_servers as add_configured_servers
+    from wasmrt.memory import Embedder as Embedder
+    from wasmrt.memory import MemorySettings as MemorySettings
+    from wasmrt.memory import MemoryStore as MemoryStore
     from wasmrt.model import Addition as Addition
     from wasmrt.model import Decision as Decision
     from wasmrt.model import LogEntry as LogEntry
@@ -245,6 +248,7 @@ _NAMES = {
         "McpServerConfig",
         "add_configured_servers",
     ),
+    "memory": ("Embedder", "MemorySettings", "MemoryStore"),
     "model": (
         "Addition",
         "Decision",

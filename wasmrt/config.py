@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from wasmrt.capabilities import RateLimitConfig
     from wasmrt.egress import NetworkConfig
     from wasmrt.install.search import WebSearch
+    from wasmrt.memory import MemorySettings
     from wasmrt.secrets import SecretsStore
 
 
@@ -53,6 +54,8 @@ class WasmRuntimeConfig:
     """Keep what tools change in the workspace as it was before, in the data folder, for `wasmrt undo`."""
     web_search: WebSearch | None = None
     """The provider that the tool `web_search` asks; without one there is no such tool."""
+    memory: MemorySettings | bool = True
+    """Settings of the tools that remember; True for those that ship, False for an agent without a memory."""
     call_rate_limit: RateLimitConfig | None = None
     """Calls for one user and one tool; requests have limits of their own in the grant."""
     rate_limit_storage: str | None = None
@@ -82,6 +85,8 @@ class WasmRuntimeConfig:
             object.__setattr__(self, "audit", Path(self.audit))
         if not (self.workspace is None or isinstance(self.workspace, (str, Path)) or callable(self.workspace)):
             raise ConfigurationError("workspace must be a folder, or a function from a user to one")
+        if not isinstance(self.memory, bool):
+            self.memory_settings()
         if self.audit is not None and not isinstance(self.audit, Path) and not callable(self.audit):
             raise ConfigurationError("audit must be a folder or a function")
         if not isinstance(self.audit_segment_bytes, int) or self.audit_segment_bytes < MIN_SEGMENT_BYTES:
@@ -105,6 +110,19 @@ class WasmRuntimeConfig:
         if "secrets" not in settings:
             settings["secrets"] = file.open_secrets(later=True)
         return cls(**{**file.as_runtime_settings(), **settings})
+
+    def memory_settings(self) -> MemorySettings | None:
+        """Return the settings of the memory; None for an agent without one.
+
+        Raises:
+            ConfigurationError: they are none.
+        """
+        from wasmrt.memory import MemorySettings  # with the database, which a call of a component needs not
+
+        settings = MemorySettings() if self.memory is True else self.memory
+        if settings is not False and not isinstance(settings, MemorySettings):
+            raise ConfigurationError("memory must be MemorySettings, True or False", hint="see wasmrt.memory")
+        return settings or None
 
     @classmethod
     def for_testing(cls) -> WasmRuntimeConfig:

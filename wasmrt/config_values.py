@@ -13,6 +13,7 @@ from wasmrt.errors import ConfigurationError
 from wasmrt.files import UnfitFileError, read_file
 from wasmrt.install.search import PROVIDERS, WebSearch
 from wasmrt.limits import MAX_CONFIG_FILE_BYTES, ResourceLimits
+from wasmrt.memory import MemorySettings
 from wasmrt.secrets import BACKENDS
 from wasmrt.strict_toml import one_of, whole_number
 from wasmrt.workspace import UserFolders
@@ -35,6 +36,11 @@ def runtime_settings(values: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         settings["call_rate_limit"] = RateLimitConfig(**rates)
     if values["web_search"]:
         settings["web_search"] = WebSearch(**values["web_search"])
+    memory = dict(values["memory"])
+    if not memory.pop("enabled", True):
+        settings["memory"] = False
+    elif memory:
+        settings["memory"] = MemorySettings(**memory)
     if "undo" in workspace:
         settings["undo"] = workspace["undo"]
     if "path" in workspace:
@@ -95,6 +101,14 @@ def _folder(value: Any, folder: Path) -> dict[str, Any]:
     return {"path": folder / value}
 
 
+def _memory(key: str) -> ValueReader:
+    def read(value: Any, _: Path) -> dict[str, Any]:
+        MemorySettings(**{key: value})  # raises for this one alone
+        return {key: value}
+
+    return read
+
+
 def _services(value: Any, folder: Path) -> dict[str, Any]:
     hint = 'write it like services = "services.toml"'
     if not isinstance(value, str) or not value or "\0" in value:
@@ -129,6 +143,13 @@ VALUE_SECTIONS: dict[str, dict[str, ValueReader]] = {
         "calls_per_hour": _rate("calls_per_hour", "requests_per_hour"),
     },
     "workspace": {"path": _folder, "per_user": switch("per_user"), "undo": switch("undo")},
+    "memory": {
+        "enabled": switch("enabled"),
+        "path": _folder,
+        "max_document_bytes": _memory("max_document_bytes"),
+        "max_user_bytes": _memory("max_user_bytes"),
+        "max_versions": _memory("max_versions"),
+    },
     "secrets": {"backend": _plain("secrets_backend", one_of(str, BACKENDS))},
     "web_search": {
         "provider": _plain("provider", one_of(str, PROVIDERS)),

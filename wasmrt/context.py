@@ -9,6 +9,7 @@ from typing import Any
 
 from wasmrt.audit import EMPTY_RECEIPT, Receipt
 from wasmrt.effects import Effect
+from wasmrt.flows import Label
 from wasmrt.lifetime import Lifetime
 from wasmrt.model import Decision
 
@@ -43,3 +44,5 @@ class ToolContext:
     workspace: Path | None = None
     """The folder of the call's files, in place of the runtime's."""
     may_invoke: MayInvoke | None = None
+    seen: frozenset[Label] | None = None
+    """The labels of what the conversation has seen; None where nobody keeps track of it."""

@@ -11,6 +11,9 @@ class Effect(StrEnum):
     READ_FILESYSTEM = "read-filesystem"
     WRITE_FILESYSTEM = "write-filesystem"
     DELETE_FILESYSTEM = "delete-filesystem"
+    READ_MEMORY = "read-memory"
+    WRITE_MEMORY = "write-memory"
+    """The agent's own memory of its user: nothing is lost by a write, since every version is kept."""
     NETWORK = "network"
     EXTERNAL_WRITE = "external-write"
     USE_SECRET = "use-secret"  # noqa: S105 - an effect's name
@@ -25,6 +28,8 @@ _WORDS = {
     Effect.READ_FILESYSTEM: "read files",
     Effect.WRITE_FILESYSTEM: "write files",
     Effect.DELETE_FILESYSTEM: "delete files",
+    Effect.READ_MEMORY: "read its memory",
+    Effect.WRITE_MEMORY: "write its memory",
     Effect.NETWORK: "use the network",
     Effect.EXTERNAL_WRITE: "change something outside",
     Effect.USE_SECRET: "use a credential",
@@ -44,8 +49,11 @@ def in_words(effects: frozenset[Effect]) -> str:
 
 
 EVERY_EFFECT = frozenset(Effect)
-READING = frozenset({Effect.READ_FILESYSTEM, Effect.NETWORK, Effect.USE_SECRET, Effect.INVOKE_TOOL})
+READING = frozenset({Effect.READ_FILESYSTEM, Effect.READ_MEMORY, Effect.NETWORK, Effect.USE_SECRET, Effect.INVOKE_TOOL})
 """Effects that change nothing by themselves. A tool with another one writes."""
+REVERSIBLE = READING | {Effect.WRITE_MEMORY}
+"""Effects that nobody has to confirm: they change nothing, or the agent's own alone, and that can be taken back."""
+MEMORY = frozenset({Effect.READ_MEMORY, Effect.WRITE_MEMORY})
 NETWORKING = frozenset({Effect.NETWORK, Effect.EXTERNAL_WRITE})
 """Effects that reach somebody outside of this machine."""
 PRIVILEGED = frozenset({Effect.EXECUTE_CODE, Effect.SPAWN_PROCESS, Effect.MODIFY_TOOLS, Effect.FINANCIAL})

@@ -158,6 +158,24 @@ MAX_UNDO_BYTES = 512 * MIB
 """Of all calls; the oldest of the user who has the most make room for new ones."""
 MAX_UNDO_CALLS = 1000
 
+# An agent's memory, of one user; its tools' parameters have bounds of their own in their schemas.
+MAX_MEMORY_DOCUMENT_BYTES = 1 * MIB
+MAX_MEMORY_BYTES = 64 * MIB
+"""Of all documents with their history, unless the operator says otherwise; old versions make room for new ones."""
+MAX_MEMORY_DOCUMENTS = 10_000
+MAX_MEMORY_CHUNKS = 100_000
+"""Pieces of documents, as they are found."""
+MAX_MEMORY_VERSIONS = 100
+"""Kept of a document besides what it holds now, unless the operator says otherwise."""
+MAX_MEMORY_PATH_BYTES = 512
+MAX_MEMORY_PATH_DEPTH = 16
+MAX_MEMORY_QUERY_CHARS = 4096
+MAX_MEMORY_QUERY_WORDS = 32
+MAX_MEMORY_RESULTS = 20
+MAX_MEMORY_TREE_DEPTH = 10
+MAX_MEMORY_TREE_ENTRIES = 500
+MAX_EMBEDDING_DIMENSIONS = 4096
+
 # Capability files.
 MAX_CAPABILITY_FILE_BYTES = 256 * KIB
 MAX_CAPABILITY_FILE_DEPTH = 16

@@ -313,6 +313,8 @@ class ToolOutput(NamedTuple):
     logs: tuple[LogEntry, ...] = ()
     decisions: tuple[Decision, ...] = ()
     call_id: str = ""
+    labels: tuple[str, ...] | None = None
+    """The kinds of text in the result (`wasmrt.flows.Label`), where a tool of the program's own knows them."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the output as JSON data."""

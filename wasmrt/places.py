@@ -61,6 +61,11 @@ class Places(NamedTuple):
         return self.data / "undo"
 
     @property
+    def memory(self) -> Path:
+        """The memory of agents, a database for each user; there is none before the first write."""
+        return self.data / "memory"
+
+    @property
     def mcp_tokens(self) -> Path:
         """The digests of the tokens by which the users of `wasmrt serve --http` are known."""
         return self.data / "mcp-tokens.json"

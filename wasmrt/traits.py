@@ -12,7 +12,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from wasmrt.effects import EVERY_EFFECT, NETWORKING, PRIVILEGED, READING, Effect
+from wasmrt.effects import EVERY_EFFECT, MEMORY, NETWORKING, PRIVILEGED, READING, REVERSIBLE, Effect
 from wasmrt.errors import ConfigurationError
 
 MAX_ACTIONS = 256
@@ -186,7 +186,9 @@ class Traits:
 
     def risk(self, effects: frozenset[Effect] | None = None) -> Risk:
         """Return the risk of a call with these effects, by default of the whole tool."""
-        return self._at_least(_RISKS[self.tier(effects)], self.tightening.risk)
+        wanted = self.tightening.tier
+        derived = self._at_least(risk_of(self._or_own(effects)), None if wanted is None else _RISKS[wanted])
+        return self._at_least(derived, self.tightening.risk)
 
     def confirmation(self, effects: frozenset[Effect] | None = None) -> Confirmation:
         """Return which calls have to be confirmed; it follows from the risk."""
@@ -253,8 +255,18 @@ _CONFIRMATIONS = {
 }
 
 
+def risk_of(effects: frozenset[Effect]) -> Risk:
+    """Return the harm that a call with these effects can do; what can be taken back is little."""
+    return Risk.LOW if effects <= REVERSIBLE else _RISKS[tier_of(effects)]
+
+
 def subagent_access_of(effects: frozenset[Effect], can_read_only: bool) -> SubagentAccess:
-    """Return what a sub-agent has of a tool; `can_read_only` says whether a part of it can be had that only reads."""
+    """Return what a sub-agent has of a tool; `can_read_only` says whether a part of it can be had that only reads.
+
+    The memory is the agent's own (seed 002: `memory_search` is denied to sub-agents).
+    """
+    if effects & MEMORY and not can_read_only:
+        return SubagentAccess.DENIED
     if effects <= READING:
         return SubagentAccess.FULL
     return SubagentAccess.READ_ONLY if can_read_only else SubagentAccess.DENIED

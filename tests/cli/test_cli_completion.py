@@ -53,6 +53,7 @@ def test_commands_and_names_of_tools_are_completed(wasmrt: Run, tool_file: Write
     assert completed(home, "inspect", "pa") == ["plain,parrot"]
     assert completed(home, "run", "ech") == ["plain,echo"]
     assert completed(home, "grant", "") == [f"plain,{name}" for name in sorted([*bundled_names(), "parrot"])]
+    assert completed(home, "run", "memory_r") == ["plain,memory_read"]
     assert completed(home, "run", "./x") == ["file,./x"]
     assert "plain,--revoke" in completed(home, "grant", "--re")
 

@@ -10,8 +10,10 @@ import pytest
 from click.testing import Result
 
 Run = Callable[..., Result]
-NO_WEB = "[tools.filter]\nallow_external = true\n" + "".join(
-    f'[tools.rules.{name}]\npermission = "deny"\n' for name in ("http", "web_fetch")
+NO_WEB = (
+    "[tools.filter]\nallow_external = true\n"
+    + "".join(f'[tools.rules.{name}]\npermission = "deny"\n' for name in ("http", "web_fetch"))
+    + "[memory]\nenabled = false\n"
 )
 
 
@@ -21,11 +23,13 @@ def test_the_command_shows_paths_and_draws_them(
     tmp_path: Path,
     tool_file: Callable[..., Path],
 ) -> None:
+    (home / "data").mkdir(parents=True, exist_ok=True)
+    assert "open  memory_read reads its memory" in wasmrt("policy", "flows").stdout
+    (home / "data/config.toml").write_text(NO_WEB)
     assert "no path" in wasmrt("policy", "flows").stdout
     sidecar = {"http": {"allowlist": [{"host": "api.example.com", "methods": ["GET", "POST"]}]},
                "workspace": {"allowed_prefixes": ["notes/"]}}  # fmt: skip
     wasmrt("install", tool_file("parrot", sidecar=sidecar), "--yes")
-    (home / "data/config.toml").write_text(NO_WEB)
     shown = wasmrt("policy", "flows", "--svg", tmp_path / "flows.svg")
     assert "open  parrot reads files" in shown.stdout
     assert "it can send requests, whose paths carry data at api.example.com" in shown.stdout
@@ -91,7 +95,7 @@ def test_the_tools_for_files_are_counted_with_a_workspace_and_it_is_said_where_t
 ) -> None:
     sidecar = {"http": {"allowlist": [{"host": "api.example.com", "methods": ["GET", "POST"]}]}}
     wasmrt("install", tool_file("parrot", sidecar=sidecar), "--yes")
-    (home / "data/config.toml").write_text("[tools.filter]\nallow_external = true\n")
+    (home / "data/config.toml").write_text("[tools.filter]\nallow_external = true\n[memory]\nenabled = false\n")
     without = wasmrt("policy", "flows").stdout
     assert "no path" in without
     assert "the tools for files were not counted" in without

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from click.testing import Result
 
+from tests.shipped import SHIPPED
+
 Run = Callable[..., Result]
 
 
@@ -29,7 +31,7 @@ def listed(wasmrt: Run, *options: str) -> list[str]:
 
 
 def test_the_tools_that_come_with_wasmrt_are_listed_described_and_run(wasmrt: Run) -> None:
-    assert listed(wasmrt) == ["echo", "html_to_markdown", "http", "json", "time", "web_fetch"]
+    assert listed(wasmrt) == SHIPPED
     assert "read-only" in wasmrt("tools", "list").stdout
     data = json.loads(wasmrt("tools", "describe", "echo", "--json").stdout)
     assert (data["name"], data["tier"], data["effects"]) == ("echo", "read-only", [])
@@ -54,7 +56,7 @@ def test_an_installed_tool_is_external_and_needs_the_filter_to_be_open(
     wasmrt: Run, tool_file: Callable[..., Path], configure: Callable[[str], None]
 ) -> None:
     wasmrt("install", tool_file("parrot"), "--yes")
-    assert listed(wasmrt) == ["echo", "html_to_markdown", "http", "json", "time", "web_fetch"]
+    assert listed(wasmrt) == SHIPPED
     assert "1 more cannot be called here" in wasmrt("tools", "list").stderr
     refused = wasmrt("tools", "run", "parrot", '{"message": "hi"}', code=3)
     assert "external tools are denied" in refused.stderr

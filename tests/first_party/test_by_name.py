@@ -16,7 +16,7 @@ from tests.first_party.web import PUBLIC, Web, page
 from wasmrt import CallbackApprover, PreparedTool, ToolRegistry, WasmToolRuntime, load_registry
 from wasmrt.cli import cli
 from wasmrt.egress import EgressGateway
-from wasmrt.install.bundled import TOOLS, bundled_names, bundled_tool
+from wasmrt.install.bundled import HOST_TOOLS, TOOLS, bundled_names, bundled_tool
 from wasmrt.limits import MIB
 from wasmrt.tools import PROTECTED_TOOL_NAMES, ToolCall
 
@@ -137,7 +137,7 @@ def test_the_command_lists_the_tools_for_files_where_there_is_a_workspace(
     files: Path, wasmrt: Callable[..., Result]
 ) -> None:
     listed = json.loads(wasmrt("tools", "list", "--workspace", files, "--json").stdout)
-    assert sorted(row["name"] for row in listed) == list(bundled_names())
+    assert sorted(row["name"] for row in listed) == sorted((*bundled_names(), *HOST_TOOLS))
     described = json.loads(wasmrt("tools", "describe", "file_edit", "--workspace", files, "--json").stdout)
     assert described["name"] == "file_edit" and described["schema"]["required"][0] == "path"
 
@@ -187,19 +187,21 @@ def test_the_page_has_every_tool_with_its_names_params_effects_and_approval(
     registry: ToolRegistry, prepared: Callable[[str], PreparedTool]
 ) -> None:
     listed = rows()
-    assert sorted(listed) == list(bundled_names())
-    for tool in TOOLS:
-        names, params, _limits, effects, approval, _place, test = listed[tool.name]
-        assert re.findall(r"`([^`]+)`", names) == [tool.name, *tool.aliases]
-        schema = prepared(tool.name).schema
+    every = {tool.name: (tool.aliases, prepared(tool.name)) for tool in TOOLS}
+    every |= {name: ((), registry.get(name)) for name in HOST_TOOLS}
+    assert sorted(listed) == sorted(every)
+    for name, (aliases, tool) in every.items():
+        names, params, _limits, effects, approval, _place, test = listed[name]
+        assert re.findall(r"`([^`]+)`", names) == [name, *aliases]
+        schema = tool.schema
         required = schema.get("required", [])
-        written = sorted((name, "*" if name in required else "") for name in schema["properties"])
-        assert sorted(re.findall(r"`([^`]+)`(\*?)", params)) == written, tool.name
-        traits = registry.traits(tool.name)
-        assert sorted(re.findall(r"`([^`]+)`", effects)) == sorted(traits.effects), tool.name
-        asks = prepared(tool.name).default_permission == "ask"
-        assert approval == ("always" if asks else traits.confirmation()), tool.name
-        assert (PAGE.parents[1] / test.strip("`")).is_file(), tool.name
+        written = sorted((param, "*" if param in required else "") for param in schema["properties"])
+        assert sorted(re.findall(r"`([^`]+)`(\*?)", params)) == written, name
+        traits = registry.traits(name)
+        assert sorted(re.findall(r"`([^`]+)`", effects)) == sorted(traits.effects), name
+        asks = getattr(tool, "default_permission", "") == "ask"
+        assert approval == ("always" if asks else traits.confirmation()), name
+        assert (PAGE.parents[1] / test.strip("`")).is_file(), name
 
 
 def test_the_limits_of_the_page_are_those_of_the_capability_files(prepared: Callable[[str], PreparedTool]) -> None:

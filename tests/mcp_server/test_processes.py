@@ -21,6 +21,7 @@ from click.testing import CliRunner
 from tests.mcp_client.world import THING, hostile_server, processes_of
 from tests.mcp_server.processes import BUNDLED, OPEN, WASMRT, configure, lines, serving, wasmrt
 from tests.mcp_server.world import META, Line
+from tests.shipped import SHIPPED
 from wasmrt.cli import cli
 from wasmrt.mcp.client import trust_server, write_servers, write_trusted
 from wasmrt.places import find_places
@@ -279,7 +280,7 @@ def test_over_http_a_token_is_made_once_and_shown_on_stderr_alone(home: Path) ->
     with served() as (url, said):
         token = said[2].rpartition(": ")[2].strip()
         tools = listed(url, token).json()["result"]["tools"]
-        assert [each["name"] for each in tools] == ["echo", "html_to_markdown", "http", "json", "time", "web_fetch"]
+        assert [each["name"] for each in tools] == SHIPPED
         renewed = wasmrt("serve", "--new-token", "local").stdout.decode().strip()
         assert listed(url, token).status_code == 401 and listed(url, renewed).status_code == 200
     with served() as (url, said):

@@ -16,6 +16,7 @@ from mcp_types import ElicitRequestParams, ElicitResult
 
 from tests.mcp_server.processes import BUNDLED, OPEN, configure, wasmrt
 from tests.mcp_server.world import World
+from tests.shipped import SHIPPED
 from wasmrt.mcp.server.http import UserTokens
 
 Mode = Literal["auto", "legacy", "2026-07-28"]
@@ -44,7 +45,7 @@ def test_it_lists_and_calls_tools(home: Path, mode: Mode, version: str) -> None:
     async def work(client: Client) -> None:
         assert client.protocol_version == version
         listed = (await client.list_tools()).tools
-        assert [each.name for each in listed] == ["echo", "html_to_markdown", "http", "json", "time", "web_fetch"]
+        assert [each.name for each in listed] == SHIPPED
         assert listed[0].annotations is not None and listed[0].annotations.read_only_hint is True
         result = await client.call_tool("echo", {"message": "hi"})
         assert result.content[0].text == "hi" and result.is_error is False

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.plugins.conftest import ANSWER, MANIFEST, confined  # noqa: F401  a fixture
+from tests.shipped import SHIPPED
 from wasmrt import (
     CallbackApprover,
     ConfirmationTokens,
@@ -23,6 +24,7 @@ from wasmrt import (
 )
 from wasmrt.approvals import ApprovalStore, params_digest
 from wasmrt.errors import ConfigurationError, NotAuthorizedError
+from wasmrt.install.bundled import HOST_TOOLS
 from wasmrt.places import find_places
 from wasmrt.policy import ApproverKind
 from wasmrt.tools._load import approver_of
@@ -42,8 +44,9 @@ def configure(text: str) -> None:
 
 def test_the_tools_that_come_with_wasmrt_are_the_agents_own(runtime: WasmToolRuntime) -> None:
     with load_registry(runtime) as registry:
-        assert registry.tool_names() == ["echo", "html_to_markdown", "http", "json", "time", "web_fetch"]
-        assert registry.group("bundled") == ["echo", "html_to_markdown", "http", "json", "time", "web_fetch"]
+        assert registry.tool_names() == SHIPPED
+        assert registry.group("memory") == sorted(HOST_TOOLS)
+        assert registry.group("bundled") == sorted(set(SHIPPED) - set(HOST_TOOLS))
         assert registry.source("echo") is ToolSource.BUILTIN
         assert registry.warnings() == ()
 

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from wasmrt.access._model import AccessRequest, AccessScope, AccessState, Caller, Wish
 from wasmrt.access._rows import SCHEMA, VERSION, granted_text, request_of, row_of
-from wasmrt.approvals import Database, new_request_id
+from wasmrt.approvals import new_request_id, unusable
 from wasmrt.capabilities import covers
+from wasmrt.database import Database
 from wasmrt.errors import ApprovalError
 from wasmrt.limits import (
     ACCESS_ONCE_SECONDS,
@@ -42,7 +43,7 @@ class AccessStore:
     """
 
     def __init__(self, path: Path, *, now: Callable[[], float] = time.time) -> None:
-        self._database = Database(path, SCHEMA, VERSION)
+        self._database = Database(path, SCHEMA, VERSION, unusable=unusable)
         self._now = now
         self._read_before: tuple[Trace | None, dict[tuple[str, str], list[AccessRequest]]] = (None, {})
         """The answers for a user and a tool, as they were when the file had this trace: every call asks for them."""

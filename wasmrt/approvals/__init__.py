@@ -5,7 +5,7 @@ from __future__ import annotations
 from wasmrt.approvals._approvals import Approvals
 from wasmrt.approvals._approvers import CallbackApprover, DenyApprover
 from wasmrt.approvals._choice import Choice, choose, reach_in_words
-from wasmrt.approvals._database import Database
+from wasmrt.approvals._failure import unusable
 from wasmrt.approvals._model import (
     ApprovalAnswer,
     ApprovalRequest,
@@ -34,7 +34,6 @@ __all__ = [
     "CallbackApprover",
     "Choice",
     "ConfirmationTokens",
-    "Database",
     "DenyApprover",
     "ParamsPattern",
     "Parked",
@@ -59,4 +58,5 @@ __all__ = [
     "person",
     "reach_in_words",
     "request_lines",
+    "unusable",
 ]

@@ -6,10 +6,10 @@ import os
 import sqlite3
 import threading
 
-from wasmrt.approvals._database import Database, translated
 from wasmrt.approvals._model import ApprovalRequest
 from wasmrt.approvals._remembered import Answers, Remembered
 from wasmrt.approvals._rows import remembered_of
+from wasmrt.database import Database
 
 
 class Mirror:
@@ -32,7 +32,7 @@ class Mirror:
             ApprovalError: the file cannot be read.
         """
         self._notice_fork()
-        with self._lock, translated():
+        with self._lock, self._database.translated():
             self._refresh()
             return self._answers.find(request)
 
@@ -43,7 +43,7 @@ class Mirror:
             ApprovalError: the file cannot be read.
         """
         self._notice_fork()
-        with self._lock, translated():
+        with self._lock, self._database.translated():
             return (self._data_version(), *(self._opened or ()))
 
     def close(self) -> None:

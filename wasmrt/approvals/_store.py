@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from wasmrt.approvals._database import Database
+from wasmrt.approvals._failure import unusable
 from wasmrt.approvals._mirror import Mirror
 from wasmrt.approvals._model import ApprovalAnswer, ApprovalRequest, ApprovalScope
 from wasmrt.approvals._remembered import Remembered
@@ -27,6 +27,7 @@ from wasmrt.approvals._rows import (
     request_row,
     short,
 )
+from wasmrt.database import Database
 from wasmrt.errors import ApprovalError
 from wasmrt.limits import (
     MAX_APPROVAL_BYTES,
@@ -56,7 +57,7 @@ class ApprovalStore:
     """
 
     def __init__(self, path: Path, *, now: Callable[[], float] = time.time) -> None:
-        self._database = Database(path, SCHEMA, VERSION)
+        self._database = Database(path, SCHEMA, VERSION, unusable=unusable)
         self._mirror = Mirror(self._database)
         self._now = now
 

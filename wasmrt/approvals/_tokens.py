@@ -15,7 +15,8 @@ from typing import Any
 from blake3 import blake3
 
 from wasmrt.approvals import _clock
-from wasmrt.approvals._database import Database, translated
+from wasmrt.approvals._failure import unusable
+from wasmrt.database import Database
 from wasmrt.effects import Effect
 from wasmrt.errors import ApprovalError, ConfigurationError, NotAuthorizedError
 from wasmrt.files import private_key
@@ -67,7 +68,7 @@ class ConfirmationTokens:
         wall: Callable[[], float] | None = None,
         boot: Callable[[], tuple[str, float]] | None = None,
     ) -> None:
-        self._database = Database(store_path, _SCHEMA + _clock.SCHEMA, _VERSION)
+        self._database = Database(store_path, _SCHEMA + _clock.SCHEMA, _VERSION, unusable=unusable)
         self._key_path = key_path
         self._clock = _clock.Clock(wall, boot)
 
@@ -143,7 +144,7 @@ class ConfirmationTokens:
         return used
 
     def _key(self) -> bytes:
-        with translated():
+        with self._database.translated():
             return private_key(self._key_path)
 
 

@@ -24,14 +24,15 @@ def complete_tools(ctx: click.Context, param: click.Parameter, incomplete: str) 
         return [CompletionItem(incomplete, type="file")]
     from wasmrt.errors import WasmrtError
     from wasmrt.install import Catalog
-    from wasmrt.install.bundled import bundled_names
+    from wasmrt.install.bundled import HOST_TOOLS, bundled_names
     from wasmrt.places import find_places
 
     try:
         known = {tool.name: tool.description for tool in Catalog(find_places().data).tools()}
     except WasmrtError:
         return []
-    known = dict.fromkeys(bundled_names(), "comes with wasmrt") | known
+    hosts = HOST_TOOLS if ctx.command.name in ("run", "describe") else ()  # the others are about components
+    known = dict.fromkeys((*bundled_names(), *hosts), "comes with wasmrt") | known
     named = [name for name in sorted(known) if name.startswith(incomplete)]
     if not named:
         return [CompletionItem(incomplete, type="file")]

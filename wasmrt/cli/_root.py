@@ -31,6 +31,7 @@ COMMANDS = {
     "leaks": "Find secrets before they leave.",
     "list": "Show the installed tools, one line each.",
     "mcp": "Use the tools of MCP servers: programs that run confined, and URLs that are reached through the gateway.",
+    "memory": "Look at, write, restore and remove what agents remember of a user.",
     "new": "Start a tool of your own in the new folder NAME.",
     "pack": "Make an archive of the package in DIR: its wasmrt.toml and all that this names.",
     "plugins": "Check folders of plugins: programs with a manifest each.",

@@ -13,7 +13,7 @@ from wasmrt.cli._errors import exit_code
 from wasmrt.cli._options import complete_tools, json_option, workspace_option
 from wasmrt.cli._output import print_message, show_json
 from wasmrt.cli._runtime import open_runtime, prepare
-from wasmrt.cli._tools import find_named, with_invoked
+from wasmrt.cli._tools import find_named, is_builtin, with_invoked
 from wasmrt.errors import ToolError
 from wasmrt.install.find import FoundTool
 from wasmrt.model import Decision
@@ -60,13 +60,12 @@ def run(
     """
     text = read_params(params)
     check_context(context)
+    if is_builtin(tool):
+        return _run_builtin(tool, text, user, part, capabilities, as_json=as_json)
     found = find_named(tool, capabilities=capabilities)
     tools = with_invoked(found)
     with open_runtime(*(each.grant for each in tools), workspace=workspace, receipts=True) as runtime:
-        prepared, *_ = [
-            prepare(runtime, each.name, each.component, each.grant, tools=each.tools, request=each.request)
-            for each in tools
-        ]
+        prepared, *_ = [prepare(runtime, t.name, t.component, t.grant, tools=t.tools, request=t.request) for t in tools]
         if part is not None:
             prepared = prepared.tool(part)
         section = None if found.grant.tools is None else f"tools.{part}"
@@ -93,6 +92,18 @@ def run(
     show_denials(output.decisions, section)
     _show_changes(found, output.call_id)
     _show_unused_sidecar(found, tool, output.decisions)
+    return 0
+
+
+def _run_builtin(
+    tool: str, text: str | bytes, user: str, part: str | None, capabilities: Path | None, *, as_json: bool
+) -> int:
+    from wasmrt.cli._builtin import run_builtin, show_way_back  # with the registry, which a component needs not
+
+    output = run_builtin(tool, text, user, part=part, capabilities=capabilities)
+    show_json(output.as_dict() if as_json else output.result)
+    if not as_json and tool == "memory_write":
+        show_way_back(output.result, user)
     return 0
 
 

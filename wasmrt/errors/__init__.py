@@ -12,6 +12,7 @@ WasmrtError                     code, hint, retryable
 ├─ LeakError                    a secret seen where it must not be
 ├─ ApprovalError                an answer to a request that nobody waits for, or that cannot be kept
 ├─ UndoError                    changes of the workspace that cannot be taken back
+├─ MemoryStoreError             an agent's memory: what it does not hold, and a file that cannot be used
 ├─ ConfineError                 the machine's: a process that could not be confined
 ├─ ToolError                    .kind .usage .logs .decisions: what one call ended with
 │  ├─ InvalidParametersError
@@ -79,6 +80,7 @@ from wasmrt.errors._families import (
     InvalidNameError,
     LeakError,
     ManifestError,
+    MemoryStoreError,
     MissingToolchainError,
     NotInstalledError,
     NotWasmError,
@@ -129,6 +131,7 @@ __all__ = [
     "MalformedArgumentsError",
     "ManifestError",
     "MemoryLimitError",
+    "MemoryStoreError",
     "MissingToolchainError",
     "NotAuthorizedError",
     "NotInstalledError",

@@ -262,6 +262,12 @@ class UndoError(WasmrtError):
     code = "undo"
 
 
+class MemoryStoreError(WasmrtError):
+    """An agent's memory cannot be read or written, or has not what was asked of it; `code` says why."""
+
+    code = "memory-store"
+
+
 class ConfineError(WasmrtError):
     """A process could not be confined as required: the machine lacks a layer, or refuses it."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from wasmrt.flows._destinations import Destination, Kind, Outgoing, outgoing
+from wasmrt.flows._forms import skeleton
 from wasmrt.flows._labels import Label, Provenance, labels_of, read_labels
 from wasmrt.flows._paths import Change, FlowMap, FlowPath, Reach
 from wasmrt.flows._picture import picture
@@ -30,4 +31,5 @@ __all__ = [
     "outgoing",
     "picture",
     "read_labels",
+    "skeleton",
 ]

@@ -38,7 +38,9 @@ class Provenance(StrEnum):
         return self in (Provenance.SAID, Provenance.KNOWN)
 
 
-_READS = frozenset({Effect.READ_FILESYSTEM, *NETWORKING})
+_KEPT = frozenset({Effect.READ_FILESYSTEM, Effect.READ_MEMORY})
+"""Effects by which a tool reads what was written down before; whoever did may have been told to by a stranger."""
+_READS = _KEPT | NETWORKING
 """Effects of a tool whose results come from somewhere else than its params."""
 
 
@@ -48,14 +50,14 @@ def labels_of(
     """Return the labels of a result from the effects of its call.
 
     `foreign` says that a stranger wrote the tool itself; `seen` are the labels of the trace, which a tool hands on that
-    makes its result of its params. `files_untrusted` is about files of the workspace.
+    makes its result of its params. `files_untrusted` is about files, and a memory that does not say.
     """
     labels = set() if effects & _READS else set(seen) - {Label.TRUSTED}
     if foreign or effects & NETWORKING:
         labels.add(Label.UNTRUSTED)
-    if effects & {Effect.USE_SECRET, Effect.READ_FILESYSTEM}:
+    if effects & {Effect.USE_SECRET, *_KEPT}:
         labels.add(Label.PRIVATE)
-    if Effect.READ_FILESYSTEM in effects and files_untrusted:
+    if effects & _KEPT and files_untrusted:
         labels.add(Label.UNTRUSTED)
     if effects & {Effect.EXECUTE_CODE, Effect.SPAWN_PROCESS}:
         labels |= {Label.PRIVATE, Label.UNTRUSTED}

@@ -16,6 +16,7 @@ from wasmrt.install._model import ToolVersion
 from wasmrt.install._stored import load_tools
 from wasmrt.install.bundled import (
     CHOOSE_PROVIDER,
+    HOST_TOOLS,
     TOOLS,
     WEB_SEARCH,
     bundled_component,
@@ -70,8 +71,11 @@ def find_tool(name: str, data: Path, *, number: int | None = None, search: WebSe
             load_tools(version.package) if version.package else described_by_sidecar(name, component, version.sidecar)
         )
         return FoundTool(name, component, "installed", granted_to(version), version.sidecar, version, tools)
+    if name in HOST_TOOLS:
+        hint = "load_registry(runtime) has it; wasmrt tools describe NAME shows it"
+        raise NotInstalledError(f"{name} is a tool of the host's own, and no component", hint=hint)
     if bundled_tool(name) is None:
-        known = [known for tool in TOOLS for known in (tool.name, *tool.aliases)]
+        known = [*HOST_TOOLS, *(known for tool in TOOLS for known in (tool.name, *tool.aliases))]
         near = did_you_mean(name, [*known, *(tool.name for tool in catalog.tools())])
         raise NotInstalledError(
             f"no tool named {name!r} is installed",

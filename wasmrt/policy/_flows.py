@@ -16,7 +16,7 @@ from wasmrt.flows import Flow, Kind, Label, Provenance, Traced
 from wasmrt.names import did_you_mean
 
 _CHANGING = frozenset(Effect) - READING
-_WRITES = _CHANGING - {Effect.WRITE_FILESYSTEM}
+_WRITES = _CHANGING - {Effect.WRITE_FILESYSTEM, Effect.WRITE_MEMORY}
 OUTGOING = _WRITES - {Effect.DELETE_FILESYSTEM}
 """Effects by which something can leave, or be done that a stranger gains from."""
 _BOTH = frozenset({Label.UNTRUSTED, Label.PRIVATE})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from wasmrt.effects import NETWORKING, READING
@@ -125,25 +126,41 @@ def wrote(state: CallState) -> None:
         state.system.traces.written.add(text)
 
 
-def saw(state: CallState, result: Any) -> None:
-    """Take what a call answered, or how it failed, into what its trace has seen."""
+def labels_seen(state: CallState) -> frozenset[Label] | None:
+    """Return the labels of what the trace of a call has seen; None where nobody keeps track of it."""
+    trace = state.system.traces.find(state.user, state.trace)
+    return None if trace is None else trace.labels
+
+
+def saw(state: CallState, result: Any, told: Iterable[str] | None = None) -> None:
+    """Take what a call answered, or how it failed, into what its trace has seen.
+
+    `told` are the labels that the tool itself gives its result; they count where the program wrote the tool.
+    """
     trace = state.system.traces.find(state.user, state.trace)
     if trace is None:
         return
     policy, name = state.system.policy, state.known.name
-    labels = result_labels(state, trace.labels)
-    if Label.UNTRUSTED not in labels and any(map(state.system.traces.written.is_in, flow_texts(result))):
+    own = None if told is None or state.known.source not in OWN_SOURCES else read_labels(told)
+    labels = result_labels(state, trace.labels, own)
+    marked = own is not None and Label.UNTRUSTED in own
+    if Label.UNTRUSTED not in labels and (marked or any(map(state.system.traces.written.is_in, flow_texts(result)))):
         # SECURITY: a file, a memory or a service between two traces makes nobody's word of a stranger's.
         labels = (labels | {Label.UNTRUSTED}) - {Label.TRUSTED}
-    own = tuple(getattr(state.tool, "ids", ())) if state.known.source in OWN_SOURCES else ()
-    trace.saw(result, labels, tool=name, call=state.call_id, ids=(*policy.ids_for(name), *own))
+    ids = tuple(getattr(state.tool, "ids", ())) if state.known.source in OWN_SOURCES else ()
+    trace.saw(result, labels, tool=name, call=state.call_id, ids=(*policy.ids_for(name), *ids))
 
 
-def result_labels(state: CallState, seen: frozenset[Label]) -> frozenset[Label]:
-    """Return the labels of a call's result: the operator's word, else that of our own tool, else by its effects."""
+def result_labels(state: CallState, seen: frozenset[Label], told: frozenset[Label] | None = None) -> frozenset[Label]:
+    """Return the labels of a call's result: the operator's word, else that of our own tool, else by its effects.
+
+    `told` are those that the tool gave this very result.
+    """
     labels = state.system.policy.results_for(state.known.name)
     if labels is not None:
         return labels
+    if told is not None:
+        return told
     foreign = state.known.source not in OWN_SOURCES
     own = None if foreign else getattr(state.tool, "own", None)
     if own is not None and own.labels is not None:

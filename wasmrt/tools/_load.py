@@ -16,8 +16,10 @@ from wasmrt.approvals import (
     TerminalApprover,
     default_approver,
 )
+from wasmrt.builtin import memory_tools
 from wasmrt.config_file import read_config_file
 from wasmrt.errors import ConfigurationError, WasmrtError
+from wasmrt.memory import MemoryStore
 from wasmrt.places import find_places
 from wasmrt.plugins import load_plugins
 from wasmrt.policy import ApproverKind, ToolPolicy
@@ -64,6 +66,10 @@ def load_registry(
         access=AccessStore(places.access),
         telemetry=telemetry or (Telemetry() if file.telemetry else None),
     )
+    remembering = runtime.config.memory_settings()
+    if remembering is not None:
+        for tool in memory_tools(MemoryStore(remembering), detector=runtime.detector):
+            registry.register(tool, builtin=True, group="memory")
     registry.installed = InstalledTools(registry, runtime, places.data)
     registry.installed.refresh()
     registry._system.refresh = registry.installed.refresh

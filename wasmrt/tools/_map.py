@@ -37,6 +37,8 @@ def _reach(probe: CallState) -> Reach:
 def _private(effects: frozenset[Effect]) -> str:
     if Effect.READ_FILESYSTEM in effects:
         return "reads files"
+    if Effect.READ_MEMORY in effects:
+        return "reads its memory"
     return "reads what its credential opens" if Effect.USE_SECRET in effects else "can read what is private"
 
 
@@ -45,6 +47,8 @@ def _untrusted(effects: frozenset[Effect], *, foreign: bool) -> str:
         return "from the network"
     if Effect.READ_FILESYSTEM in effects:
         return "from files"
+    if Effect.READ_MEMORY in effects:
+        return "from its memory"
     return "a stranger wrote the tool" if foreign else "whoever writes it"
 
 

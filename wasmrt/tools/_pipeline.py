@@ -167,7 +167,7 @@ async def run(state: CallState, waits: Waits) -> ToolOutput:
         raise ToolError(f"the tool broke: it returned {type(output).__name__}, and no ToolOutput")
     output = scanned(state, output)
     _access.ask(state, output.decisions, output.call_id or state.call_id)
-    _flow.saw(state, output.result)
+    _flow.saw(state, output.result, output.labels)
     decisions = (*state.decisions, *(_stamped(state, decision) for decision in output.decisions))
     state.output = output._replace(decisions=decisions, call_id=output.call_id or state.call_id)
     _end(state, None)
@@ -193,6 +193,7 @@ def tool_context(state: CallState, seconds: float) -> ToolContext:
         effects=None if entry.granted_effects <= held and not lens.narrows else held,
         write_paths=lens.write_paths,
         may_invoke=partial(_may_invoke, state),
+        seen=_flow.labels_seen(state),
     )
 
 

@@ -48,7 +48,7 @@ from wasmrt.capabilities.model._endpoint import (
 from wasmrt.capabilities.model._host_headers import folded_header, is_host_header
 from wasmrt.capabilities.model._limits import MAX_CALL_TIMEOUT_SECONDS, ToolLimits
 from wasmrt.capabilities.model._login import LoginCapability, OAuthConfig, common_login, login_within
-from wasmrt.capabilities.model._protected import protected_problem
+from wasmrt.capabilities.model._protected import is_prompt_file, is_unseen, protected_problem
 from wasmrt.capabilities.model._workspace_path import is_under_prefixes, path_problem, plain_path, read_prefix
 
 __all__ = [
@@ -84,7 +84,9 @@ __all__ = [
     "glob_covers",
     "host_matches",
     "is_host_header",
+    "is_prompt_file",
     "is_under_prefixes",
+    "is_unseen",
     "login_within",
     "name_within",
     "path_problem",

@@ -8,11 +8,11 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from wasmrt.errors import ApprovalError
+from wasmrt.errors import WasmrtError
 from wasmrt.files import unfit
 
 _BUSY_SECONDS = 30.0
@@ -20,34 +20,38 @@ _SCRUB_MS = 200
 
 
 class Database:
-    """A SQLite file with one schema. Reading one that does not exist is for the caller to avoid: see `status`."""
+    """A SQLite file with one schema. Reading one that does not exist is for the caller to avoid: see `status`.
 
-    def __init__(self, path: Path, schema: str, version: int) -> None:
+    `unusable` makes the error of its owner from a reason; whatever is wrong with the file is raised as that.
+    """
+
+    def __init__(self, path: Path, schema: str, version: int, *, unusable: Callable[[str], WasmrtError]) -> None:
         self.path = path
         self._schema = schema
         self._version = version
+        self._unusable = unusable
 
     def status(self) -> os.stat_result | None:
         """Return the file's status, or None where there is none yet.
 
         Raises:
-            ApprovalError: it is a link, no file, or not this user's alone.
+            WasmrtError: it is a link, no file, or not this user's alone.
         """
         try:
             found = self.path.stat(follow_symlinks=False)
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise _unusable(str(error.strerror)) from error
-        # SECURITY: whoever can write here can approve, and whoever can read here sees the parameters.
+            raise self._unusable(str(error.strerror)) from error
+        # SECURITY: whoever can write here decides what it says, and whoever can read here sees what is private.
         if (reason := unfit(found, private=True)) is not None:
-            raise _unusable(f"{self.path.name} {reason}")
+            raise self._unusable(f"{self.path.name} {reason}")
         return found
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """Open a connection for queries of a file that is there."""
-        with translated(), contextlib.closing(self.connect()) as db:
+        with self.translated(), contextlib.closing(self.connect()) as db:
             yield db
 
     @contextmanager
@@ -56,7 +60,7 @@ class Database:
 
         With `scrub`, what it deleted is taken out of the write-ahead log too, unless somebody is reading it.
         """
-        with translated():
+        with self.translated():
             if self.status() is None:
                 self._create()
             with contextlib.closing(self.connect()) as db:
@@ -76,17 +80,17 @@ class Database:
         """Open a connection that the caller closes.
 
         Raises:
-            ApprovalError: the file is not this user's alone, or was written by another version.
+            WasmrtError: the file is not this user's alone, or was written by another version.
         """
         self.status()
         address = f"{self.path.absolute().as_uri()}?mode=rw"
         db = sqlite3.connect(address, uri=True, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         try:
-            # FULL: what was used up stays so after a power cut. Deleted parameters are overwritten.
+            # FULL: what was written stays so after a power cut. What is deleted is overwritten.
             db.executescript("PRAGMA synchronous=FULL; PRAGMA secure_delete=ON; PRAGMA trusted_schema=OFF;")
             found = db.execute("PRAGMA user_version").fetchone()[0]
             if found != self._version:
-                raise _unusable(f"{self.path.name} was written by another wasmrt")
+                raise self._unusable(f"{self.path.name} was written by another wasmrt")
         except BaseException:
             db.close()
             raise
@@ -107,23 +111,14 @@ class Database:
             with suppress(FileExistsError):  # somebody else was first: then theirs is the one
                 os.link(fresh, self.path)
 
-
-@contextmanager
-def translated() -> Iterator[None]:
-    """Turn every error of SQLite, of the file system and of rows that are not ours into an `ApprovalError`."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise _unusable(str(error)) from error
-    except OSError as error:
-        raise _unusable(str(error.strerror)) from error
-    except (ValueError, KeyError, TypeError) as error:  # an effect or a reason of another version, say
-        raise _unusable("a row was written by another wasmrt") from error
-
-
-def _unusable(reason: str) -> ApprovalError:
-    return ApprovalError(
-        f"the approvals cannot be kept ({reason})",
-        code="approval-store",
-        hint="check that the data folder that wasmrt doctor names is yours alone and its disk not full",
-    )
+    @contextmanager
+    def translated(self) -> Iterator[None]:
+        """Turn every error of SQLite, of the file system and of rows that are not ours into the owner's error."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise self._unusable(str(error)) from error
+        except OSError as error:
+            raise self._unusable(str(error.strerror)) from error
+        except (ValueError, KeyError, TypeError) as error:  # an effect or a reason of another version, say
+            raise self._unusable("a row was written by another wasmrt") from error

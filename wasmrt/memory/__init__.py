@@ -1,0 +1,33 @@
+"""Memory of agents: documents of each user in a private database, with their history, found by words and meaning."""
+
+from __future__ import annotations
+
+from wasmrt.memory._model import (
+    Author,
+    MemoryDocument,
+    MemoryEntry,
+    MemoryFindings,
+    MemoryHit,
+    MemorySettings,
+    MemoryVersion,
+    Trust,
+)
+from wasmrt.memory._paths import Target, decide_write, read_target
+from wasmrt.memory._store import MemoryStore
+from wasmrt.memory._vectors import Embedder
+
+__all__ = [
+    "Author",
+    "Embedder",
+    "MemoryDocument",
+    "MemoryEntry",
+    "MemoryFindings",
+    "MemoryHit",
+    "MemorySettings",
+    "MemoryStore",
+    "MemoryVersion",
+    "Target",
+    "Trust",
+    "decide_write",
+    "read_target",
+]
