@@ -588,6 +588,38 @@ THREATS = (
         ),
     ),
     Threat(
+        threat="a command line of a model's that destroys, becomes another user, or hides what it runs",
+        source="seed 001, section 4.6",
+        tests=tuple(
+            f"shell/{name}"
+            for name in (
+                "test_lists.py::test_each_rule_decides_its_examples_and_is_named",
+                "test_lines.py::test_harmful_lines_are_refused_or_ask",
+                "test_lines.py::test_a_harmful_command_is_found_wherever_it_stands",
+                "test_lines.py::test_words_are_expanded_as_bash_expands_them",
+                "test_lines.py::test_what_cannot_be_read_is_refused",
+                "test_shell_tool.py::test_a_rule_approves_plain_commands_and_never_what_cannot_be_taken_back",
+                "test_shell_tool.py::test_without_a_safe_place_nothing_runs_and_never_on_the_host",
+            )
+        ),
+    ),
+    Threat(
+        threat="a command that reads, writes, connects, prints or lives beyond what the shell was given",
+        source=OURS,
+        tests=tuple(
+            f"shell/{name}"
+            for name in (
+                "test_escapes.py::test_no_attempt_gets_out_and_more_than_forty_are_proven",
+                "test_confined.py::test_of_the_environment_a_command_sees_the_allowlist",
+                "test_confined.py::test_a_late_command_is_ended_with_everything_that_it_started",
+                "test_confined.py::test_a_workspace_that_holds_what_is_wasmrts_own_runs_nothing",
+                "test_confined.py::test_output_is_kept_at_its_beginning_and_its_end",
+                "test_confined.py::test_memory_is_bounded",
+                "test_confined.py::test_a_secret_in_the_output_is_withheld",
+            )
+        ),
+    ),
+    Threat(
         threat="a plugin or program whose answer floods, lies about its request, or is another's",
         source=OURS,
         tests=(

@@ -120,6 +120,8 @@ if TYPE_CHECKING:
     from wasmrt.secrets import Secret as Secret
     from wasmrt.secrets import UserSecrets as UserSecrets
     from wasmrt.secrets import open_store as open_store
+    from wasmrt.shell import ShellSettings as ShellSettings
+    from wasmrt.shell import ShellTool as ShellTool
     from wasmrt.telemetry import Telemetry as Telemetry
     from wasmrt.tools import Explanation as Explanation
     from wasmrt.tools import FunctionTool as FunctionTool
@@ -285,6 +287,10 @@ _NAMES = {
         "open_store",
     ),
     "telemetry": ("Telemetry",),
+    "shell": (
+        "ShellSettings",
+        "ShellTool",
+    ),
     "tools": (
         "Explanation",
         "FunctionTool",

@@ -11,7 +11,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wasmrt.capabilities.services import Service
-from wasmrt.config_values import VALUE_SECTIONS, check_web_search, check_workspace, runtime_settings, switch
+from wasmrt.config_values import (
+    VALUE_SECTIONS,
+    ShellSettings,
+    check_web_search,
+    check_workspace,
+    runtime_settings,
+    switch,
+)
 from wasmrt.egress import NetworkConfig, Resolver, ResolverForUsers, SystemResolver
 from wasmrt.errors import ConfigFileError, ConfigurationError
 from wasmrt.files import Unfit, UnfitFileError, read_file
@@ -91,13 +98,15 @@ class OperatorConfig(NamedTuple):
     """The backend that keeps secrets, unless the environment names another; None for the one that is found."""
     telemetry: bool = False
     """True where registries tell of their calls to the OpenTelemetry SDK of their program."""
+    shell: ShellSettings = ShellSettings()
+    """Of the shell tool in a registry."""
     services: tuple[Service, ...] = ()
     """Services of this operator, which explanations know besides those that ship."""
 
     def as_runtime_settings(self) -> dict[str, Any]:
         """Return the settings by their names in `WasmRuntimeConfig`."""
         settings = self._asdict() | self.audit.as_runtime_settings()
-        for name in ("policy", "services", "secrets_backend", "runtime", "telemetry"):
+        for name in ("policy", "services", "secrets_backend", "shell", "runtime", "telemetry"):
             del settings[name]
         return settings | dict(self.runtime)
 
@@ -157,7 +166,13 @@ def read_config_file(path: Path) -> OperatorConfig:
     audited, runtime = AuditSettings(**values["audit"]), runtime_settings(values)
     told = values["telemetry"].get("enabled", False)
     return OperatorConfig(
-        NetworkConfig(**network), **own, policy=policy, audit=audited, runtime=runtime, telemetry=told
+        NetworkConfig(**network),
+        **own,
+        policy=policy,
+        audit=audited,
+        runtime=runtime,
+        telemetry=told,
+        shell=ShellSettings(**values["shell"]),
     )
 
 

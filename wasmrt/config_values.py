@@ -1,11 +1,11 @@
-"""Sections of the operator's configuration file that set limits, rates, workspace, secrets and explanations."""
+"""Sections of the operator's configuration file that set limits, rates, workspace, secrets, the shell, explanations."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from wasmrt.capabilities import RateLimitConfig
 from wasmrt.capabilities.services import read_services
@@ -15,12 +15,32 @@ from wasmrt.install.search import PROVIDERS, WebSearch
 from wasmrt.limits import MAX_CONFIG_FILE_BYTES, ResourceLimits
 from wasmrt.memory import MemorySettings
 from wasmrt.secrets import BACKENDS
-from wasmrt.strict_toml import one_of, whole_number
+from wasmrt.strict_toml import one_of, texts, whole_number
 from wasmrt.workspace import UserFolders
 
 ValueReader = Callable[[Any, Path], dict[str, Any]]
 """From a value and the folder of the file to settings by name."""
 _MAX_CONCURRENT = 10_000
+_SHELL_SECONDS = 3600
+_SHELL_MIB = 1024 * 1024
+
+
+class ShellSettings(NamedTuple):
+    """The section [shell]."""
+
+    enabled: bool = True
+    """False: every command is refused."""
+    unsafe_host: bool = False
+    """Run commands without confinement, as this user: for an operator who has a wall of their own around it all."""
+    timeout_seconds: int = 120
+    """For a call that asks for no other time."""
+    max_timeout_seconds: int = 600
+    memory_mib: int = 2048
+    """Private memory of each process of a command."""
+    read: tuple[str, ...] = ()
+    """Files and folders that commands read, beside the workspace and the system."""
+    execute: tuple[str, ...] = ()
+    """Files and folders that commands read and execute, such as a toolchain."""
 
 
 def runtime_settings(values: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -109,6 +129,16 @@ def _memory(key: str) -> ValueReader:
     return read
 
 
+def _paths(key: str) -> ValueReader:
+    def read(value: Any, folder: Path) -> dict[str, Any]:
+        paths = texts(value)
+        if any(not path or "\0" in path for path in paths):
+            raise ConfigurationError(f"{key} must be a list of paths", hint=f'write it like {key} = ["/opt/tools"]')
+        return {key: tuple(str(folder / path) for path in paths)}
+
+    return read
+
+
 def _services(value: Any, folder: Path) -> dict[str, Any]:
     hint = 'write it like services = "services.toml"'
     if not isinstance(value, str) or not value or "\0" in value:
@@ -149,6 +179,15 @@ VALUE_SECTIONS: dict[str, dict[str, ValueReader]] = {
         "max_document_bytes": _memory("max_document_bytes"),
         "max_user_bytes": _memory("max_user_bytes"),
         "max_versions": _memory("max_versions"),
+    },
+    "shell": {
+        "enabled": switch("enabled"),
+        "unsafe_host": switch("unsafe_host"),
+        "timeout_seconds": _plain("timeout_seconds", whole_number(1, _SHELL_SECONDS)),
+        "max_timeout_seconds": _plain("max_timeout_seconds", whole_number(1, _SHELL_SECONDS)),
+        "memory_mib": _plain("memory_mib", whole_number(16, _SHELL_MIB)),
+        "read": _paths("read"),
+        "execute": _paths("execute"),
     },
     "secrets": {"backend": _plain("secrets_backend", one_of(str, BACKENDS))},
     "web_search": {

@@ -13,11 +13,13 @@ from click.testing import CliRunner, Result
 
 from tests.first_party.conftest import Run
 from tests.first_party.web import PUBLIC, Web, page
+from tests.isolation.conftest import needs_landlock, needs_seccomp
 from wasmrt import CallbackApprover, PreparedTool, ToolRegistry, WasmToolRuntime, load_registry
 from wasmrt.cli import cli
 from wasmrt.egress import EgressGateway
 from wasmrt.install.bundled import HOST_TOOLS, TOOLS, bundled_names, bundled_tool
 from wasmrt.limits import MIB
+from wasmrt.shell import SHELL_ALIASES, SHELL_NAME
 from wasmrt.tools import PROTECTED_TOOL_NAMES, ToolCall
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/first-party-tools.md"
@@ -137,7 +139,7 @@ def test_the_command_lists_the_tools_for_files_where_there_is_a_workspace(
     files: Path, wasmrt: Callable[..., Result]
 ) -> None:
     listed = json.loads(wasmrt("tools", "list", "--workspace", files, "--json").stdout)
-    assert sorted(row["name"] for row in listed) == sorted((*bundled_names(), *HOST_TOOLS))
+    assert sorted(row["name"] for row in listed) == sorted((*bundled_names(), *HOST_TOOLS, SHELL_NAME))
     described = json.loads(wasmrt("tools", "describe", "file_edit", "--workspace", files, "--json").stdout)
     assert described["name"] == "file_edit" and described["schema"]["required"][0] == "path"
 
@@ -168,6 +170,14 @@ def test_a_request_inside_is_refused_on_the_command_line_with_its_rule(wasmrt: C
     assert not web.asked
 
 
+@needs_seccomp
+@needs_landlock
+@pytest.mark.parametrize("name", [SHELL_NAME, *SHELL_ALIASES])
+def test_a_registry_has_the_shell_by_each_of_its_names(registry: ToolRegistry, files: Path, name: str) -> None:
+    assert registry.get(name).name == SHELL_NAME
+    assert registry.execute(name, {"command": "cat a.txt"}).result["stdout"] == "one\n"
+
+
 def test_the_names_of_the_files_tools_are_protected() -> None:
     assert {"read_file", "write_file", "list_dir", "apply_patch"} <= PROTECTED_TOOL_NAMES & {
         tool.name for tool in TOOLS
@@ -189,6 +199,7 @@ def test_the_page_has_every_tool_with_its_names_params_effects_and_approval(
     listed = rows()
     every = {tool.name: (tool.aliases, prepared(tool.name)) for tool in TOOLS}
     every |= {name: ((), registry.get(name)) for name in HOST_TOOLS}
+    every[SHELL_NAME] = SHELL_ALIASES, registry.get(SHELL_NAME)
     assert sorted(listed) == sorted(every)
     for name, (aliases, tool) in every.items():
         names, params, _limits, effects, approval, _place, test = listed[name]

@@ -13,6 +13,7 @@ from wasmrt.cli._errors import exit_code
 from wasmrt.cli._options import complete_tools, json_option, workspace_option
 from wasmrt.cli._output import print_message, show_json
 from wasmrt.cli._runtime import open_runtime, prepare
+from wasmrt.cli._shell import is_shell, run_shell
 from wasmrt.cli._tools import find_named, is_builtin, with_invoked
 from wasmrt.errors import ToolError
 from wasmrt.install.find import FoundTool
@@ -62,6 +63,8 @@ def run(
     check_context(context)
     if is_builtin(tool):
         return _run_builtin(tool, text, user, part, capabilities, as_json=as_json)
+    if is_shell(tool, part, capabilities):
+        return run_shell(text, context=context, user=user, workspace=workspace, as_json=as_json)
     found = find_named(tool, capabilities=capabilities)
     tools = with_invoked(found)
     with open_runtime(*(each.grant for each in tools), workspace=workspace, receipts=True) as runtime:
@@ -83,10 +86,9 @@ def run(
                 raise
             print_message(f"error: {message}")
             return exit_code(error)
+    show_json(output.as_dict() if as_json else output.result)
     if as_json:
-        show_json(output.as_dict())
         return 0
-    show_json(output.result)
     if logs:
         show_logs(output.logs)
     show_denials(output.decisions, section)

@@ -24,6 +24,7 @@ from wasmrt.places import find_places
 from wasmrt.plugins import load_plugins
 from wasmrt.policy import ApproverKind, ToolPolicy
 from wasmrt.runtime import WasmToolRuntime
+from wasmrt.shell import ShellTool
 from wasmrt.telemetry import Telemetry
 from wasmrt.tools._installed import InstalledTools
 from wasmrt.tools._registry import ToolRegistry
@@ -40,7 +41,7 @@ def load_registry(
 ) -> ToolRegistry:
     """Return a registry with the tools that come with wasmrt, those that are installed, and the plugins.
 
-    Tools for files are there where the runtime has a workspace.
+    Tools for files and the shell are there where the runtime has a workspace.
 
     Policy, approver, telemetry and the folder of plugins are those of the operator's configuration file, where none is
     given.
@@ -70,6 +71,8 @@ def load_registry(
     if remembering is not None:
         for tool in memory_tools(MemoryStore(remembering), detector=runtime.detector):
             registry.register(tool, builtin=True, group="memory")
+    if runtime.config.workspace is not None:
+        registry.register(ShellTool(runtime.config.workspace, file.shell), builtin=True)
     registry.installed = InstalledTools(registry, runtime, places.data)
     registry.installed.refresh()
     registry._system.refresh = registry.installed.refresh

@@ -143,7 +143,9 @@ def _not_approved(state: CallState, answer: ApprovalAnswer) -> Decision:
     """Return the denial of a call that nobody approved. What a person noted is for people, like every hint."""
     assert state.needs is not None
     rule = "a person denied this call" if answer.by else "a person has to approve this call, and nobody did"
-    ways = 'give the registry an approver (approver = "queue" in [approvals]), or approve it in [tools.rules]'
+    ways = 'give the registry an approver (approver = "queue" in [approvals])'
+    if not state.tool.requires_approval(state.params):  # else no rule approves it
+        ways += ", or approve it in [tools.rules]"
     said = f"{answer.note}; " if answer.note else ""
     hint = f"{said}{state.needs.rule}" if answer.by else f"{said}{state.needs.rule}; {ways}"
     return Decision(False, Reason.APPROVAL_DENIED, rule, hint, "tool.approval", state.known.name)

@@ -59,11 +59,14 @@ _PROCESSES: Group = {
         " setresgid setfsuid setfsgid set_tid_address set_robust_list get_robust_list prctl arch_prctl getrusage times"
         " uname sysinfo getcpu sched_yield sched_getaffinity sched_setaffinity sched_getparam sched_getscheduler"
         " sched_getattr sched_get_priority_max sched_get_priority_min sched_rr_get_interval sched_setscheduler"
-        " sched_setparam sched_setattr getpriority setpriority ioprio_get ioprio_set getrlimit setrlimit prlimit64"
+        " sched_setparam sched_setattr getpriority ioprio_get getrlimit setrlimit"
         " capget capset kill tkill tgkill rt_sigqueueinfo rt_tgsigqueueinfo pidfd_open pidfd_send_signal"
         " restart_syscall seccomp landlock_create_ruleset landlock_add_rule landlock_restrict_self futex futex_waitv"
         " futex_wake futex_wait futex_requeue rseq membarrier getrandom"
     ),
+    # SECURITY: its own limits and priority, not those of the user's other processes.
+    "prlimit64": only(Check(0, (0,))),
+    **dict.fromkeys(("setpriority", "ioprio_set"), only(Check(1, (0,)))),
     "clone": only(without(0, _CLONE_NEW)),
     "personality": only(Check(0, _PERSONALITIES)),
     **refuse(errno.ENOSYS, "clone3"),  # its flags lie in memory

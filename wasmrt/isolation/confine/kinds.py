@@ -78,8 +78,9 @@ SHELL = _program(
     Kind.SHELL,
     ProcessLimits(data_bytes=4 * _GIB, cpu_seconds=600, new_processes=256, file_bytes=_GIB, descriptors=1024),
     parent_death=True,
+    calls=GROUPED_PROGRAM,
 )
-"""A command that an agent wrote. The thread that starts it waits for it."""
+"""A command that an agent wrote. The thread that starts it waits for it; its processes stay in one group."""
 
 NATIVE_PLUGIN = _program(
     Kind.NATIVE_PLUGIN,

@@ -1,0 +1,10 @@
+"""The shell: command lines read by a grammar, decided by lists, and run confined."""
+
+from __future__ import annotations
+
+from wasmrt.config_values import ShellSettings
+from wasmrt.shell._backend import Backend
+from wasmrt.shell._tool import SHELL_ALIASES, SHELL_NAME, ShellTool
+from wasmrt.shell._verdict import Action, Verdict
+
+__all__ = ["SHELL_ALIASES", "SHELL_NAME", "Action", "Backend", "ShellSettings", "ShellTool", "Verdict"]

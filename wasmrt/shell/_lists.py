@@ -1,0 +1,140 @@
+"""The lists of the shell tool, as they stand in `lists/`: what programs are, and the rules of each layer."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+_FOLDER = Path(__file__).parent / "lists"
+
+
+def _read(name: str) -> dict[str, Any]:
+    return tomllib.loads((_FOLDER / f"{name}.toml").read_text("utf-8"))
+
+
+_PROGRAMS = _read("programs")
+SHELLS = frozenset(_PROGRAMS["shells"])
+DECODERS = frozenset(_PROGRAMS["decoders"])
+TRANSLATORS = frozenset(_PROGRAMS["translators"])
+PRINTERS = frozenset(_PROGRAMS["printers"])
+COMPILERS = frozenset(_PROGRAMS["compilers"])
+SEARCHERS = frozenset(_PROGRAMS["searchers"])
+WRAPPERS: Mapping[str, Mapping[str, Any]] = _PROGRAMS["wrappers"]
+INTERPRETERS: Mapping[str, list[str]] = _PROGRAMS["interpreters"]
+VALUE_OPTIONS: Mapping[str, list[str]] = _PROGRAMS["value_options"]
+WRITERS: Mapping[str, list[str]] = _PROGRAMS["writers"]
+PROSE: Mapping[str, list[str]] = _PROGRAMS["prose"]
+CODE_ASKS = re.compile("|".join(_PROGRAMS["code"]["asks"]), re.DOTALL)
+_SETS = {"@" + name: frozenset(_PROGRAMS[name]) for name in ("fetchers", "decoders", "translators", "shells")}
+
+_ENVIRONMENT = _read("environment")
+INHERITED_VARIABLES: tuple[str, ...] = tuple(_ENVIRONMENT["inherited"])
+"""Variables of the host's environment that a command sees."""
+PRIVATE_VARIABLES: Mapping[str, str] = _ENVIRONMENT["private"]
+"""Variables that name the private folder of the call, or a folder in it."""
+FIXED_VARIABLES: Mapping[str, str] = _ENVIRONMENT["fixed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptionValue:
+    """An option of a program, by its names, with a value that an expression finds."""
+
+    names: frozenset[str]
+    value: re.Pattern[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """One line of a list. All that it names has to hold of a command.
+
+    Attributes:
+        id: Its name.
+        why: What a command does that it holds for.
+        examples: Command lines that it holds for; the tests try them.
+        others: Command lines that look similar, and that it does not hold for.
+    """
+
+    id: str
+    why: str
+    examples: tuple[str, ...]
+    others: tuple[str, ...]
+    programs: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+    flags: tuple[tuple[str, ...], ...] = ()
+    operand: str = ""
+    options_value: Mapping[str, Any] | None = None
+    path: tuple[str, ...] = ()
+    writes: bool = False
+    assigns: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    substitutes: tuple[str, ...] = ()
+    statement: str = ""
+    structure: str = ""
+    reads_script: bool = False
+    unread: bool = False
+    unknown: bool = False
+    unknown_word: bool = False
+    made_word: bool = False
+    decoded_word: bool = False
+
+    @cached_property
+    def operand_expression(self) -> re.Pattern[str]:
+        """The expression of an operand."""
+        return re.compile(self.operand)
+
+    @cached_property
+    def statement_expression(self) -> re.Pattern[str]:
+        """The expression of a statement in any word, or in what a command reads."""
+        return re.compile(self.statement)
+
+    @cached_property
+    def option_value(self) -> OptionValue | None:
+        """The option whose value matters."""
+        given = self.options_value
+        return None if given is None else OptionValue(names=frozenset(given["names"]), value=re.compile(given["value"]))
+
+    def has_program(self, name: str) -> bool:
+        """Tell whether the rule is for a program of this name."""
+        return not self.programs or fits(name, self.programs)
+
+
+def fits(name: str, patterns: tuple[str, ...] | frozenset[str] | list[str]) -> bool:
+    """Tell whether a name is one of a list, in which `*` stands for any text and `@name` for a set of programs."""
+    for pattern in patterns:
+        if pattern == "@any" or (name in _SETS[pattern] if pattern in _SETS else fnmatchcase(name, pattern)):
+            return True
+    return False
+
+
+def interpreter(name: str) -> list[str] | None:
+    """Return the options of an interpreter that hold code; None for what is none."""
+    return next((options for pattern, options in INTERPRETERS.items() if fnmatchcase(name, pattern)), None)
+
+
+def wrapper(name: str) -> Mapping[str, Any] | None:
+    """Return how a program that starts another reads its words; None for what is none."""
+    return next((form for pattern, form in WRAPPERS.items() if fnmatchcase(name, pattern)), None)
+
+
+def _rule(given: dict[str, Any]) -> Rule:
+    fields: dict[str, Any] = {}
+    for key, value in given.items():
+        held = tuple(map(tuple, value)) if key == "flags" else tuple(value) if isinstance(value, list) else value
+        fields["sources" if key == "from" else key] = held
+    return Rule(**fields)
+
+
+def _rules(name: str) -> tuple[Rule, ...]:
+    return tuple(_rule(each) for each in _read(name)["rule"])
+
+
+LAYERS: Mapping[str, tuple[Rule, ...]] = {
+    name: _rules(name) for name in ("blocked", "dangerous", "injection", "approval")
+}
+"""The layers that look at a command line, in their order; the fifth is the environment."""
