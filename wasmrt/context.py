@@ -46,3 +46,5 @@ class ToolContext:
     may_invoke: MayInvoke | None = None
     seen: frozenset[Label] | None = None
     """The labels of what the conversation has seen; None where nobody keeps track of it."""
+    shown: str | None = None
+    """The tool's preview of this call that a person saw and approved; None where no person did."""

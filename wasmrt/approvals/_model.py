@@ -71,13 +71,14 @@ class ApprovalRequest:
 
     @property
     def binding(self) -> str:
-        """BLAKE3 of all that an answer is about, in hex: user, tool, digest, grant, effects, parameters, and why.
+        """BLAKE3 of all that an answer is about, in hex: user, tool, digest, grant, effects, parameters, preview, why.
 
-        Two requests with the same binding ask the same. The diff is not in it: it is made anew from the parameters.
+        Two requests with the same binding ask the same.
+        SECURITY: an answer to what a person was shown is none to what would be shown now.
         """
         effects = sorted(map(str, self.effects))
         why = [str(self.why.reason), self.why.rule, *self.destinations]
-        parts = [self.user, self.tool, self.digest, self.grant, effects, params_digest(self.params), why]
+        parts = [self.user, self.tool, self.digest, self.grant, effects, params_digest(self.params), self.preview, why]
         return blake3(json.dumps(parts).encode()).hexdigest()
 
     @property

@@ -74,7 +74,7 @@ def explain(state: CallState) -> Explanation:
         return Explanation(Outcome.REFUSED, tuple(walked))
     if state.needs is None:
         return Explanation(Outcome.RUNS, tuple(walked))
-    answer = state.system.approvals.remembered(approval_request(state))
+    answer = state.system.approvals.remembered(approval_request(state, None))
     what = "tool.approval"
     if answer is None:
         walked.append(("approval", state.needs._replace(policy=state.policy_digest)))
@@ -89,7 +89,8 @@ def asked(state: CallState) -> ApprovalRequest | None:
     """Return what a person would be asked before a call; None where nobody is, or another step refuses it."""
     if not _walked(state)[-1][1].allowed or state.needs is None:
         return None
-    request = approval_request(state)
+    preview = getattr(state.tool, "preview", None)
+    request = approval_request(state, None if preview is None else preview(state.params))
     return None if state.system.approvals.remembered(request) is not None else request
 
 

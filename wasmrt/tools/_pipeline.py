@@ -120,7 +120,9 @@ async def approve(state: CallState, waits: Waits) -> None:
         state.take(_steps.redeem(state))
         _flow.approved(state)
         return
-    request = approval_request(state)
+    preview = getattr(state.tool, "preview", None)
+    shown = None if preview is None else await waits.look(preview, state.params)
+    request = approval_request(state, shown)
     approvals = state.system.approvals
     answer = approvals.remembered(request) or await waits.decide(approvals, request, state.approver)
     state.answer = answer
@@ -136,6 +138,8 @@ async def approve(state: CallState, waits: Waits) -> None:
     _taken(state, Decision(True, Reason.ALLOWED, words, None, "tool.approval", name))
     if state.edited:
         _check_edited(state, dict(answer.params or {}))
+    # SECURITY: an answer that was given before, or to other params, is none to what was shown now.
+    state.shown = None if answer.remembered or state.edited else shown
     _flow.approved(state)
 
 
@@ -146,6 +150,8 @@ def _not_approved(state: CallState, answer: ApprovalAnswer) -> Decision:
     ways = 'give the registry an approver (approver = "queue" in [approvals])'
     if not state.tool.requires_approval(state.params):  # else no rule approves it
         ways += ", or approve it in [tools.rules]"
+    by_hand = getattr(state.tool, "by_hand", None)
+    ways += "" if by_hand is None else f"; a person does it with: {by_hand(state.params)}"
     said = f"{answer.note}; " if answer.note else ""
     hint = f"{said}{state.needs.rule}" if answer.by else f"{said}{state.needs.rule}; {ways}"
     return Decision(False, Reason.APPROVAL_DENIED, rule, hint, "tool.approval", state.known.name)
@@ -196,14 +202,14 @@ def tool_context(state: CallState, seconds: float) -> ToolContext:
         write_paths=lens.write_paths,
         may_invoke=partial(_may_invoke, state),
         seen=_flow.labels_seen(state),
+        shown=state.shown,
     )
 
 
-def approval_request(state: CallState) -> ApprovalRequest:
-    """Return what a person is asked."""
+def approval_request(state: CallState, preview: str | None) -> ApprovalRequest:
+    """Return what a person is asked; `preview` is what the tool says that the call would change."""
     assert state.needs is not None
     entry, now = state.known, time.time_ns() // 1_000_000
-    preview = getattr(entry.tool, "preview", None)
     return ApprovalRequest(
         id=new_request_id(),
         tool=entry.name,
@@ -216,7 +222,7 @@ def approval_request(state: CallState) -> ApprovalRequest:
         user=state.user,
         trace=state.trace,
         call=state.call_id,
-        preview=None if preview is None else preview(state.params),
+        preview=preview,
         provenance=_flow.provenance_lines(state),
         destinations=_flow.asked_destinations(state),
         created_ms=now,

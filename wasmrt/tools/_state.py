@@ -58,6 +58,8 @@ class CallState:
     needs: Decision | None = None
     """The reason that a person has to approve the call; None where nobody has to."""
     answer: ApprovalAnswer | None = None
+    shown: str | None = None
+    """The preview that the person who approved this very call saw."""
     approved_by: tuple[str, str, str] | None = None
     """The way, the giver and the scope of its approval, where no person was asked in this call."""
     flow: Flow | None = None

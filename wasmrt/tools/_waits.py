@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future, InvalidStateError
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
@@ -27,6 +27,9 @@ class Waits(Protocol):
     async def decide(self, approvals: Approvals, request: ApprovalRequest, approver: Approver | None) -> ApprovalAnswer:
         """Wait for the answer to a request."""
 
+    async def look(self, preview: Callable[[Any], str], params: Any) -> str:
+        """Wait for a tool's words on what a call would change."""
+
     async def run(self, tool: Any, params: Any, context: ToolContext, seconds: float) -> ToolOutput:
         """Wait for a tool's output, and no longer than `seconds`."""
 
@@ -37,6 +40,10 @@ class BlockingWaits:
     async def decide(self, approvals: Approvals, request: ApprovalRequest, approver: Approver | None) -> ApprovalAnswer:
         """Wait for the answer to a request."""
         return blocking(approvals.decide(request, approver))
+
+    async def look(self, preview: Callable[[Any], str], params: Any) -> str:
+        """Wait for a tool's words on what a call would change."""
+        return preview(params)
 
     async def run(self, tool: Any, params: Any, context: ToolContext, seconds: float) -> ToolOutput:
         """Wait for a tool's output, and no longer than `seconds`."""
@@ -61,6 +68,10 @@ class AwaitingWaits:
     async def decide(self, approvals: Approvals, request: ApprovalRequest, approver: Approver | None) -> ApprovalAnswer:
         """Wait for the answer to a request."""
         return await approvals.decide(request, approver)
+
+    async def look(self, preview: Callable[[Any], str], params: Any) -> str:
+        """Wait for a tool's words on what a call would change."""
+        return await asyncio.to_thread(preview, params)
 
     async def run(self, tool: Any, params: Any, context: ToolContext, seconds: float) -> ToolOutput:
         """Wait for a tool's output, and no longer than `seconds`."""

@@ -17,7 +17,8 @@ from wasmrt.tools._tool import Tool
 from wasmrt.traits import NO_TERMS, OwnTerms, ToolDefaults, Traits
 
 _PASSED_ON = (
-    "preview", "is_async", "ends_by_itself", "digest", "grant_digest", "granted_effects", "prompt", "output_schema",
+    "preview", "by_hand", "foreign", "is_async", "ends_by_itself", "digest", "grant_digest", "granted_effects",
+    "prompt", "output_schema",
 )  # fmt: skip
 
 
