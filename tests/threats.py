@@ -571,6 +571,48 @@ THREATS = (
         ),
     ),
     Threat(
+        threat="a model that has a tool installed, granted or offered without a person's look at it",
+        source=OURS,
+        tests=(
+            "extensions/test_extension_tools.py::test_without_a_person_nothing_is_installed_and_the_command_is_named",
+            "extensions/test_extension_tools.py::test_a_call_that_brings_its_own_grant_or_its_own_approval_is_refused",
+            "extensions/test_extension_tools.py::test_no_rule_answers_for_a_person",
+            "extensions/test_extension_tools.py::test_a_confirmation_token_is_no_look_at_what_is_granted",
+            "extensions/test_extension_tools.py::test_a_package_that_changes_while_the_person_reads_is_not_installed",
+            "extensions/test_extension_tools.py::test_a_package_from_an_allowed_host_holds_nothing_until_a_person_grants_it",
+            "extensions/test_extension_tools.py::test_installing_and_activating_lets_no_tool_past_the_policy",
+            "extensions/test_servers.py::test_a_server_that_nobody_approved_is_neither_started_nor_kept",
+        ),
+    ),
+    Threat(
+        threat="a model that names a path, a host or a name that is not for it",
+        source=OURS,
+        tests=(
+            "extensions/test_extension_tools.py::test_a_name_is_never_a_path",
+            "extensions/test_extension_tools.py::test_a_link_in_the_operators_folder_lends_its_name_to_nothing_elsewhere",
+            "extensions/test_extension_tools.py::test_a_package_takes_no_name_that_a_model_could_take_for_another_tool",
+            "extensions/test_extension_tools.py::test_a_host_that_nobody_allowed_is_refused_before_anybody_is_asked",
+            "skills/test_skill_tools.py::test_a_redirect_to_another_host_or_a_private_address_is_not_followed",
+            "skills/test_skill_tools.py::test_an_allowed_host_that_leads_to_a_private_address_is_not_asked",
+            "extensions/test_extension_tools.py::test_auth_is_about_the_calling_user_alone",
+        ),
+    ),
+    Threat(
+        threat="a skill that hides something, leads to other files, or changes after a person agreed to it",
+        source=OURS,
+        tests=(
+            "skills/test_skill_tools.py::test_what_nobody_can_see_refuses_a_skill_in_every_file",
+            "skills/test_skill_tools.py::test_an_installed_skill_is_a_strangers_text_until_a_person_trusts_it",
+            "skills/test_skill_tools.py::test_a_skill_names_no_file_of_another",
+            "skills/test_skill_tools.py::test_a_folder_with_what_is_no_plain_file_is_refused",
+            "skills/test_skill_tools.py::test_a_folder_that_is_exchanged_while_it_is_read_gives_no_other_file",
+            "skills/test_skill_tools.py::test_a_changed_skill_waits_for_a_person",
+            "skills/test_skill_tools.py::test_a_folder_that_others_or_tools_can_write_has_no_skills_of_a_persons_own",
+            "skills/test_front_matter.py::test_what_makes_yaml_dangerous_is_refused_by_name",
+            "skills/test_front_matter.py::test_a_bomb_of_aliases_is_refused_before_anything_grows",
+        ),
+    ),
+    Threat(
         threat="a native plugin that reads, writes, connects or lives beyond what it was given",
         source=OURS,
         tests=tuple(

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wasmrt.capabilities.services import Service
+from wasmrt.config_extensions import EXTENSION_SECTIONS, ExtensionSettings, SkillSettings
 from wasmrt.config_values import (
     VALUE_SECTIONS,
     ShellSettings,
@@ -103,10 +104,13 @@ class OperatorConfig(NamedTuple):
     services: tuple[Service, ...] = ()
     """Services of this operator, which explanations know besides those that ship."""
 
+    extensions: ExtensionSettings = ExtensionSettings()
+    skills: SkillSettings = SkillSettings()
+
     def as_runtime_settings(self) -> dict[str, Any]:
         """Return the settings by their names in `WasmRuntimeConfig`."""
         settings = self._asdict() | self.audit.as_runtime_settings()
-        for name in ("policy", "services", "secrets_backend", "shell", "runtime", "telemetry"):
+        for name in ("policy", "services", "secrets_backend", "shell", "runtime", "telemetry", "extensions", "skills"):
             del settings[name]
         return settings | dict(self.runtime)
 
@@ -165,6 +169,7 @@ def read_config_file(path: Path) -> OperatorConfig:
     own |= values["guests"] | values["leaks"] | values["secrets"] | values["explain"]
     audited, runtime = AuditSettings(**values["audit"]), runtime_settings(values)
     told = values["telemetry"].get("enabled", False)
+    extensions, skills = ExtensionSettings(**values["extensions"]), SkillSettings(**values["skills"])
     return OperatorConfig(
         NetworkConfig(**network),
         **own,
@@ -173,6 +178,8 @@ def read_config_file(path: Path) -> OperatorConfig:
         runtime=runtime,
         telemetry=told,
         shell=ShellSettings(**values["shell"]),
+        extensions=extensions,
+        skills=skills,
     )
 
 
@@ -379,4 +386,5 @@ _SECTIONS: dict[str, dict[str, Callable[[Any, Path], dict[str, Any]]]] = {
     },
     "telemetry": {"enabled": switch("enabled")},
     **VALUE_SECTIONS,
+    **EXTENSION_SECTIONS,
 }

@@ -86,6 +86,21 @@ class Places(NamedTuple):
         return self.cache / "mcp"
 
     @property
+    def skills(self) -> Path:
+        """The skills that a person put there: a folder for each."""
+        return self.data / "skills"
+
+    @property
+    def installed_skills(self) -> Path:
+        """The skills that were installed, and the records of what a person agreed to."""
+        return self.data / "skills-installed"
+
+    @property
+    def fetched_packages(self) -> Path:
+        """Packages of tools that were fetched from an address, while they are being installed."""
+        return self.cache / "fetched"
+
+    @property
     def config(self) -> Path:
         """The operator's configuration file, which need not exist: `wasmrt.config_file` reads it."""
         return self.data / "config.toml"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from tests.shipped import SHIPPED
+from tests.first_party.names import SHIPPED
 
 Run = Callable[..., Result]
 

@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.first_party.conftest import Run
+from tests.first_party.names import ON_ITSELF
 from tests.first_party.web import PUBLIC, Web, page
 from tests.isolation.conftest import needs_landlock, needs_seccomp
 from wasmrt import CallbackApprover, PreparedTool, ToolRegistry, WasmToolRuntime, load_registry
@@ -139,7 +140,7 @@ def test_the_command_lists_the_tools_for_files_where_there_is_a_workspace(
     files: Path, wasmrt: Callable[..., Result]
 ) -> None:
     listed = json.loads(wasmrt("tools", "list", "--workspace", files, "--json").stdout)
-    assert sorted(row["name"] for row in listed) == sorted((*bundled_names(), *HOST_TOOLS, SHELL_NAME))
+    assert sorted(row["name"] for row in listed) == sorted((*bundled_names(), *HOST_TOOLS, *ON_ITSELF, SHELL_NAME))
     described = json.loads(wasmrt("tools", "describe", "file_edit", "--workspace", files, "--json").stdout)
     assert described["name"] == "file_edit" and described["schema"]["required"][0] == "path"
 
@@ -198,11 +199,12 @@ def test_the_page_has_every_tool_with_its_names_params_effects_and_approval(
 ) -> None:
     listed = rows()
     every = {tool.name: (tool.aliases, prepared(tool.name)) for tool in TOOLS}
-    every |= {name: ((), registry.get(name)) for name in HOST_TOOLS}
+    every |= {name: ((), registry.get(name)) for name in (*HOST_TOOLS, *ON_ITSELF)}
     every[SHELL_NAME] = SHELL_ALIASES, registry.get(SHELL_NAME)
     assert sorted(listed) == sorted(every)
     for name, (aliases, tool) in every.items():
-        names, params, _limits, effects, approval, _place, test = listed[name]
+        names, params, _limits, effects, approval, place, test = listed[name]
+        assert (place == "wasmrt itself") == (name in ON_ITSELF)
         assert re.findall(r"`([^`]+)`", names) == [name, *aliases]
         schema = tool.schema
         required = schema.get("required", [])

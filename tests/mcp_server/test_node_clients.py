@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.first_party.names import SHIPPED
 from tests.mcp_server.node import needed
 from tests.mcp_server.processes import WASMRT
-from tests.shipped import SHIPPED
 
 _START = """
 const server = {command: process.argv[2], args: ["-m", "wasmrt", "serve"], env: {WASMRT_HOME: process.env.WASMRT_HOME}};

@@ -18,10 +18,10 @@ import httpx
 import pytest
 from click.testing import CliRunner
 
+from tests.first_party.names import SHIPPED
 from tests.mcp_client.world import THING, hostile_server, processes_of
 from tests.mcp_server.processes import BUNDLED, OPEN, WASMRT, configure, lines, serving, wasmrt
 from tests.mcp_server.world import META, Line
-from tests.shipped import SHIPPED
 from wasmrt.cli import cli
 from wasmrt.mcp.client import trust_server, write_servers, write_trusted
 from wasmrt.places import find_places

@@ -14,9 +14,9 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import ElicitRequestParams, ElicitResult
 
+from tests.first_party.names import SHIPPED
 from tests.mcp_server.processes import BUNDLED, OPEN, configure, wasmrt
 from tests.mcp_server.world import World
-from tests.shipped import SHIPPED
 from wasmrt.mcp.server.http import UserTokens
 
 Mode = Literal["auto", "legacy", "2026-07-28"]

@@ -44,7 +44,7 @@ LATE_IMPORTS = {
     "guest/worlds/_detect.py": "a component of a tool world needs neither JSON for every WIT type nor WASI",
     "config_file.py": "keyrings and ciphers are for commands that use a secret",
     "cli/_store.py": "a command that only keeps a secret uses no network",
-    "cli/_missing.py": "a tool without a login needs nothing of OAuth",
+    "extensions/missing.py": "a tool without a login needs nothing of OAuth",
     "cli/_options.py": "only a shell that completes a name reads the catalog",
     "config.py": "a program that sets everything itself reads no file, and opens no store of secrets",
     "shell/_tool.py": "the grammar is an extra, and a shell without it refuses every command",

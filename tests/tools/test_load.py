@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.first_party.names import COMPONENTS, SHIPPED
 from tests.plugins.conftest import ANSWER, MANIFEST, confined  # noqa: F401  a fixture
-from tests.shipped import SHIPPED
 from wasmrt import (
     CallbackApprover,
     ConfirmationTokens,
@@ -46,7 +46,7 @@ def test_the_tools_that_come_with_wasmrt_are_the_agents_own(runtime: WasmToolRun
     with load_registry(runtime) as registry:
         assert registry.tool_names() == SHIPPED
         assert registry.group("memory") == sorted(HOST_TOOLS)
-        assert registry.group("bundled") == sorted(set(SHIPPED) - set(HOST_TOOLS))
+        assert registry.group("bundled") == COMPONENTS
         assert registry.source("echo") is ToolSource.BUILTIN
         assert registry.warnings() == ()
 

@@ -1,16 +1,12 @@
-"""Facts about a prepared component, in the forms that the installer and `inspect` need."""
+"""The imports of a component by the capability they need, as `inspect` lists them."""
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from wasmrt.capabilities import CAPABILITY_SECTIONS, Capabilities, capabilities_of, uses_section
 from wasmrt.capabilities.sentences import explain
-from wasmrt.component import functions_by_interface, qualified_names
-from wasmrt.component_bytes import digest_of
-from wasmrt.install import ComponentInfo
-from wasmrt.prepared import PreparedTool
+from wasmrt.component import qualified_names
 
 _LINES = {
     "http": '"http": {"allowlist": [{"host": "...", "methods": ["GET"]}]}',
@@ -20,31 +16,6 @@ _LINES = {
     "tool_invoke": '"tool_invoke": {"aliases": {"...": "..."}}',
 }
 _LIMITS = "limits"
-
-
-def component_info(tool: PreparedTool) -> ComponentInfo:
-    """Return the facts that an install records of a prepared tool."""
-    described = [{"name": spec.name, "schema": spec.schema} for spec in tool.tools]
-    return ComponentInfo(
-        world=tool.world,
-        description=" ".join(spec.description for spec in tool.tools if spec.description),
-        imports=tuple(qualified_names(imports_of(tool))),
-        exports=tuple(qualified_names(exports_of(tool))),
-        schema_digest=digest_of(json.dumps(described, sort_keys=True).encode()),
-        tools=len(tool.tools),
-        problems=tool.problems,
-        schema_problems=tool.schema_problems,
-    )
-
-
-def imports_of(tool: PreparedTool) -> dict[str, list[str]]:
-    """Return the imported functions by interface; those outside any under the empty name."""
-    return functions_by_interface(tool.type.imports, tool.type.import_functions)
-
-
-def exports_of(tool: PreparedTool) -> dict[str, list[str]]:
-    """Return the exported functions by interface; those outside any under the empty name."""
-    return functions_by_interface(tool.type.exports, tool.type.functions)
 
 
 def list_capabilities(

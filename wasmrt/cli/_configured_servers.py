@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from wasmrt.config_file import read_config_file
 from wasmrt.places import find_places
 from wasmrt.tools import ToolRegistry
 
@@ -12,7 +13,8 @@ def offer_configured_servers(registry: ToolRegistry) -> None:
     Raises:
         ConfigurationError: a file of theirs cannot be used, or the package for them is not installed.
     """
-    if find_places().mcp_servers.exists():
+    places = find_places()
+    if places.mcp_servers.exists() or (places.config.exists() and read_config_file(places.config).extensions.hosts):
         from wasmrt.mcp.client import add_configured_servers  # with the SDK, which takes a third of a second
 
         add_configured_servers(registry)

@@ -25,13 +25,12 @@ from wasmrt.mcp.client import (
     default_parts,
     difference,
     find_program,
-    read_servers,
-    read_trusted,
+    forget_server,
+    keep_server,
+    load_servers,
     refused_tools,
     tool_name,
     trust_server,
-    write_servers,
-    write_trusted,
 )
 from wasmrt.places import find_places
 from wasmrt.terminal import printable
@@ -39,25 +38,17 @@ from wasmrt.terminal import printable
 
 def load() -> tuple[dict[str, McpServerConfig], dict[str, Trusted]]:
     """Read the servers, and what was agreed to of each."""
-    places = find_places()
-    return read_servers(places.mcp_servers), read_trusted(places.mcp_trust)
+    return load_servers(find_places())
 
 
 def keep(server: McpServerConfig, trusted: Trusted) -> None:
     """Keep a server and what was agreed to of it, in the place of what was there under its name."""
-    servers, known = load()
-    places = find_places()
-    # What was agreed to first: a server without it is not used, and what belongs to no server is nothing.
-    write_trusted(places.mcp_trust, known | {server.name: trusted})
-    write_servers(places.mcp_servers, (servers | {server.name: server}).values())
+    keep_server(find_places(), server, trusted)
 
 
 def forget(name: str) -> None:
     """Forget a server, and what was agreed to of it."""
-    servers, known = load()
-    places = find_places()
-    write_servers(places.mcp_servers, [server for server in servers.values() if server.name != name])
-    write_trusted(places.mcp_trust, {other: entry for other, entry in known.items() if other != name})
+    forget_server(find_places(), name)
 
 
 def agree_to_start(server: McpServerConfig, *, yes: bool, as_json: bool) -> None:

@@ -42,6 +42,7 @@ COMMANDS = {
     "run": "Run a tool once.",
     "secret": "Keep the credentials that tools use and never see.",
     "serve": "Serve the registry's tools to MCP clients, over standard input and output or over HTTP.",
+    "skills": "Keep skills: folders with a SKILL.md, whose text instructs a model and grants nothing.",
     "test": "Run the test cases of the tool in DIR, as last built, in the real sandbox.",
     "tools": "Show and call the tools of the registry: built-in, installed and plugins, under the policy of the "
     "configuration.",

@@ -14,7 +14,7 @@ from wasmrt.capabilities.file import parse
 from wasmrt.capabilities.lattice import asks_for
 from wasmrt.capabilities.sentences import explain_logins
 from wasmrt.cli._authoring import showing_output
-from wasmrt.cli._component_info import exports_of, imports_of, list_capabilities, refusals
+from wasmrt.cli._component_info import list_capabilities, refusals
 from wasmrt.cli._explained import explained, explained_groups
 from wasmrt.cli._inspected import show_report, show_tool
 from wasmrt.cli._missing import missing_secrets
@@ -24,6 +24,7 @@ from wasmrt.cli._runtime import open_runtime, prepare
 from wasmrt.cli._tools import find_named
 from wasmrt.component import producers, worlds
 from wasmrt.errors import InstantiationError, MemoryLimitError, NotInstalledError
+from wasmrt.extensions.facts import exports_of, imports_of
 from wasmrt.install import Catalog
 from wasmrt.install.find import FoundTool
 from wasmrt.names import did_you_mean

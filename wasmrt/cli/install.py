@@ -8,10 +8,9 @@ from pathlib import Path
 import click
 
 from wasmrt.capabilities.file import parse
-from wasmrt.cli._component_info import component_info
 from wasmrt.cli._explained import about, explained
 from wasmrt.cli._grant import NotGrantedError, ask, print_difference, print_request
-from wasmrt.cli._missing import MissingSecret, missing_secrets, print_missing
+from wasmrt.cli._missing import missing_secrets, print_missing
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import is_interactive, print_message, show_json
 from wasmrt.cli._runtime import open_runtime, prepare
@@ -19,6 +18,8 @@ from wasmrt.cli._settings import ask_settings
 from wasmrt.component import ToolSpec
 from wasmrt.component_bytes import ComponentBytes
 from wasmrt.errors import ConfigurationError, SourceError
+from wasmrt.extensions.facts import component_info
+from wasmrt.extensions.missing import MissingSecret
 from wasmrt.install import Catalog, ComponentInfo, ToolVersion
 from wasmrt.install.bundled import bundled_names
 from wasmrt.install.installer import Installer, InstallPlan

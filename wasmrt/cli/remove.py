@@ -8,7 +8,7 @@ from wasmrt.cli._options import complete_tools, json_option
 from wasmrt.cli._output import is_interactive, print_message, show_json
 from wasmrt.errors import ConfigurationError
 from wasmrt.install import Catalog
-from wasmrt.install.bundled import bundled_names
+from wasmrt.install.removal import check_removable
 from wasmrt.places import find_places
 
 
@@ -27,12 +27,7 @@ def remove(name: str, yes: bool, as_json: bool) -> None:
       wasmrt remove search --yes --json
     """
     catalog = Catalog(find_places().data)
-    if name in bundled_names() and not catalog.has(name):
-        raise ConfigurationError(
-            f"{name} comes with wasmrt and cannot be removed",
-            code="bundled",
-            hint=f"a tool of yours that is installed as {name} takes its place",
-        )
+    check_removable(catalog, name)
     if not yes:
         _ask(name, len(catalog.versions(name)), may_ask=is_interactive() and not as_json)
     versions = catalog.remove(name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from wasmrt.egress._budget import ExchangeBudget
 from wasmrt.egress._config import NetworkConfig
+from wasmrt.egress._download import decide_download, download, read_host
 from wasmrt.egress._failure import HttpFailure
 from wasmrt.egress._gateway import EgressGateway
 from wasmrt.egress._host import HostCall
@@ -43,4 +44,7 @@ __all__ = [
     "WholeBody",
     "WireRequest",
     "WireResponse",
+    "decide_download",
+    "download",
+    "read_host",
 ]

@@ -142,7 +142,7 @@ def saw(state: CallState, result: Any, told: Iterable[str] | None = None) -> Non
         return
     policy, name = state.system.policy, state.known.name
     own = None if told is None or state.known.source not in OWN_SOURCES else read_labels(told)
-    labels = result_labels(state, trace.labels, own)
+    labels = result_labels(state, trace.labels, result, own)
     marked = own is not None and Label.UNTRUSTED in own
     if Label.UNTRUSTED not in labels and (marked or any(map(state.system.traces.written.is_in, flow_texts(result)))):
         # SECURITY: a file, a memory or a service between two traces makes nobody's word of a stranger's.
@@ -151,10 +151,12 @@ def saw(state: CallState, result: Any, told: Iterable[str] | None = None) -> Non
     trace.saw(result, labels, tool=name, call=state.call_id, ids=(*policy.ids_for(name), *ids))
 
 
-def result_labels(state: CallState, seen: frozenset[Label], told: frozenset[Label] | None = None) -> frozenset[Label]:
-    """Return the labels of a call's result: the operator's word, else that of our own tool, else by its effects.
+def result_labels(
+    state: CallState, seen: frozenset[Label], result: Any = None, told: frozenset[Label] | None = None
+) -> frozenset[Label]:
+    """Return the labels of a call's result, of any that it could have where there is none yet.
 
-    `told` are those that the tool gave this very result.
+    It is the operator's word, else that of our own tool, else by its effects. `told` is the tool's word on this result.
     """
     labels = state.system.policy.results_for(state.known.name)
     if labels is not None:
@@ -166,7 +168,14 @@ def result_labels(state: CallState, seen: frozenset[Label], told: frozenset[Labe
     if own is not None and own.labels is not None:
         return read_labels(own.labels)
     unknown = any(rules.files_untrusted for rules in rules_of(state))
+    foreign = foreign or is_foreign(state.tool, result)
     return labels_of(state.effects, seen, foreign=foreign, files_untrusted=unknown)
+
+
+def is_foreign(tool: Any, result: Any) -> bool:
+    """Tell whether strangers wrote a part of what the program's own tool answers; of any answer, where it is None."""
+    foreign = getattr(tool, "foreign", None)
+    return foreign is not None and bool(foreign(result))
 
 
 def _outgoing(state: CallState) -> Outgoing:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from wasmrt.access import AccessStore
@@ -17,18 +17,23 @@ from wasmrt.approvals import (
     default_approver,
 )
 from wasmrt.builtin import memory_tools
-from wasmrt.config_file import read_config_file
+from wasmrt.config_file import OperatorConfig, read_config_file
+from wasmrt.egress import EgressGateway
 from wasmrt.errors import ConfigurationError, WasmrtError
+from wasmrt.extensions.sources import ToolSources
+from wasmrt.extensions.tools import ExtensionTools
 from wasmrt.memory import MemoryStore
-from wasmrt.places import find_places
+from wasmrt.places import Places, find_places
 from wasmrt.plugins import load_plugins
 from wasmrt.policy import ApproverKind, ToolPolicy
 from wasmrt.runtime import WasmToolRuntime
 from wasmrt.shell import ShellTool
+from wasmrt.skills import SkillSources, SkillStore, SkillTools
 from wasmrt.telemetry import Telemetry
 from wasmrt.tools._installed import InstalledTools
 from wasmrt.tools._registry import ToolRegistry
-from wasmrt.tools._tool import ToolSource
+from wasmrt.tools._store import PROTECTED_TOOL_NAMES
+from wasmrt.tools._tool import Tool, ToolSource
 
 
 def load_registry(
@@ -67,12 +72,7 @@ def load_registry(
         access=AccessStore(places.access),
         telemetry=telemetry or (Telemetry() if file.telemetry else None),
     )
-    remembering = runtime.config.memory_settings()
-    if remembering is not None:
-        for tool in memory_tools(MemoryStore(remembering), detector=runtime.detector):
-            registry.register(tool, builtin=True, group="memory")
-    if runtime.config.workspace is not None:
-        registry.register(ShellTool(runtime.config.workspace, file.shell), builtin=True)
+    _add_own(registry, runtime, places, file)  # before whatever else could have one of their names
     registry.installed = InstalledTools(registry, runtime, places.data)
     registry.installed.refresh()
     registry._system.refresh = registry.installed.refresh
@@ -88,6 +88,28 @@ def approver_of(kind: ApproverKind, store: ApprovalStore) -> Approver:
     if kind is ApproverKind.TERMINAL:
         return TerminalApprover()
     return DenyApprover() if kind is ApproverKind.DENY else default_approver()
+
+
+def _add_own(registry: ToolRegistry, runtime: WasmToolRuntime, places: Places, config: OperatorConfig) -> None:
+    """Offer the tools that are no components: for tools, skills, memory, and the shell."""
+    sources = ToolSources(config.extensions.sources, config.extensions.hosts)
+    extensions = ExtensionTools(registry, runtime, places, sources, PROTECTED_TOOL_NAMES)
+    workspace = getattr(runtime.config.workspace, "root", runtime.config.workspace)  # of `UserFolders`
+    own = workspace if isinstance(workspace, Path) else None
+    store = SkillStore(places, config.skills.folders, workspace=own)
+
+    def gateway() -> EgressGateway:
+        return EgressGateway(runtime.config.network, rates=runtime.pipeline.rates)
+
+    skills = SkillTools(store, SkillSources(config.skills.sources, config.skills.hosts), gateway, runtime.detector)
+    groups: dict[str, Iterable[Tool]] = {"extensions": extensions.all(), "skills": skills.all()}
+    if (remembering := runtime.config.memory_settings()) is not None:
+        groups["memory"] = memory_tools(MemoryStore(remembering), detector=runtime.detector)
+    for group, tools in groups.items():
+        for tool in tools:
+            registry.register(tool, builtin=True, group=group)
+    if runtime.config.workspace is not None:
+        registry.register(ShellTool(runtime.config.workspace, config.shell), builtin=True)
 
 
 def _add_plugins(registry: ToolRegistry, runtime: WasmToolRuntime, policy: ToolPolicy, folder: Path) -> None:

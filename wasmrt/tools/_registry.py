@@ -11,6 +11,7 @@ from wasmrt.access import AccessStore
 from wasmrt.approvals import Approvals, Approver
 from wasmrt.audit import Receipt
 from wasmrt.errors import ConfigurationError, WasmrtError
+from wasmrt.extensions.servers import Servers
 from wasmrt.install import Catalog
 from wasmrt.leaks import LeakDetector
 from wasmrt.names import check_prepared_name
@@ -99,6 +100,8 @@ class ToolRegistry(ToolView):
         """Tools that could not be had, by name, with the reason of each."""
         self.installed: Installed | None = None
         """The part of it that follows the catalog, where `load_registry` made it."""
+        self.servers: Servers | None = None
+        """The MCP servers that are configured, where `add_configured_servers` made them known."""
         self._on_close: list[Callable[[], None]] = []
 
     def register(

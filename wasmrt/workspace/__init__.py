@@ -7,17 +7,20 @@ from wasmrt.workspace._reader import WorkspaceEntry, WorkspaceReader
 from wasmrt.workspace._restore import Act, UndoStep
 from wasmrt.workspace._undo import UndoConflict, UndoPlan, check_conflicts, plan_undo, undo
 from wasmrt.workspace._users import UserFolders, folder_name
+from wasmrt.workspace._walk import LinkError, Walk, walking
 from wasmrt.workspace._writer import WorkspaceWriter
 
 __all__ = [
     "Act",
     "CallJournal",
     "JournalHead",
+    "LinkError",
     "UndoConflict",
     "UndoJournal",
     "UndoPlan",
     "UndoStep",
     "UserFolders",
+    "Walk",
     "WorkspaceEntry",
     "WorkspaceReader",
     "WorkspaceWriter",
@@ -26,4 +29,5 @@ __all__ = [
     "folder_name",
     "plan_undo",
     "undo",
+    "walking",
 ]

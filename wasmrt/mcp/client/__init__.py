@@ -22,6 +22,7 @@ from wasmrt.mcp.client._client import ClientParts, McpClient, ServerFacts
 from wasmrt.mcp.client._configured import add_configured_servers
 from wasmrt.mcp.client._definition import Definition, difference
 from wasmrt.mcp.client._effects import SAFE_KEYWORDS, has_safe_name, possible_effects
+from wasmrt.mcp.client._kept import KeptServers, forget_server, keep_server, load_servers
 from wasmrt.mcp.client._login import KeptLogin
 from wasmrt.mcp.client._offer import add_servers, default_parts, offer_tools, refused_tools
 from wasmrt.mcp.client._program import consent_lines, find_program
@@ -40,6 +41,7 @@ __all__ = [
     "Definition",
     "Issuer",
     "KeptLogin",
+    "KeptServers",
     "McpClient",
     "McpServerConfig",
     "McpTool",
@@ -56,7 +58,10 @@ __all__ = [
     "difference",
     "discover",
     "find_program",
+    "forget_server",
     "has_safe_name",
+    "keep_server",
+    "load_servers",
     "log_in_known",
     "offer_tools",
     "possible_effects",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from wasmrt.config_file import read_config_file
 from wasmrt.mcp.client._client import McpClient
+from wasmrt.mcp.client._kept import KeptServers, load_servers
 from wasmrt.mcp.client._offer import add_servers, default_parts
-from wasmrt.mcp.client._servers import read_servers
-from wasmrt.mcp.client._trusted import read_trusted
 from wasmrt.places import find_places
 from wasmrt.tools import ToolRegistry
 
@@ -22,8 +22,11 @@ def add_configured_servers(registry: ToolRegistry, *, sampling: Any = None) -> d
         ConfigFileError: a file cannot be used, with every mistake of it.
     """
     places = find_places()
-    servers = read_servers(places.mcp_servers)
-    if not any(server.enabled for server in servers.values()):
+    servers, trusted = load_servers(places)
+    hosts = read_config_file(places.config).extensions.hosts
+    if not hosts and not any(server.enabled for server in servers.values()):
         return {}
-    trusted = read_trusted(places.mcp_trust)
-    return add_servers(registry, servers, trusted, default_parts(registry.approvals, sampling=sampling))
+    parts = default_parts(registry.approvals, sampling=sampling)
+    clients = add_servers(registry, servers, trusted, parts)
+    registry.servers = KeptServers(registry, places, parts, clients, hosts)
+    return clients
