@@ -35,8 +35,10 @@ def test_the_command_shows_paths_and_draws_them(
     assert "it can send requests, whose paths carry data at api.example.com" in shown.stdout
     assert "<svg" in (tmp_path / "flows.svg").read_text()
     data = json.loads(wasmrt("policy", "flows", "--json").stdout)
-    assert (data["open"], data["paths"][0]["sender"]) == (1, "parrot")
-    assert '[tools.rules."parrot"] permission = "ask"   (1 of 1 open paths)' in shown.stdout
+    many = data["open"]
+    assert [path["sender"] for path in data["paths"] if path["open"]] == ["parrot"] * many
+    assert f'[tools.rules."parrot"] permission = "ask"   ({many} of {many} open paths)' in shown.stdout
+    assert f"(and {many - 1} more ways to it)" in shown.stdout
     (home / "data/config.toml").write_text(NO_WEB + '[tools.rules.parrot]\npermission = "ask"\n[tools.flows]\n')
     shown = wasmrt("policy", "flows")
     assert "asks  parrot reads files" in shown.stdout
@@ -102,7 +104,7 @@ def test_the_tools_for_files_are_counted_with_a_workspace_and_it_is_said_where_t
     assert "--workspace DIR" in without
     assert json.loads(wasmrt("policy", "flows", "--json").stdout)["file_tools_counted"] is False
     counted = wasmrt("policy", "flows", "--workspace", tmp_path).stdout
-    assert "open  read_file" in counted
+    assert "open  apply_diff reads files" in counted
     assert "not counted" not in counted
     assert json.loads(wasmrt("policy", "flows", "--workspace", tmp_path, "--json").stdout)["file_tools_counted"] is True
 

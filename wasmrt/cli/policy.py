@@ -21,7 +21,6 @@ from wasmrt.places import find_places
 from wasmrt.policy import Preset, ToolPolicy, ToolRule
 from wasmrt.tools import Outcome, ToolView
 
-_SHOWN_PATHS = 20
 _EXPLAINED = "explain"
 """The name of the conversation that `explain` makes up."""
 
@@ -115,13 +114,11 @@ def flows(svg: Path | None, workspace: Path | None, view_of: Callable[[ToolView]
     if as_json:
         show_json(found.as_dict() | {"file_tools_counted": counted})
         return
-    paths = sorted(found.paths(), key=lambda path: not path.is_open)
-    if not paths:
+    senders = found.summary()
+    if not senders:
         show("no path: these tools together cannot read private text, take in strangers' text and send something out")
-    for path in paths[:_SHOWN_PATHS]:
-        show(f"{'open ' if path.is_open else 'asks '} {path.sentence}")
-    if len(paths) > _SHOWN_PATHS:
-        show(f"... and {len(paths) - _SHOWN_PATHS:,} more; --json has them all")
+    for each in senders:
+        show(f"{'open ' if each.shortest.is_open else 'asks '} {each.sentence}")
     if not counted:
         show("the tools for files were not counted: name the folder that they would have with --workspace DIR")
     show_section("To break", [f"{each.line}   ({each.breaks} of {found.count} open paths)" for each in found.changes()])

@@ -58,6 +58,20 @@ class FlowPath:
 
 
 @dataclass(frozen=True, slots=True)
+class FlowSummary:
+    """All paths that end with one tool."""
+
+    shortest: FlowPath
+    count: int
+
+    @property
+    def sentence(self) -> str:
+        """The shortest path in words, and the number of the others."""
+        more = self.count - 1
+        return self.shortest.sentence + (f" (and {more:,} more ways to it)" if more else "")
+
+
+@dataclass(frozen=True, slots=True)
 class Change:
     """A change of the policy that breaks open paths, and how many of them."""
 
@@ -78,6 +92,18 @@ class FlowMap:
         senders = [reach for reach in self.reaches if reach.sends]
         found = (FlowPath(one, two, three) for three in senders for one in private for two in untrusted)
         return iter(sorted(_first(found), key=lambda path: len(_tools(path))))
+
+    def summary(self) -> list[FlowSummary]:
+        """Return for each tool that sends the shortest path to it and the number of all, open ones first."""
+        private = [reach for reach in self.reaches if reach.private]
+        untrusted = [reach for reach in self.reaches if reach.untrusted]
+        found = []
+        for sender in self.reaches if private and untrusted else ():
+            if sender.sends:
+                paths = _first(FlowPath(one, two, sender) for one in private for two in untrusted)
+                shortest = min(paths, key=lambda path: len(_tools(path)))
+                found.append(FlowSummary(shortest, len(private) * len(untrusted)))
+        return sorted(found, key=lambda each: not each.shortest.is_open)
 
     @property
     def count(self) -> int:

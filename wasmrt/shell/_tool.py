@@ -126,6 +126,8 @@ class ShellTool(ToolDefaults):
         """Tell whether a person has to approve this command, whatever a rule of the operator's approves."""
         if self.backend is Backend.DISABLED:
             return False  # it is refused
+        if not isinstance(params.get("command"), str):
+            return False  # of no command in particular: effects alone decide
         return self.decide(_command_of(params)).action is Action.ASK
 
     def why(self, params: Any) -> str:
