@@ -53,7 +53,8 @@ def test_a_heavier_guest_measures_heavier(guest: Callable[[str], bytes]) -> None
     assert large.fuel > small.fuel > 0
 
 
-def test_inspect_tells_limits_beside_what_starting_takes() -> None:
+def test_inspect_tells_limits_beside_what_starting_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WASMRT_HOME", str(tmp_path))
     result = CliRunner().invoke(cli, ["inspect", "echo", "--measure", "--json"], prog_name="wasmrt")
     assert result.exit_code == 0, result.stderr
     limits = json.loads(result.stdout)["limits"]

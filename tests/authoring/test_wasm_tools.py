@@ -222,6 +222,7 @@ def test_a_command_that_needs_it_says_in_one_sentence_how_to_get_it(
     command: list[str], commands: Path, no_wheel: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WASMRT_HOME", str(tmp_path / "home"))
     create_project("weather", "c", tmp_path)
     told = CliRunner().invoke(cli, command, prog_name="wasmrt")
     assert told.exit_code == 1

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -161,6 +163,28 @@ def test_an_unknown_tool_or_version_names_the_nearest(catalog: Catalog, draft: M
         catalog.get("github", 7)
     with pytest.raises(NotInstalledError, match="no version before 1"):
         catalog.rollback("github")
+
+
+def test_a_catalog_of_the_layout_before_is_read_and_brought_to_this_one(
+    catalog: Catalog, draft: Make, tmp_path: Path
+) -> None:
+    catalog.add(draft("echo", OLD), grant="{}")
+    with closing(sqlite3.connect(next(tmp_path.rglob("catalog.sqlite3")), isolation_level=None)) as db:
+        db.execute("ALTER TABLE version DROP COLUMN kept")
+        db.execute("PRAGMA user_version=3")
+
+    assert [tool.name for tool in catalog.tools()] == ["echo"]
+    assert catalog.get("echo").kept == ()
+    assert catalog.add(draft("echo", NEW), grant="{}").number == 2
+
+
+def test_a_catalog_of_a_layout_to_come_is_left_alone(catalog: Catalog, draft: Make, tmp_path: Path) -> None:
+    catalog.add(draft("echo", OLD), grant="{}")
+    with closing(sqlite3.connect(next(tmp_path.rglob("catalog.sqlite3")), isolation_level=None)) as db:
+        db.execute("PRAGMA user_version=99")
+
+    with pytest.raises(InstallError, match="layout 99"):
+        catalog.get("echo")
 
 
 def test_a_damaged_index_is_a_sentence_and_not_a_traceback(catalog: Catalog, draft: Make, tmp_path: Path) -> None:

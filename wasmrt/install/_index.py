@@ -32,6 +32,8 @@ CREATE TABLE version (
 );
 CREATE INDEX version_digest ON version (digest);
 """
+_UPGRADES = {3: "ALTER TABLE version ADD COLUMN kept TEXT"}
+"""From a layout to the next one."""
 
 
 class Index:
@@ -77,7 +79,9 @@ class Index:
         address = f"{self._path.absolute().as_uri()}?{mode}"
         db = sqlite3.connect(address, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
         try:
-            found = db.execute("PRAGMA user_version").fetchone()[0]
+            found = _version(db)
+            if found in _UPGRADES and mode == "mode=rw":
+                found = _upgrade(db)
         except BaseException:
             db.close()
             raise
@@ -107,6 +111,25 @@ class Index:
             # Somebody else was first, and may have cleared the folder under our hands: then theirs is the one.
             if not self.exists:
                 raise
+
+
+def _version(db: sqlite3.Connection) -> int:
+    found: int = db.execute("PRAGMA user_version").fetchone()[0]
+    return found
+
+
+def _upgrade(db: sqlite3.Connection) -> int:
+    """Bring an older layout to this one, and return it. Another process may have done it first."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        while (found := _version(db)) in _UPGRADES:
+            db.execute(_UPGRADES[found])
+            db.execute(f"PRAGMA user_version={found + 1}")
+        db.execute("COMMIT")
+    finally:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+    return found
 
 
 @contextmanager
