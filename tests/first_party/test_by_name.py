@@ -18,9 +18,8 @@ from tests.isolation.conftest import needs_landlock, needs_seccomp
 from wasmrt import CallbackApprover, PreparedTool, ToolRegistry, WasmToolRuntime, load_registry
 from wasmrt.cli import cli
 from wasmrt.egress import EgressGateway
-from wasmrt.install.bundled import HOST_TOOLS, TOOLS, bundled_names, bundled_tool
+from wasmrt.install.bundled import HOST_TOOLS, SHELL_ALIASES, SHELL_NAME, TOOLS, bundled_names, bundled_tool
 from wasmrt.limits import MIB
-from wasmrt.shell import SHELL_ALIASES, SHELL_NAME
 from wasmrt.tools import PROTECTED_TOOL_NAMES, ToolCall
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/first-party-tools.md"

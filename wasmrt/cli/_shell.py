@@ -4,31 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
-
 from wasmrt.approvals import ApprovalAnswer, ApprovalRequest, Approvals, DenyApprover, default_approver
 from wasmrt.cli._calling import check_context, interruptible, show_denials
 from wasmrt.cli._output import show_json
 from wasmrt.cli._runtime import open_runtime
 from wasmrt.config_file import read_config_file
 from wasmrt.errors import ConfigurationError, NotAuthorizedError, ToolError
-from wasmrt.install import Catalog
+from wasmrt.install.bundled import SHELL_NAME
 from wasmrt.places import find_places
-from wasmrt.shell import SHELL_ALIASES, SHELL_NAME, ShellTool
+from wasmrt.shell import ShellTool
 from wasmrt.tools import ToolRegistry
-
-
-def is_shell(tool: str, part: str | None, capabilities: Path | None) -> bool:
-    """Tell whether a command names the shell, and no installed tool.
-
-    Raises:
-        UsageError: it is given what the shell has not.
-    """
-    if tool not in (SHELL_NAME, *SHELL_ALIASES) or Catalog(find_places().data).has(tool):
-        return False
-    if part is not None or capabilities is not None:
-        raise click.UsageError("the shell has neither parts nor a capability file")
-    return True
 
 
 class _Typed:

@@ -11,7 +11,7 @@ from wasmrt.component_bytes import ComponentBytes
 from wasmrt.errors import ConfigurationError, NotInstalledError
 from wasmrt.install import Catalog
 from wasmrt.install._stored import load_tools
-from wasmrt.install.bundled import HOST_TOOLS, WEB_SEARCH, bundled_tool
+from wasmrt.install.bundled import HOST_TOOLS, SHELL_ALIASES, SHELL_NAME, WEB_SEARCH, bundled_tool
 from wasmrt.install.find import FoundTool, described_by_sidecar, find_tool
 from wasmrt.limits import ARCHIVE_SUFFIXES, COMPONENT_MAX_BYTES, MAX_INVOKE_DEPTH
 from wasmrt.names import installed_name
@@ -59,6 +59,11 @@ def is_tool_name(name: str) -> bool:
 def is_builtin(name: str) -> bool:
     """Tell whether a name is of one of the host's own tools; no installed tool stands in for one."""
     return name in HOST_TOOLS
+
+
+def is_shell(name: str) -> bool:
+    """Tell whether a name is of the shell, and of no installed tool."""
+    return name in (SHELL_NAME, *SHELL_ALIASES) and not Catalog(find_places().data).has(name)
 
 
 def _from_name(name: str, number: int | None) -> FoundTool:

@@ -73,6 +73,8 @@ TOOLS = (
 CHOOSE_PROVIDER = 'choose one in the configuration file: [web_search] with provider = "brave", "tavily" or "searxng"'
 HOST_TOOLS = ("memory_read", "memory_search", "memory_tree", "memory_write")
 """Tools that come with wasmrt and are no components: `wasmrt.builtin` has them."""
+SHELL_NAME, SHELL_ALIASES = "shell", ("shell_exec", "shell.run")
+"""The shell, which is none either: `wasmrt.shell` has it."""
 FILES = BundledTool("files", "files", "")
 """All tools of one component, for whoever chooses one of them by `--tool` or `.tool(name)`."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wasmrt.config_values import ShellSettings
 from wasmrt.shell._backend import Backend
-from wasmrt.shell._tool import SHELL_ALIASES, SHELL_NAME, ShellTool
+from wasmrt.shell._tool import ShellTool
 from wasmrt.shell._verdict import Action, Verdict
 
-__all__ = ["SHELL_ALIASES", "SHELL_NAME", "Action", "Backend", "ShellSettings", "ShellTool", "Verdict"]
+__all__ = ["Action", "Backend", "ShellSettings", "ShellTool", "Verdict"]

@@ -20,6 +20,7 @@ from wasmrt.errors import (
     ToolError,
     ToolErrorKind,
 )
+from wasmrt.install.bundled import SHELL_ALIASES, SHELL_NAME
 from wasmrt.isolation.confine import NOT_CONFINED, Command
 from wasmrt.isolation.programs import run_to_end
 from wasmrt.leaks import LeakDetector
@@ -33,8 +34,6 @@ from wasmrt.shell._verdict import Action, Verdict
 from wasmrt.strict_json import JsonError, read_json
 from wasmrt.traits import ToolDefaults, Traits
 
-SHELL_NAME = "shell"
-SHELL_ALIASES = ("shell_exec", "shell.run")
 """Its names in other agents."""
 _SCHEMA: dict[str, Any] = {
     "type": "object",
