@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,7 +19,9 @@ from wasmrt import ToolRegistry, tool
 from wasmrt.adapters import langgraph, openai_agents
 from wasmrt.adapters._questions import Question, QuestionsShown
 from wasmrt.adapters.pydantic_ai import RegistryToolset
+from wasmrt.approvals import ApprovalRequest
 from wasmrt.errors import ConfigurationError
+from wasmrt.model import Decision, Reason
 
 from .models import AgentsModel, chat_model, pydantic_model
 from .test_adapters import Desk
@@ -214,6 +217,21 @@ def post(text: str) -> str:
 def post_for_money(text: str) -> str:
     """Post a text."""
     return f"paid for {text}"
+
+
+def test_an_approval_for_every_call_is_for_the_destinations_that_were_shown() -> None:
+    request = ApprovalRequest(
+        id="1", tool="mail", digest="d", grant="g", params={"to": "ann@example.com"}, effects=(), risk="high",
+        why=Decision(False, Reason.APPROVAL_REQUIRED, "flows.untrusted-destination"), user="ann", trace="", call="1",
+        destinations=("to = ann@example.com",), created_ms=0, expires_ms=2**45,
+    )  # fmt: skip
+    other = replace(request, params={"to": "eve@evil.example"}, destinations=("to = eve@evil.example",))
+    questions = QuestionsShown()
+    questions.add(Question.of(request, "1"))
+
+    assert questions.take(Question.of(request, "1"))
+    assert questions.was_answered(Question.of(request, "2"))
+    assert not questions.was_answered(Question.of(other, "2"))
 
 
 @pytest.mark.parametrize("exchanged", [False, True])

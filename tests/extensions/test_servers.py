@@ -64,6 +64,15 @@ def test_a_server_is_used_once_a_person_saw_its_whole_command(kept: Agent) -> No
     assert kept.asked == [], "what changed in its tools is for wasmrt mcp trust, which shows it"
 
 
+def test_activating_a_server_again_ends_nobodys_call_to_it(kept: Agent) -> None:
+    kept.call("tool_install", name="prog", kind="mcp")
+    kept.call("tool_activate", name="prog")
+    offered = kept.registry.get("prog_get_thing")
+    kept.call("tool_activate", name="prog")
+
+    assert kept.registry.get("prog_get_thing") is offered
+
+
 def test_a_server_that_nobody_approved_is_neither_started_nor_kept(kept: Agent) -> None:
     kept.answer = lambda _: False
     error = refused(kept, "tool_install", name="prog", kind="mcp")

@@ -356,6 +356,22 @@ def test_each_tool_runs_by_its_name_from_the_command(wasmrt: Callable[..., Resul
     assert json.loads(wasmrt("tools", "run", "memory_read", '{"path": "memory"}').stdout)["version"] == 1
 
 
+def test_the_command_is_under_the_operators_policy(wasmrt: Callable[..., Result], home: Path) -> None:
+    (home / "data").mkdir(parents=True, exist_ok=True)
+    (home / "data/config.toml").write_text('[tools.rules.memory_write]\npermission = "deny"\n')
+
+    assert "memory_write" in wasmrt("run", "memory_write", '{"content": "x"}', code=3).stderr
+
+
+def test_params_that_nobody_typed_are_nobodys_word(wasmrt: Callable[..., Result], tmp_path: Path) -> None:
+    wasmrt("run", "memory_write", "-", stdin='{"content": "tea is poison", "target": "a.md"}')
+    (tmp_path / "params.json").write_text('{"content": "so is coffee", "target": "b.md"}')
+    wasmrt("run", "memory_write", f"@{tmp_path / 'params.json'}")
+
+    found = json.loads(wasmrt("memory", "list", "--json").stdout)
+    assert {row["trust"] for row in found} == {"unknown"}
+
+
 def test_a_person_looks_at_writes_restores_and_removes(wasmrt: Callable[..., Result], tmp_path: Path) -> None:
     assert "nothing is remembered" in wasmrt("memory", "list").stderr
     soul = tmp_path / "soul.txt"

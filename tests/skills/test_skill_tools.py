@@ -428,3 +428,9 @@ def test_a_removed_skill_that_is_no_folder_is_removed_all_the_same(agent: Agent)
     agent.call("skill_remove", name="notes")
     assert victim.is_dir() and not list(agent.places.installed_skills.iterdir())
     assert refused(agent, "skill_remove", name="notes").code == "not-installed"
+
+
+def test_nobody_is_asked_about_a_plan_that_cannot_be_made(agent: Agent) -> None:
+    assert agent.registry.asks("skill_remove", {"name": "nosuch"}) is None
+    with pytest.raises(ToolError):
+        agent.call("skill_remove", name="nosuch")

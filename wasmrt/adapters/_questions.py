@@ -41,6 +41,7 @@ class Question:
         """All that it is about but the parameters, where the tool can be told from other versions of it; else empty."""
         request = self.request
         parts = (request.user, request.tool, request.digest, request.grant, *request.effects, request.why.rule)
+        parts += tuple(sorted(request.destinations))  # a yes to one is none to another
         return "\n".join(parts) if request.may_be_remembered else ""
 
     @property

@@ -61,7 +61,7 @@ def run(
     text = read_params(params)
     check_context(context)
     if is_builtin(tool):
-        return _run_builtin(tool, text, user, part, capabilities, as_json=as_json)
+        return _run_builtin(tool, text, user, part, capabilities, typed=params[:1] not in ("@", "-"), as_json=as_json)
     if is_shell(tool):
         return _run_shell(text, context, user, workspace, part, capabilities, as_json=as_json)
     found = find_named(tool, capabilities=capabilities)
@@ -114,11 +114,18 @@ def _run_shell(
 
 
 def _run_builtin(
-    tool: str, text: str | bytes, user: str, part: str | None, capabilities: Path | None, *, as_json: bool
+    tool: str,
+    text: str | bytes,
+    user: str,
+    part: str | None,
+    capabilities: Path | None,
+    *,
+    typed: bool,
+    as_json: bool,
 ) -> int:
     from wasmrt.cli._builtin import run_builtin, show_way_back  # likewise
 
-    output = run_builtin(tool, text, user, part=part, capabilities=capabilities)
+    output = run_builtin(tool, text, user, typed=typed, part=part, capabilities=capabilities)
     show_json(output.as_dict() if as_json else output.result)
     if not as_json and tool == "memory_write":
         show_way_back(output.result, user)

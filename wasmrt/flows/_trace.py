@@ -98,10 +98,12 @@ class FlowTrace:
         tool: str = "",
         call: str = "",
         ids: Sequence[str] = (),
+        asked: Any = None,
     ) -> None:
         """Take in a result, or any other text that the model gets, with its labels.
 
-        `ids` are the parameters that take the identifiers in it, where the operator vouches for these.
+        `ids` are the parameters that take the identifiers in it, where the operator vouches for these. `asked` are the
+        parameters of the call.
         """
         given = read_labels(labels)
         text = "\n".join(flow_texts(result))
@@ -110,7 +112,9 @@ class FlowTrace:
             if Label.UNTRUSTED in given:
                 self._seen.add(text, tool, call)
             elif given and self._known.size < MAX_FLOW_SAID_BYTES:
-                self._known.add(_whole(each) for each in _wholes(result))
+                # SECURITY: what a tool repeats of its parameters is the model's word, and nobody vouches for it.
+                repeated = b"\n".join(_whole(each) for each in flow_texts(asked))
+                self._known.add(mark for each in _wholes(result) if (mark := _whole(each)) not in repeated)
             if Label.PRIVATE in given:
                 self._private.add(text)
             if ids:

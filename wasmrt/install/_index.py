@@ -87,10 +87,13 @@ class Index:
             raise
         if found != _VERSION:
             db.close()
+            older = found in _UPGRADES  # and this process may not write it
             raise InstallError(
                 f"the catalog was written by another wasmrt (layout {found}, this one reads {_VERSION})",
                 code="catalog",
-                hint="use the wasmrt that wrote it, or move the folder away and install the tools again",
+                hint="have whoever owns the folder run wasmrt list once, which brings it to this layout"
+                if older
+                else "use the wasmrt that wrote it, or move the folder away and install the tools again",
             )
         return db
 

@@ -90,7 +90,11 @@ def asked(state: CallState) -> ApprovalRequest | None:
     if not _walked(state)[-1][1].allowed or state.needs is None:
         return None
     preview = getattr(state.tool, "preview", None)
-    request = approval_request(state, None if preview is None else preview(state.params))
+    try:
+        shown = None if preview is None else preview(state.params)
+    except Exception:  # the call itself fails with it, through every step
+        return None
+    request = approval_request(state, shown)
     return None if state.system.approvals.remembered(request) is not None else request
 
 

@@ -148,7 +148,8 @@ def saw(state: CallState, result: Any, told: Iterable[str] | None = None) -> Non
         # SECURITY: a file, a memory or a service between two traces makes nobody's word of a stranger's.
         labels = (labels | {Label.UNTRUSTED}) - {Label.TRUSTED}
     ids = tuple(getattr(state.tool, "ids", ())) if state.known.source in OWN_SOURCES else ()
-    trace.saw(result, labels, tool=name, call=state.call_id, ids=(*policy.ids_for(name), *ids))
+    ids = (*policy.ids_for(name), *ids)
+    trace.saw(result, labels, tool=name, call=state.call_id, ids=ids, asked=state.params)
 
 
 def result_labels(

@@ -55,6 +55,7 @@ def finished(state: CallState, error: BaseException) -> ToolError:
     told = failure
     if state.ran:
         told = _access.asked(state, failure)  # before the trace has seen the tool's own words
+    if state.ran or state.looks:
         _flow.saw(state, failure.message)
     _end(state, failure)
     return told
@@ -121,7 +122,9 @@ async def approve(state: CallState, waits: Waits) -> None:
         _flow.approved(state)
         return
     preview = getattr(state.tool, "preview", None)
+    state.looks = preview is not None
     shown = None if preview is None else await waits.look(preview, state.params)
+    state.looks = False
     request = approval_request(state, shown)
     approvals = state.system.approvals
     answer = approvals.remembered(request) or await waits.decide(approvals, request, state.approver)
@@ -256,7 +259,8 @@ def _may_invoke(state: CallState, name: str) -> Decision | None:
         source = ToolSource.INSTALLED if prepared.installed else ToolSource.COMPONENT
         entry = Entry(prepared, prepared.name, source, "", ())
     traits = entry.traits(system.policy)
-    inner = replace(state, name=name, entry=entry, traits=traits, decisions=[], needs=None, token=None)
+    # SECURITY: nobody knows its params yet; those of the call choose no action of another tool.
+    inner = replace(state, name=name, entry=entry, traits=traits, params={}, decisions=[], needs=None, token=None)
     checks = (
         _steps.check_view, _steps.check_filter, _steps.check_preset, _steps.check_rules, _steps.check_exfiltration,
         _steps.check_unattended, _steps.check_rate,

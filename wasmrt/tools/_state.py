@@ -71,6 +71,8 @@ class CallState:
     access_asked: tuple[str, ...] = ()
     """The requests by which a person was asked for what it was refused."""
     ran: bool = False
+    looks: bool = False
+    """True while its preview is made, which may read what strangers wrote."""
     """True from the moment when the tool is started."""
     output: ToolOutput | None = None
     edited: bool = False

@@ -51,6 +51,8 @@ class KeptServers:
         self._places = places
         self._parts = parts
         self._clients = clients
+        self._active: dict[str, tuple[McpServerConfig, Trusted]] = {}
+        """Servers as they were when their tools were offered."""
         self._hosts = hosts
 
     def rows(self) -> list[dict[str, Any]]:
@@ -118,8 +120,11 @@ class KeptServers:
                 f"nobody agreed to the MCP server {name} as it is now", code="mcp-consent",
                 hint=f"look at it, and agree to it: wasmrt mcp trust {name}",
             )  # fmt: skip
+        if self._active.get(name) == (server, entry) and self._registry.group(f"mcp:{name}"):
+            return  # a running server is not ended under the calls of others
         self._drop(name)
         client = self._clients[name] = McpClient(server, entry, self._parts)
+        self._active[name] = server, entry
         self._registry.on_close(client.close)
         self._registry.problems.pop(name, None)
         offer_tools(self._registry, client)
