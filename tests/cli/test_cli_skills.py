@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+from tests.cli.terminal import on_a_terminal
 from wasmrt.config_file import read_config_file
 from wasmrt.errors import ConfigFileError
 
@@ -47,6 +48,19 @@ def test_a_changed_skill_is_named_with_the_command_that_looks_at_it(wasmrt: Run,
     assert "Evil." in wasmrt("skills", "trust", "notes", code=3).stderr
     wasmrt("skills", "trust", "notes", "--level", "installed", "--yes")
     assert json.loads(wasmrt("skills", "list", "--json").stdout)[0]["trust"] == "installed"
+
+
+def test_a_person_is_told_what_their_yes_does(wasmrt: Run, notes: Path) -> None:
+    stranger, person = "as a stranger's text, until", "as the words of a person of this installation"
+    for command, told, asked in (
+        (("install", notes), stranger, "Keep it?"),
+        (("install", notes, "--trust"), person, "Trust it?"),
+        (("trust", "notes"), person, "Trust it?"),
+        (("trust", "notes", "--level", "installed"), stranger, "Keep it?"),
+    ):
+        code, said = on_a_terminal(b"y\n", "skills", *command)
+        assert code == 0 and told in said and asked in said
+        assert (stranger in said) != (person in said)
 
 
 def test_every_mistake_of_a_skill_is_told_at_once(wasmrt: Run, notes: Path) -> None:

@@ -397,6 +397,15 @@ def test_a_person_looks_at_writes_restores_and_removes(wasmrt: Callable[..., Res
         json.loads(wasmrt("memory", *command.split(), "--json").stdout)
 
 
+def test_the_command_that_a_refused_remove_names_removes_that_document(wasmrt: Callable[..., Result]) -> None:
+    for user in ("bob", "local"):
+        wasmrt("memory", "write", "a b.md", "-", "--user", user, stdin="x")
+        said = wasmrt("memory", "remove", "a b.md", "--user", user, code=2).stderr
+        assert ("--user" in said) == (user != "local")
+        wasmrt(*shlex.split(said.partition("wasmrt ")[2]))
+        assert json.loads(wasmrt("memory", "list", "--user", user, "--json").stdout) == []
+
+
 def test_the_section_memory_sets_bounds_and_switches_it_off(wasmrt: Callable[..., Result], home: Path) -> None:
     file = home / "data/config.toml"
     file.parent.mkdir()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from shlex import quote
 
 import click
 
@@ -183,7 +184,8 @@ def remove(path: str, yes: bool, user: str, as_json: bool) -> None:
     kept = len(store.history(user, name))
     if not yes:
         if as_json or not is_interactive():
-            hint = f"say so if it is meant: wasmrt memory remove {name} --yes"
+            whose = "" if user == "local" else f" --user {quote(user)}"
+            hint = f"say so if it is meant: wasmrt memory remove {quote(name)}{whose} --yes"
             raise ConfigurationError("nothing was removed: nobody is here to ask", code="not-confirmed", hint=hint)
         if not click.confirm(f"Remove {name} and its {kept} versions?", default=False, err=True):
             raise ConfigurationError("nothing was removed", code="not-confirmed")

@@ -109,10 +109,12 @@ def install(folder: Path, trusted: bool, yes: bool, as_json: bool) -> None:
       wasmrt skills install ./release-notes --trust --yes --json
     """
     store, files = _store(), _read(folder)
-    _agree(describe_new(folder.name, files, f"the folder {folder.name}", LeakDetector()), yes=yes, as_json=as_json)
-    loaded = store.install(folder.name, files, origin=f"the folder {folder.name}")
+    level = SkillTrust.TRUSTED if trusted else SkillTrust.INSTALLED
+    origin = f"the folder {folder.name}"
+    _agree(describe_new(folder.name, files, origin, LeakDetector(), level), level, yes=yes, as_json=as_json)
+    loaded = store.install(folder.name, files, origin=origin)
     if trusted:
-        loaded = store.trust(folder.name, loaded.digest, SkillTrust.TRUSTED)
+        loaded = store.trust(folder.name, loaded.digest, level)
     _report(loaded.skill.name, str(loaded.trust), loaded.digest, as_json=as_json)
 
 
@@ -135,10 +137,11 @@ def trust(name: str, level: str, yes: bool, as_json: bool) -> None:
       wasmrt skills trust release-notes
       wasmrt skills trust release-notes --level installed --yes --json
     """
-    store = _store()
+    store, given = _store(), SkillTrust(level)
     now = store.waiting(name)
-    _agree(describe_new(name, now.files, now.origin or "where it lies", LeakDetector()), yes=yes, as_json=as_json)
-    store.trust(name, now.digest, SkillTrust(level))
+    shown = describe_new(name, now.files, now.origin or "where it lies", LeakDetector(), given)
+    _agree(shown, given, yes=yes, as_json=as_json)
+    store.trust(name, now.digest, given)
     _report(name, level, now.digest, as_json=as_json)
 
 
@@ -169,14 +172,15 @@ def _read(folder: Path) -> SkillFiles:
         raise SourceError(f"{folder.name!r} cannot be read ({error.strerror})", hint="check who owns it") from error
 
 
-def _agree(shown: str, *, yes: bool, as_json: bool) -> None:
+def _agree(shown: str, level: SkillTrust, *, yes: bool, as_json: bool) -> None:
     if not as_json:
         for line in shown.split("\n"):
             print_lines(f"  {printable(line)}")
     if yes:
         return
     asked = not as_json and is_interactive()
-    if not asked or not click.confirm("Keep it?", default=False, err=True):
+    question = "Keep it?" if level.foreign else "Trust it?"
+    if not asked or not click.confirm(question, default=False, err=True):
         raise GrantRequiredError("nobody agreed to it, and nothing was changed", hint="look at it, and say --yes")
 
 
