@@ -10,6 +10,7 @@ import pytest
 from click.testing import Result
 
 from wasmrt.authoring import find_wasm_tools, with_docs
+from wasmrt.install.bundled import SHELL_ALIASES, SHELL_NAME
 
 Run = Callable[..., Result]
 Write = Callable[..., Path]
@@ -46,6 +47,16 @@ def test_imports_are_listed_by_the_capability_that_they_need(wasmrt: Run, tool_f
     assert "\n  workspace: wasi:filesystem/preopens@0.2.0" in shown
     assert "\n    asks for: may read files under notes/\n    is not granted yet: wasmrt install" in shown
     assert "\n  open to every tool: wasi:clocks@0.2.0 (wall-clock, monotonic-clock)" in shown
+
+
+@pytest.mark.parametrize("name", [SHELL_NAME, *SHELL_ALIASES])
+def test_the_shell_is_no_component_and_the_command_that_shows_it_is_named(
+    wasmrt: Run, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    told = wasmrt("inspect", name, code=2).stderr
+    assert "no component" in told and "runs command lines in a workspace" in told
+    assert SHELL_NAME in wasmrt(*told.rpartition("wasmrt ")[2].split()).stdout
 
 
 def test_what_was_granted_stands_beside_what_was_asked(

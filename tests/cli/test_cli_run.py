@@ -16,6 +16,7 @@ import pytest
 from tests.cli.terminal import python_on_a_terminal
 from wasmrt.cli import _root as root
 from wasmrt.cli import cli
+from wasmrt.install.bundled import REGISTRY_TOOLS
 from wasmrt.limits import MAX_PARAMS_BYTES
 
 Run = Callable[..., "object"]
@@ -103,6 +104,13 @@ def test_an_unknown_tool_command_or_option_is_bad_input_with_the_next_step(wasmr
     assert told.startswith("error: no such option")
     assert "hint: wasmrt list --help" in told
     assert json.loads(wasmrt("list", "--no-such", "--json", code=2).stderr)["code"] == "usage"
+
+
+@pytest.mark.parametrize("name", REGISTRY_TOOLS)
+def test_a_tool_that_only_a_registry_has_is_named_with_the_command_that_runs_it(wasmrt: Run, name: str) -> None:
+    for command in ("run", "inspect"):
+        told = wasmrt(command, name, code=2).stderr
+        assert "no component" in told and f"wasmrt tools run {name}" in told
 
 
 @pytest.mark.parametrize("name", ["_root", "../run", "run.py", "__init__"])

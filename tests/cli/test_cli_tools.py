@@ -11,6 +11,7 @@ import pytest
 from click.testing import Result
 
 from tests.first_party.names import SHIPPED
+from wasmrt.install.bundled import HOST_TOOLS, SHELL_ALIASES, SHELL_NAME
 
 Run = Callable[..., Result]
 
@@ -91,6 +92,22 @@ def test_explain_says_where_a_call_would_stop(
     assert (found["outcome"], found["stopped_at"]) == (outcome, stopped_at)
     words = {"runs": "it would run", "asks": "a person would be asked", "refused": f"refused at {stopped_at}"}
     assert words[outcome] in wasmrt("policy", "explain", *arguments, code=code).stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "step"),
+    [
+        *((name, "--workspace DIR") for name in (SHELL_NAME, *SHELL_ALIASES)),
+        *((name, "enabled = true in [memory]") for name in HOST_TOOLS),
+    ],
+)
+def test_a_tool_that_is_not_here_is_named_with_the_step_that_brings_it(
+    wasmrt: Run, configure: Callable[[str], None], name: str, step: str
+) -> None:
+    configure("[memory]\nenabled = false\n")
+    for command in ("run", "describe"):
+        told = wasmrt("tools", command, name, code=2).stderr
+        assert "cannot be used here" in told and step in told
 
 
 def test_without_a_terminal_a_call_that_needs_a_person_is_denied(wasmrt: Run, configure: Callable[[str], None]) -> None:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from wasmrt.install.bundled import HOST_TOOLS
+from wasmrt.install.bundled import HOST_TOOLS, REGISTRY_TOOLS
 
 COMPONENTS = ["echo", "html_to_markdown", "http", "json", "time", "web_fetch"]
-ON_ITSELF = [
-    *("skill_install", "skill_list", "skill_read", "skill_remove", "skill_search"),
-    *("tool_activate", "tool_auth", "tool_install", "tool_list", "tool_remove", "tool_search"),
-]
+ON_ITSELF = list(REGISTRY_TOOLS)
 """Tools that work on wasmrt itself, and are no components."""
 SHIPPED = sorted([*COMPONENTS, *HOST_TOOLS, *ON_ITSELF])

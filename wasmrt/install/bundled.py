@@ -73,6 +73,11 @@ TOOLS = (
 CHOOSE_PROVIDER = 'choose one in the configuration file: [web_search] with provider = "brave", "tavily" or "searxng"'
 HOST_TOOLS = ("memory_read", "memory_search", "memory_tree", "memory_write")
 """Tools that come with wasmrt and are no components: `wasmrt.builtin` has them."""
+REGISTRY_TOOLS = (
+    *("skill_install", "skill_list", "skill_read", "skill_remove", "skill_search"),
+    *("tool_activate", "tool_auth", "tool_install", "tool_list", "tool_remove", "tool_search"),
+)
+"""Tools for skills and tools, which only a registry has: `wasmrt.skills` and `wasmrt.extensions` have them."""
 SHELL_NAME, SHELL_ALIASES = "shell", ("shell_exec", "shell.run")
 """The shell, which is none either: `wasmrt.shell` has it."""
 FILES = BundledTool("files", "files", "")
@@ -138,10 +143,12 @@ def needs_workspace(name: str) -> bool:
     return tool is not None and tool.component == "files"
 
 
-def missing_part(name: str, *, workspace: bool, search: bool) -> str | None:
+def missing_part(name: str, *, workspace: bool, search: bool, memory: bool) -> str | None:
     """Return the step without which a tool that comes with wasmrt is of no use; None where it is."""
-    if needs_workspace(name) and not workspace:
+    if (needs_workspace(name) or name == SHELL_NAME) and not workspace:
         return "give the runtime a workspace: --workspace DIR, or path in [workspace] of the configuration file"
+    if name in HOST_TOOLS and not memory:
+        return "give the runtime a memory: enabled = true in [memory] of the configuration file"
     if name == WEB_SEARCH and not search:
         return CHOOSE_PROVIDER
     return None

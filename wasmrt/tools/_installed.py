@@ -9,7 +9,14 @@ from typing import Any
 
 from wasmrt.errors import WasmrtError
 from wasmrt.install import Catalog
-from wasmrt.install.bundled import bundled_names, bundled_tool, missing_part
+from wasmrt.install.bundled import (
+    HOST_TOOLS,
+    SHELL_ALIASES,
+    SHELL_NAME,
+    bundled_names,
+    bundled_tool,
+    missing_part,
+)
 from wasmrt.runtime import WasmToolRuntime
 from wasmrt.tools._registry import ToolRegistry
 from wasmrt.tools._tool import ToolSource
@@ -64,12 +71,16 @@ class InstalledTools:
         catalog = Catalog(self._data)
         installed: dict[str, tuple[Any, ...]] = {tool.name: catalog.get(tool.name) for tool in catalog.tools()}
         config = self._runtime.config
-        has = {"workspace": config.workspace is not None, "search": config.web_search is not None}
-        steps = {name: missing_part(name, **has) for name in bundled_names()}
+        has = {
+            "workspace": config.workspace is not None,
+            "search": config.web_search is not None,
+            "memory": config.memory_settings() is not None,
+        }
+        steps = {name: missing_part(name, **has) for name in (*bundled_names(), *HOST_TOOLS, SHELL_NAME)}
         absent = {name: step for name, step in steps.items() if step is not None}
         aliases = {alias: step for name, step in absent.items() for alias in _aliases(name, installed)}
         self._registry.absent = absent | aliases
-        shipped = (name for name in steps if name not in absent)
+        shipped = (name for name in bundled_names() if name not in absent)
         return {name: (_BUNDLED, *_aliases(name, installed)) for name in shipped if name not in installed} | installed
 
     def _add(self, name: str, version: tuple[Any, ...]) -> None:
@@ -97,4 +108,5 @@ class InstalledTools:
 def _aliases(name: str, installed: Container[str]) -> tuple[str, ...]:
     """Return the aliases of a tool that comes with wasmrt, without those that an installed tool has as its name."""
     tool = bundled_tool(name)
-    return () if tool is None else tuple(alias for alias in tool.aliases if alias not in installed)
+    every = SHELL_ALIASES if name == SHELL_NAME else () if tool is None else tool.aliases
+    return tuple(alias for alias in every if alias not in installed)
