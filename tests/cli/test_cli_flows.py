@@ -37,9 +37,10 @@ def test_the_command_shows_paths_and_draws_them(
     data = json.loads(wasmrt("policy", "flows", "--json").stdout)
     many = data["open"]
     assert [path["sender"] for path in data["paths"] if path["open"]] == ["parrot"] * many
-    assert f'[tools.rules."parrot"] permission = "ask"   ({many} of {many} open paths)' in shown.stdout
+    line = 'tools.rules."parrot".permission = "ask"'
+    assert f"{line}   ({many} of {many} open paths)" in shown.stdout
     assert f"(and {many - 1} more ways to it)" in shown.stdout
-    (home / "data/config.toml").write_text(NO_WEB + '[tools.rules.parrot]\npermission = "ask"\n[tools.flows]\n')
+    (home / "data/config.toml").write_text(f"{line}\n{NO_WEB}[tools.flows]\n")
     shown = wasmrt("policy", "flows")
     assert "asks  parrot reads files" in shown.stdout
     assert "untrusted-destination ask" in shown.stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 
@@ -56,7 +57,7 @@ def test_the_line_that_is_named_breaks_the_paths_it_says_and_no_others() -> None
     (change,) = (each for each in before.flows().changes() if '"post"' in each.line)
     rules = (*before.policy.rules, ToolRule(tool="post", permission=Permission.ASK))
     before._system.policy = replace(before.policy, rules=rules)
-    assert change.line == '[tools.rules."post"] permission = "ask"'
+    assert tomllib.loads(change.line) == {"tools": {"rules": {"post": {"permission": "ask"}}}}
     assert registry("post").flows().count - before.flows().count == change.breaks > 0
 
 

@@ -204,7 +204,7 @@ def test_the_picture_of_flows_is_drawn_under_the_policy_of_the_pages(browser: Br
         assert tab.run(f"{drawn}(document.querySelector('svg.flows'))") == [True, 5]
         style = "getComputedStyle(document.querySelector('svg rect.o'))"
         assert tab.run(f"[{style}.stroke, {style}.rx]") == ["rgb(163, 33, 27)", "6px"]
-        assert "notes reads files" in tab.text() and 'permission = "ask"' in tab.text()
+        assert "notes reads files" in tab.text() and '.permission = "ask"' in tab.text()
         assert tab.run("[window.hit, document.images.length, document.querySelectorAll('svg image').length]") == [
             None, 0, 0,
         ]  # fmt: skip

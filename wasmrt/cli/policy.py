@@ -121,7 +121,8 @@ def flows(svg: Path | None, workspace: Path | None, view_of: Callable[[ToolView]
         show(f"{'open ' if each.shortest.is_open else 'asks '} {each.sentence}")
     if not counted:
         show("the tools for files were not counted: name the folder that they would have with --workspace DIR")
-    show_section("To break", [f"{each.line}   ({each.breaks} of {found.count} open paths)" for each in found.changes()])
+    changes = [f"{each.line}   ({each.breaks} of {found.count} open paths)" for each in found.changes()]
+    show_section("To break, above the first section of the configuration file", changes)
     show_section("Rules over flows", _flow_lines(registry.policy))
     if svg is not None:
         print_message(f"drawn into {svg}")

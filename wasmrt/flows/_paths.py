@@ -113,7 +113,7 @@ class FlowMap:
     def changes(self) -> tuple[Change, ...]:
         """Return for each tool that sends without a question the line that breaks its paths, and no more."""
         return tuple(
-            Change(f'[tools.rules."{reach.tool}"] permission = "ask"', self._reading)
+            Change(f'tools.rules."{reach.tool}".permission = "ask"', self._reading)
             for reach in self.reaches
             if reach.sends and not reach.asks and self._reading
         )
