@@ -63,6 +63,21 @@ def test_a_person_is_told_what_their_yes_does(wasmrt: Run, notes: Path) -> None:
         assert (stranger in said) != (person in said)
 
 
+def test_a_persons_own_skill_needs_no_trust(wasmrt: Run, notes: Path, home: Path) -> None:
+    own = home / "data/skills"
+    own.mkdir(parents=True, mode=0o755)
+    notes.rename(own / "notes")
+    said = wasmrt("skills", "trust", "notes", code=2).stderr
+    assert "is a person's own skill, and trusted as it lies there" in said and "did you mean" not in said
+    own.chmod(0o777)
+    assert "others can write this folder" in wasmrt("skills", "trust", "notes", code=2).stderr
+
+
+def test_a_skill_that_is_not_there_is_told_with_the_command_that_lists_them(wasmrt: Run) -> None:
+    said = wasmrt("skills", "remove", "absent", code=2).stderr
+    assert "wasmrt skills list, or skill_list, shows them" in said
+
+
 def test_every_mistake_of_a_skill_is_told_at_once(wasmrt: Run, notes: Path) -> None:
     (notes / "SKILL.md").write_text("---\nnam: notes\ndescription: &a x\n---\n")
     said = wasmrt("skills", "check", notes, code=2).stderr

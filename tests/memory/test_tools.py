@@ -406,6 +406,14 @@ def test_the_command_that_a_refused_remove_names_removes_that_document(wasmrt: C
         assert json.loads(wasmrt("memory", "list", "--user", user, "--json").stdout) == []
 
 
+def test_what_is_not_in_the_memory_is_told_with_the_command_that_lists_it(wasmrt: Callable[..., Result]) -> None:
+    wasmrt("memory", "write", "memory", "-", stdin="x")
+    assert "there is nothing below 'projects'" in wasmrt("memory", "list", "projects").stderr
+    for command in ("read", "history", "remove"):
+        said = wasmrt("memory", command, "absent.md", code=1).stderr
+        assert "wasmrt memory list, or memory_tree, shows what there is" in said
+
+
 def test_the_section_memory_sets_bounds_and_switches_it_off(wasmrt: Callable[..., Result], home: Path) -> None:
     file = home / "data/config.toml"
     file.parent.mkdir()

@@ -54,7 +54,7 @@ def list_documents(folder: str, user: str, as_json: bool) -> None:
     if as_json:
         show_json_list(entry._asdict() | {"trust": entry.trust.word} for entry in entries)
     elif not entries:
-        print_message("nothing is remembered yet")
+        print_message(f"there is nothing below {folder!r:.200}" if folder else "nothing is remembered yet")
     else:
         rows = [(e.path, str(e.bytes), str(e.number), e.trust.word, in_words(e.updated_ms)) for e in entries]
         show_columns(("PATH", "BYTES", "VERSION", "TRUST", "CHANGED (UTC)"), rows)

@@ -71,7 +71,7 @@ def get(db: sqlite3.Connection, path: str) -> Row:
     """
     found = find(db, path)
     if found is None:
-        hint = "memory_tree shows what there is"
+        hint = "wasmrt memory list, or memory_tree, shows what there is"
         raise MemoryStoreError(f"the memory has no {path!r:.200}", code="memory-not-found", hint=hint)
     return found
 

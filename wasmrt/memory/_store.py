@@ -265,9 +265,8 @@ def _check_text(text: str) -> None:
 
 
 def _absent(path: str) -> MemoryStoreError:
-    return MemoryStoreError(
-        f"the memory has no {path!r:.200}", code="memory-not-found", hint="memory_tree shows what there is"
-    )
+    hint = "wasmrt memory list, or memory_tree, shows what there is"
+    return MemoryStoreError(f"the memory has no {path!r:.200}", code="memory-not-found", hint=hint)
 
 
 def _unusable(reason: str) -> MemoryStoreError:

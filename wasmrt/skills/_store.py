@@ -97,10 +97,18 @@ class SkillStore:
         """Return an installed skill as it lies there, whether somebody agreed to it or not: for a person who looks.
 
         Raises:
+            ConfigurationError: it is a skill of a person's own, which nobody has to agree to.
             NotInstalledError: there is none of this name.
             SkillError, PackageError: it cannot be used as it is.
         """
-        files = self._installed_files(check_skill_name(name))
+        check_skill_name(name)
+        if self._own_folder(name) is not None and name not in _names(self._installed):
+            self.read(name)  # raises where it is not one that can be trusted
+            raise ConfigurationError(
+                f"{name} is a person's own skill, and trusted as it lies there", code="own-skill",
+                hint="there is nothing to agree to; wasmrt skills list shows it",
+            )  # fmt: skip
+        files = self._installed_files(name)
         with suppress(IntegrityError):
             record = read_record(self._record(name))
             if record is not None:
@@ -235,9 +243,8 @@ class SkillStore:
 
     def _none(self, name: str) -> NotInstalledError:
         near = did_you_mean(name, [skill.name for skill in self.skills()])
-        return NotInstalledError(
-            f"there is no skill {name!r:.80}", hint=f"did you mean {near}?" if near else "skill_list shows them"
-        )
+        hint = f"did you mean {near}?" if near else "wasmrt skills list, or skill_list, shows them"
+        return NotInstalledError(f"there is no skill {name!r:.80}", hint=hint)
 
     def _listed(self, name: str, trust: SkillTrust) -> ListedSkill:
         try:
