@@ -69,6 +69,11 @@ def test_an_answer_that_is_not_exactly_an_address_is_refused(text):
     assert not GRANTED.explain_http("GET", "https://api.example.com/", [text]).allowed
 
 
+@pytest.mark.parametrize("address", ["2600::5efe:a00:1", "2600::200:5efe:a00:1"])
+def test_an_address_that_a_tunnel_router_turns_into_ipv4_is_none_of_its_own(address):
+    assert classify_address(address) is AddressClass.EMBEDDED_IPV4
+
+
 def test_one_bad_answer_among_good_ones_refuses_them_all():
     answers = ["93.184.216.34", "127.0.0.1", "2606:4700::1111"]
     decision = GRANTED.explain_http("GET", "https://api.example.com/", answers)

@@ -101,7 +101,13 @@ def test_any_changed_byte_is_noticed(data: st.DataObject, tmp_path_factory: pyte
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"WASMRT-SECRETS-1\n", b"x" * (8 * 1024 * 1024 + 1), b'WASMRT-SECRETS-1\n{"key": "file"}\n'],
+    [
+        b"",
+        b"WASMRT-SECRETS-1\n",
+        b"x" * (8 * 1024 * 1024 + 1),
+        b'WASMRT-SECRETS-1\n{"key": "file"}\n',
+        b"WASMRT-SECRETS-1\n{broken\n",
+    ],
 )
 def test_a_truncated_or_foreign_file_is_refused(files: tuple[Path, Path], content: bytes) -> None:
     path, key = files
