@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wasmrt.audit import EMPTY_RECEIPT, Receipt
 from wasmrt.effects import Effect
-from wasmrt.flows import Label
 from wasmrt.lifetime import Lifetime
 from wasmrt.model import Decision
+
+if TYPE_CHECKING:
+    from wasmrt.flows import Label
 
 Progress = Callable[[int, int | None, str | None], None]
 """Gets what is done, the total where it is known, and a message."""

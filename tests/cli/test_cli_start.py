@@ -19,7 +19,7 @@ SECRETS = {"wasmrt.secrets", "keyring", "cryptography"}
 INSTALLING = {"wasmrt.install.installer", "wasmrt.install.sources", "wasmrt.install.validator"}
 # The engine and the validator of schemas are loaded where the guest lives.
 ELSEWHERE = {"wasmtime", "wasmrt.guest.engine", "wasmrt.guest.worlds", "jsonschema_rs"}
-TOOLS = {"wasmrt.tools", "wasmrt.policy", "wasmrt.approvals", "wasmrt.plugins", "pydantic", "asyncio"}
+TOOLS = {"wasmrt.tools", "wasmrt.policy", "wasmrt.approvals", "wasmrt.plugins", "wasmrt.flows", "pydantic", "asyncio"}
 UNUSED = NETWORK | SECRETS | INSTALLING | ELSEWHERE | TOOLS
 UNUSED |= {"wasmrt.authoring", "wasmrt.testing", "tempfile", "logging"}
 COMMAND = ("_calling", "_errors", "_lazy", "_options", "_output", "_root", "_runtime", "_tools", "_workers", "run")
