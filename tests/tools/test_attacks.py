@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -44,6 +45,7 @@ from wasmrt import (
 from wasmrt.effects import EVERY_EFFECT, NETWORKING
 from wasmrt.errors import GuestError, InvalidNameError, InvalidParametersError
 from wasmrt.leaks import Action, LeakDetector
+from wasmrt.model import Reason
 from wasmrt.policy import ExfiltrationGuard, Permission, Preset, ToolRule
 from wasmrt.safety import Sanitizer
 from wasmrt.tools import Outcome
@@ -108,6 +110,24 @@ def test_a_rule_for_a_tool_holds_when_another_one_invokes_it(
         with pytest.raises(GuestError):
             registry.execute("tool", {"alias": "in", "params-json": POST % here.url()})
         assert received == []
+
+
+def test_the_params_of_a_call_choose_no_action_of_a_tool_that_it_invokes() -> None:
+    tightened = Tightening(confirmation=Confirmation.IF_DESTRUCTIVE)
+    rules = (
+        ToolRule(tool="tool", permission=Permission.ALLOW),
+        ToolRule(tool="http", permission=Permission.ALLOW, tightening=tightened),
+    )
+    relay = replace(agent_invoke(""), shown_params='(param "alias" string) (param "method" string)')
+    with WasmToolRuntime(WasmRuntimeConfig(isolation="in-process")) as runtime:
+        runtime.prepare_installed("http")
+        outer = only_tool(runtime, relay.component(), Capabilities.none().with_tool_invoke({"in": "http"}))
+        registry = ToolRegistry(runtime, policy=ToolPolicy(rules=rules))
+        registry.register(outer)
+        with pytest.raises(GuestError) as caught:
+            registry.execute("tool", {"alias": "in", "method": "GET"})
+
+    assert Reason.APPROVAL_REQUIRED in {each.reason for each in caught.value.decisions if not each.allowed}
 
 
 def test_the_rate_of_a_tool_counts_what_others_invoke(counted: Counted) -> None:
