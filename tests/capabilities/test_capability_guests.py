@@ -17,7 +17,8 @@ from wasmrt.capabilities import (
     HttpCapability,
     RateLimitConfig,
     ToolLimits,
-    propose,
+    extended,
+    wanted,
 )
 from wasmrt.capabilities.file import parse
 from wasmrt.cli import cli
@@ -187,7 +188,7 @@ def test_what_was_refused_is_proposed_as_the_narrowest_grant():
         GRANTS["all"].explain_workspace("../x"),
     ]
     assert (
-        propose(asked)
+        extended(Capabilities.none(), wanted(asked))
         == parse(
             """{"http": {"allowlist": [{"host": "api.example.com", "path_prefix": "/v1/x", "methods": ["GET", "POST"]},
         {"host": "b.example", "port": 8443, "methods": ["PUT"]}]},

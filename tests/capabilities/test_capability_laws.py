@@ -14,7 +14,7 @@ from wasmrt.capabilities import (
     HttpCapability,
     ToolLimits,
     merge,
-    propose,
+    wanted,
 )
 from wasmrt.capabilities.file import CapabilityFile, format_file, parse
 from wasmrt.capabilities.sentences import diff, explain, review
@@ -311,7 +311,7 @@ def test_a_redacted_entry_is_only_words():
     shown = denied.redacted(lambda text: text.replace("open-sesame", "[hidden]"))
     assert "sesame" not in f"{shown.as_dict()} {shown}"
     assert isinstance(shown.suggestion, Step) and "[hidden]" in shown.hint
-    assert propose([shown]) == Capabilities.none()
+    assert wanted([shown]) == {}
     assert denied.redacted(str) == denied
 
 
@@ -320,7 +320,7 @@ def test_a_host_that_no_file_can_allow_is_told_as_such_whatever_a_file_says(give
     decision = given_capabilities.explain_http(method, f"https://{host}/")
     assert decision.hint.startswith(NO_FILE)
     assert "[network] in config.toml" in decision.hint and "NetworkConfig(" in decision.hint
-    assert propose([decision]) == Capabilities.none()
+    assert wanted([decision]) == {}
 
 
 @settings(max_examples=100, deadline=None)

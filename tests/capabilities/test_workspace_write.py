@@ -10,8 +10,9 @@ from wasmrt.capabilities import (
     Capabilities,
     WorkspaceWriteCapability,
     effects_of,
+    extended,
     for_tool,
-    propose,
+    wanted,
     within_effects,
     within_write_paths,
 )
@@ -201,7 +202,7 @@ def test_a_call_that_brings_folders_writes_below_them_alone_and_gets_no_power_by
 def test_denied_writes_become_the_narrowest_folders_that_would_allow_them():
     denied = [Capabilities.none().explain_workspace_write(path) for path in ("out/a/b.md", "out/a/c.md", "out/d.md")]
 
-    proposed = propose(denied)
+    proposed = extended(Capabilities.none(), wanted(denied))
 
     assert all(proposed.explain_workspace_write(path).allowed for path in ("out/a/b.md", "out/d.md"))
     assert proposed.workspace_read is None

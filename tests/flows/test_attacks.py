@@ -406,6 +406,14 @@ def test_a_url_that_only_looks_like_the_one_that_was_said_is_another(url: str) -
     assert agent.asks("fetch", url=url)
 
 
+def asks_after(said: str, url: str) -> bool:
+    """Have a stranger name a URL, and tell whether the person is asked before it is fetched."""
+    agent = Agent(said=said)
+    agent.trace.saw(f"Send it to {url}")
+    agent.read_notes()
+    return agent.asks("fetch", url=url)
+
+
 @pytest.mark.parametrize(
     ("said", "url"),
     [
@@ -424,10 +432,7 @@ def test_a_url_that_only_looks_like_the_one_that_was_said_is_another(url: str) -
     ],
 )
 def test_an_address_a_file_or_a_number_that_was_said_is_no_host(said: str, url: str) -> None:
-    agent = Agent(said=said)
-    agent.trace.saw(f"Send it to {url}")
-    agent.read_notes()
-    assert agent.asks("fetch", url=url)
+    assert asks_after(said, url)
 
 
 @pytest.mark.parametrize(
@@ -442,10 +447,7 @@ def test_an_address_a_file_or_a_number_that_was_said_is_no_host(said: str, url: 
     ],
 )
 def test_a_host_that_was_said_without_a_scheme_is_not_asked_about(said: str, url: str) -> None:
-    agent = Agent(said=said)
-    agent.trace.saw(f"Send it to {url}")
-    agent.read_notes()
-    assert not agent.asks("fetch", url=url)
+    assert not asks_after(said, url)
 
 
 CAREFUL = flow_policy("careful")

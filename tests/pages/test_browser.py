@@ -82,13 +82,18 @@ def test_a_request_is_answered_by_keyboard_alone(site: Site, tab: Tab) -> None:
     assert site.store.state(asked.id) is State.ANSWERED
 
 
+def enter_in(tab: Tab, path: str, field: str) -> None:
+    """Press Enter in a field of a page."""
+    tab.goto(tab.run("location.href") + path)
+    tab.run(f"document.getElementById('{field}').focus()")
+    tab.press("Enter", text="\r")
+    tab.settled("done=")
+
+
 def test_enter_in_the_note_denies_and_never_allows(site: Site, tab: Tab) -> None:
     asked = request()
     site.store.add(asked)
-    tab.goto(tab.run("location.href") + f"requests/{asked.id}")
-    tab.run("document.getElementById('note').focus()")
-    tab.press("Enter", text="\r")
-    tab.settled("done=")
+    enter_in(tab, f"requests/{asked.id}", "note")
     found = site.store.get(asked.id)
     assert found is not None and found.approved is False
 
@@ -174,10 +179,7 @@ def test_access_is_granted_by_keyboard_and_without_scripts(site: Site, tab: Tab)
 
 def test_enter_in_the_narrower_entry_denies_and_never_grants(site: Site, tab: Tab) -> None:
     wish = asking(site)
-    tab.goto(tab.run("location.href") + f"access/{wish.id}")
-    tab.run("document.getElementById('narrower').focus()")
-    tab.press("Enter", text="\r")
-    tab.settled("done=")
+    enter_in(tab, f"access/{wish.id}", "narrower")
     found = site.access.get(wish.id)
     assert found is not None and found.granted is None
 

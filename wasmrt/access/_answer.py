@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +17,7 @@ from wasmrt.audit import EMPTY_RECEIPT, OK, Approval, Receipt
 from wasmrt.capabilities import Capabilities, effects_of, grown, narrowed
 from wasmrt.capabilities.file import format_file
 from wasmrt.errors import ApprovalError, InstallError, NotInstalledError
-from wasmrt.install import Catalog, Kept, ToolVersion
+from wasmrt.install import Catalog, Kept
 from wasmrt.install.granted import granted_to
 from wasmrt.model import Addition, Decision, Reason
 
@@ -71,8 +71,7 @@ def answer_access(
                 settle(AccessState.DENIED, scope, by=by, note=choice.note)
             else:
                 granted = _entry(request, choice)
-                version = _current(request, data)
-                with _kept(request, granted, version, data, by) if choice.scope is AccessScope.KEEP else nullcontext():
+                with _in_catalog(request, granted, choice.scope, data, by):
                     _write(receipts, request, granted, choice.scope, by)
                 settle(AccessState.GRANTED, choice.scope, granted, by=by, note=choice.note)
     except _ChangedError:
@@ -115,36 +114,34 @@ def _why_not(scope: AccessScope) -> str:
     return "the tool is not installed, so that no grant of it is stored"
 
 
-def _current(request: AccessRequest, data: Path | None) -> ToolVersion | None:
-    """Return the installed version that a request is for; None for a tool that is not installed.
+@contextmanager
+def _in_catalog(
+    request: AccessRequest, granted: Addition, scope: AccessScope, data: Path | None, by: str
+) -> Iterator[None]:
+    """Put an entry that is kept into the stored grant, and take it out again where the block fails.
 
-    SECURITY: another version, or another grant, is not what the person was told of.
+    Nothing grows unrecorded. SECURITY: another version, or another grant, is not what the person was told of.
     """
     wish = request.wish
-    if not wish.component:
-        return None
+    if not wish.component:  # it is not installed, and nothing of it is kept
+        yield
+        return
     if data is None:
         raise ApprovalError("the catalog is not at hand, so nothing was changed", code="not-offered", hint=LIST_HINT)
+    catalog = Catalog(data)
     try:
-        version = Catalog(data).get(wish.component)
+        version = catalog.get(wish.component)
     except NotInstalledError:
         raise _ChangedError from None
-    if version.digest != request.caller.digest or grant_digest(granted_to(version)) != wish.stored_grant:
+    stored, before = granted_to(version), version.grant
+    if before is None or version.digest != request.caller.digest or grant_digest(stored) != wish.stored_grant:
         raise _ChangedError
-    return version
-
-
-@contextmanager
-def _kept(
-    request: AccessRequest, granted: Addition, version: ToolVersion | None, data: Path | None, by: str
-) -> Iterator[None]:
-    """Put an entry into the stored grant, and take it out again where the block fails: nothing grows unrecorded."""
-    assert version is not None
-    assert version.grant is not None
-    assert data is not None
-    catalog, at = Catalog(data), datetime.now(UTC).isoformat(timespec="seconds")
-    kept = (*version.kept, Kept(granted, request.wish.part, by[:_MAX_BY_CHARS], at))
-    grant = grown(granted_to(version), (granted,), request.wish.part)
+    if scope is not AccessScope.KEEP:
+        yield
+        return
+    at = datetime.now(UTC).isoformat(timespec="seconds")
+    kept = (*version.kept, Kept(granted, wish.part, by[:_MAX_BY_CHARS], at))
+    grant = grown(stored, (granted,), wish.part)
     try:
         changed = catalog.regrant(version, format_file(grant), kept)
     except InstallError as error:
@@ -152,7 +149,7 @@ def _kept(
     try:
         yield
     except BaseException:
-        catalog.regrant(changed, version.grant, version.kept)
+        catalog.regrant(changed, before, version.kept)
         raise
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -89,17 +90,25 @@ class AccessStore:
         Raises:
             ApprovalError: the store cannot be read.
         """
-        if self._database.status() is None:
+        return tuple(each for each in self.answers(caller.user, caller.tool) if _holds(each, caller, self._now_ms()))
+
+    def answers(self, user: str, tool: str) -> Sequence[AccessRequest]:
+        """Return the granted requests of a user for a tool, whatever call each holds for; most have none.
+
+        Raises:
+            ApprovalError: the store cannot be read.
+        """
+        status = self._database.status()
+        if status is None:
             return ()
-        trace, (seen, read) = _trace(self._database.path), self._read_before
+        trace, (seen, read) = _trace(self._database.path, status), self._read_before
         if trace is None or trace != seen:
             self._read_before = seen, read = trace, {}
-        found = read.get((caller.user, caller.tool))
+        found = read.get((user, tool))
         if found is None:
-            found = read[caller.user, caller.tool] = self._read(
-                "SELECT * FROM access WHERE user = ? AND tool = ? AND state = 'granted'", caller.user, caller.tool
-            )
-        return tuple(each for each in found if _holds(each, caller, self._now_ms()))
+            sql = "SELECT * FROM access WHERE user = ? AND tool = ? AND state = 'granted'"
+            found = read[user, tool] = self._read(sql, user, tool)
+        return found
 
     def use(self, request: AccessRequest) -> bool:
         """Use up an answer that holds once; tell whether it was still there to be used.
@@ -231,18 +240,17 @@ Trace = tuple[tuple[int, int, int], ...]
 _RACY_SECONDS = 0.1
 
 
-def _trace(path: Path) -> Trace | None:
+def _trace(path: Path, status: os.stat_result) -> Trace | None:
     """Return numbers that differ after a change of the file; None where it changed so lately that they may not.
 
     SECURITY: the clock of a file system ticks in milliseconds. Within a tick a second change could go unnoticed.
     """
-    found = []
-    for each in (path, path.with_name(f"{path.name}-wal")):
-        with suppress(FileNotFoundError):
-            status = each.stat()
-            found.append((status.st_ino, status.st_size, status.st_mtime_ns))
-    changed = max((mtime for _, _, mtime in found), default=0)
-    return tuple(found) if time.time_ns() - changed > _RACY_SECONDS * 1e9 else None
+    found = [status]
+    with suppress(FileNotFoundError):
+        found.append(path.with_name(f"{path.name}-wal").stat())
+    if time.time_ns() - max(each.st_mtime_ns for each in found) <= _RACY_SECONDS * 1e9:
+        return None
+    return tuple((each.st_ino, each.st_size, each.st_mtime_ns) for each in found)
 
 
 Settle = Callable[..., None]

@@ -10,7 +10,7 @@ from wasmrt.capabilities._capabilities import CAPABILITY_SECTIONS, Capabilities,
 from wasmrt.capabilities._effects import READ_METHODS, effects_of, reached, within_effects
 from wasmrt.capabilities._growth import covers, grown, narrowed, wanted
 from wasmrt.capabilities._imports import capabilities_of, uses_section
-from wasmrt.capabilities._propose import extended, propose
+from wasmrt.capabilities._propose import extended
 from wasmrt.capabilities.decide import (
     AllowlistValidator,
     check_addresses,
@@ -81,7 +81,6 @@ __all__ = [
     "narrowed",
     "path_problem",
     "plain_path",
-    "propose",
     "reached",
     "read_secret_name",
     "uses_section",

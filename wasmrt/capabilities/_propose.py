@@ -1,4 +1,4 @@
-"""Puts together what denials suggest: the grant that a person might give after watching a tool."""
+"""Puts entries together: the grant that a person might give after watching a tool."""
 
 from __future__ import annotations
 
@@ -8,18 +8,7 @@ from collections.abc import Iterable, Iterator
 from wasmrt.capabilities._capabilities import Capabilities
 from wasmrt.capabilities.lattice import widest
 from wasmrt.capabilities.model import EndpointPattern, endpoint_within, name_within, prefix_within
-from wasmrt.model import Addition, Decision, GrantList
-
-
-def propose(decisions: Iterable[Decision]) -> Capabilities:
-    """Return the narrowest capabilities that would have allowed everything that was refused for want of a grant.
-
-    What no capability file can allow, such as a private address or a broken URL, is left out.
-    """
-    return extended(
-        Capabilities.none(),
-        [d.suggestion for d in decisions if not d.allowed and isinstance(d.suggestion, Addition)],
-    )
+from wasmrt.model import Addition, GrantList
 
 
 def extended(base: Capabilities, additions: Iterable[Addition]) -> Capabilities:

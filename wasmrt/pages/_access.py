@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 
 from wasmrt.access import (
     AccessChoice,
@@ -13,8 +13,8 @@ from wasmrt.access import (
     asked_words,
     granted_words,
 )
-from wasmrt.errors import ConfigurationError
-from wasmrt.pages._frame import Frame, facts, hidden
+from wasmrt.pages._answer import FIRST_TRY, Tried, answer_in, quick_form, text_field, whole_form
+from wasmrt.pages._frame import Frame, facts
 from wasmrt.pages._html import Html, foreign, foreign_lines, tag, together
 from wasmrt.web import Response
 
@@ -44,36 +44,21 @@ def access_card(frame: Frame, request: AccessRequest) -> Html:
     )
 
 
-def access_page(
-    frame: Frame,
-    request: AccessRequest,
-    *,
-    problem: Html | None = None,
-    form: dict[str, str] | None = None,
-    status: int = 200,
-) -> Response:
-    """Return the page of one request, whole; of one that has ended, how it ended.
-
-    Args:
-        frame: The place.
-        request: The request.
-        problem: The reason that an answer was not taken.
-        form: The fields of that answer, to be shown again.
-        status: Of the response.
-    """
+def access_page(frame: Frame, request: AccessRequest, tried: Tried = FIRST_TRY) -> Response:
+    """Return the page of one request, whole; of one that has ended, how it ended."""
     if request.state is not AccessState.PENDING:
         told = tag("p", access_outcome(request))
-        return frame.page(f"Access {request.id}", problem, told, frame.back(), section="", status=status)
+        return frame.page(f"Access {request.id}", tried.problem, told, frame.back(), section="", status=tried.status)
     return frame.page(
         f"Access {request.id}: {request.caller.tool}",
-        problem,
+        tried.problem,
         tag("h2", "The request"),
         _shown(request, whole=True)[0],
         tag("h2", "Your answer"),
-        _whole_form(frame, request, form or {}),
+        _whole_form(frame, request, tried.form),
         frame.back(),
         section="",
-        status=status,
+        status=tried.status,
     )
 
 
@@ -91,12 +76,9 @@ def access_choice(form: dict[str, str]) -> AccessChoice:
     Raises:
         ConfigurationError: it holds none.
     """
-    verb, _, scope = form.get("answer", "").partition("-")
-    scope = scope or form.get("scope", "")
-    if verb not in ("grant", "deny") or scope not in set(AccessScope):
-        raise ConfigurationError("the form holds no answer", hint="choose how long it holds, then press a button")
-    narrower = form.get("narrower", "") if verb == "grant" else ""
-    return AccessChoice(granted=verb == "grant", scope=AccessScope(scope), narrower=narrower, note=form.get("note", ""))
+    granted, scope = answer_in(form, "grant", AccessScope)
+    narrower = form.get("narrower", "") if granted else ""
+    return AccessChoice(granted=granted, scope=scope, narrower=narrower, note=form.get("note", ""))
 
 
 def _shown(request: AccessRequest, *, whole: bool) -> tuple[Html, bool]:
@@ -116,53 +98,18 @@ def _shown(request: AccessRequest, *, whole: bool) -> tuple[Html, bool]:
 
 
 def _quick_form(frame: Frame, request: AccessRequest, title: str, *, cut: bool) -> Html:
-    """SECURITY: what is not all shown is not granted here: the rest may be what matters."""
-    buttons = [("deny-session", "Deny", "deny")]
-    if not cut:
-        buttons += [(f"grant-{scope}", _BUTTONS[scope], "allow") for scope in request.scopes]
-    shown = (
-        tag("button", text, type="submit", name="answer", value=value, class_=kind, aria_describedby=title)
-        for value, text, kind in buttons
-    )
-    whole = tag("a", "All of it, and narrower", href=f"{frame.root}access/{request.id}", aria_describedby=title)
-    return together(
-        tag("p", "Something was left out above: look at all of it before you grant it.") if cut else None,
-        frame.form(
-            f"access/{request.id}",
-            hidden("user", request.caller.user),
-            tag("div", *shown, class_="buttons"),
-            tag("p", whole),
-        ),
-    )
-
-
-def _whole_form(frame: Frame, request: AccessRequest, form: dict[str, str]) -> Html:
-    """Return the form with every choice. Deny is its first button, which is what Enter in a field presses."""
-    scopes = tag("fieldset", tag("legend", "How long it holds"), *_scope_fields(request, form.get("scope", "once")))
-    buttons = tag(
-        "div",
-        tag("button", "Deny", type="submit", name="answer", value="deny-session", class_="deny"),
-        tag("button", "Deny for good", type="submit", name="answer", value="deny-keep", class_="deny"),
-        tag("button", "Grant", type="submit", name="answer", value="grant", class_="allow"),
-        class_="buttons",
-    )
-    fields = (
-        _field("narrower", "Narrower: an entry that lies within the one above, or nothing for that", form),
-        _field("note", "Note, for the record", form),
-    )
-    return frame.form(f"access/{request.id}", hidden("user", request.caller.user), scopes, *fields, buttons)
-
-
-def _field(name: str, label: str, form: dict[str, str]) -> Html:
-    entry = tag(
-        "input", type="text", id=name, name=name, maxlength="2000", value=form.get(name), autocomplete="off",
-        spellcheck="false",
+    allow = ((f"grant-{scope}", _BUTTONS[scope]) for scope in request.scopes)
+    return quick_form(
+        frame, f"access/{request.id}", request.caller.user, title, deny="deny-session", allow=allow, verb="grant",
+        more="All of it, and narrower", cut=cut,
     )  # fmt: skip
-    return tag("p", tag("label", label, for_=name), entry)
 
 
-def _scope_fields(request: AccessRequest, chosen: str) -> Iterator[Html]:
-    for scope in request.scopes:
-        name = f"scope-{scope}"
-        box = tag("input", type="radio", name="scope", value=str(scope), id=name, checked=str(scope) == chosen)
-        yield tag("p", box, tag("label", _SCOPES[scope], for_=name))
+def _whole_form(frame: Frame, request: AccessRequest, form: Mapping[str, str]) -> Html:
+    label = "Narrower: an entry that lies within the one above, or nothing for that"
+    narrower = text_field("narrower", label, form, maxlength="2000")
+    scopes = ((scope, _SCOPES[scope]) for scope in request.scopes)
+    return whole_form(
+        frame, f"access/{request.id}", request.caller.user, scopes, narrower, form=form,
+        deny=(("deny-session", "Deny"), ("deny-keep", "Deny for good")), allow=(("grant", "Grant"),),
+    )  # fmt: skip

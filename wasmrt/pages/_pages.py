@@ -14,9 +14,10 @@ from urllib.parse import unquote
 from wasmrt.access import AccessStore, answer_access
 from wasmrt.approvals import ApprovalScope, ApprovalStore, Choice, State, Widening, choose
 from wasmrt.audit import Receipt
-from wasmrt.errors import ApprovalError, ConfigurationError, WasmrtError
+from wasmrt.errors import ApprovalError, WasmrtError
 from wasmrt.flows import FlowMap
 from wasmrt.pages._access import access_choice, access_page
+from wasmrt.pages._answer import FIRST_TRY, Tried, answer_in
 from wasmrt.pages._flows import flows_page
 from wasmrt.pages._frame import Frame, alert, file_response, html_response
 from wasmrt.pages._grants import grants_page
@@ -158,9 +159,9 @@ class OperatorPages:
         section, _, name = rest.partition("/")
         try:
             if section == "requests" and _ID.fullmatch(name):
-                return self._answer(frame, name, form)
+                return self._answered(frame, name, form, self._answer, self._request)
             if section == "access" and _ID.fullmatch(name):
-                return self._answer_access(frame, name, form)
+                return self._answered(frame, name, form, self._answer_access, self._access_request)
             if section == "remembered" and _ID.fullmatch(name):
                 return self._forget(frame, name)
             if rest == "verify":
@@ -169,53 +170,43 @@ class OperatorPages:
             return frame.page("This was not done", alert(error), frame.back(), status=503)
         return self._missing(frame)
 
-    def _request(self, frame: Frame, name: str) -> Response | None:
+    def _request(self, frame: Frame, name: str, tried: Tried = FIRST_TRY) -> Response | None:
         found = self._sources.approvals.get(name) if _ID.fullmatch(name) else None
-        return None if found is None else request_page(frame, found)
+        return None if found is None else request_page(frame, found, tried)
 
-    def _access_request(self, frame: Frame, name: str) -> Response | None:
+    def _access_request(self, frame: Frame, name: str, tried: Tried = FIRST_TRY) -> Response | None:
         found = self._access.get(name) if _ID.fullmatch(name) else None
-        return None if found is None else access_page(frame, found)
+        return None if found is None else access_page(frame, found, tried)
 
-    def _answer_access(self, frame: Frame, request_id: str, form: dict[str, str]) -> Response:
-        sources = self._sources
+    def _answered(
+        self, frame: Frame, request_id: str, form: dict[str, str], answer: Callable[[str, dict[str, str]], None],
+        show: Callable[[Frame, str, Tried], Response | None],
+    ) -> Response:  # fmt: skip
         try:
-            answer_access(
-                self._access, request_id, access_choice(form), user=form.get("user", ""), by=self._by,
-                data=sources.data, receipts=sources.receipt,
-            )  # fmt: skip
+            answer(request_id, form)
         except WasmrtError as error:
-            found = self._access.get(request_id)
-            if found is None:
-                return self._missing(frame)
-            status = 409 if error.code in _OVER else _STATUS.get(error.code, 422)
-            return access_page(frame, found, problem=alert(error), form=form, status=status)
-        return Response(status=303, headers=(("location", f"{frame.root}?done={request_id}"),))
-
-    def _answer(self, frame: Frame, request_id: str, form: dict[str, str]) -> Response:
-        store = self._sources.approvals
-        try:
-            choose(store, request_id, self._choice(request_id, form), user=form.get("user", ""), by=self._by)
-        except WasmrtError as error:
-            found = store.get(request_id)
-            if found is None:
-                return self._missing(frame)
             # Of two answers one counts; who gave the other is told so, and how the request has ended.
             status = 409 if error.code in _OVER else _STATUS.get(error.code, 422)
-            return request_page(frame, found, problem=alert(error), form=form, status=status)
+            return show(frame, request_id, Tried(alert(error), form, status)) or self._missing(frame)
         return Response(status=303, headers=(("location", f"{frame.root}?done={request_id}"),))
 
+    def _answer(self, request_id: str, form: dict[str, str]) -> None:
+        choice = self._choice(request_id, form)
+        choose(self._sources.approvals, request_id, choice, user=form.get("user", ""), by=self._by)
+
+    def _answer_access(self, request_id: str, form: dict[str, str]) -> None:
+        answer_access(
+            self._access, request_id, access_choice(form), user=form.get("user", ""), by=self._by,
+            data=self._sources.data, receipts=self._sources.receipt,
+        )  # fmt: skip
+
     def _choice(self, request_id: str, form: dict[str, str]) -> Choice:
-        verb, _, scope = form.get("answer", "").partition("-")
-        scope = scope or form.get("scope", "")
-        if verb not in ("allow", "deny") or scope not in set(ApprovalScope):
-            raise ConfigurationError("the form holds no answer", hint="choose how long it holds, then press a button")
+        approved, scope = answer_in(form, "allow", ApprovalScope)
         widened: tuple[tuple[str, Widening], ...] = ()
         found = self._sources.approvals.get(request_id)
-        if found is not None and found.state is State.PENDING and (verb == "allow" or scope == ApprovalScope.ALWAYS):
+        if found is not None and found.state is State.PENDING and (approved or scope is ApprovalScope.ALWAYS):
             widened = tuple(widened_by(found.request.params, form))
-        approved = verb == "allow"
-        return Choice(approved=approved, scope=ApprovalScope(scope), widened=widened, note=form.get("note", ""))
+        return Choice(approved=approved, scope=scope, widened=widened, note=form.get("note", ""))
 
     def _forget(self, frame: Frame, answer_id: str) -> Response:
         store = self._sources.approvals

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Mapping
 from datetime import datetime
 
 from blake3 import blake3
@@ -20,7 +20,8 @@ from wasmrt.approvals import (
     params_shown,
 )
 from wasmrt.pages._access import access_card, access_outcome
-from wasmrt.pages._frame import Frame, facts, hidden
+from wasmrt.pages._answer import FIRST_TRY, Tried, quick_form, whole_form
+from wasmrt.pages._frame import Frame, facts
 from wasmrt.pages._html import Html, foreign, foreign_lines, tag, together
 from wasmrt.pages._widening import widening_fields
 from wasmrt.web import Response
@@ -32,6 +33,12 @@ _STATES = {
     State.EXPIRED: "has expired",
 }
 _SCOPES = {"once": "for this call", "session": "for the rest of its session", "always": "from now on"}
+_BUTTONS = {"once": "Allow once", "session": "Allow for the session", "always": "Always allow exactly this"}
+_OFFERED = {
+    "once": "This call only",
+    "session": "This tool for the rest of the session, whatever its parameters",
+    "always": "From now on, in every session, for the same parameters or those that fit below",
+}
 
 
 def waiting_page(frame: Frame, store: ApprovalStore, access: AccessStore, done: str | None) -> Response:
@@ -72,40 +79,25 @@ def _done(store: ApprovalStore, access: AccessStore, done: str) -> Html | None:
     return None if told is None else tag("p", told, role="status", class_="done")
 
 
-def request_page(
-    frame: Frame,
-    found: QueuedRequest,
-    *,
-    problem: Html | None = None,
-    form: dict[str, str] | None = None,
-    status: int = 200,
-) -> Response:
-    """Return the page of one request, whole; of one that has ended, how it ended.
-
-    Args:
-        frame: The place.
-        found: The request.
-        problem: The reason that an answer was not taken.
-        form: The fields of that answer, to be shown again.
-        status: Of the response.
-    """
+def request_page(frame: Frame, found: QueuedRequest, tried: Tried = FIRST_TRY) -> Response:
+    """Return the page of one request, whole; of one that has ended, how it ended."""
     if found.state is not State.PENDING:
         told = tag("p", outcome(found))
-        return frame.page(f"Request {found.id}", problem, told, frame.back(), section="", status=status)
+        return frame.page(f"Request {found.id}", tried.problem, told, frame.back(), section="", status=tried.status)
     request = found.request
     return frame.page(
         f"Request {found.id}: {request.tool}",
-        problem,
+        tried.problem,
         tag("h2", "The call"),
         _facts(request, named=True),
         _block("Where it comes from", origins_shown(request, whole=True), "origins"),
         _block("Parameters", params_shown(request, whole=True), "parameters"),
         _block("Changes", changes_shown(request, whole=True), "changes"),
         tag("h2", "Your answer"),
-        _whole_form(frame, request, form or {}),
+        _whole_form(frame, request, tried.form),
         frame.back(),
         section="",
-        status=status,
+        status=tried.status,
     )
 
 
@@ -158,61 +150,27 @@ def _block(title: str, shown: Shown, kind: str) -> Html | None:
 
 
 def _quick_form(frame: Frame, request: ApprovalRequest, title: str, *, cut: bool) -> Html:
-    """SECURITY: as at the terminal, what is not all shown is not approved: the rest may be what matters."""
-    whole = tag(
-        "a", "All of it, and more ways to answer", href=f"{frame.root}requests/{request.id}", aria_describedby=title
-    )
-    buttons = [("deny-once", "Deny", "deny")]
-    if not cut:
-        buttons.append(("allow-once", "Allow once", "allow"))
-        if request.may_be_remembered and request.trace:
-            buttons.append(("allow-session", "Allow for the session", "allow"))
-        if request.may_be_remembered:
-            buttons.append(("allow-always", "Always allow exactly this", "allow"))
-    shown = (
-        tag("button", text, type="submit", name="answer", value=value, class_=kind, aria_describedby=title)
-        for value, text, kind in buttons
-    )
-    note = tag("p", "Something was left out above: look at all of it before you allow it.") if cut else None
-    return together(
-        note,
-        frame.form(
-            f"requests/{request.id}",
-            hidden("user", request.user),
-            tag("div", *shown, class_="buttons"),
-            tag("p", whole),
-        ),
-    )
+    allow = ((f"allow-{scope}", _BUTTONS[scope]) for scope in _scopes(request))
+    return quick_form(
+        frame, f"requests/{request.id}", request.user, title, deny="deny-once", allow=allow, verb="allow",
+        more="All of it, and more ways to answer", cut=cut,
+    )  # fmt: skip
 
 
-def _whole_form(frame: Frame, request: ApprovalRequest, form: dict[str, str]) -> Html:
-    """Return the form with every choice. Deny is its first button, which is what Enter in a field presses."""
-    scopes = tag("fieldset", tag("legend", "How long it holds"), *_scope_fields(request, form.get("scope", "once")))
-    note = tag(
-        "p",
-        tag("label", "Note, for the record", for_="note"),
-        tag("input", type="text", id="note", name="note", maxlength="300", value=form.get("note"), autocomplete="off"),
-    )
-    buttons = tag(
-        "div",
-        tag("button", "Deny", type="submit", name="answer", value="deny", class_="deny"),
-        tag("button", "Allow", type="submit", name="answer", value="allow", class_="allow"),
-        class_="buttons",
-    )
+def _whole_form(frame: Frame, request: ApprovalRequest, form: Mapping[str, str]) -> Html:
     widening = widening_fields(request.params, form) if request.may_be_remembered else None
-    return frame.form(f"requests/{request.id}", hidden("user", request.user), scopes, widening, note, buttons)
+    scopes = ((scope, _OFFERED[scope]) for scope in _scopes(request))
+    return whole_form(
+        frame, f"requests/{request.id}", request.user, scopes, widening, form=form, deny=(("deny", "Deny"),),
+        allow=(("allow", "Allow"),),
+    )  # fmt: skip
 
 
-def _scope_fields(request: ApprovalRequest, chosen: str) -> Iterator[Html]:
-    offered = [("once", "This call only")]
-    if request.may_be_remembered:
-        offered += (
-            [("session", "This tool for the rest of the session, whatever its parameters")] if request.trace else []
-        )
-        offered.append(("always", "From now on, in every session, for the same parameters or those that fit below"))
-    for value, text in offered:
-        box = tag("input", type="radio", name="scope", value=value, id=f"scope-{value}", checked=value == chosen)
-        yield tag("p", box, tag("label", text, for_=f"scope-{value}"))
+def _scopes(request: ApprovalRequest) -> tuple[str, ...]:
+    """Return the scopes that an answer can have."""
+    if not request.may_be_remembered:
+        return ("once",)
+    return ("once", "session", "always") if request.trace else ("once", "always")
 
 
 def _left(request: ApprovalRequest) -> str:

@@ -23,7 +23,7 @@ _KINDS = (
 )
 
 
-def widening_fields(params: Mapping[str, Any], form: dict[str, str]) -> Html | None:
+def widening_fields(params: Mapping[str, Any], form: Mapping[str, str]) -> Html | None:
     """Return a field set with a row for each place of the parameters, or None where there are none.
 
     Args:
@@ -43,7 +43,7 @@ def widening_fields(params: Mapping[str, Any], form: dict[str, str]) -> Html | N
     )
 
 
-def widened_by(params: Mapping[str, Any], form: dict[str, str]) -> Iterator[tuple[str, Widening]]:
+def widened_by(params: Mapping[str, Any], form: Mapping[str, str]) -> Iterator[tuple[str, Widening]]:
     """Yield what a form widens: JSON Pointers with the values that may stand there.
 
     Raises:
@@ -59,7 +59,7 @@ def widened_by(params: Mapping[str, Any], form: dict[str, str]) -> Iterator[tupl
             )
 
 
-def _row(index: int, place: str, value: str, form: dict[str, str]) -> list[Part]:
+def _row(index: int, place: str, value: str, form: Mapping[str, str]) -> list[Part]:
     name = foreign(place[1:])
     chosen = form.get(f"may-{index}", "same")
     options = (tag("option", text, value=str(kind), selected=str(kind) == chosen) for kind, text in _KINDS)

@@ -35,6 +35,7 @@ from wasmrt.tools import _flow, _steps
 from wasmrt.tools._state import CallState, denied
 
 _WHAT = "tool.access"
+_NOTHING_MORE = "nobody granted it more than it has"
 _MAX_LOOKED_AT = 16
 """Entries that one call was refused for want of; a tool can try hundreds."""
 _KINDS = {GrantList.HTTP: Kind.URL, GrantList.WORKSPACE: Kind.PATH, GrantList.WORKSPACE_WRITE: Kind.PATH}
@@ -51,6 +52,8 @@ def grow(state: CallState) -> str:
     if store is None or not isinstance(state.known.tool, PreparedTool):
         return "nothing is asked for it"
     try:
+        if not store.answers(state.user, state.known.name):  # as of most calls: nothing is hashed for them
+            return _NOTHING_MORE
         found = store.granted(_caller(state))
         if refresh is not None and any(each.scope is AccessScope.KEEP for each in found):
             refresh()  # it is in the catalog; there it may have been revoked since, too
@@ -59,7 +62,7 @@ def grow(state: CallState) -> str:
     except (ApprovalError, InstallError):
         found = ()  # nothing is granted by what cannot be read
     if not found:
-        return "nobody granted it more than it has"
+        return _NOTHING_MORE
     entry, state.access = state.known, found
     try:
         state.entry = entry.grown(tuple(dict.fromkeys(each for one in found for each in one.additions)))
@@ -110,9 +113,9 @@ def ask(state: CallState, decisions: Iterable[Decision], call: str) -> tuple[str
     system, entry = state.system, state.entry
     if system.access is None or entry is None or not isinstance(entry.tool, PreparedTool):
         return ()
-    if not system.policy.asks_for_access or _is_unattended(state):
-        return ()
     refused = dict(islice(wanted(decisions).items(), _MAX_LOOKED_AT))
+    if not refused or not system.policy.asks_for_access or _is_unattended(state):
+        return ()
     asked_for: dict[str, None] = {}
     helping = (each for each in widest(refused, lambda one, other: covers(other, one)) if _could_help(state, each))
     for addition in islice(helping, MAX_ACCESS_PER_CALL):

@@ -169,14 +169,9 @@ def result_labels(
     if own is not None and own.labels is not None:
         return read_labels(own.labels)
     unknown = any(rules.files_untrusted for rules in rules_of(state))
-    foreign = foreign or is_foreign(state.tool, result)
+    holds_foreign = getattr(state.tool, "foreign", None)
+    foreign = foreign or (holds_foreign is not None and bool(holds_foreign(result)))
     return labels_of(state.effects, seen, foreign=foreign, files_untrusted=unknown)
-
-
-def is_foreign(tool: Any, result: Any) -> bool:
-    """Tell whether strangers wrote a part of what the program's own tool answers; of any answer, where it is None."""
-    foreign = getattr(tool, "foreign", None)
-    return foreign is not None and bool(foreign(result))
 
 
 def _outgoing(state: CallState) -> Outgoing:

@@ -98,26 +98,8 @@ class FunctionTool(ToolDefaults, Generic[P, R]):
             ToolError: the function raised it, or anything else, or its result is not JSON data.
         """
         arguments = self._signature.arguments(params, context or ToolContext())
-        started = time.monotonic()
-        if self.is_async:
-            return self._awaited(arguments, started)
-        try:
-            result = self._function(**arguments)  # type: ignore[call-arg]
-        except (Exception, SystemExit) as error:  # a parser of arguments ends the process where it can
-            raise failure_of(self.name, error) from error
-        return self._output(result, started)
-
-    async def _awaited(self, arguments: dict[str, Any], started: float) -> ToolOutput:
-        try:
-            result = await self._function(**arguments)  # type: ignore[call-arg, misc]
-        except (Exception, SystemExit) as error:
-            raise failure_of(self.name, error) from error
-        return self._output(result, started)
-
-    def _output(self, result: Any, started: float) -> ToolOutput:
-        if isinstance(result, ToolOutput):
-            return result
-        return ToolOutput(result=json_result(result), duration=time.monotonic() - started)
+        run: Callable[[], Any] = functools.partial(self._function, **arguments)
+        return output_of(self.name, run, is_async=self.is_async)
 
 
 @overload
@@ -193,7 +175,37 @@ def action_names(schema: Mapping[str, Any], param: str) -> tuple[str, ...] | Non
     return tuple(values) if isinstance(values, list) and all(isinstance(value, str) for value in values) else None
 
 
-def failure_of(name: str, error: BaseException) -> ToolError:
+def output_of(name: str, run: Callable[[], Any], *, is_async: bool) -> ToolOutput | Awaitable[ToolOutput]:
+    """Call a function, and return its result as that of the tool; of one that is asynchronous, something to await.
+
+    Raises:
+        ToolError: the function raised it, or anything else, or its result is not JSON data.
+    """
+    started = time.monotonic()
+    if is_async:
+        return _awaited(name, run, started)
+    try:
+        result = run()
+    except (Exception, SystemExit) as error:  # a parser of arguments ends the process where it can
+        raise _failure_of(name, error) from error
+    return _output(result, started)
+
+
+async def _awaited(name: str, run: Callable[[], Any], started: float) -> ToolOutput:
+    try:
+        result = await run()
+    except (Exception, SystemExit) as error:
+        raise _failure_of(name, error) from error
+    return _output(result, started)
+
+
+def _output(result: Any, started: float) -> ToolOutput:
+    if isinstance(result, ToolOutput):
+        return result
+    return ToolOutput(result=json_result(result), duration=time.monotonic() - started)
+
+
+def _failure_of(name: str, error: BaseException) -> ToolError:
     """Return what a function raised as the error of its call."""
     if isinstance(error, ToolError):
         return error

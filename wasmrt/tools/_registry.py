@@ -217,11 +217,6 @@ class ToolRegistry(ToolView):
     def absent(self, steps: Mapping[str, str]) -> None:
         self._system.store.absent = dict(steps)
 
-    @property
-    def approvals(self) -> Approvals:
-        """Those who are asked, with what was answered before."""
-        return self._system.approvals
-
     def all_names(self) -> list[str]:
         """Return the names of all tools, also of those that the policy keeps back, sorted."""
         return sorted(entry.name for entry in self._system.store)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from wasmrt.context import ToolContext
@@ -13,8 +13,7 @@ from wasmrt.model import ToolOutput
 from wasmrt.names import is_offered_name, offered_name
 from wasmrt.schema import Validator
 from wasmrt.schema.providers import provider_schema
-from wasmrt.tools._function import failure_of, positive_seconds
-from wasmrt.tools._signature import json_result
+from wasmrt.tools._function import output_of, positive_seconds
 from wasmrt.traits import ToolDefaults, Traits
 
 Run = Callable[[dict[str, Any], ToolContext], Any]
@@ -80,21 +79,5 @@ class SchemaTool(ToolDefaults):
             raise InvalidParametersError(
                 "the params must be an object", hint="send the params that the schema asks for"
             )
-        fitting, context, started = self._validator.accept(dict(params)), context or ToolContext(), time.monotonic()
-        if self.is_async:
-            return self._awaited(fitting, context, started)
-        try:
-            result = self._run(fitting, context)
-        except (Exception, SystemExit) as error:
-            raise failure_of(self.name, error) from error
-        return self._output(result, started)
-
-    async def _awaited(self, params: dict[str, Any], context: ToolContext, started: float) -> ToolOutput:
-        try:
-            result = await self._run(params, context)
-        except (Exception, SystemExit) as error:
-            raise failure_of(self.name, error) from error
-        return self._output(result, started)
-
-    def _output(self, result: Any, started: float) -> ToolOutput:
-        return ToolOutput(result=json_result(result), duration=time.monotonic() - started)
+        fitting = self._validator.accept(dict(params))
+        return output_of(self.name, partial(self._run, fitting, context or ToolContext()), is_async=self.is_async)

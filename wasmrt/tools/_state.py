@@ -70,9 +70,9 @@ class CallState:
     """The answers by which a person granted the call more than the tool has."""
     access_asked: tuple[str, ...] = ()
     """The requests by which a person was asked for what it was refused."""
-    ran: bool = False
     looks: bool = False
     """True while its preview is made, which may read what strangers wrote."""
+    ran: bool = False
     """True from the moment when the tool is started."""
     output: ToolOutput | None = None
     edited: bool = False
