@@ -12,7 +12,8 @@ from pathlib import Path
 from blake3 import blake3
 
 from wasmrt.access._model import AccessRequest, AccessScope, AccessState
-from wasmrt.access._store import LIST_HINT, AccessStore, unknown
+from wasmrt.access._store import AccessStore
+from wasmrt.approvals import LIST_HINT, unknown_request
 from wasmrt.audit import EMPTY_RECEIPT, OK, Approval, Receipt
 from wasmrt.capabilities import Capabilities, effects_of, grown, narrowed
 from wasmrt.capabilities.file import format_file
@@ -82,7 +83,7 @@ def answer_access(
         ) from None  # fmt: skip
     found = store.get(request_id)
     if found is None:
-        raise unknown(request_id)
+        raise unknown_request(request_id)
     return found
 
 

@@ -12,28 +12,22 @@ from pathlib import Path
 
 from wasmrt.access._model import AccessRequest, AccessScope, AccessState, Caller, Wish
 from wasmrt.access._rows import SCHEMA, VERSION, granted_text, request_of, row_of
-from wasmrt.approvals import new_request_id, unusable
+from wasmrt.approvals import check_user, closed_request, new_request_id, short_note, unknown_request, unusable
 from wasmrt.capabilities import covers
 from wasmrt.database import Database
-from wasmrt.errors import ApprovalError
 from wasmrt.limits import (
     ACCESS_ONCE_SECONDS,
     ACCESS_REQUEST_SECONDS,
     MAX_ACCESS_PER_TOOL,
     MAX_ACCESS_PER_USER,
-    MAX_ANSWER_NOTE_BYTES,
     MAX_DECIDED_ACCESS,
     MAX_PENDING_ACCESS,
 )
 from wasmrt.model import Addition
 
-LIST_HINT = "wasmrt approvals list shows the requests that wait"
-CLOSED = {
-    AccessState.GRANTED: ("answered", "was answered already"),
-    AccessState.USED: ("answered", "was answered already"),
-    AccessState.DENIED: ("answered", "was answered already"),
-    AccessState.OUTDATED: ("outdated", "is for a tool or a grant that changed meanwhile"),
-    AccessState.EXPIRED: ("expired", "has expired"),
+_ENDED = {
+    AccessState.OUTDATED: "is for a tool or a grant that changed meanwhile",
+    AccessState.EXPIRED: "has expired",
 }
 
 
@@ -148,18 +142,12 @@ class AccessStore:
         with self._changing() as db:
             row = db.execute("SELECT * FROM access WHERE id = ?", (request_id,)).fetchone()
             if row is None:
-                raise unknown(request_id)
+                raise unknown_request(request_id)
             request = request_of(row)
-            # SECURITY: who may answer is checked before anything of the request is told.
-            if request.caller.user != user:
-                raise ApprovalError(
-                    f"{request_id} is another user's request, and nothing was changed",
-                    code="other-user",
-                    hint="give the user whose call it is: --user NAME",
-                )
-            if request.state is not AccessState.PENDING:
-                code, words = CLOSED[request.state]
-                raise ApprovalError(f"{request_id} {words}, and nothing was changed", code=code, hint=LIST_HINT)
+            check_user(request_id, request.caller.user, user)
+            if (state := request.state) is not AccessState.PENDING:
+                words = _ENDED.get(state, "was answered already")
+                raise closed_request(request_id, str(state) if state in _ENDED else "answered", words)
 
             def settle(
                 state: AccessState, scope: AccessScope, granted: Addition | None = None, *, by: str, note: str
@@ -169,7 +157,7 @@ class AccessStore:
                 db.execute(
                     "UPDATE access SET state = ?, scope = ?, granted = ?, answered_by = ?, note = ?, decided_ms = ?, "
                     "expires_ms = ? WHERE id = ?",
-                    (state, scope, granted_text(granted), _short(by), _short(note), now, until, request_id),
+                    (state, scope, granted_text(granted), short_note(by), short_note(note), now, until, request_id),
                 )
                 if granted is not None and scope is AccessScope.KEEP:  # the others are for the grant before it
                     outdated = "UPDATE access SET state = 'outdated' WHERE state = 'pending' AND digest = ?"
@@ -257,13 +245,6 @@ Settle = Callable[..., None]
 """Puts an answer down: state, scope, the entry that is granted, `by` and `note`."""
 
 
-def unknown(request_id: str) -> ApprovalError:
-    """Return the error of an id that no request has."""
-    return ApprovalError(
-        f"there is no request {request_id!r:.40}, and nothing was changed", code="unknown", hint=LIST_HINT
-    )
-
-
 def _is_over(request: AccessRequest, now_ms: int) -> bool:
     open_ = request.state is AccessState.PENDING or (
         request.state is AccessState.GRANTED and request.scope is AccessScope.ONCE
@@ -319,7 +300,3 @@ def _forget_old(db: sqlite3.Connection) -> None:
         f"(SELECT id FROM access WHERE {over} ORDER BY created_ms DESC LIMIT ?)",
         (MAX_DECIDED_ACCESS,),
     )
-
-
-def _short(text: str) -> str:
-    return text.encode("utf-8", "replace")[:MAX_ANSWER_NOTE_BYTES].decode("utf-8", "ignore")

@@ -201,8 +201,8 @@ def remembered_row(answer: Remembered) -> dict[str, Any]:
         "id": answer.id,
         "binding": blake3(json.dumps(row).encode()).hexdigest(),
         "approved": int(answer.approved),
-        "answered_by": short(answer.by),
-        "note": short(answer.note),
+        "answered_by": short_note(answer.by),
+        "note": short_note(answer.note),
         "made_ms": answer.made_ms,
     }
 
@@ -227,7 +227,7 @@ def remembered_of(row: sqlite3.Row) -> Remembered:
     )
 
 
-def short(text: str) -> str:
+def short_note(text: str) -> str:
     """Return a text of people's, cut to the bytes that are kept of it."""
     return text.encode("utf-8", "replace")[:MAX_ANSWER_NOTE_BYTES].decode("utf-8", "ignore")
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from wasmrt.approvals._failure import unusable
+from wasmrt.approvals._failure import LIST_HINT, check_user, closed_request, unknown_request, unusable
 from wasmrt.approvals._mirror import Mirror
 from wasmrt.approvals._model import ApprovalAnswer, ApprovalRequest, ApprovalScope
 from wasmrt.approvals._remembered import Remembered
@@ -25,7 +25,7 @@ from wasmrt.approvals._rows import (
     remembered_of,
     remembered_row,
     request_row,
-    short,
+    short_note,
 )
 from wasmrt.database import Database
 from wasmrt.errors import ApprovalError
@@ -38,7 +38,6 @@ from wasmrt.limits import (
 )
 
 T = TypeVar("T")
-_LIST = "wasmrt approvals list shows the requests that wait"
 _CLOSED = {
     State.ANSWERED: "was answered already",
     State.USED: "was answered already",
@@ -138,7 +137,7 @@ class ApprovalStore:
         with self._changing(scrub=True) as db:
             row = _row(db, request_id)
             if row is None:
-                raise _unknown(request_id)
+                raise unknown_request(request_id)
             if row["state"] == State.PENDING:
                 return None
             if row["state"] != State.ANSWERED:
@@ -194,14 +193,8 @@ class ApprovalStore:
         with self._changing(scrub=True) as db:
             row = _row(db, request_id)
             if row is None:
-                raise _unknown(request_id)
-            # SECURITY: who may answer is checked before anything of the request is told.
-            if row["user"] != user:
-                raise ApprovalError(
-                    f"{request_id} is another user's request, and nothing was changed",
-                    code="other-user",
-                    hint="give the user whose call it is: --user NAME",
-                )
+                raise unknown_request(request_id)
+            check_user(request_id, row["user"], user)
             if row["state"] != State.PENDING:
                 raise _closed(row)
             request = queued(row).request
@@ -214,7 +207,7 @@ class ApprovalStore:
                 "UPDATE request SET state = 'answered', params = NULL, preview = NULL, approved = ?, scope = ?, "
                 "answered_by = ?, note = ?, edited = ?, decided_ms = ? WHERE id = ?",
                 (
-                    *(answer.approved, answer.scope, short(answer.by), short(answer.note)),
+                    *(answer.approved, answer.scope, short_note(answer.by), short_note(answer.note)),
                     *(edited, self._now_ms(), request_id),
                 ),
             )
@@ -296,7 +289,7 @@ def _row(db: sqlite3.Connection, request_id: str) -> sqlite3.Row | None:
 def _insert_request(db: sqlite3.Connection, row: dict[str, Any]) -> None:
     count, size = db.execute(f"SELECT count(*), total(size) FROM request WHERE {_OPEN}").fetchone()  # noqa: S608 - ours
     if count >= MAX_PENDING_APPROVALS or size + row["size"] > MAX_PENDING_APPROVAL_BYTES:
-        raise ApprovalError("too many requests wait for an approval", code="queue-full", hint=_LIST)
+        raise ApprovalError("too many requests wait for an approval", code="queue-full", hint=LIST_HINT)
     _insert(db, "request", row)
     db.execute(
         f"DELETE FROM request WHERE NOT {_OPEN} AND id NOT IN "  # noqa: S608 - ours
@@ -347,8 +340,4 @@ def _check_memorable(request: ApprovalRequest, scope: ApprovalScope) -> None:
 def _closed(row: sqlite3.Row) -> ApprovalError:
     state = State(row["state"])
     code = "answered" if state is State.USED else str(state)
-    return ApprovalError(f"{row['id']} {_CLOSED[state]}, and nothing was changed", code=code, hint=_LIST)
-
-
-def _unknown(request_id: str) -> ApprovalError:
-    return ApprovalError(f"there is no request {request_id!r:.40}, and nothing was changed", code="unknown", hint=_LIST)
+    return closed_request(row["id"], code, _CLOSED[state])

@@ -116,9 +116,8 @@ def list_approvals(decided: bool, as_json: bool) -> None:
     """
     store = _store()
     waiting, answers = store.pending(), store.answers()
-    ended = store.decided() if decided else []
     access = access_store().pending()
-    over = access_store().decided() if decided else []
+    ended, over = (store.decided(), access_store().decided()) if decided else ([], [])
     if as_json:
         data: dict[str, Any] = {
             "pending": [request.as_dict() for request in waiting],
@@ -218,11 +217,11 @@ def approve(
       wasmrt approvals approve k7dq2-9mxhp --scope always --like path=notes/
       wasmrt approvals approve k7dq2-9mxhp --scope keep --narrower notes/a.md
     """
-    if is_access(_typed(request_id)):
+    if is_access(request_id := _typed(request_id)):
         if any_ or like:
             raise ConfigurationError("--any and --like are for calls", hint="--narrower is for access")
         access = AccessChoice(granted=True, scope=access_scope(scope), narrower=narrower, note=note)
-        answer_in_words(_typed(request_id), access, user=user, as_json=as_json)
+        answer_in_words(request_id, access, user=user, as_json=as_json)
         return
     if narrower:
         raise ConfigurationError("--narrower is for access", hint="of a call, edit its parameters where it asks")
@@ -230,7 +229,7 @@ def approve(
     if widened and scope != ApprovalScope.ALWAYS:
         raise ConfigurationError("--any and --like widen what is remembered", hint="add --scope always")
     choice = Choice(approved=True, scope=_call_scope(scope), widened=widened, note=note)
-    _answer(_store(), _typed(request_id), choice, user, as_json=as_json)
+    _answer(_store(), request_id, choice, user, as_json=as_json)
 
 
 @approvals.command("deny")
@@ -247,12 +246,12 @@ def deny(request_id: str, scope: str, user: str, note: str, as_json: bool) -> No
       wasmrt approvals deny k7dq2-9mxhp
       wasmrt approvals deny k7dq2-9mxhp --note 'not on a Friday' --json
     """
-    if is_access(_typed(request_id)):
+    if is_access(request_id := _typed(request_id)):
         access = AccessChoice(granted=False, scope=access_scope(scope), note=note)
-        answer_in_words(_typed(request_id), access, user=user, as_json=as_json)
+        answer_in_words(request_id, access, user=user, as_json=as_json)
         return
     choice = Choice(approved=False, scope=_call_scope(scope), note=note)
-    _answer(_store(), _typed(request_id), choice, user, as_json=as_json)
+    _answer(_store(), request_id, choice, user, as_json=as_json)
 
 
 @approvals.command("forget")

@@ -81,8 +81,7 @@ def use(state: CallState) -> None:
     """
     store, name = state.system.access, state.known.name
     for each in state.access:
-        assert store is not None
-        if not store.use(each):
+        if store is None or not store.use(each):
             rule = "what a person granted once was used by another call"
             state.take(Decision(False, Reason.NOT_GRANTED, rule, "call it again", _WHAT, name))
         state.take(Decision(True, Reason.ALLOWED, _said(each), None, _WHAT, name))
@@ -152,8 +151,7 @@ def _could_help(state: CallState, addition: Addition) -> bool:
     except ConfigurationError:
         return False
     probe = replace(state, entry=grown, decisions=[], needs=None, token=None, approved_by=None)
-    probe.traits = grown.traits(state.system.policy)
-    probe.held = state.lens.held(probe.traits)
+    _steps.derive(probe)
     checks = (
         _steps.check_view, _steps.check_filter, _steps.check_preset, _steps.check_rules, _steps.check_exfiltration,
     )  # fmt: skip
