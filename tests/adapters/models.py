@@ -144,29 +144,26 @@ class _Server:
         return httpx2.Response(200, json=self.reply(turn, number))
 
 
+def _before(client: Any, http: Any, reply: Any, turns: Sequence[Turn]) -> tuple[Any, list[dict[str, Any]]]:
+    server = _Server(turns, reply)
+    return client(api_key="unused", http_client=http(transport=httpx2.MockTransport(server))), server.requests
+
+
 def anthropic_client(turns: Sequence[Turn]) -> tuple[anthropic.Anthropic, list[dict[str, Any]]]:
     """Anthropic's client before a scripted model, and the requests that come there."""
-    server = _Server(turns, _anthropic_reply)
-    client = httpx2.Client(transport=httpx2.MockTransport(server))
-    return anthropic.Anthropic(api_key="unused", http_client=client), server.requests
+    return _before(anthropic.Anthropic, httpx2.Client, _anthropic_reply, turns)
 
 
 def async_anthropic_client(turns: Sequence[Turn]) -> tuple[anthropic.AsyncAnthropic, list[dict[str, Any]]]:
     """Anthropic's asynchronous client before a scripted model."""
-    server = _Server(turns, _anthropic_reply)
-    client = httpx2.AsyncClient(transport=httpx2.MockTransport(server))
-    return anthropic.AsyncAnthropic(api_key="unused", http_client=client), server.requests
+    return _before(anthropic.AsyncAnthropic, httpx2.AsyncClient, _anthropic_reply, turns)
 
 
 def openai_client(turns: Sequence[Turn]) -> tuple[openai.OpenAI, list[dict[str, Any]]]:
     """OpenAI's client before a scripted model, and the requests that come there."""
-    server = _Server(turns, _openai_reply)
-    client = httpx2.Client(transport=httpx2.MockTransport(server))
-    return openai.OpenAI(api_key="unused", http_client=client), server.requests
+    return _before(openai.OpenAI, httpx2.Client, _openai_reply, turns)
 
 
 def async_openai_client(turns: Sequence[Turn]) -> tuple[openai.AsyncOpenAI, list[dict[str, Any]]]:
     """OpenAI's asynchronous client before a scripted model."""
-    server = _Server(turns, _openai_reply)
-    client = httpx2.AsyncClient(transport=httpx2.MockTransport(server))
-    return openai.AsyncOpenAI(api_key="unused", http_client=client), server.requests
+    return _before(openai.AsyncOpenAI, httpx2.AsyncClient, _openai_reply, turns)

@@ -101,27 +101,27 @@ def test_langgraph(says: bool) -> None:
     assert (SENT in messages[2].content) is says
 
 
-@answers
-def test_anthropic_runner(says: bool) -> None:
+def by_anthropic(example: Any, says: bool) -> Any:
+    """Run an example with Anthropic's client; return what it returns."""
     person = Person(says)
     client, requests = anthropic_client([SEND, "done"])
     with client:
-        assert with_anthropic_runner.answer(client, "write to bob", person.approver) == "done"
+        said = example.answer(client, "write to bob", person.approver)
     assert person.asked == [("send", SEND[0][1], "ann")]
     [result] = requests[-1]["messages"][-1]["content"]
     assert (SENT in result["content"]) is says and result.get("is_error", False) is not says
+    return said
+
+
+@answers
+def test_anthropic_runner(says: bool) -> None:
+    assert by_anthropic(with_anthropic_runner, says) == "done"
 
 
 @answers
 def test_anthropic(says: bool) -> None:
-    person = Person(says)
-    client, requests = anthropic_client([SEND, "done"])
-    with client:
-        said, tokens = with_anthropic.answer(client, "write to bob", person.approver)
+    said, tokens = by_anthropic(with_anthropic, says)
     assert said == "done" and tokens["input_tokens"] == 20
-    assert person.asked == [("send", SEND[0][1], "ann")]
-    [result] = requests[-1]["messages"][-1]["content"]
-    assert (SENT in result["content"]) is says and result.get("is_error", False) is not says
 
 
 @answers

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, TypedDict
 
 from wasmrt.adapters._questions import Answered, Ask, Question, QuestionsShown, shown_to
+from wasmrt.effects import Effect
 from wasmrt.errors import ConfigurationError, InvalidParametersError
 from wasmrt.policy import ApproverKind
 from wasmrt.tools import ToolAnswer, ToolCall, ToolView
@@ -23,11 +23,25 @@ class Definition(NamedTuple):
     schema: dict[str, Any]
 
 
+class Declared(TypedDict, total=False):
+    """Facts about a function tool that a program declares for a registry, as `SchemaTool` takes them."""
+
+    effects: Iterable[Effect | str] | None
+    actions: Mapping[str, Iterable[Effect | str]] | None
+    timeout_seconds: float
+
+
 def missing(package: str) -> ConfigurationError:
     """Return the error of a framework that is not installed, or too old."""
     command = f"pip install -U '{package}'"
     # In the message as well: of an import that fails a traceback shows nothing else.
     return ConfigurationError(f"this adapter needs {package}: {command}", code="missing-extra", hint=command)
+
+
+def check_view(view: object) -> None:
+    """Raise where this is no registry and no view of one."""
+    if not isinstance(view, ToolView):
+        raise ConfigurationError(f"{view!r:.80} is no registry and no view of one", hint="pass a ToolRegistry")
 
 
 class Bridge:
@@ -36,8 +50,7 @@ class Bridge:
     def __init__(
         self, view: ToolView, framework: str, *, user: Named, trace: Named, data: Any = None, ask: Ask = "registry"
     ) -> None:
-        if not isinstance(view, ToolView):
-            raise ConfigurationError(f"{view!r:.80} is no registry and no view of one", hint="pass a ToolRegistry")
+        check_view(view)
         if ask not in ("framework", "registry"):
             raise ConfigurationError(f"ask is framework or registry, not {ask!r:.40}")
         self.view = view
@@ -102,8 +115,3 @@ def answer_data(answer: ToolAnswer) -> dict[str, Any]:
         "truncated": answer.truncated,
         "needs_review": answer.needs_review,
     }
-
-
-def is_async(function: Any) -> bool:
-    """Tell whether calling a function gives something to be awaited."""
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)

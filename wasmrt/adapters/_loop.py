@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, Unpack, cast
 
-from wasmrt.adapters._bridge import is_async
-from wasmrt.effects import Effect
+from wasmrt.adapters._bridge import Declared, check_view
 from wasmrt.errors import ConfigurationError
 from wasmrt.tools import SchemaTool, ToolAnswer, ToolCall, ToolView
 
 MAX_TURNS = 20
 """Requests to the model, where the program says nothing else."""
+Client = TypeVar("Client")
+AsyncClient = TypeVar("AsyncClient")
 Reply = TypeVar("Reply")
 
 
@@ -41,101 +43,108 @@ class Turn(NamedTuple):
     tokens: Mapping[str, Any]
 
 
-class Dialect(Protocol):
-    """A provider's way of asking a model and of answering its calls."""
+@dataclass(frozen=True, slots=True)
+class Provider(Generic[Client, AsyncClient, Reply]):
+    """A provider's way of asking a model and of answering its calls, and the loop that goes it."""
 
-    def ask(self, messages: list[dict[str, Any]], view: ToolView) -> Any:
-        """Return the reply, which may be awaitable."""
+    form: Literal["anthropic", "openai"]
+    """The form of its definitions of tools."""
+    create: Callable[[Any], Callable[..., Any]]
+    """The method of a client that asks the model."""
+    read: Callable[[Any], Turn]
+    """The turn of a reply."""
+    results: Callable[[list[ToolAnswer]], list[dict[str, Any]]]
+    """The messages that answer the calls of one turn."""
 
-    def read(self, reply: Any) -> Turn:
-        """Return the turn of a reply."""
+    def run(
+        self,
+        client: Client,
+        view: ToolView,
+        messages: Iterable[Mapping[str, Any]],
+        *,
+        user: str = "local",
+        trace: str = "",
+        data: Any = None,
+        max_turns: int = MAX_TURNS,
+        **request: Any,
+    ) -> Conversation[Reply]:
+        """Ask the model, answer its tool calls, and go on until it asks for no more; `request` is `model` and so on.
 
-    def results(self, answers: list[ToolAnswer]) -> list[dict[str, Any]]:
-        """Return the messages that answer the calls of one turn."""
+        Raises:
+            ConfigurationError: the request has a key that is the loop's own.
+            AnthropicError, OpenAIError: the model could not be asked; the error is the client's own.
+        """
+        held, ask = self._begun(view, messages, max_turns, request), self.create(client)
+        for _ in range(max_turns):
+            calls = self._take(held, ask(**self._next(held, view, request)))
+            if not calls:
+                break
+            self._tell(held, view.execute_many(calls, user=user, trace=trace, data=data))
+        return held
 
+    async def arun(
+        self,
+        client: AsyncClient,
+        view: ToolView,
+        messages: Iterable[Mapping[str, Any]],
+        *,
+        user: str = "local",
+        trace: str = "",
+        data: Any = None,
+        max_turns: int = MAX_TURNS,
+        **request: Any,
+    ) -> Conversation[Reply]:
+        """Hold a conversation as `run` does, without blocking the event loop; cancelling it ends the tools that run.
 
-class Loop:
-    """A conversation while it goes on.
+        Raises:
+            ConfigurationError, AnthropicError, OpenAIError: as `run`.
+        """
+        held, ask = self._begun(view, messages, max_turns, request), self.create(client)
+        for _ in range(max_turns):
+            calls = self._take(held, await ask(**self._next(held, view, request)))
+            if not calls:
+                break
+            self._tell(held, await view.aexecute_many(calls, user=user, trace=trace, data=data))
+        return held
 
-    Args:
-        circumstances: The `user`, `trace` and `data` of its calls.
-    """
-
-    def __init__(
-        self, dialect: Dialect, view: ToolView, messages: Iterable[Mapping[str, Any]], turns: int,
-        circumstances: Mapping[str, Any],
-    ) -> None:  # fmt: skip
-        if not isinstance(view, ToolView):
-            raise ConfigurationError(f"{view!r:.80} is no registry and no view of one", hint="pass a ToolRegistry")
+    def _begun(
+        self, view: ToolView, messages: Iterable[Mapping[str, Any]], turns: int, request: Mapping[str, Any]
+    ) -> Conversation[Reply]:
+        for name in request.keys() & {"tools", "stream"}:  # the loop's own, and what it does not read
+            raise ConfigurationError(f"{name} is not for the request of a loop", hint="write a loop of your own for it")
+        check_view(view)
         if not isinstance(turns, int) or turns < 1:
             raise ConfigurationError("max_turns is a positive whole number")
-        self._dialect = dialect
-        self._view = view
-        self._turns = turns
-        self._circumstances = circumstances
-        self._messages = [dict(message) for message in messages]
-        self._answers: list[ToolAnswer] = []
-        self._tokens: dict[str, int] = {}
+        # There is a reply before anybody reads one.
+        return Conversation(messages=list(map(dict, messages)), reply=cast(Any, None), finished=False)
 
-    def run(self) -> Conversation[Any]:
-        """Hold the conversation, blocking."""
-        for _ in range(self._turns):
-            reply = self._dialect.ask(list(self._messages), self._view)
-            calls = self._take(reply)
-            if not calls:
-                break
-            self._told(self._view.execute_many(calls, **self._circumstances))
-        return self._ended(reply, finished=not calls)
+    def _next(self, held: Conversation[Reply], view: ToolView, request: dict[str, Any]) -> dict[str, Any]:
+        tools = view.definitions(self.form)
+        return request | {"messages": list(held.messages)} | ({"tools": tools} if tools else {})
 
-    async def arun(self) -> Conversation[Any]:
-        """Hold the conversation; cancelling it ends the tools that run."""
-        for _ in range(self._turns):
-            reply = await self._dialect.ask(list(self._messages), self._view)
-            calls = self._take(reply)
-            if not calls:
-                break
-            self._told(await self._view.aexecute_many(calls, **self._circumstances))
-        return self._ended(reply, finished=not calls)
-
-    def _take(self, reply: Any) -> list[ToolCall]:
-        turn = self._dialect.read(reply)
-        self._messages.append(turn.message)
+    def _take(self, held: Conversation[Reply], reply: Reply) -> list[ToolCall]:
+        turn = self.read(reply)
+        held.reply, held.finished = reply, not turn.calls
+        held.messages.append(turn.message)
         for name, count in turn.tokens.items():
             if isinstance(count, int):
-                self._tokens[name] = self._tokens.get(name, 0) + count
+                held.tokens[name] = held.tokens.get(name, 0) + count
         return turn.calls
 
-    def _told(self, answers: list[ToolAnswer]) -> None:
-        self._answers += answers
-        self._messages += self._dialect.results(answers)
-
-    def _ended(self, reply: Any, *, finished: bool) -> Conversation[Any]:
-        return Conversation(
-            messages=self._messages, reply=reply, finished=finished, answers=self._answers, tokens=self._tokens
-        )
-
-
-def check_request(request: Mapping[str, Any], *taken: str) -> None:
-    """Refuse what the loop sets itself, and streams, which it does not read.
-
-    Raises:
-        ConfigurationError: the request has such a key.
-    """
-    for name in ("messages", "tools", "stream", *taken):
-        if name in request:
-            raise ConfigurationError(f"{name} is not for the request of a loop", hint="write a loop of your own for it")
+    def _tell(self, held: Conversation[Reply], answers: list[ToolAnswer]) -> None:
+        held.answers += answers
+        held.messages += self.results(answers)
 
 
 def function_from(
-    name: Any, description: Any, schema: Any, function: Callable[..., Any], *,
-    effects: Iterable[Effect | str] | None, actions: Mapping[str, Iterable[Effect | str]] | None,
-    timeout_seconds: float,
-) -> SchemaTool:  # fmt: skip
+    name: Any, description: Any, schema: Any, function: Callable[..., Any], **declared: Unpack[Declared]
+) -> SchemaTool:
     """Return a function and the definition that a provider has of it as a tool for a registry."""
     if not callable(function) or not isinstance(schema, Mapping):
         hint = "pass the definition as the provider takes it, and the function behind it"
         raise ConfigurationError(f"{name!r:.80} is no definition with a function", hint=hint)
+    is_async = any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
     return SchemaTool(
-        lambda params, _: function(**params), name=name, description=description or "", schema=schema, effects=effects,
-        actions=actions, timeout_seconds=timeout_seconds, is_async=is_async(function),
+        lambda params, _: function(**params), name=name, description=description or "", schema=schema,
+        is_async=is_async, **declared,
     )  # fmt: skip

@@ -7,12 +7,11 @@ A call that needs a person asks the registry's approver; without an answer the m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Unpack
 
-from wasmrt.adapters._bridge import Bridge, missing
+from wasmrt.adapters._bridge import Bridge, Declared, missing
 from wasmrt.context import ToolContext
-from wasmrt.effects import Effect
 from wasmrt.errors import ConfigurationError, InvalidParametersError, ToolError
 from wasmrt.tools import SchemaTool, ToolAnswer, ToolView
 
@@ -28,8 +27,8 @@ except ImportError as error:
     raise missing("anthropic>=2") from error
 
 
-class _RegistryTool(BetaBuiltinFunctionTool):
-    """One tool of a registry."""
+class _Tool:
+    """One tool of a registry, as the runner declares it."""
 
     def __init__(self, bridge: Bridge, definition: dict[str, Any]) -> None:
         self._bridge = bridge
@@ -37,20 +36,17 @@ class _RegistryTool(BetaBuiltinFunctionTool):
 
     def to_dict(self) -> Any:
         return self._definition
+
+
+class _RegistryTool(_Tool, BetaBuiltinFunctionTool):
+    """One tool of a registry."""
 
     def call(self, input: object) -> str:
         return _text(self._bridge.answer(self.name, input))
 
 
-class _AsyncRegistryTool(BetaAsyncBuiltinFunctionTool):
+class _AsyncRegistryTool(_Tool, BetaAsyncBuiltinFunctionTool):
     """One tool of a registry, for an asynchronous client."""
-
-    def __init__(self, bridge: Bridge, definition: dict[str, Any]) -> None:
-        self._bridge = bridge
-        self._definition = definition
-
-    def to_dict(self) -> Any:
-        return self._definition
 
     async def call(self, input: object) -> str:
         return _text(await self._bridge.aanswer(self.name, input))
@@ -78,13 +74,7 @@ def async_tools_for(
     return [_AsyncRegistryTool(bridge, each) for each in view.definitions("anthropic")]
 
 
-def tool_from(
-    tool: BetaFunctionTool[Any] | BetaAsyncFunctionTool[Any],
-    *,
-    effects: Iterable[Effect | str] | None = None,
-    actions: Mapping[str, Iterable[Effect | str]] | None = None,
-    timeout_seconds: float = 60.0,
-) -> SchemaTool:
+def tool_from(tool: BetaFunctionTool[Any] | BetaAsyncFunctionTool[Any], **declared: Unpack[Declared]) -> SchemaTool:
     """Return a function under `@beta_tool` as a tool for a registry; without `effects` it is taken to have every one.
 
     Raises:
@@ -103,8 +93,7 @@ def tool_from(
             raise _failure(error) from error
 
     return SchemaTool(
-        run, name=tool.name, description=tool.description, schema=tool.input_schema, effects=effects, actions=actions,
-        timeout_seconds=timeout_seconds, is_async=is_async,
+        run, name=tool.name, description=tool.description, schema=tool.input_schema, is_async=is_async, **declared,
     )  # fmt: skip
 
 

@@ -9,12 +9,10 @@ asks by an interrupt.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Unpack
 
-from wasmrt.adapters._bridge import Bridge, Named, answer_data, missing
+from wasmrt.adapters._bridge import Bridge, Declared, Named, answer_data, missing
 from wasmrt.context import ToolContext
-from wasmrt.effects import Effect
 from wasmrt.errors import ConfigurationError, ToolError
 from wasmrt.tools import SchemaTool, ToolAnswer, ToolView
 
@@ -65,13 +63,7 @@ def tools_for(view: ToolView, *, user: Named = "local", trace: Named = "", data:
     ]
 
 
-def tool_from(
-    tool: BaseTool,
-    *,
-    effects: Iterable[Effect | str] | None = None,
-    actions: Mapping[str, Iterable[Effect | str]] | None = None,
-    timeout_seconds: float = 60.0,
-) -> SchemaTool:
+def tool_from(tool: BaseTool, **declared: Unpack[Declared]) -> SchemaTool:
     """Return a LangChain tool as a tool for a registry; without `effects` it is taken to have every one.
 
     Raises:
@@ -94,8 +86,7 @@ def tool_from(
         return getattr(message, "content", message)
 
     return SchemaTool(
-        run, name=tool.name, description=inspect.cleandoc(tool.description), schema=schema, effects=effects,
-        actions=actions, timeout_seconds=timeout_seconds, is_async=True,
+        run, name=tool.name, description=inspect.cleandoc(tool.description), schema=schema, is_async=True, **declared,
     )  # fmt: skip
 
 

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Unpack
 
-from wasmrt.adapters._bridge import Bridge, Definition, Named, answer_data, missing
+from wasmrt.adapters._bridge import Bridge, Declared, Definition, Named, answer_data, missing
 from wasmrt.adapters._questions import Answered, Ask, Question
 from wasmrt.approvals import ApprovalAnswer
 from wasmrt.context import ToolContext
-from wasmrt.effects import Effect
 from wasmrt.errors import ConfigurationError
 from wasmrt.tools import SchemaTool, ToolView
 
@@ -76,14 +74,7 @@ def _function_tool(bridge: Bridge, definition: Definition) -> FunctionTool:
     )  # fmt: skip
 
 
-def tool_from(
-    tool: object,
-    *,
-    context: Any = None,
-    effects: Iterable[Effect | str] | None = None,
-    actions: Mapping[str, Iterable[Effect | str]] | None = None,
-    timeout_seconds: float = 60.0,
-) -> SchemaTool:
+def tool_from(tool: object, *, context: Any = None, **declared: Unpack[Declared]) -> SchemaTool:
     """Return a function tool as a tool for a registry; without `effects` it is taken to have every one.
 
     `context` is what the tool gets as the context of its run. A tool that needs an approval there, always or by a
@@ -101,8 +92,9 @@ def tool_from(
         around = AgentToolContext(context, tool_name=tool.name, tool_call_id=own.call_id, tool_arguments=text)
         return await tool.on_invoke_tool(around, text)
 
+    if tool.timeout_seconds:
+        declared["timeout_seconds"] = tool.timeout_seconds
     return SchemaTool(
-        run, name=tool.name, description=tool.description, schema=tool.params_json_schema, effects=effects,
-        actions=actions, timeout_seconds=tool.timeout_seconds or timeout_seconds,
-        approval=tool.needs_approval is not False, is_async=True,
+        run, name=tool.name, description=tool.description, schema=tool.params_json_schema,
+        approval=tool.needs_approval is not False, is_async=True, **declared,
     )  # fmt: skip

@@ -8,14 +8,13 @@ run goes on with `DeferredToolResults`, and what a person was shown is what runs
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Unpack
 
-from wasmrt.adapters._bridge import Bridge, Named, answer_data, correctable, missing
+from wasmrt.adapters._bridge import Bridge, Declared, Named, answer_data, correctable, missing
 from wasmrt.adapters._questions import Answered, Ask, Question
 from wasmrt.approvals import ApprovalAnswer
 from wasmrt.context import ToolContext
-from wasmrt.effects import Effect
 from wasmrt.errors import ConfigurationError, InvalidParametersError, ToolError
 from wasmrt.tools import SchemaTool, ToolAnswer, ToolView
 
@@ -127,14 +126,7 @@ def _returned(answer: ToolAnswer) -> ToolReturn[Any]:
     raise (ModelRetry if correctable(answer) else ToolFailed)(answer.text) from answer.error
 
 
-def tool_from(
-    tool: Tool[Any],
-    *,
-    deps: Any = None,
-    effects: Iterable[Effect | str] | None = None,
-    actions: Mapping[str, Iterable[Effect | str]] | None = None,
-    timeout_seconds: float = 60.0,
-) -> SchemaTool:
+def tool_from(tool: Tool[Any], *, deps: Any = None, **declared: Unpack[Declared]) -> SchemaTool:
     """Return a function tool as a tool for a registry; without `effects` it is taken to have every one.
 
     One that takes a `RunContext` gets one of a run without messages, with `deps`.
@@ -161,10 +153,11 @@ def tool_from(
             raise ToolError(error.message) from error
         return result.return_value if isinstance(result, ToolReturn) else result
 
+    if tool.timeout:
+        declared["timeout_seconds"] = tool.timeout
     return SchemaTool(
         run, name=tool.name, description=tool.description or "", schema=tool.function_schema.json_schema,
-        effects=effects, actions=actions, timeout_seconds=tool.timeout or timeout_seconds,
-        approval=tool.requires_approval, is_async=True,
+        approval=tool.requires_approval, is_async=True, **declared,
     )  # fmt: skip
 
 

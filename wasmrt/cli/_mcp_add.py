@@ -10,7 +10,17 @@ from wasmrt.cli import _mcp_servers as kept
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import print_message, show_columns, show_json
 from wasmrt.errors import ConfigurationError, WasmrtError
-from wasmrt.mcp.client import NOTHING, McpServerConfig, Transport, Trust, trust_server
+from wasmrt.mcp.client import (
+    NOTHING,
+    McpServerConfig,
+    Transport,
+    Trust,
+    keep_server,
+    load_servers,
+    trust_server,
+    wants_login,
+)
+from wasmrt.places import find_places
 
 _URLS = ("http://", "https://")
 _FILE = click.Path(path_type=Path, exists=True, resolve_path=True)
@@ -59,7 +69,8 @@ def add(
       wasmrt mcp add files --workspace . --write . -- mcp-server-filesystem "$PWD"
     """
     server = _server(name, target, env, secret_env, options)
-    servers, known = kept.load()
+    places = find_places()
+    servers, known = load_servers(places)
     if name in servers and not replace:
         raise ConfigurationError(
             f"there is an MCP server {name} already", hint=f"wasmrt mcp remove {name}; or --replace"
@@ -72,13 +83,13 @@ def add(
         try:
             facts = kept.look_at(server, entry, quiet=as_json)
         except WasmrtError as error:
-            if server.url and server.requires_auth and not error.retryable:
-                kept.keep(server, entry)
+            if wants_login(server, error):
+                keep_server(places, server, entry)
                 print_message(f"{name} is kept, without tools; it may want a login: wasmrt mcp auth {name}")
             raise
         entry = trust_server(server, facts.tools, entry.auth_hosts)
         rows, version = kept.described(server, facts.tools, entry), facts.version
-    kept.keep(server, entry)
+    keep_server(places, server, entry)
     if as_json:
         show_json(server.as_json() | {"protocol": version, "tools": rows})
         return

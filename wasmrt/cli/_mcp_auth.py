@@ -17,13 +17,13 @@ from wasmrt.cli._services import open_gateway
 from wasmrt.config_file import read_config_file
 from wasmrt.errors import ConfigurationError, GrantRequiredError
 from wasmrt.mcp.client import (
-    NOTHING,
     KeptLogin,
     McpServerConfig,
     authorize,
     discover,
+    find_server,
+    keep_server,
     log_in_known,
-    server_named,
 )
 from wasmrt.places import find_places
 
@@ -49,8 +49,7 @@ def auth(name: str, user: str, scope: str, browser: bool, forget: bool, yes: boo
       wasmrt mcp auth notion
       wasmrt mcp auth notion --no-browser --json
     """
-    servers, known = kept.load()
-    server, entry = server_named(servers, name), known.get(name, NOTHING)
+    server, entry = find_server(find_places(), name)
     login = KeptLogin(store(), user, name)
     if forget:
         login.forget()
@@ -78,7 +77,7 @@ def auth(name: str, user: str, scope: str, browser: bool, forget: bool, yes: boo
             webbrowser.open(url)
 
     origins = _logged_in(server, login, scope, agree, present)
-    kept.keep(server, replace(entry, auth_hosts=origins))
+    keep_server(find_places(), server, replace(entry, auth_hosts=origins))
     if as_json:
         show_json({"name": name, "user": user, "origins": list(origins), "renewable": bool(login.get("refresh_token"))})
     else:

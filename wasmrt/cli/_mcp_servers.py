@@ -1,4 +1,4 @@
-"""The parts that the commands of `wasmrt mcp` share: the files, looking at a server, and what is shown of it."""
+"""The parts that the commands of `wasmrt mcp` share: looking at a server, and what is shown of it."""
 
 from __future__ import annotations
 
@@ -25,30 +25,12 @@ from wasmrt.mcp.client import (
     default_parts,
     difference,
     find_program,
-    forget_server,
-    keep_server,
-    load_servers,
     refused_tools,
     tool_name,
     trust_server,
 )
 from wasmrt.places import find_places
 from wasmrt.terminal import printable
-
-
-def load() -> tuple[dict[str, McpServerConfig], dict[str, Trusted]]:
-    """Read the servers, and what was agreed to of each."""
-    return load_servers(find_places())
-
-
-def keep(server: McpServerConfig, trusted: Trusted) -> None:
-    """Keep a server and what was agreed to of it, in the place of what was there under its name."""
-    keep_server(find_places(), server, trusted)
-
-
-def forget(name: str) -> None:
-    """Forget a server, and what was agreed to of it."""
-    forget_server(find_places(), name)
 
 
 def agree_to_start(server: McpServerConfig, *, yes: bool, as_json: bool) -> None:

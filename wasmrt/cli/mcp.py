@@ -20,10 +20,15 @@ from wasmrt.mcp.client import (
     McpServerConfig,
     Trust,
     Trusted,
+    find_server,
+    forget_server,
+    keep_server,
+    load_servers,
     server_named,
     tool_name,
     trust_server,
 )
+from wasmrt.places import find_places
 
 
 @click.group("mcp", cls=LazyGroup, modules={"add": "wasmrt.cli._mcp_add", "auth": "wasmrt.cli._mcp_auth"})
@@ -48,7 +53,7 @@ def list_servers(as_json: bool) -> None:
       wasmrt mcp list
       wasmrt mcp list --json
     """
-    servers, known = kept.load()
+    servers, known = load_servers(find_places())
     rows = [_row(server, known.get(server.name, NOTHING)) for server in servers.values()]
     if as_json:
         show_json_list(rows)
@@ -71,7 +76,7 @@ def tools(name: str, user: str, as_json: bool) -> None:
       wasmrt mcp tools notion
       wasmrt mcp tools notion --json
     """
-    server, entry = _found(name)
+    server, entry = find_server(find_places(), name)
     facts = kept.look_at(server, entry, user=user, quiet=as_json)
     rows = kept.described(server, facts.tools, entry)
     if as_json:
@@ -99,7 +104,7 @@ def call(name: str, tool: str, params: str, user: str, trace: str, as_json: bool
       wasmrt mcp call notion search '{"query": "otters"}'
       wasmrt mcp call files read_file @params.json --json
     """
-    server, _ = _found(name)
+    server, _ = find_server(find_places(), name)
     text = read_params(params)
     with open_registry() as registry:
         called = tool if tool.startswith(f"{server.name}_") and tool in registry else tool_name(server.name, tool)
@@ -121,9 +126,9 @@ def trust(name: str, level: str | None, yes: bool, user: str, as_json: bool) -> 
       wasmrt mcp trust notion
       wasmrt mcp trust notion --level verified --yes --json
     """
-    server, entry = _found(name)
+    server, entry = find_server(find_places(), name)
     if level is not None:
-        server = _with_level(server, Trust(level))
+        server = replace(server, trust=Trust(level))
     if not entry.covers(server):
         kept.agree_to_start(server, yes=yes, as_json=as_json)
     agreed = kept.agreed_start(server, entry)
@@ -133,7 +138,7 @@ def trust(name: str, level: str | None, yes: bool, user: str, as_json: bool) -> 
         kept.show_changes(rows)
     if any(row["state"] in ("new", "changed") for row in rows):
         kept.agree_to_tools(name, yes=yes, as_json=as_json)
-    kept.keep(server, trust_server(server, facts.tools, entry.auth_hosts))
+    keep_server(find_places(), server, trust_server(server, facts.tools, entry.auth_hosts))
     usable = sum(row["state"] not in ("refused", "gone") for row in rows)
     if as_json:
         show_json({"name": name, "trust": str(server.trust), "tools": rows})
@@ -154,7 +159,7 @@ def check(ctx: click.Context, names: tuple[str, ...], user: str, as_json: bool) 
       wasmrt mcp check
       wasmrt mcp check notion --json
     """
-    servers, known = kept.load()
+    servers, known = load_servers(find_places())
     chosen = [server_named(servers, name) for name in names] or [s for s in servers.values() if s.enabled]
     results = [_checked(server, known.get(server.name, NOTHING), user, quiet=as_json) for server in chosen]
     if as_json:
@@ -177,18 +182,9 @@ def remove(name: str, as_json: bool) -> None:
       wasmrt mcp remove notion
       wasmrt mcp remove notion --json
     """
-    server, _ = _found(name)
-    kept.forget(server.name)
+    server, _ = find_server(find_places(), name)
+    forget_server(find_places(), server.name)
     show_json({"removed": name}) if as_json else print_message(f"{name} is removed")
-
-
-def _found(name: str) -> tuple[McpServerConfig, Trusted]:
-    servers, known = kept.load()
-    return server_named(servers, name), known.get(name, NOTHING)
-
-
-def _with_level(server: McpServerConfig, level: Trust) -> McpServerConfig:
-    return replace(server, trust=level)
 
 
 def _row(server: McpServerConfig, entry: Trusted) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from wasmrt.mcp.client._client import ClientParts, McpClient, ServerFacts
 from wasmrt.mcp.client._configured import add_configured_servers
 from wasmrt.mcp.client._definition import Definition, difference
 from wasmrt.mcp.client._effects import SAFE_KEYWORDS, has_safe_name, possible_effects
-from wasmrt.mcp.client._kept import KeptServers, forget_server, keep_server, load_servers
+from wasmrt.mcp.client._kept import KeptServers, find_server, forget_server, keep_server, load_servers, wants_login
 from wasmrt.mcp.client._login import KeptLogin
 from wasmrt.mcp.client._offer import add_servers, default_parts, offer_tools, refused_tools
 from wasmrt.mcp.client._program import consent_lines, find_program
@@ -58,6 +58,7 @@ __all__ = [
     "difference",
     "discover",
     "find_program",
+    "find_server",
     "forget_server",
     "has_safe_name",
     "keep_server",
@@ -71,6 +72,7 @@ __all__ = [
     "server_named",
     "tool_name",
     "trust_server",
+    "wants_login",
     "write_servers",
     "write_trusted",
 ]

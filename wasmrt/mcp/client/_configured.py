@@ -23,10 +23,11 @@ def add_configured_servers(registry: ToolRegistry, *, sampling: Any = None) -> d
     """
     places = find_places()
     servers, trusted = load_servers(places)
-    hosts = read_config_file(places.config).extensions.hosts
+    config = read_config_file(places.config)
+    hosts = config.extensions.hosts
     if not hosts and not any(server.enabled for server in servers.values()):
         return {}
-    parts = default_parts(registry.approvals, sampling=sampling)
+    parts = default_parts(registry.approvals, sampling=sampling, config=config)
     clients = add_servers(registry, servers, trusted, parts)
     registry.servers = KeptServers(registry, places, parts, clients, hosts)
     return clients

@@ -25,6 +25,16 @@ def load_servers(places: Places) -> tuple[dict[str, McpServerConfig], dict[str, 
     return read_servers(places.mcp_servers), read_trusted(places.mcp_trust)
 
 
+def find_server(places: Places, name: str) -> tuple[McpServerConfig, Trusted]:
+    """Return a server, and what was agreed to of it.
+
+    Raises:
+        NotInstalledError: there is none of this name.
+    """
+    servers, known = load_servers(places)
+    return server_named(servers, name), known.get(name, NOTHING)
+
+
 def keep_server(places: Places, server: McpServerConfig, trusted: Trusted) -> None:
     """Keep a server and what was agreed to of it, in the place of what was there under its name."""
     servers, known = load_servers(places)
@@ -38,6 +48,11 @@ def forget_server(places: Places, name: str) -> None:
     servers, known = load_servers(places)
     write_servers(places.mcp_servers, [server for server in servers.values() if server.name != name])
     write_trusted(places.mcp_trust, {other: entry for other, entry in known.items() if other != name})
+
+
+def wants_login(server: McpServerConfig, error: WasmrtError) -> bool:
+    """Tell whether a server that could not be asked for its tools is kept without them, until somebody logs in."""
+    return bool(server.url) and server.requires_auth and not error.retryable
 
 
 class KeptServers:
@@ -92,9 +107,8 @@ class KeptServers:
 
     def steps(self, name: str, user: str) -> list[str]:
         """Return the commands with which a person makes a server usable for a user."""
-        servers, known = load_servers(self._places)
-        server = server_named(servers, name)
-        if not known.get(name, NOTHING).covers(server):
+        server, entry = find_server(self._places, name)
+        if not entry.covers(server):
             return [f"wasmrt mcp trust {name}"]
         of = "" if user == "local" else f" --user {user}"
         wanted = [*server.secret_env.values(), *([server.bearer] if server.bearer else [])]
@@ -102,7 +116,7 @@ class KeptServers:
             f"wasmrt secret set {secret}{of}" for secret in dict.fromkeys(wanted) if not self._is_set(user, secret)
         ]
         # One whose tools are known without a login needs none.
-        wants = server.oauth is not None or (server.requires_auth and not known[name].tools)
+        wants = server.oauth is not None or (server.requires_auth and not entry.tools)
         if wants and not self._logged_in(user, name):
             steps.append(f"wasmrt mcp auth {name}{of}")
         return steps
@@ -113,8 +127,7 @@ class KeptServers:
         Raises:
             NotAuthorizedError: nobody agreed to it as it is now.
         """
-        servers, known = load_servers(self._places)
-        server, entry = server_named(servers, name), known.get(name, NOTHING)
+        server, entry = find_server(self._places, name)
         if not server.enabled or not entry.covers(server):
             raise NotAuthorizedError(
                 f"nobody agreed to the MCP server {name} as it is now", code="mcp-consent",
@@ -135,7 +148,7 @@ class KeptServers:
         Raises:
             NotInstalledError: there is none of this name.
         """
-        server = server_named(load_servers(self._places)[0], name)
+        server, _ = find_server(self._places, name)
         shown = f"remove the MCP server {name}, {server.url or server.command[0]!r}; its secrets stay"
         return Plan(f"{shown}\ndigest {server.consent_digest}", lambda _: self._removed(name))
 
@@ -150,7 +163,7 @@ class KeptServers:
         try:
             facts = client.look(user=context.user)
         except WasmrtError as error:
-            if not server.url or not server.requires_auth or error.retryable:
+            if not wants_login(server, error):
                 raise
             keep_server(self._places, server, entry)
             return {"installed": server.name, "tools": [], "problem": error.message, "next": "tool_auth"}

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from wasmrt.approvals import Approvals
-from wasmrt.config_file import read_config_file
+from wasmrt.config_file import OperatorConfig, read_config_file
 from wasmrt.errors import ConfigurationError, InvalidNameError, WasmrtError
 from wasmrt.mcp.client._client import ClientParts, McpClient
 from wasmrt.mcp.client._definition import Definition
@@ -26,14 +26,16 @@ _SOURCES = {
 }
 
 
-def default_parts(approvals: Approvals | None = None, *, sampling: Any = None) -> ClientParts:
-    """Return the parts that the operator's configuration describes.
+def default_parts(
+    approvals: Approvals | None = None, *, sampling: Any = None, config: OperatorConfig | None = None
+) -> ClientParts:
+    """Return the parts that the operator's configuration describes, which is read unless it is given.
 
     Raises:
         ConfigFileError: the configuration file cannot be used.
         SecretError: the store of secrets cannot be opened.
     """
-    config = read_config_file(find_places().config)
+    config = config or read_config_file(find_places().config)
     return ClientParts(
         network=config.network,
         secrets=config.open_secrets(),

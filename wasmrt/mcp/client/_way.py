@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from mcp.client.sse import sse_client
@@ -31,7 +32,7 @@ class Way:
         self.transport = transport
         self.denials: list[Decision] = []
 
-    @property
+    @cached_property
     def address(self) -> tuple[str, int] | None:
         """The host and port of its URL; None for a program."""
         if self.stdio is not None:
