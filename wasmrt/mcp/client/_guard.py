@@ -111,20 +111,19 @@ class MessageGuard:
         elif isinstance(message, JSONRPCResponse | JSONRPCError):
             self._asked.discard(_id(message.id))
 
-    def incoming(self, message: JSONRPCMessage) -> bool:
-        """Tell whether a message is passed on.
+    def incoming(self, message: JSONRPCMessage, size: int | None = None) -> bool:
+        """Tell whether a message is passed on; `size` is that of its line, where `read_line` read it.
 
         Raises:
             GuestOutputError: it ends the connection.
         """
         try:
-            return self._passes(message)
+            return self._passes(message, check_message(message) if size is None else size)
         except GuestOutputError as error:
             self.failure = self.failure or error
             raise
 
-    def _passes(self, message: JSONRPCMessage) -> bool:
-        size = check_message(message)
+    def _passes(self, message: JSONRPCMessage, size: int) -> bool:
         if isinstance(message, JSONRPCResponse | JSONRPCError):
             return self._is_expected(_id(message.id))
         self._count(size)

@@ -43,7 +43,7 @@ class StdioServer:
 
     @asynccontextmanager
     async def transport(self) -> AsyncIterator[Streams]:
-        """Start the program, and end it with everything that it started.
+        """Start the program, and end it with everything that it started; every message passes the guard.
 
         Raises:
             ToolError: it cannot be started.
@@ -99,7 +99,8 @@ class StdioServer:
                         if self._noise > MAX_MCP_NOISE_LINES:
                             raise broken("writes something else than messages to its standard output")
                         continue
-                    await inbound.send(SessionMessage(message))
+                    if self._guard.incoming(message, len(line)):
+                        await inbound.send(SessionMessage(message))
             except GuestOutputError as error:
                 self._guard.failure = self._guard.failure or error
             except (anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -121,6 +122,7 @@ class StdioServer:
     async def _send(self, stdin: asyncio.StreamWriter, outbound: Any) -> None:
         async with outbound:
             async for item in outbound:
+                self._guard.outgoing(item.message)
                 text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
                 with suppress(OSError):
                     stdin.write(text.encode() + b"\n")

@@ -43,7 +43,7 @@ class Way:
     def streams(self, kind: Transport, guard: MessageGuard) -> Any:
         """Return the streams of a new connection, as a context manager."""
         if self.stdio is not None:
-            return guarded(self.stdio.transport, guard)
+            return self.stdio.transport()
         if kind is Transport.SSE:
             return guarded(lambda: sse_client(self.url, httpx_client_factory=self._shared), guard)
         return guarded(lambda: streamable_http_client(self.url, http_client=self.http), guard)
