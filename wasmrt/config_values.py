@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wasmrt.capabilities import RateLimitConfig
 from wasmrt.capabilities.services import read_services
@@ -13,10 +13,12 @@ from wasmrt.errors import ConfigurationError
 from wasmrt.files import UnfitFileError, read_file
 from wasmrt.install.search import PROVIDERS, WebSearch
 from wasmrt.limits import MAX_CONFIG_FILE_BYTES, ResourceLimits
-from wasmrt.memory import MemorySettings
 from wasmrt.secrets import BACKENDS
 from wasmrt.strict_toml import one_of, texts, whole_number
 from wasmrt.workspace import UserFolders
+
+if TYPE_CHECKING:
+    from wasmrt.memory import MemorySettings
 
 ValueReader = Callable[[Any, Path], dict[str, Any]]
 """From a value and the folder of the file to settings by name."""
@@ -60,7 +62,7 @@ def runtime_settings(values: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     if not memory.pop("enabled", True):
         settings["memory"] = False
     elif memory:
-        settings["memory"] = MemorySettings(**memory)
+        settings["memory"] = _memory_settings(**memory)
     if "undo" in workspace:
         settings["undo"] = workspace["undo"]
     if "path" in workspace:
@@ -123,10 +125,16 @@ def _folder(value: Any, folder: Path) -> dict[str, Any]:
 
 def _memory(key: str) -> ValueReader:
     def read(value: Any, _: Path) -> dict[str, Any]:
-        MemorySettings(**{key: value})  # raises for this one alone
+        _memory_settings(**{key: value})  # raises for this one alone
         return {key: value}
 
     return read
+
+
+def _memory_settings(**given: Any) -> MemorySettings:
+    from wasmrt.memory import MemorySettings  # with the database, which a call of a component needs not
+
+    return MemorySettings(**given)
 
 
 def _paths(key: str) -> ValueReader:

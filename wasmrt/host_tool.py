@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from wasmrt.context import ToolContext
 from wasmrt.effects import Effect
-from wasmrt.errors import InvalidParametersError, NotAuthorizedError, ToolError, WasmrtError
+from wasmrt.errors import NotAuthorizedError
 from wasmrt.model import Decision, Reason, ToolOutput
 from wasmrt.traits import ToolDefaults, Traits
 
@@ -76,22 +76,13 @@ class HostTool(ToolDefaults):
         return self._foreign is not None and self._foreign(result)
 
     def execute(self, params: Any, context: ToolContext | None = None) -> ToolOutput:
-        """Do it.
+        """Do it. A registry has held the params against the schema.
 
         Raises:
-            ToolError: it was refused, or failed.
+            WasmrtError: it was refused, or failed.
         """
         started = time.monotonic()
-        if not isinstance(params, dict):
-            raise InvalidParametersError("params are a JSON object", hint="pass a JSON object")
-        try:
-            result = self._run(params, context or ToolContext())
-        except ToolError:
-            raise
-        except WasmrtError as error:
-            failure = ToolError(error.message, code=error.code, hint=error.hint)
-            failure.retryable = error.retryable
-            raise failure from error
+        result = self._run(params, context or ToolContext())
         return ToolOutput(result=result, duration=round(time.monotonic() - started, 6))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable
 from difflib import get_close_matches
 from itertools import islice
@@ -95,6 +96,11 @@ def shortened(name: str, whole: str, limit: int = MAX_NAME_LENGTH) -> str:
 def folded(name: str) -> str:
     """Return `name` without what a model or a client confuses: letter case, and `_` for `-`."""
     return name.lower().replace("-", "_")
+
+
+def path_key(path: str) -> str:
+    """Return `path` as some file systems compare it: without letter case, and without the form of its Unicode."""
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", path).casefold())
 
 
 def setting_of(tool: str, name: str) -> str:

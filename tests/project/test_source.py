@@ -42,6 +42,7 @@ LATE_IMPORTS = {
     "backends.py": "a runtime without secrets renews none",
     "capabilities/_capabilities.py": "a stored grant or a file alone needs the file's format",
     "guest/worlds/_detect.py": "a component of a tool world needs neither JSON for every WIT type nor WASI",
+    "config_values.py": "a file without a section [memory] needs nothing of it, and no database",
     "config_file.py": "keyrings and ciphers are for commands that use a secret",
     "cli/_store.py": "a command that only keeps a secret uses no network",
     "extensions/missing.py": "a tool without a login needs nothing of OAuth",

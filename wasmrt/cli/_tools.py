@@ -11,7 +11,7 @@ from wasmrt.component_bytes import ComponentBytes
 from wasmrt.errors import ConfigurationError, NotInstalledError
 from wasmrt.install import Catalog
 from wasmrt.install._stored import load_tools
-from wasmrt.install.bundled import HOST_TOOLS, SHELL_ALIASES, SHELL_NAME, WEB_SEARCH, bundled_tool
+from wasmrt.install.bundled import SHELL_NAME, WEB_SEARCH, OwnTool, bundled_tool, own_tool
 from wasmrt.install.find import FoundTool, described_by_sidecar, find_tool
 from wasmrt.limits import ARCHIVE_SUFFIXES, COMPONENT_MAX_BYTES, MAX_INVOKE_DEPTH
 from wasmrt.names import installed_name
@@ -56,14 +56,21 @@ def is_tool_name(name: str) -> bool:
     return bundled_tool(name) is not None or Catalog(find_places().data).has(name)
 
 
-def is_builtin(name: str) -> bool:
-    """Tell whether a name is of one of the host's own tools; no installed tool stands in for one."""
-    return name in HOST_TOOLS
+def find_own(name: str, part: str | None, capabilities: Path | None) -> OwnTool | None:
+    """Return the tool of the memory that a command names, or the shell; None for any other tool.
 
+    An installed tool stands in for the shell, as for a component that comes with wasmrt, and for none of the memory.
 
-def is_shell(name: str) -> bool:
-    """Tell whether a name is of the shell, and of no installed tool."""
-    return name in (SHELL_NAME, *SHELL_ALIASES) and not Catalog(find_places().data).has(name)
+    Raises:
+        ConfigurationError: a part or capabilities are named, which are for components.
+    """
+    own = own_tool(name)
+    if own is None or own.needs == "registry" or (own.name == SHELL_NAME and Catalog(find_places().data).has(name)):
+        return None
+    if part is not None or capabilities is not None:
+        option = "--tool" if part is not None else "--capabilities"
+        raise ConfigurationError(f"{name} is no component", hint=f"leave {option} out")
+    return own
 
 
 def _from_name(name: str, number: int | None) -> FoundTool:

@@ -16,7 +16,7 @@ from wasmrt.cli._output import print_message, show, show_columns, show_json, sho
 from wasmrt.config_file import read_config_file
 from wasmrt.flows import Label, picture
 from wasmrt.install import Catalog
-from wasmrt.install.bundled import bundled_names, needs_workspace
+from wasmrt.install.bundled import TOOLS, bundled_names
 from wasmrt.places import find_places
 from wasmrt.policy import Preset, ToolPolicy, ToolRule
 from wasmrt.tools import Outcome, ToolView
@@ -108,7 +108,7 @@ def flows(svg: Path | None, workspace: Path | None, view_of: Callable[[ToolView]
     """
     with open_registry(workspace=workspace) as registry:
         found = view_of(registry).flows()
-        counted = any(needs_workspace(name) for name in bundled_names() if name in registry.all_names())
+        counted = any(tool.needs == "workspace" for tool in TOOLS if tool.name in registry.all_names())
     if svg is not None:
         write_named(svg, picture(found))
     if as_json:

@@ -13,7 +13,7 @@ from wasmrt.cli._errors import exit_code
 from wasmrt.cli._options import complete_tools, json_option, workspace_option
 from wasmrt.cli._output import print_message, show_json
 from wasmrt.cli._runtime import open_runtime, prepare
-from wasmrt.cli._tools import find_named, is_builtin, is_shell, with_invoked
+from wasmrt.cli._tools import find_named, find_own, with_invoked
 from wasmrt.errors import ToolError
 from wasmrt.install.find import FoundTool
 from wasmrt.model import Decision
@@ -58,12 +58,12 @@ def run(
       wasmrt run ./search.wasm @params.json --capabilities grant.json
       cat params.json | wasmrt run search -
     """
-    text = read_params(params)
+    text, typed = read_params(params), params[:1] not in ("@", "-")
     check_context(context)
-    if is_builtin(tool):
-        return _run_builtin(tool, text, user, part, capabilities, typed=params[:1] not in ("@", "-"), as_json=as_json)
-    if is_shell(tool):
-        return _run_shell(text, context, user, workspace, part, capabilities, as_json=as_json)
+    if (own := find_own(tool, part, capabilities)) is not None:
+        from wasmrt.cli._own import run_own  # with the registry, which a component needs not
+
+        return run_own(own, text, context=context, user=user, workspace=workspace, typed=typed, as_json=as_json)
     found = find_named(tool, capabilities=capabilities)
     tools = with_invoked(found)
     with open_runtime(*(each.grant for each in tools), workspace=workspace, receipts=True) as runtime:
@@ -93,42 +93,6 @@ def run(
     show_denials(output.decisions, section)
     _show_changes(found, output.call_id)
     _show_unused_sidecar(found, tool, output.decisions)
-    return 0
-
-
-def _run_shell(
-    text: str | bytes,
-    context: str | None,
-    user: str,
-    workspace: Path | None,
-    part: str | None,
-    capabilities: Path | None,
-    *,
-    as_json: bool,
-) -> int:
-    if part is not None or capabilities is not None:
-        raise click.UsageError("the shell has neither parts nor a capability file")
-    from wasmrt.cli._shell import run_shell  # with the registry, which a component needs not
-
-    return run_shell(text, context=context, user=user, workspace=workspace, as_json=as_json)
-
-
-def _run_builtin(
-    tool: str,
-    text: str | bytes,
-    user: str,
-    part: str | None,
-    capabilities: Path | None,
-    *,
-    typed: bool,
-    as_json: bool,
-) -> int:
-    from wasmrt.cli._builtin import run_builtin, show_way_back  # likewise
-
-    output = run_builtin(tool, text, user, typed=typed, part=part, capabilities=capabilities)
-    show_json(output.as_dict() if as_json else output.result)
-    if not as_json and tool == "memory_write":
-        show_way_back(output.result, user)
     return 0
 
 

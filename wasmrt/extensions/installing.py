@@ -11,13 +11,13 @@ from wasmrt.component_bytes import digest_of
 from wasmrt.context import ToolContext
 from wasmrt.egress import EgressGateway, download
 from wasmrt.errors import InvalidNameError, SourceError
-from wasmrt.extensions.sources import source_at
+from wasmrt.extensions.sources import SUFFIXES, source_at
 from wasmrt.files import replace_file
 from wasmrt.host_tool import Plan
 from wasmrt.install import ToolVersion
-from wasmrt.install.bundled import TOOLS
+from wasmrt.install.bundled import shipped_names
 from wasmrt.install.installer import Installer, InstallPlan
-from wasmrt.limits import ARCHIVE_SUFFIXES, MIB
+from wasmrt.limits import MIB
 from wasmrt.names import check_installed_name, folded
 from wasmrt.places import Places
 from wasmrt.runtime import WasmToolRuntime
@@ -34,8 +34,7 @@ def check_free_name(name: str, taken: Iterable[str]) -> None:
         InvalidNameError: no tool can have it, or it is that of a tool that is there, in whatever spelling.
     """
     check_installed_name(name)
-    shipped = (known for tool in TOOLS for known in (tool.name, *tool.aliases))
-    for other in (*shipped, *taken):
+    for other in (*shipped_names(), *taken):
         if folded(other) == folded(name) or folded(other).startswith(f"{folded(name)}."):
             raise InvalidNameError(
                 f"{name!r} is the name of another tool, {other}", code="name-taken",
@@ -80,10 +79,9 @@ def plan_fetch(
     Raises:
         SourceError: the address ends like nothing that can be one.
     """
-    suffix = next((each for each in (*ARCHIVE_SUFFIXES, ".wasm") if urlsplit(url).path.endswith(each)), None)
+    suffix = next((each for each in SUFFIXES if urlsplit(url).path.endswith(each)), None)
     if suffix is None:
-        known = ", ".join((*ARCHIVE_SUFFIXES, ".wasm"))
-        raise SourceError("the address is that of no package", hint=f"its path ends in one of {known}")
+        raise SourceError("the address is that of no package", hint=f"its path ends in one of {', '.join(SUFFIXES)}")
     shown = f"fetch {url}\nand install it as {name} with nothing granted; a person grants it something later"
     return Plan(shown, partial(_fetched, installer, name, url, suffix, hosts, runtime, places))
 

@@ -14,7 +14,8 @@ from wasmrt.limits import ARCHIVE_SUFFIXES
 from wasmrt.names import check_installed_name, did_you_mean
 
 _MAX_LISTED = 1024
-_SUFFIXES = (*ARCHIVE_SUFFIXES, ".wasm")
+SUFFIXES = (*ARCHIVE_SUFFIXES, ".wasm")
+"""Ends of the names of what can be one, besides folders."""
 
 
 class ToolSources(NamedTuple):
@@ -37,7 +38,7 @@ class ToolSources(NamedTuple):
         check_installed_name(name)
         for folder in self.folders:
             root = os.path.realpath(folder)
-            for path in (folder / name, *(folder / f"{name}{suffix}" for suffix in _SUFFIXES)):
+            for path in (folder / name, *(folder / f"{name}{suffix}" for suffix in SUFFIXES)):
                 # SECURITY: a link in the folder does not lend its name to what lies elsewhere.
                 real = os.path.realpath(path)
                 if real.startswith(f"{root}{os.sep}") and _is_source(Path(real)):
@@ -61,7 +62,7 @@ class ToolSources(NamedTuple):
             except OSError:
                 continue
             for entry in entries:
-                suffix = next((suffix for suffix in _SUFFIXES if entry.endswith(suffix)), "")
+                suffix = next((suffix for suffix in SUFFIXES if entry.endswith(suffix)), "")
                 if _is_source(folder / entry):
                     yield entry.removesuffix(suffix)
 
@@ -75,12 +76,12 @@ def source_at(path: Path) -> Source:
     if is_package(path):
         return PackageSource(path)
     if path.suffix != ".wasm":
-        known = ", ".join(_SUFFIXES)
-        raise SourceError("this is neither a package nor a component", hint=f"it ends in one of {known}")
+        hint = f"it ends in one of {', '.join(SUFFIXES)}"
+        raise SourceError("this is neither a package nor a component", hint=hint)
     return FileSource(path)
 
 
 def _is_source(path: Path) -> bool:
     if path.is_dir():
         return any((path / manifest).is_file() for manifest in MANIFESTS)
-    return path.name.endswith(_SUFFIXES) and path.is_file()
+    return path.name.endswith(SUFFIXES) and path.is_file()

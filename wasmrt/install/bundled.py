@@ -1,11 +1,12 @@
-"""The tools that come with wasmrt: their names, the component that each is in, and the capability file that bounds it.
+"""The tools that come with wasmrt: their names, what each is, and the part of a runtime that it needs.
 
 Nobody agrees to their grants one by one: they are part of the program. What they can reach is what an operator gives,
-such as the workspace or the provider of searches, and a tool's own part of the capability file bounds it there.
+such as the workspace or the provider of searches, and its own part of a capability file bounds a component there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -41,6 +42,22 @@ class BundledTool(NamedTuple):
     labels: tuple[str, ...] | None = None
     """Labels of its results; None where they follow from its effects."""
 
+    @property
+    def needs(self) -> str:
+        """The part of a runtime without which it is of no use; empty for none."""
+        return "workspace" if self.component == "files" else "search" if self.name == WEB_SEARCH else ""
+
+
+class OwnTool(NamedTuple):
+    """A tool that is no component."""
+
+    name: str
+    needs: str
+    """The part of a runtime that it works on; `registry` where only a registry has it."""
+    found: str
+    """The place where somebody finds it who looked for a component."""
+    aliases: tuple[str, ...] = ()
+
 
 _LOCAL_SECONDS = 0.05
 _READS = frozenset({Effect.NETWORK})
@@ -72,14 +89,27 @@ TOOLS = (
 
 CHOOSE_PROVIDER = 'choose one in the configuration file: [web_search] with provider = "brave", "tavily" or "searxng"'
 HOST_TOOLS = ("memory_read", "memory_search", "memory_tree", "memory_write")
-"""Tools that come with wasmrt and are no components: `wasmrt.builtin` has them."""
+"""The tools of the memory: `wasmrt.builtin` has them."""
 REGISTRY_TOOLS = (
     *("skill_install", "skill_list", "skill_read", "skill_remove", "skill_search"),
     *("tool_activate", "tool_auth", "tool_install", "tool_list", "tool_remove", "tool_search"),
 )
 """Tools for skills and tools, which only a registry has: `wasmrt.skills` and `wasmrt.extensions` have them."""
 SHELL_NAME, SHELL_ALIASES = "shell", ("shell_exec", "shell.run")
-"""The shell, which is none either: `wasmrt.shell` has it."""
+"""The shell: `wasmrt.shell` has it."""
+_IN_REGISTRY = "load_registry(runtime) has it; wasmrt tools describe NAME shows it"
+_IN_WORKSPACE = f"it runs command lines in a workspace: wasmrt tools describe {SHELL_NAME} --workspace ."
+OWN_TOOLS = (
+    *(OwnTool(name, "memory", _IN_REGISTRY) for name in HOST_TOOLS),
+    *(OwnTool(name, "registry", f"a registry has it: wasmrt tools run {name}") for name in REGISTRY_TOOLS),
+    OwnTool(SHELL_NAME, "workspace", _IN_WORKSPACE, SHELL_ALIASES),
+)
+SHIPPED: tuple[BundledTool | OwnTool, ...] = (*OWN_TOOLS, *TOOLS)
+_STEPS = {
+    "workspace": "give the runtime a workspace: --workspace DIR, or path in [workspace] of the configuration file",
+    "memory": "give the runtime a memory: enabled = true in [memory] of the configuration file",
+    "search": CHOOSE_PROVIDER,
+}
 FILES = BundledTool("files", "files", "")
 """All tools of one component, for whoever chooses one of them by `--tool` or `.tool(name)`."""
 
@@ -89,8 +119,19 @@ def bundled_tool(name: str) -> BundledTool | None:
     return next((tool for tool in (*TOOLS, FILES) if name == tool.name or name in tool.aliases), None)
 
 
+def own_tool(name: str) -> OwnTool | None:
+    """Return the tool of a name, or of an alias, that is no component; None where there is none."""
+    return next((tool for tool in OWN_TOOLS if name == tool.name or name in tool.aliases), None)
+
+
+def shipped_names() -> Iterator[str]:
+    """Yield every name and alias of what comes with wasmrt."""
+    for tool in SHIPPED:
+        yield from (tool.name, *tool.aliases)
+
+
 def bundled_names() -> tuple[str, ...]:
-    """Return the names of the tools that come with wasmrt, sorted; without aliases."""
+    """Return the names of the components that come with wasmrt, sorted; without aliases."""
     return tuple(sorted(tool.name for tool in TOOLS))
 
 
@@ -137,18 +178,6 @@ def bundled_specs(tool: BundledTool, search: WebSearch | None = None) -> tuple[T
     return (ToolSpec(tool.tool, permission=tool.permission, own=terms),)
 
 
-def needs_workspace(name: str) -> bool:
-    """Tell whether a tool that comes with wasmrt is for files alone."""
-    tool = bundled_tool(name)
-    return tool is not None and tool.component == "files"
-
-
-def missing_part(name: str, *, workspace: bool, search: bool, memory: bool) -> str | None:
-    """Return the step without which a tool that comes with wasmrt is of no use; None where it is."""
-    if (needs_workspace(name) or name == SHELL_NAME) and not workspace:
-        return "give the runtime a workspace: --workspace DIR, or path in [workspace] of the configuration file"
-    if name in HOST_TOOLS and not memory:
-        return "give the runtime a memory: enabled = true in [memory] of the configuration file"
-    if name == WEB_SEARCH and not search:
-        return CHOOSE_PROVIDER
-    return None
+def missing_part(tool: BundledTool | OwnTool, has: Container[str]) -> str | None:
+    """Return the step without which a tool that comes with wasmrt is of no use; None where the runtime has its part."""
+    return None if tool.needs in has else _STEPS.get(tool.needs)

@@ -16,25 +16,20 @@ from wasmrt.install._model import ToolVersion
 from wasmrt.install._stored import load_tools
 from wasmrt.install.bundled import (
     CHOOSE_PROVIDER,
-    HOST_TOOLS,
-    REGISTRY_TOOLS,
-    SHELL_ALIASES,
-    SHELL_NAME,
-    TOOLS,
     WEB_SEARCH,
     bundled_component,
     bundled_grant,
     bundled_sidecar,
     bundled_specs,
     bundled_tool,
+    own_tool,
+    shipped_names,
 )
 from wasmrt.install.granted import granted_to, parameters_of, request_of
 from wasmrt.names import did_you_mean
 
 if TYPE_CHECKING:
     from wasmrt.install.search import WebSearch
-
-_SHELL = (SHELL_NAME, *SHELL_ALIASES)
 
 
 class FoundTool(NamedTuple):
@@ -76,28 +71,15 @@ def find_tool(name: str, data: Path, *, number: int | None = None, search: WebSe
             load_tools(version.package) if version.package else described_by_sidecar(name, component, version.sidecar)
         )
         return FoundTool(name, component, "installed", granted_to(version), version.sidecar, version, tools)
-    if (hint := _hint_of_own(name)) is not None:
-        raise NotInstalledError(f"{name} is a tool of the host's own, and no component", hint=hint)
+    if (own := own_tool(name)) is not None:
+        raise NotInstalledError(f"{name} is a tool of the host's own, and no component", hint=own.found)
     if bundled_tool(name) is None:
-        own = (*HOST_TOOLS, *REGISTRY_TOOLS, *_SHELL)
-        known = [*own, *(known for tool in TOOLS for known in (tool.name, *tool.aliases))]
-        near = did_you_mean(name, [*known, *(tool.name for tool in catalog.tools())])
+        near = did_you_mean(name, [*shipped_names(), *(tool.name for tool in catalog.tools())])
         raise NotInstalledError(
             f"no tool named {name!r} is installed",
             hint="wasmrt list shows what is installed" if near is None else f"did you mean {near}?",
         )
     return find_bundled(name, search)
-
-
-def _hint_of_own(name: str) -> str | None:
-    """Return where one of the host's own tools is found; None for a name that is of none."""
-    if name in HOST_TOOLS:
-        return "load_registry(runtime) has it; wasmrt tools describe NAME shows it"
-    if name in REGISTRY_TOOLS:
-        return f"a registry has it: wasmrt tools run {name}"
-    if name in _SHELL:
-        return f"it runs command lines in a workspace: wasmrt tools describe {SHELL_NAME} --workspace ."
-    return None
 
 
 def find_bundled(name: str, search: WebSearch | None = None) -> FoundTool:

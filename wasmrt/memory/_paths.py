@@ -12,6 +12,7 @@ from wasmrt.errors import InvalidParametersError
 from wasmrt.flows import skeleton
 from wasmrt.limits import MAX_MEMORY_PATH_BYTES, MAX_MEMORY_PATH_DEPTH
 from wasmrt.model import Decision, Reason
+from wasmrt.names import path_key
 
 _FILES = {"memory": "MEMORY.md", "heartbeat": "HEARTBEAT.md"}
 DAILY_LOG = "daily_log"
@@ -58,11 +59,6 @@ def read_path(text: str) -> str:
     return path
 
 
-def key_of(path: str) -> str:
-    """Return the key of a path: paths that differ in letter case or in their Unicode form name one document."""
-    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", path).casefold())
-
-
 def decide_write(path: str) -> Decision | None:
     """Decide whether a tool may write a path as it was given; None where nothing is against it.
 
@@ -86,7 +82,7 @@ def _problem(path: str) -> str | None:
         return f"the path is deeper than {MAX_MEMORY_PATH_DEPTH} folders"
     if any(is_unseen(char) or unicodedata.category(char) in _REFUSED for char in path):
         return "the path holds a character that nobody sees"
-    key = key_of(path)
+    key = path_key(path)
     if key.count("/") != path.count("/") or "\\" in key or {".", ".."} & {*key.split("/")}:
         return "the path holds a character that reads as a slash or as dots"
     if any(name != name.strip() or name.endswith(".") for name in path.split("/")):

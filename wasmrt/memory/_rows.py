@@ -13,8 +13,9 @@ from typing import NamedTuple
 from wasmrt.errors import MemoryStoreError
 from wasmrt.limits import MAX_MEMORY_CHUNKS, MAX_MEMORY_DOCUMENTS
 from wasmrt.memory._model import Author, MemoryDocument, MemorySettings, MemoryVersion, Trust
-from wasmrt.memory._paths import is_target, key_of
+from wasmrt.memory._paths import is_target
 from wasmrt.memory._text import index_text, pieces
+from wasmrt.names import path_key
 
 VERSION = 1
 SCHEMA = """
@@ -59,7 +60,7 @@ class Row(NamedTuple):
 def find(db: sqlite3.Connection, path: str) -> Row | None:
     """Return the document of a path, in whatever case it is written."""
     columns = "id, path, number, base, bytes, old_bytes, updated_ms, named"
-    found = db.execute(f"SELECT {columns} FROM document WHERE key = ?", (key_of(path),)).fetchone()  # noqa: S608
+    found = db.execute(f"SELECT {columns} FROM document WHERE key = ?", (path_key(path),)).fetchone()  # noqa: S608
     return None if found is None else Row(*found)._replace(named=Trust(found[-1]))
 
 
@@ -71,9 +72,14 @@ def get(db: sqlite3.Connection, path: str) -> Row:
     """
     found = find(db, path)
     if found is None:
-        hint = "wasmrt memory list, or memory_tree, shows what there is"
-        raise MemoryStoreError(f"the memory has no {path!r:.200}", code="memory-not-found", hint=hint)
+        raise absent(path)
     return found
+
+
+def absent(path: str) -> MemoryStoreError:
+    """Return the error that there is no such document."""
+    hint = "wasmrt memory list, or memory_tree, shows what there is"
+    return MemoryStoreError(f"the memory has no {path!r:.200}", code="memory-not-found", hint=hint)
 
 
 def content(db: sqlite3.Connection, row: Row, number: int | None = None) -> MemoryDocument:
@@ -92,10 +98,8 @@ def content(db: sqlite3.Connection, row: Row, number: int | None = None) -> Memo
             hint="wasmrt memory history PATH shows those that are kept",
         )  # fmt: skip
     base, made_ms = found
-    query = "SELECT text, trust FROM version WHERE document = ? AND number BETWEEN ? AND ? ORDER BY number"
-    parts = db.execute(query, (row.id, base, number)).fetchall()
-    text, trust = "".join(part for part, _ in parts), max(row.named, *(Trust(trust) for _, trust in parts))
-    return MemoryDocument(row.path, text, number, trust, made_ms)
+    text, trust = _joined(db, row.id, base, number)
+    return MemoryDocument(row.path, text, number, max(row.named, trust), made_ms)
 
 
 def history(db: sqlite3.Connection, row: Row) -> list[MemoryVersion]:
@@ -169,8 +173,15 @@ def _made(db: sqlite3.Connection, path: str, trust: Trust) -> Row:
     if db.execute("SELECT count(*) FROM document").fetchone()[0] >= MAX_MEMORY_DOCUMENTS:
         raise _full(f"{MAX_MEMORY_DOCUMENTS:,} documents")
     named = Trust.TRUSTED if is_target(path) else trust
-    made = db.execute("INSERT INTO document VALUES (NULL, ?, ?, 0, 0, 0, 0, 0, ?)", (key_of(path), path, named))
+    made = db.execute("INSERT INTO document VALUES (NULL, ?, ?, 0, 0, 0, 0, 0, ?)", (path_key(path), path, named))
     return Row(made.lastrowid or 0, path, 0, 0, 0, 0, 0, named)
+
+
+def _joined(db: sqlite3.Connection, document: int, base: int, number: int) -> tuple[str, Trust]:
+    """Return what a document is at a version, whose chain begins at `base`, and the trust of all of it."""
+    query = "SELECT text, trust FROM version WHERE document = ? AND number BETWEEN ? AND ? ORDER BY number"
+    parts = db.execute(query, (document, base, number)).fetchall()
+    return "".join(part for part, _ in parts), max(Trust(trust) for _, trust in parts)
 
 
 def _joint(db: sqlite3.Connection, row: Row) -> str:
@@ -212,9 +223,7 @@ def _begin_chain(db: sqlite3.Connection, document: int, number: int) -> None:
     base = db.execute("SELECT base FROM version WHERE document = ? AND number = ?", (document, number)).fetchone()[0]
     if base == number:
         return
-    query = "SELECT text, trust FROM version WHERE document = ? AND number BETWEEN ? AND ? ORDER BY number"
-    parts = db.execute(query, (document, base, number)).fetchall()
-    text, trust = "".join(part for part, _ in parts), max(trust for _, trust in parts)
+    text, trust = _joined(db, document, base, number)
     values = (text, len(text.encode()), trust, document, number)
     db.execute("UPDATE version SET text = ?, bytes = ?, trust = ? WHERE document = ? AND number = ?", values)
     db.execute(

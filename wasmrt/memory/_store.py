@@ -21,8 +21,9 @@ from wasmrt.memory._model import (
     MemoryVersion,
     Trust,
 )
-from wasmrt.memory._paths import decide_write, key_of, read_path
+from wasmrt.memory._paths import decide_write, read_path
 from wasmrt.memory._vectors import Embedder, unit_vectors
+from wasmrt.names import path_key
 from wasmrt.places import find_places
 from wasmrt.workspace import folder_name
 
@@ -78,11 +79,8 @@ class MemoryStore:
             InvalidParametersError: the path is none.
             MemoryStoreError: there is no such document or version (`memory-not-found`).
         """
-        name = read_path(path)
-        with self._reading(user, None) as db:
-            if db is None:
-                raise _absent(name)
-            return _rows.content(db, _rows.get(db, name), version)
+        with self._document(user, path) as (db, row):
+            return _rows.content(db, row, version)
 
     def search(self, user: str, query: str, *, limit: int = 5, lifetime: Lifetime | None = None) -> MemoryFindings:
         """Return the pieces of documents that fit a question best, by words, and by vectors where there are some.
@@ -111,7 +109,7 @@ class MemoryStore:
         Raises:
             InvalidParametersError: the path is none.
         """
-        prefix = f"{key_of(read_path(path))}/" if plain_path(path) else ""
+        prefix = f"{path_key(read_path(path))}/" if plain_path(path) else ""
         # The text is compared, and not a pattern: a path may hold the characters of one.
         query = (
             "SELECT path, bytes, number, updated_ms, max(named, (SELECT max(trust) FROM version v "
@@ -128,11 +126,8 @@ class MemoryStore:
             InvalidParametersError: the path is none.
             MemoryStoreError: there is no such document (`memory-not-found`).
         """
-        name = read_path(path)
-        with self._reading(user, None) as db:
-            if db is None:
-                raise _absent(name)
-            return _rows.history(db, _rows.get(db, name))
+        with self._document(user, path) as (db, row):
+            return _rows.history(db, row)
 
     def restore(self, user: str, path: str, version: int) -> MemoryVersion:
         """Make an older version the newest again, with the trust that it had; for a person.
@@ -141,8 +136,7 @@ class MemoryStore:
             InvalidParametersError: the path is none.
             MemoryStoreError: there is no such document or version (`memory-not-found`).
         """
-        name = read_path(path)
-        self._check_there(user, name)
+        name = self._check_there(user, path)
         with self._writing(user, None) as db:
             old = _rows.content(db, _rows.get(db, name), version)
             return _rows.add(db, self.settings, name, old.content, append=False, trust=old.trust, author=Author.PERSON)
@@ -154,8 +148,7 @@ class MemoryStore:
             InvalidParametersError: the path is none.
             MemoryStoreError: there is no such document (`memory-not-found`).
         """
-        name = read_path(path)
-        self._check_there(user, name)
+        name = self._check_there(user, path)
         with self._writing(user, None, scrub=True) as db:
             _rows.remove(db, _rows.get(db, name))
 
@@ -215,10 +208,18 @@ class MemoryStore:
         folder = self._folder or find_places().memory
         return Database(folder / f"{folder_name(user)}.sqlite3", _rows.SCHEMA, _rows.VERSION, unusable=_unusable)
 
-    def _check_there(self, user: str, path: str) -> None:
+    def _check_there(self, user: str, path: str) -> str:
+        """Return the path of a document, so that no file is made where there is none."""
+        with self._document(user, path) as (_, row):
+            return row.path
+
+    @contextmanager
+    def _document(self, user: str, path: str) -> Iterator[tuple[sqlite3.Connection, _rows.Row]]:
+        name = read_path(path)
         with self._reading(user, None) as db:
             if db is None:
-                raise _absent(path)
+                raise _rows.absent(name)
+            yield db, _rows.get(db, name)
 
     @contextmanager
     def _reading(self, user: str, lifetime: Lifetime | None) -> Iterator[sqlite3.Connection | None]:
@@ -262,11 +263,6 @@ def _check_text(text: str) -> None:
         raise InvalidParametersError("the text is not valid Unicode", hint="pass whole characters") from None
     if "\0" in text:
         raise InvalidParametersError("the text holds a NUL character", hint="leave it out")
-
-
-def _absent(path: str) -> MemoryStoreError:
-    hint = "wasmrt memory list, or memory_tree, shows what there is"
-    return MemoryStoreError(f"the memory has no {path!r:.200}", code="memory-not-found", hint=hint)
 
 
 def _unusable(reason: str) -> MemoryStoreError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +14,7 @@ from blake3 import blake3
 from wasmrt.capabilities import path_problem
 from wasmrt.errors import PackageError
 from wasmrt.files import UnfitFileError, opened_file
+from wasmrt.names import path_key
 from wasmrt.workspace import LinkError, Walk, walking
 
 SKILL_FILE = "SKILL.md"
@@ -137,7 +137,7 @@ def _check_names(files: Mapping[str, bytes]) -> None:
     seen: dict[str, str] = {}
     for path in files:
         for part in _parents(path):
-            other = seen.setdefault(_folded(part), part)
+            other = seen.setdefault(path_key(part), part)
             if other != part:
                 said = f"{other} and {part} are one name to some systems"
                 raise PackageError(said, code="skill-name", hint="rename one of them")
@@ -147,10 +147,6 @@ def _parents(path: str) -> Iterator[str]:
     parts = path.split("/")
     for count in range(1, len(parts) + 1):
         yield "/".join(parts[:count])
-
-
-def _folded(path: str) -> str:
-    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", path).casefold())
 
 
 def _too_much(most: str) -> PackageError:

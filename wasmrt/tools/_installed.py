@@ -9,14 +9,7 @@ from typing import Any
 
 from wasmrt.errors import WasmrtError
 from wasmrt.install import Catalog
-from wasmrt.install.bundled import (
-    HOST_TOOLS,
-    SHELL_ALIASES,
-    SHELL_NAME,
-    bundled_names,
-    bundled_tool,
-    missing_part,
-)
+from wasmrt.install.bundled import SHIPPED, TOOLS, BundledTool, OwnTool, missing_part
 from wasmrt.runtime import WasmToolRuntime
 from wasmrt.tools._registry import ToolRegistry
 from wasmrt.tools._tool import ToolSource
@@ -71,17 +64,16 @@ class InstalledTools:
         catalog = Catalog(self._data)
         installed: dict[str, tuple[Any, ...]] = {tool.name: catalog.get(tool.name) for tool in catalog.tools()}
         config = self._runtime.config
-        has = {
-            "workspace": config.workspace is not None,
-            "search": config.web_search is not None,
-            "memory": config.memory_settings() is not None,
+        parts = {"workspace": config.workspace, "search": config.web_search, "memory": config.memory_settings()}
+        has = {part for part, given in parts.items() if given is not None}
+        self._registry.absent = absent = {
+            name: step
+            for tool in SHIPPED
+            if (step := missing_part(tool, has)) is not None
+            for name in (tool.name, *_aliases(tool, installed))
         }
-        steps = {name: missing_part(name, **has) for name in (*bundled_names(), *HOST_TOOLS, SHELL_NAME)}
-        absent = {name: step for name, step in steps.items() if step is not None}
-        aliases = {alias: step for name, step in absent.items() for alias in _aliases(name, installed)}
-        self._registry.absent = absent | aliases
-        shipped = (name for name in bundled_names() if name not in absent)
-        return {name: (_BUNDLED, *_aliases(name, installed)) for name in shipped if name not in installed} | installed
+        shipped = [tool for tool in TOOLS if tool.name not in absent and tool.name not in installed]
+        return {tool.name: (_BUNDLED, *_aliases(tool, installed)) for tool in shipped} | installed
 
     def _add(self, name: str, version: tuple[Any, ...]) -> None:
         registry, before = self._registry, set(self._registry.all_names())
@@ -105,8 +97,6 @@ class InstalledTools:
             self._registry.tool_changed(offered)
 
 
-def _aliases(name: str, installed: Container[str]) -> tuple[str, ...]:
+def _aliases(tool: BundledTool | OwnTool, installed: Container[str]) -> tuple[str, ...]:
     """Return the aliases of a tool that comes with wasmrt, without those that an installed tool has as its name."""
-    tool = bundled_tool(name)
-    every = SHELL_ALIASES if name == SHELL_NAME else () if tool is None else tool.aliases
-    return tuple(alias for alias in every if alias not in installed)
+    return tuple(alias for alias in tool.aliases if alias not in installed)

@@ -1,0 +1,106 @@
+"""Runs a tool of the memory, or the shell, through the steps of a registry, as `wasmrt run` does a component."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+from wasmrt.approvals import ApprovalAnswer, ApprovalRequest, DenyApprover, default_approver
+from wasmrt.builtin import memory_tools
+from wasmrt.cli._calling import check_context, interruptible, show_denials
+from wasmrt.cli._output import print_message, show_json
+from wasmrt.cli._runtime import open_runtime
+from wasmrt.config_file import OperatorConfig, read_config_file
+from wasmrt.errors import ConfigurationError, NotAuthorizedError, ToolError
+from wasmrt.install.bundled import OwnTool
+from wasmrt.memory import MemoryStore
+from wasmrt.places import find_places
+from wasmrt.runtime import WasmToolRuntime
+from wasmrt.shell import ShellTool
+from wasmrt.tools import Tool, ToolRegistry
+
+
+class _Typed:
+    """Approves what somebody typed; what cannot be taken back is asked for at the terminal all the same."""
+
+    def __init__(self, shell: ShellTool) -> None:
+        self._shell = shell
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
+        """Answer a request."""
+        if not self._shell.requires_approval(request.params):
+            return ApprovalAnswer(approved=True, by="command line")
+        approver = default_approver()
+        answer = await approver.ask(request)
+        if isinstance(approver, DenyApprover):
+            note = f"{self._shell.why(request.params)}; run it at a terminal, where you are asked"
+            return ApprovalAnswer(approved=False, note=note)
+        return answer
+
+
+def run_own(
+    own: OwnTool,
+    params: str | bytes,
+    *,
+    context: str | None,
+    user: str,
+    workspace: Path | None,
+    typed: bool,
+    as_json: bool,
+) -> int:
+    """Call a tool under the operator's policy, and print its result.
+
+    `typed` says that a person wrote the params, and did not hand on a file or what another program printed.
+
+    Raises:
+        ToolError: it was refused, or failed.
+        ConfigurationError: there is no workspace, or the operator has switched the memory off.
+    """
+    data, file = check_context(context), read_config_file(find_places().config)
+    with open_runtime(workspace=workspace, receipts=True) as runtime:
+        tools = _tools(own, runtime, file)
+        approver = next((_Typed(tool) for tool in tools if isinstance(tool, ShellTool)), None) or default_approver()
+        with ToolRegistry(runtime, policy=file.policy, approver=approver) as registry:
+            for tool in tools:
+                registry.register(tool, builtin=True)
+            trace = ""
+            if typed and own.needs == "memory":
+                trace = f"run-{os.urandom(6).hex()}"
+                said = params if isinstance(params, str) else params.decode("utf-8", "replace")
+                registry.trace(trace, user=user).user_said(said)  # what a person types is theirs, and no stranger's
+            try:
+                output = interruptible(
+                    runtime.close, lambda: registry.execute(own.name, params, user=user, data=data, trace=trace)
+                )
+            except ToolError as error:
+                if not as_json and not isinstance(
+                    error, NotAuthorizedError
+                ):  # whose sentence and hint are its denial's
+                    show_denials(error.decisions, None)
+                raise
+    show_json(output.as_dict() if as_json else output.result)
+    if own.name == "memory_write" and not as_json:
+        _show_way_back(output.result, user)
+    return 0
+
+
+def _tools(own: OwnTool, runtime: WasmToolRuntime, file: OperatorConfig) -> Sequence[Tool]:
+    if own.needs == "memory":
+        settings = runtime.config.memory_settings()
+        if settings is None:
+            hint = "set enabled = true in [memory] of the configuration file"
+            raise ConfigurationError("the memory is switched off", hint=hint)
+        return memory_tools(MemoryStore(settings), detector=runtime.detector)
+    if runtime.config.workspace is None:
+        raise ConfigurationError("the shell needs a workspace", hint="name one with --workspace DIR")
+    return [ShellTool(runtime.config.workspace, file.shell)]
+
+
+def _show_way_back(result: dict[str, Any], user: str) -> None:
+    """Say how to take a write back."""
+    number, path = result["version"] - 1, result["path"]
+    step = f"restore {quote(path)} {number}" if number else f"remove {quote(path)}"
+    print_message(f"  to take that back: wasmrt memory {step}{'' if user == 'local' else f' --user {quote(user)}'}")
