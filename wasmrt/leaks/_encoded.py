@@ -58,9 +58,14 @@ _WIDE = _PRINTABLE + b"\0\xff\xfe"
 _ZLIB = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=3)
 def _linear(expression: bytes) -> Any:
     return compile_linear(expression)
+
+
+def may_hold_encoded(data: bytes) -> bool:
+    """Tell at a glance whether a text may hold a run, a list or a dump."""
+    return _linear(LEAST_ENCODED).search(data) is not None
 
 
 def decode(

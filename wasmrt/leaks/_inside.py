@@ -4,27 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
-from typing import Any
 
 from wasmrt.leaks._budgets import Check, DecodeBudget
-from wasmrt.leaks._encoded import LEAST_ENCODED, LEAST_RUN, decode
+from wasmrt.leaks._encoded import LEAST_RUN, decode, may_hold_encoded
 from wasmrt.leaks._escapes import unescaped
-from wasmrt.leaks._linear import compile_linear
 
 _MAX_LAYERS = 3
 _ESCAPES = (b"%", b"\\", b"&")
 _URL_MARKS = re.compile(rb"[/?&=#]")
 
 
-@lru_cache(maxsize=1)
-def _encoded() -> Any:
-    return compile_linear(LEAST_ENCODED)
-
-
 def contents(data: bytes, check: Check) -> Iterator[bytes]:
     """Yield what is inside of a text, layer by layer, within the budget of decoding."""
-    if data.isascii() and not any(mark in data for mark in _ESCAPES) and not _encoded().search(data):
+    if data.isascii() and not any(mark in data for mark in _ESCAPES) and not may_hold_encoded(data):
         return  # most texts, told apart in a glance
     budget = DecodeBudget.for_text(len(data), check)
     layer = [data]
