@@ -48,6 +48,7 @@ LATE_IMPORTS = {
     "extensions/missing.py": "a tool without a login needs nothing of OAuth",
     "cli/_options.py": "only a shell that completes a name reads the catalog",
     "config.py": "a program that sets everything itself reads no file, and opens no store of secrets",
+    "shell/_backend.py": "a shell that runs nothing reads no list",
     "shell/_tool.py": "the grammar is an extra, and a shell without it refuses every command",
     "prepared.py": "an agent needs the dialects of providers, a command does not",
 }

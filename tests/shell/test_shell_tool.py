@@ -102,11 +102,11 @@ def test_without_a_safe_place_nothing_runs_and_never_on_the_host(
 ) -> None:
     monkeypatch.setattr(_backend, "layers", lambda: (Layer("seccomp", True, ""), Layer("landlock", False, "")))
     _backend._missing_layers.cache_clear()
+    shell = ShellTool(folder)
     try:
-        shell = ShellTool(folder)
+        assert shell.backend is Backend.DISABLED
     finally:
         _backend._missing_layers.cache_clear()
-    assert shell.backend is Backend.DISABLED
     with pytest.raises(NotAuthorizedError, match="landlock"):
         shell.execute({"command": "ls"})
 

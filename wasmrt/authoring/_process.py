@@ -15,6 +15,7 @@ from tempfile import TemporaryFile
 from typing import IO
 
 from wasmrt.errors import BuildError
+from wasmrt.isolation.programs import signal_group
 from wasmrt.limits import BUILD_STEP_SECONDS, MAX_BUILD_LOG_BYTES, MAX_BUILD_OUTPUT_BYTES, MIB
 
 _POLL_SECONDS = 1.0
@@ -94,8 +95,7 @@ def _wait(process: subprocess.Popen[bytes], output: IO[bytes], shown: str, secon
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+    signal_group(process, signal.SIGKILL)
     process.wait()
 
 

@@ -15,7 +15,7 @@ from wasmrt.audit import EMPTY_RECEIPT, OK, Receipt, RecordedCall, Recorder, Tap
 from wasmrt.call._admission import Admission
 from wasmrt.call._answer import Answer, clean_line, clean_logs, last_words, read_answer, scan_answer
 from wasmrt.call._outcome import tool_error
-from wasmrt.call._params import encoded, parsed
+from wasmrt.call._params import read_params, write_params
 from wasmrt.call._services import CallServices
 from wasmrt.call._state import Call, held_to, held_to_paths
 from wasmrt.call._target import CallTarget
@@ -134,13 +134,13 @@ def _check(target: CallTarget, request: CallRequest) -> tuple[str, str | None]:
         raise InvalidParametersError(f"a user is 1 to {MAX_USER_BYTES} printable characters", hint="alice is one")
     if request.tool not in target.specs:
         raise UnknownToolError(f"{target.name} holds several tools", hint=target.choice)
-    params = parsed(request.params)
-    text = encoded(params)
+    params = read_params(request.params)
+    text = write_params(params)
     accepted = target.accept(request.tool, params)
     if accepted is not params:
-        text = encoded(accepted)  # a model's "5" for 5, where only one reading exists
-    context = target.context(request.tool, None if request.context is None else parsed(request.context))
-    return text, None if context is None else encoded(context)
+        text = write_params(accepted)  # a model's "5" for 5, where only one reading exists
+    context = target.context(request.tool, None if request.context is None else read_params(request.context))
+    return text, None if context is None else write_params(context)
 
 
 def _is_user(user: object) -> bool:

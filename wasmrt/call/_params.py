@@ -9,7 +9,7 @@ from wasmrt.limits import MAX_JSON_DEPTH, MAX_JSON_PARTS, MAX_PARAMS_BYTES
 from wasmrt.strict_json import JsonError, JsonFault, check_nesting, check_size, read_json, write_json
 
 
-def parsed(params: Any) -> Any:
+def read_params(params: Any) -> Any:
     """Return `params` as JSON data: a mapping as it is, a text or bytes parsed.
 
     Raises:
@@ -23,7 +23,7 @@ def parsed(params: Any) -> Any:
         _refuse(error)
 
 
-def encoded(params: Any) -> str:
+def write_params(params: Any) -> str:
     """Return `params` as JSON text within the caps.
 
     Raises:

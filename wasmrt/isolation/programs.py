@@ -1,4 +1,4 @@
-"""One run of a program: its input fed, its output read as it comes, all of its processes ended with it."""
+"""Programs of others: what keeps one from its start, one run of it to its end, and the end of all its processes."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import IO
 
-from wasmrt.isolation.confine import Command
+from wasmrt.component import last_lines, printable_line
+from wasmrt.errors import ConfineError, ToolError, ToolErrorKind
+from wasmrt.isolation.confine import NOT_CONFINED, NOT_EXECUTED, Command
 from wasmrt.lifetime import Lifetime
+from wasmrt.limits import PROGRAM_TAIL_CHARS
 
 _CHUNK = 64 * 1024
 _LOOK_SECONDS = 0.05
@@ -24,6 +27,30 @@ _DRAIN_SECONDS = 1.0
 
 Sink = Callable[[bytes], None]
 """Takes what a program prints, as it comes; what it raises ends the program."""
+
+
+@contextmanager
+def starting(what: str) -> Iterator[None]:
+    """Give what keeps a program from its start as a ToolError; `what` names the program."""
+    try:
+        yield
+    except ConfineError as error:
+        raise ToolError(error.message, code=error.code, hint=error.hint, kind=ToolErrorKind.SANDBOX) from error
+    except OSError as error:
+        raise ToolError(
+            f"{what} cannot be started ({error.strerror})", code="not-started", kind=ToolErrorKind.SANDBOX
+        ) from error
+
+
+def not_started(what: str, code: int, stderr: str) -> ToolError | None:
+    """Return why a program was not started, by what its stub left; None for one that was. `stderr` has no secrets."""
+    told = printable_line(last_lines(stderr, PROGRAM_TAIL_CHARS)).strip()
+    if code not in (NOT_CONFINED, NOT_EXECUTED) or not told.startswith("wasmrt: "):
+        return None
+    return ToolError(
+        f"{what} was not started: {told.removeprefix('wasmrt: ')}",
+        code="not-started", hint="wasmrt doctor lists what confinement needs", kind=ToolErrorKind.SANDBOX,
+    )  # fmt: skip
 
 
 def run_to_end(command: Command, stdin: bytes, cwd: str, lifetime: Lifetime, stdout: Sink, stderr: Sink) -> int:
@@ -79,7 +106,7 @@ class _Run:
             if key.data is None:
                 return True
             self._move(key)
-        return self._handle < 0 and _is_over(self._process)
+        return self._handle < 0 and is_over(self._process)
 
     def drain(self, until: float) -> None:
         """Read what is left in the pipes."""
@@ -95,8 +122,7 @@ class _Run:
         if self._process.returncode is None:
             # SECURITY: the group is killed before its first process is waited for: until then nobody else has its
             # number.
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+            signal_group(self._process, signal.SIGKILL)
         return self._process.wait()
 
     def close(self) -> None:
@@ -150,6 +176,12 @@ def _handle_of(process: subprocess.Popen[bytes]) -> int:
         return -1
 
 
-def _is_over(process: subprocess.Popen[bytes]) -> bool:
+def signal_group(process: subprocess.Popen[bytes], number: int) -> None:
+    """Send a signal to a program and all that it started."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
+
+
+def is_over(process: subprocess.Popen[bytes]) -> bool:
     """Tell whether a process has ended, without taking its number from it."""
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None

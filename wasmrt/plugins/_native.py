@@ -13,13 +13,12 @@ from pathlib import Path
 
 from blake3 import blake3
 
-from wasmrt.component import last_lines, printable_line
 from wasmrt.context import ToolContext
-from wasmrt.errors import ConfineError, GuestOutputError, ToolError, ToolErrorKind, WorkerCrashedError
+from wasmrt.errors import GuestOutputError, ToolError, ToolErrorKind, WorkerCrashedError
 from wasmrt.files import opened_file
-from wasmrt.isolation.confine import NATIVE_PLUGIN, NOT_CONFINED, NOT_EXECUTED, confined_command
+from wasmrt.isolation.confine import NATIVE_PLUGIN, confined_command
+from wasmrt.isolation.programs import not_started, starting
 from wasmrt.leaks import LeakDetector
-from wasmrt.limits import PROGRAM_TAIL_CHARS
 from wasmrt.plugins._manifest import PluginManifest
 from wasmrt.plugins._printed import Printed, exit_failure
 from wasmrt.plugins._process import Bounds, run_program
@@ -68,7 +67,7 @@ class NativeProgram:
                 "the plugin's program is not what was loaded",
                 code="changed", hint="load the plugins again", kind=ToolErrorKind.SANDBOX,
             )  # fmt: skip
-        try:
+        with starting("the plugin"):
             command = confined_command(
                 NATIVE_PLUGIN,
                 [str(self._path)],
@@ -78,9 +77,7 @@ class NativeProgram:
                 network=self._network,
                 cpu_seconds=ceil(self._bounds.seconds) + 1,
             )
-        except ConfineError as error:
-            raise ToolError(error.message, code=error.code, hint=error.hint, kind=ToolErrorKind.SANDBOX) from error
-        ended = run_program(command, request, self.cwd, self._bounds, context.lifetime)
+            ended = run_program(command, request, self.cwd, self._bounds, context.lifetime)
         stderr = _DETECTOR.redact(ended.stderr.decode("utf-8", "replace"))
         return Printed(_text(ended.stdout), stderr, _failure(ended.code, stderr))
 
@@ -104,12 +101,6 @@ def _text(data: bytes) -> str:
 
 
 def _failure(code: int, stderr: str) -> ToolError | None:
-    if code in (NOT_CONFINED, NOT_EXECUTED):
-        told = printable_line(last_lines(stderr, PROGRAM_TAIL_CHARS))
-        return ToolError(
-            f"the plugin was not started: {told.removeprefix('wasmrt: ')}",
-            code="not-started", hint="wasmrt doctor lists what confinement needs", kind=ToolErrorKind.SANDBOX,
-        )  # fmt: skip
     if code < 0:
         return WorkerCrashedError(f"the plugin was ended by the signal {-code}", signal=-code)
-    return exit_failure(code, stderr)
+    return not_started("the plugin", code, stderr) or exit_failure(code, stderr)

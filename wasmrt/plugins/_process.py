@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from wasmrt.errors import DeadlineExceededError, OutputLimitError, ToolError, ToolErrorKind
+from wasmrt.errors import DeadlineExceededError, OutputLimitError
 from wasmrt.isolation.confine import Command
 from wasmrt.isolation.programs import Sink, run_to_end
 from wasmrt.lifetime import Lifetime
@@ -35,7 +35,7 @@ def run_program(command: Command, stdin: bytes, cwd: str, bounds: Bounds, within
     Raises:
         DeadlineExceededError, CancelledError: it took longer than it may, or its call was cancelled.
         OutputLimitError: it printed more than it may.
-        ToolError: it could not be started.
+        OSError: it could not be started.
     """
     stdout, stderr = bytearray(), bytearray()
     sinks = (
@@ -46,10 +46,6 @@ def run_program(command: Command, stdin: bytes, cwd: str, bounds: Bounds, within
         code = run_to_end(command, stdin, cwd, Lifetime(bounds.seconds, within=within), *sinks)
     except DeadlineExceededError:
         raise _late(bounds) from None
-    except OSError as error:
-        raise ToolError(
-            f"the plugin cannot be started ({error.strerror})", code="not-started", kind=ToolErrorKind.SANDBOX
-        ) from error
     return Ended(code, bytes(stdout), bytes(stderr))
 
 

@@ -7,19 +7,19 @@ import uuid
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from wasmrt.call import read_params, write_params
 from wasmrt.component import printable_line
 from wasmrt.component_bytes import digest_of
 from wasmrt.context import ToolContext
 from wasmrt.effects import Effect
-from wasmrt.errors import GuestError, InvalidParametersError, NotAuthorizedError, ToolError
+from wasmrt.errors import GuestError, NotAuthorizedError, ToolError
 from wasmrt.guest.call import cut_log
-from wasmrt.limits import MAX_JSON_DEPTH, MAX_JSON_PARTS, MAX_LOG_ENTRIES, MAX_PARAMS_BYTES
+from wasmrt.limits import MAX_LOG_ENTRIES
 from wasmrt.model import Decision, LogEntry, LogLevel, Reason, ToolOutput
 from wasmrt.plugins._manifest import PluginManifest
 from wasmrt.plugins._printed import Printed
 from wasmrt.plugins._protocol import Mount, Response, decode_response, encode_request
 from wasmrt.schema import Validator
-from wasmrt.strict_json import JsonError, check_nesting, check_size, read_json, write_json
 from wasmrt.traits import ToolDefaults, Traits
 
 
@@ -124,7 +124,7 @@ class PluginTool(ToolDefaults):
         printed = Printed("")
         try:
             self._check_network()
-            args = self._accepted(params)
+            args = write_params(self._validator.accept(read_params(params)))
             request = encode_request(request_id, self.name, args, self._program.cwd, self._program.mounts)
             printed = self._program.run(request, context or ToolContext(user=user))
             response = _response(printed, request_id)
@@ -163,22 +163,6 @@ class PluginTool(ToolDefaults):
         error = NotAuthorizedError(decision.sentence, code=str(decision.reason), hint=decision.hint)
         error.decisions = (decision,)
         raise error
-
-    def _accepted(self, params: Any) -> str:
-        try:
-            if isinstance(params, (str, bytes, bytearray)):
-                params = read_json(
-                    params, max_bytes=MAX_PARAMS_BYTES, max_depth=MAX_JSON_DEPTH, max_parts=MAX_JSON_PARTS
-                )
-            return _bounded(write_json(self._validator.accept(params)))
-        except JsonError as error:
-            raise InvalidParametersError(f"params are {error}", hint="pass a JSON object") from error
-
-
-def _bounded(text: str) -> str:
-    check_size(text, max_bytes=MAX_PARAMS_BYTES)
-    check_nesting(text, max_depth=MAX_JSON_DEPTH, max_parts=MAX_JSON_PARTS)
-    return text
 
 
 def _response(printed: Printed, request_id: str) -> Response:

@@ -13,16 +13,15 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from wasmrt.config_values import ShellSettings
-from wasmrt.errors import ConfigurationError, ConfineError, ToolError, ToolErrorKind
+from wasmrt.errors import ConfigurationError
 from wasmrt.isolation.confine import SHELL, Command, confined_command, layers
+from wasmrt.limits import MIB
 from wasmrt.places import find_places
-from wasmrt.shell._lists import FIXED_VARIABLES, INHERITED_VARIABLES, PRIVATE_VARIABLES
 
 _BASH_PLACES = "/usr/bin:/bin:/usr/local/bin"
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 _EXECUTABLE = ("/usr", "/bin", "/sbin")
 _ARGUMENTS = ("--noprofile", "--norc", "-c")
-_MIB = 1024 * 1024
 
 
 class Backend(StrEnum):
@@ -97,7 +96,7 @@ def shell_command(
     """Give the command that runs a command line, with a private home that is there as long as this is open.
 
     Raises:
-        ToolError: it cannot be confined here.
+        ConfineError: it cannot be confined here.
     """
     bash = find_bash()
     assert bash is not None
@@ -107,18 +106,15 @@ def shell_command(
         if backend is Backend.HOST:
             yield Command(argv, env)
             return
-        try:
-            yield confined_command(
-                SHELL,
-                argv,
-                env=env,
-                read=[str(workspace), *settings.read],
-                write=[home, *map(str, writable)],
-                execute=[home, *map(str, writable), *settings.execute],
-                data_bytes=settings.memory_mib * _MIB,
-            )
-        except ConfineError as error:
-            raise ToolError(error.message, code=error.code, hint=error.hint, kind=ToolErrorKind.SANDBOX) from error
+        yield confined_command(
+            SHELL,
+            argv,
+            env=env,
+            read=[str(workspace), *settings.read],
+            write=[home, *map(str, writable)],
+            execute=[home, *map(str, writable), *settings.execute],
+            data_bytes=settings.memory_mib * MIB,
+        )
 
 
 def command_environment(home: str, search: Sequence[str]) -> dict[str, str]:
@@ -126,6 +122,8 @@ def command_environment(home: str, search: Sequence[str]) -> dict[str, str]:
 
     `search` are the folders that programs are looked for in.
     """
+    from wasmrt.shell._lists import FIXED_VARIABLES, INHERITED_VARIABLES, PRIVATE_VARIABLES
+
     found = {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}
     private = {name: os.path.join(home, below) if below else home for name, below in PRIVATE_VARIABLES.items()}  # noqa: PTH118
     return found | private | dict(FIXED_VARIABLES) | {"PATH": os.pathsep.join(search)}

@@ -24,26 +24,30 @@ class Redirect(NamedTuple):
         return ">" in self.operator and not (self.operator in (">&", "<&") and self.target.text.isdigit())
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Around:
+    """The circumstances of a command, and of everything inside of a construct."""
+
+    redirects: tuple[Redirect, ...] = ()
+    upstream: tuple[Command, ...] = ()
+    """The commands of a pipeline whose output it reads."""
+    stdin: str | None = None
+    """The text of its here-document or here-string."""
+    substituted: bool = False
+    """True where its output becomes part of a command line."""
+    piped: bool = False
+    """True where its output is read by another command."""
+
+
 @dataclass(frozen=True, slots=True)
-class Command:
+class Command(Around):
     """One simple command, in one of the ways in which it may run."""
 
     words: tuple[Field, ...]
     text: str
     """Its text in the script."""
     assigns: tuple[str, ...] = ()
-    redirects: tuple[Redirect, ...] = ()
-    upstream: tuple[Command, ...] = ()
-    """The commands of a pipeline whose output it reads."""
-    stdin: str | None = None
-    """The text of its here-document or here-string."""
-    functions: tuple[str, ...] = ()
-    """The functions that it stands in."""
-    substituted: bool = False
-    """True where its output becomes part of a command line."""
-    piped: bool = False
-    """True where its output is read by another command."""
-    inherited: frozenset[str] = field(default_factory=frozenset)
+    inherited: frozenset[str] = frozenset()
     """Names of what is around it: "xargs", "find" and the like, where words of its own come from them."""
 
     @property

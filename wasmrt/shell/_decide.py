@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from itertools import pairwise
 
 from wasmrt.shell._commands import Command, NotUnderstoodError, Script
@@ -55,20 +56,19 @@ class _Facts:
         script = read_script(text, environment=_VARIABLES, nested=depth > 0)
         folders = tuple(_folders(script.commands))
         programs = frozenset(each.name for each in script.commands if each.substituted)
-        bodies = tuple(script.bodies.items())
         waiting: list[Command] = list(script.commands)
         while waiting:
             self._count += 1
             if self._count > _MAX_COMMANDS:
                 raise NotUnderstoodError("it has too many commands")
             command = waiting.pop()
-            fact = Fact(command, folders, None, programs, bodies)
+            fact = Fact(command, folders, None, programs, script.bodies)
             self.facts.append(fact)
             for inner in inner_of(command):
                 if isinstance(inner, Command):
                     waiting.append(inner)
                 elif isinstance(inner, Reading):
-                    self.facts.append(Fact(command, folders, inner, programs, bodies))
+                    self.facts.append(Fact(command, folders, inner, programs, script.bodies))
                 else:
                     self._text(inner, depth)
         self._note(script)
@@ -90,6 +90,7 @@ class _Facts:
                 self.asks.append(_asks("redefinition", "it has a variable that stands for another", command.text))
 
 
+@lru_cache(maxsize=32)  # a registry asks several times on the way of one call
 def decide_command(text: str) -> Verdict:
     """Decide about a command line: the grammar first, then the four lists in their order.
 

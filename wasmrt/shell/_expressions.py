@@ -80,7 +80,7 @@ class Expressions:
 
     def _children(self, node: Node) -> None:
         for child in node.named_children:
-            if child.type not in ("comment",):
+            if child.type != "comment":
                 self.value(child)
 
     def _adjacent(self, node: Node) -> Alternatives:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
 
 from wasmrt.shell._commands import Command
 from wasmrt.shell._lists import PRINTERS, PROSE, SEARCHERS, VALUE_OPTIONS, WRITERS, OptionValue, Rule, fits
 from wasmrt.shell._paths import FoundPath, names, paths_in
-from wasmrt.shell._unwrap import Reading, written_files
+from wasmrt.shell._unwrap import Reading
 from wasmrt.shell._words import ANY, DECODED, UNKNOWN, Field
 
 _PLAIN_SEARCH = re.compile(
@@ -40,7 +40,8 @@ class Fact:
     """The script that it reads, where that is not in its words."""
     substituted: frozenset[str] = frozenset()
     """The programs in all substitutions of the script."""
-    bodies: tuple[tuple[str, str], ...] = ()
+    bodies: Mapping[str, str] = field(default_factory=dict)
+    """The text of each function of the script."""
 
     @cached_property
     def options(self) -> tuple[Field, ...]:
@@ -91,7 +92,7 @@ class Fact:
     def written_words(self) -> tuple[Field, ...]:
         """The words that name what it writes."""
         command, words = self.command, self.command.arguments
-        found = list(written_files(command.redirects))
+        found = [each.target for each in command.redirects if each.writes]
         if command.name in WRITERS["all"] or (
             command.name in WRITERS["in_place"] and any(_IN_PLACE.match(each.text) for each in words)
         ):
@@ -127,7 +128,7 @@ def match(rule: Rule, fact: Fact) -> Match:
     """Return how far a rule holds for a command: as far as the least of its parts."""
     if not rule.has_program(fact.command.name):
         return Match.NO
-    return min((part for part in _parts(rule, fact)), default=Match.YES)
+    return min(_parts(rule, fact), default=Match.YES)
 
 
 def _parts(rule: Rule, fact: Fact) -> Iterator[Match]:
@@ -270,7 +271,7 @@ def _reads(rule: Rule, fact: Fact) -> Match:
 
 def _starts_itself(fact: Fact) -> bool:
     """Tell whether a command is a function that starts itself, by itself or by others, beside or in a pipeline."""
-    bodies = dict(fact.bodies)
+    bodies = fact.bodies
     if fact.command.name not in bodies:
         return False
     calls = {name: {other for other in bodies if _mentions(body, other)} for name, body in bodies.items()}

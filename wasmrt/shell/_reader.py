@@ -7,13 +7,13 @@ with too many readings.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
-from wasmrt.shell._commands import Command, NotUnderstoodError, Redirect, Script
+from wasmrt.shell._commands import Around, Command, NotUnderstoodError, Redirect, Script
 from wasmrt.shell._expressions import Expressions, text_of
 from wasmrt.shell._scope import Scope
 from wasmrt.shell._words import ANY, Alternatives, Field, TooManyError, lines_of_words, literal, words_of
@@ -40,20 +40,13 @@ _QUOTED = words_of("raw_string ansi_c_string string_content heredoc_body heredoc
 """Nodes that a backslash in front of a line's end may stand in."""
 _TEXTS = words_of("string heredoc_body")
 """Nodes with characters between its children: all of them are looked at where it is evaluated."""
-_SETTERS = {"read": 0, "mapfile": 0, "readarray": 0, "getopts": 1, "let": 0, "wait": 0, "printf": 0, "unset": 0}
-"""Builtins that give variables a value, and how many words stand before the first name."""
+_SETTERS = words_of("read mapfile readarray getopts let wait printf unset command builtin")
+"""Builtins that give variables a value, and those in front of them."""
+_SHARED = tuple(each.name for each in fields(Around))
 
 
 @dataclass(frozen=True, slots=True)
-class _Around:
-    """Circumstances of everything inside of a construct."""
-
-    redirects: tuple[Redirect, ...] = ()
-    upstream: tuple[Command, ...] = ()
-    stdin: str | None = None
-    functions: tuple[str, ...] = ()
-    substituted: bool = False
-    piped: bool = False
+class _Around(Around):
     words: tuple[Alternatives, ...] = ()
     """Words of the one command inside that stand behind a redirection."""
 
@@ -192,7 +185,7 @@ class _Reader:
         word = "" if name is None else text_of(name).rpartition("/")[2].replace("\\", "")
         if word in ("set", "shift", "source", ".", "eval"):
             self._scope.has_parameters = True
-        if word not in _SETTERS and word not in ("command", "builtin"):
+        if word not in _SETTERS:
             return
         self._scope.open("REPLY")
         for argument in node.children_by_field_name("argument"):
@@ -234,10 +227,7 @@ class _Reader:
         elif kind in ("variable_assignment", "variable_assignments"):
             self._assignments(node, around)
         elif kind == "function_definition":
-            name = node.child_by_field_name("name")
-            assert name is not None
-            inner = replace(around, functions=(*around.functions, text_of(name)))
-            self._all(node.named_children[1:], inner)
+            self._all(node.named_children[1:], around)
         elif kind == "for_statement" or kind in _GROUPS:
             self._all(node.named_children, around)
         elif kind in _PLAIN:
@@ -357,27 +347,15 @@ class _Reader:
         return "" if name is None else text_of(name).partition("[")[0]
 
     def _add(self, words: list[Alternatives], assigns: tuple[str, ...], around: _Around, text: str) -> None:
-        for line in lines_of_words(words):
-            command = Command(
-                words=line,
-                text=text[:400],
-                assigns=assigns,
-                redirects=around.redirects,
-                upstream=around.upstream,
-                stdin=around.stdin,
-                functions=around.functions,
-                substituted=around.substituted,
-                piped=around.piped,
-            )
-            self.script.commands.append(command)
+        shared = {name: getattr(around, name) for name in _SHARED}
+        self.script.commands += [Command(line, text[:400], assigns, **shared) for line in lines_of_words(words)]
 
     def _substituted(self, node: Node) -> list[Command]:
         """Take down what a substitution runs, and return it."""
         fed = (Command((Field(ANY),), text_of(node)),) if text_of(node).startswith(">(") else ()
-        inner = _Around(functions=self._around.functions, upstream=fed, substituted=True, piped=True)
+        inner = _Around(upstream=fed, substituted=True, piped=True)
         before = len(self.script.commands)
-        for child in node.named_children:
-            self.visit(child, inner)
+        self._all(node.named_children, inner)
         return self.script.commands[before:]
 
     @staticmethod

@@ -6,9 +6,11 @@ import json
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from wasmrt.call import read_params
 from wasmrt.config_values import ShellSettings
 from wasmrt.context import ToolContext
 from wasmrt.effects import Effect
@@ -21,20 +23,17 @@ from wasmrt.errors import (
     ToolErrorKind,
 )
 from wasmrt.install.bundled import SHELL_ALIASES, SHELL_NAME
-from wasmrt.isolation.confine import NOT_CONFINED, Command
-from wasmrt.isolation.programs import run_to_end
+from wasmrt.isolation.confine import Command
+from wasmrt.isolation.programs import not_started, run_to_end, starting
 from wasmrt.leaks import LeakDetector
 from wasmrt.lifetime import Lifetime
-from wasmrt.limits import MAX_JSON_DEPTH, MAX_JSON_PARTS, MAX_PARAMS_BYTES
 from wasmrt.model import NOTHING_USED, Decision, Reason, ToolOutput
 from wasmrt.schema import Validator
 from wasmrt.shell._backend import Backend, check_workspace, choose_backend, shell_command
 from wasmrt.shell._output import STDERR_BYTES, STDOUT_BYTES, HeadAndTail
 from wasmrt.shell._verdict import Action, Verdict
-from wasmrt.strict_json import JsonError, read_json
 from wasmrt.traits import ToolDefaults, Traits
 
-"""Its names in other agents."""
 _SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -74,8 +73,21 @@ class ShellTool(ToolDefaults):
         self._workspace = Path(workspace) if isinstance(workspace, str) else workspace
         self._settings = settings or ShellSettings()
         self._validator = Validator(_SCHEMA)
-        self.backend, self.disabled_because = choose_backend(self._settings)
         self.timeout_seconds = float(max(self._settings.timeout_seconds, self._settings.max_timeout_seconds))
+
+    @cached_property
+    def _chosen(self) -> tuple[Backend, str]:
+        return choose_backend(self._settings)  # it tries the layers, which a registry has no time for at its start
+
+    @property
+    def backend(self) -> Backend:
+        """The place where commands run."""
+        return self._chosen[0]
+
+    @property
+    def disabled_because(self) -> str:
+        """The reason why no command runs, in words; empty where they do."""
+        return self._chosen[1]
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -85,7 +97,8 @@ class ShellTool(ToolDefaults):
     @property
     def traits(self) -> Traits:
         """Its effects, and what follows from them: a person is asked before each call."""
-        on_host = (Effect.NETWORK, Effect.EXTERNAL_WRITE) if self.backend is Backend.HOST else ()
+        is_host = self._settings.unsafe_host and self.backend is Backend.HOST
+        on_host = (Effect.NETWORK, Effect.EXTERNAL_WRITE) if is_host else ()
         return Traits.of((*_EFFECTS, *on_host))
 
     def __repr__(self) -> str:
@@ -150,7 +163,7 @@ class ShellTool(ToolDefaults):
             ToolError: the params are wrong, a list refuses it, it cannot be confined, or it took too long.
         """
         context = context or ToolContext(user=user)
-        params = self._accepted(params)
+        params = self._validator.accept(read_params(params))
         if (refused := self.check(params)) is not None:
             error = NotAuthorizedError(refused.sentence, code=str(refused.reason), hint=refused.hint)
             error.decisions = (refused,)
@@ -161,23 +174,14 @@ class ShellTool(ToolDefaults):
         cwd = _folder_in(root, params.get("workdir", ""))
         out, err = HeadAndTail(STDOUT_BYTES), HeadAndTail(STDERR_BYTES)
         writable = _writable(root, context.write_paths)
-        with shell_command(
-            self.backend, params["command"], self._settings, workspace=root, writable=writable
-        ) as command:
+        confined = shell_command(self.backend, params["command"], self._settings, workspace=root, writable=writable)
+        with starting("the command"), confined as command:
             code = self._run(command, str(cwd), Lifetime(seconds, within=context.lifetime), out, err)
-        if code == NOT_CONFINED and "wasmrt: " in err.text():
-            said = err.text().strip().removeprefix("wasmrt: ")
-            raise ToolError(
-                f"the command was not started: {said}",
-                code="not-started", hint="wasmrt doctor lists what confinement needs", kind=ToolErrorKind.SANDBOX,
-            )  # fmt: skip
+        stdout, stderr = _DETECTOR.redact(out.text()), _DETECTOR.redact(err.text())
+        if (problem := not_started("the command", code, stderr)) is not None:
+            raise problem
         duration = round(time.monotonic() - started, 6)
-        result = {
-            "exit_code": code,
-            "stdout": _DETECTOR.redact(out.text()),
-            "stderr": _DETECTOR.redact(err.text()),
-            "truncated": out.cut or err.cut,
-        }
+        result = {"exit_code": code, "stdout": stdout, "stderr": stderr, "truncated": out.cut or err.cut}
         raw = json.dumps(result, ensure_ascii=False)
         usage = NOTHING_USED._replace(wall_seconds=duration, output_bytes=len(raw.encode()))
         return ToolOutput(
@@ -193,10 +197,6 @@ class ShellTool(ToolDefaults):
             error.message = f"the command took too long, and was ended; it had printed: {tail!r}"
             error.args = (error.message,)
             raise
-        except OSError as error:
-            raise ToolError(
-                f"the command cannot be started ({error.strerror})", code="not-started", kind=ToolErrorKind.SANDBOX
-            ) from error
 
     def _root(self, context: ToolContext) -> Path:
         given = context.workspace or self._workspace
@@ -204,17 +204,6 @@ class ShellTool(ToolDefaults):
             return check_workspace(given if isinstance(given, Path) else given(context.user))
         except ConfigurationError as error:
             raise ToolError(error.message, code=error.code, hint=error.hint, kind=ToolErrorKind.SANDBOX) from error
-
-    def _accepted(self, params: Any) -> dict[str, Any]:
-        try:
-            if isinstance(params, (str, bytes, bytearray)):
-                params = read_json(
-                    params, max_bytes=MAX_PARAMS_BYTES, max_depth=MAX_JSON_DEPTH, max_parts=MAX_JSON_PARTS
-                )
-        except JsonError as error:
-            raise InvalidParametersError(f"params are {error}", hint="pass a JSON object") from error
-        accepted: dict[str, Any] = self._validator.accept(params)
-        return accepted
 
 
 def _command_of(params: Any) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
-from wasmrt.shell._commands import Command, Redirect
+from wasmrt.shell._commands import Command
 from wasmrt.shell._lists import SHELLS, interpreter, wrapper
 from wasmrt.shell._words import ANY, DECODED, UNKNOWN, Field
 
@@ -235,8 +235,3 @@ def _found(command: Command, words: tuple[Field, ...]) -> Iterator[Command]:
             run = tuple(Field(each.text.replace("{}", "./" + ANY), each.splits) for each in rest[:end])
             if run:
                 yield command.running(run, "find")
-
-
-def written_files(redirects: tuple[Redirect, ...]) -> Iterator[Field]:
-    """Yield the targets that redirections write."""
-    return (each.target for each in redirects if each.writes)

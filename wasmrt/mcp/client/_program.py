@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from wasmrt.errors import ConfigurationError, ConfineError, ToolError, ToolErrorKind
+from wasmrt.errors import ConfigurationError
 from wasmrt.isolation.confine import MCP_SERVER, Command, confined_command
 from wasmrt.mcp.client._settings import McpServerConfig
 from wasmrt.places import Places, find_places
@@ -38,21 +38,18 @@ class Program:
         """Return the command that runs it confined, with these variables.
 
         Raises:
-            ToolError: it cannot be confined here.
+            ConfineError: it cannot be confined here.
         """
         own = {"HOME": self.home, "TMPDIR": self.home}
-        try:
-            return confined_command(
-                MCP_SERVER,
-                list(self.argv),
-                env={**own, **env},
-                read=self.read,
-                write=(*self.write, self.home),
-                execute=self.execute,
-                network=self.network,
-            )
-        except ConfineError as error:
-            raise ToolError(error.message, code=error.code, hint=error.hint, kind=ToolErrorKind.SANDBOX) from error
+        return confined_command(
+            MCP_SERVER,
+            list(self.argv),
+            env={**own, **env},
+            read=self.read,
+            write=(*self.write, self.home),
+            execute=self.execute,
+            network=self.network,
+        )
 
 
 def find_program(server: McpServerConfig, user: str = DEFAULT_USER) -> Program:

@@ -15,8 +15,8 @@ import anyio
 from mcp.shared.message import SessionMessage
 
 from wasmrt.component import last_lines, printable_line
-from wasmrt.errors import ExternalServiceError, GuestOutputError, ToolError, ToolErrorKind, WasmrtError
-from wasmrt.isolation.confine import NOT_CONFINED, NOT_EXECUTED
+from wasmrt.errors import ExternalServiceError, GuestOutputError, WasmrtError
+from wasmrt.isolation.programs import is_over, not_started, signal_group, starting
 from wasmrt.limits import MAX_MCP_MESSAGE_BYTES, MAX_MCP_NOISE_LINES, MAX_MCP_STDERR_BYTES, MCP_STOP_SECONDS
 from wasmrt.mcp.client._guard import MessageGuard, broken, read_line
 from wasmrt.mcp.client._program import Program
@@ -81,13 +81,8 @@ class StdioServer:
 
     def _started(self) -> subprocess.Popen[bytes]:
         Path(self._program.home).mkdir(parents=True, exist_ok=True, mode=0o700)
-        command = self._program.command(self._env)
-        try:
-            return command.start(self._program.cwd)
-        except OSError as error:
-            raise ToolError(
-                f"the MCP server cannot be started ({error.strerror})", code="not-started", kind=ToolErrorKind.SANDBOX
-            ) from error
+        with starting("the MCP server"):
+            return self._program.command(self._env).start(self._program.cwd)
 
     async def _receive(self, stdout: asyncio.StreamReader, inbound: Any) -> None:
         async with inbound:
@@ -141,11 +136,11 @@ class StdioServer:
         # One that broke a rule has no time to end by itself.
         patience = MCP_STOP_SECONDS if self._guard.failure is None else 0.0
         for number in (signal.SIGTERM, signal.SIGKILL):
-            if await _is_over(process, patience):
+            if await _ends(process, patience):
                 break
-            _signal(process, number)
+            signal_group(process, number)
         # SECURITY: what it started may live on; the group keeps its number until its first process is waited for.
-        _signal(process, signal.SIGKILL)
+        signal_group(process, signal.SIGKILL)
         await asyncio.to_thread(process.wait)
 
     def ended(self) -> WasmrtError | None:
@@ -153,12 +148,9 @@ class StdioServer:
         if (code := _exit_code(self._process)) is None:
             return None
         whole = self._redact(self._stderr.decode("utf-8", "replace"))
+        if (problem := not_started("the MCP server", code, whole)) is not None:
+            return problem
         said = printable_line(last_lines(whole, _TAIL_CHARS)).strip()
-        if code in (NOT_CONFINED, NOT_EXECUTED) and said.startswith("wasmrt: "):
-            return ToolError(
-                f"the MCP server was not started: {said.removeprefix('wasmrt: ')}",
-                code="not-started", hint="wasmrt doctor lists what confinement needs", kind=ToolErrorKind.SANDBOX,
-            )  # fmt: skip
         how = f"was ended by the signal {-code}" if code < 0 else f"ended with the exit code {code}"
         return ExternalServiceError(
             f"the MCP server {how}{f', and said: {said}' if said else ''}", code="mcp-server",
@@ -192,16 +184,11 @@ def _exit_code(process: subprocess.Popen[bytes] | None) -> int | None:
     return status.si_status if status.si_code == os.CLD_EXITED else -status.si_status
 
 
-async def _is_over(process: subprocess.Popen[bytes], seconds: float) -> bool:
+async def _ends(process: subprocess.Popen[bytes], seconds: float) -> bool:
     """Tell whether it ended in time, without taking its number from it."""
     ends = asyncio.get_running_loop().time() + seconds
-    while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+    while not is_over(process):
         if asyncio.get_running_loop().time() >= ends:
             return False
         await asyncio.sleep(_POLL_SECONDS)
     return True
-
-
-def _signal(process: subprocess.Popen[bytes], number: int) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, number)
