@@ -21,6 +21,7 @@ _LOOKED_AT = (
     "rates",
     "call",
     "memory",
+    "names.py",
     "strict_json.py",
 )
 _IN_C = frozenset(

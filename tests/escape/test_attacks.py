@@ -6,6 +6,7 @@ import gc
 import os
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,14 @@ def test_a_server_whose_answer_gets_through_is_not_held(runtime: WasmToolRuntime
         server=lambda _request, _connection: http_response(b"{}"),
     )
     outcome = attacks.run(honest, runtime)
+    assert isinstance(outcome.ended, TrapError)
+    assert not outcome.held
+
+
+def test_an_echo_that_gets_through_whole_is_not_held(runtime: WasmToolRuntime) -> None:
+    echo = next(attack for attack in SERVERS if attack.name == "echoed-credential")
+    answer = http_response(b"x" * echo.whole_bytes)
+    outcome = attacks.run(replace(echo, server=lambda _request, _connection: answer), runtime)
     assert isinstance(outcome.ended, TrapError)
     assert not outcome.held
 

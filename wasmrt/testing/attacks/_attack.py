@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-from wasmrt.capabilities import Capabilities, EndpointPattern, HttpCapability
-from wasmrt.egress import NetworkConfig
+from wasmrt.capabilities import Capabilities
 from wasmrt.errors import DeadlineExceededError, ToolError, WasmrtError
 from wasmrt.guest.engine import wat2wasm
 from wasmrt.limits import ResourceLimits
 from wasmrt.model import ToolOutput
 from wasmrt.runtime import WasmToolRuntime
-from wasmrt.testing._net import FakeResolver
-from wasmrt.testing._server import Script, ScriptedServer
-from wasmrt.testing.attacks._build import SITE, Body, asking, tool
+from wasmrt.testing._server import Script
+from wasmrt.testing.attacks._build import Body, asking, tool
+from wasmrt.testing.attacks._site import Held, site
 
 OVERRUN_SECONDS = 0.1
 """Seconds after its deadline that an attack may still hold the caller."""
@@ -39,6 +38,10 @@ class Attack:
     limits: ResourceLimits = ONLY_THE_CLOCK
     server: Script | None = None
     """The hostile server that the guest asks, where it is the server that attacks."""
+    held: Held = Held.NOTHING
+    """The secret that the host puts into that request for the guest."""
+    whole_bytes: int = 0
+    """The least size of an answer that the guest may not get: that of one with nothing taken out of it."""
 
     def component(self) -> bytes:
         return wat2wasm(tool(self.body)) if isinstance(self.body, Body) else self.body()
@@ -69,12 +72,9 @@ def run(attack: Attack, runtime: WasmToolRuntime) -> Outcome:
     """
     if attack.server is None:
         return _judged(attack, *_ended(attack, runtime, attack.component()))
-    networks, resolver = ("127.0.0.0/8",), FakeResolver({SITE: ["127.0.0.1"]})
-    config = replace(runtime.config, network=NetworkConfig(unsafe_allowed_networks=networks, resolver=resolver))
-    with ScriptedServer(attack.server) as server, WasmToolRuntime(config) as own:
-        pattern = EndpointPattern(SITE, ports=(server.port,), schemes=("http",))
-        grant = Capabilities.none().with_http(HttpCapability(allowlist=(pattern,)))
-        return _judged(attack, *_ended(attack, own, wat2wasm(tool(asking(server.port))), grant))
+    with site(attack.server, attack.held, runtime.config) as (own, scheme, port, grant):
+        body = asking(scheme, port, attack.whole_bytes)
+        return _judged(attack, *_ended(attack, own, wat2wasm(tool(body)), grant))
 
 
 def _judged(attack: Attack, ended: Any, seconds: float, called: bool) -> Outcome:

@@ -54,16 +54,18 @@ class Body:
     more_imports: str = ""
 
 
-def asking(port: int) -> Body:
-    """A tool that asks the server at `SITE`, and breaks where it gets an answer."""
-    url = f"http://{SITE}:{port}/".encode()
+def asking(scheme: str, port: int, whole_bytes: int = 0) -> Body:
+    """A tool that asks the server at `SITE`, and breaks where it gets an answer of at least `whole_bytes`."""
+    url = f"{scheme}://{SITE}:{port}/".encode()
     return Body(
         imports=("http-request",),
         text=b"GET{}" + url,
         execute=f"""(call $http-request (i32.const {TEXT_AT}) (i32.const 3)
           (i32.const {TEXT_AT + 5}) (i32.const {len(url)}) (i32.const {TEXT_AT + 3}) (i32.const 2)
           (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 256))
-        (if (i32.eqz (i32.load8_u (i32.const 256))) (then (unreachable))) (call $ok)""",
+        (if (i32.eqz (i32.load8_u (i32.const 256)))
+          (then (if (i32.ge_u (i32.load (i32.const 276)) (i32.const {whole_bytes})) (then (unreachable)))))
+        (call $ok)""",
     )
 
 

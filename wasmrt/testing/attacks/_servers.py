@@ -1,20 +1,24 @@
 """Attacks by the server that a tool was granted: answers that take for ever, or gigabytes, to read.
 
-The guest asks once, and breaks where it gets an answer. Servers that echo a credential, and silent token endpoints,
-need a certificate that the host trusts, and are left to our own tests.
+The guest asks once, and breaks where it gets an answer.
 """
 
 from __future__ import annotations
 
+import base64
 import zlib
+from collections.abc import Callable
+from secrets import token_urlsafe
 
 from wasmrt.limits import MAX_GZIP_MEMBERS, MIB
 from wasmrt.testing._server import ReceivedRequest, Script, ServerConnection, http_response
 from wasmrt.testing.attacks._attack import Attack
 from wasmrt.testing.attacks._build import Body
+from wasmrt.testing.attacks._site import TOKEN_BYTES, Held
 
 _STEP_SECONDS = 0.01
 _PIECES = 100_000
+_ECHOES = 10_000
 
 
 def _gzip(data: bytes) -> bytes:
@@ -55,8 +59,23 @@ def _endless(head: bytes, piece: bytes) -> Script:
     return answer
 
 
-def _server(name: str, about: str, server: Script) -> Attack:
-    return Attack(name=name, about=about, body=Body(), server=server)
+def _echo(request: ReceivedRequest) -> bytes:
+    return (request.header("Authorization") or "").removeprefix("Bearer ").encode()
+
+
+def _echoes(name: str, about: str, encode: Callable[[bytes], bytes], code: Callable[[bytes], bytes] = bytes) -> Attack:
+    """An answer that is the credential of the request, over and over."""
+
+    def answer(request: ReceivedRequest, _connection: ServerConnection) -> bytes:
+        coding = () if code is bytes else (("Content-Encoding", "gzip"),)
+        return http_response(code(encode(_echo(request))) * _ECHOES, headers=coding)
+
+    size = len(encode(token_urlsafe(TOKEN_BYTES).encode())) * _ECHOES
+    return Attack(name=name, about=about, body=Body(), server=answer, held=Held.TOKEN, whole_bytes=size)
+
+
+def _server(name: str, about: str, server: Script, held: Held = Held.NOTHING) -> Attack:
+    return Attack(name=name, about=about, body=Body(), server=server, held=held)
 
 
 _STATUS = b"HTTP/1.1 200 X\r\n"
@@ -73,6 +92,11 @@ SERVERS = (
             _drop_by_drop(_STATUS + b"Content-Length: 1000000\r\n\r\n", b"x")),
     _server("endless-headers", "is answered with headers without end",
             _endless(_STATUS, b"a: " + b"b" * 1000 + b"\r\n")),
+    _echoes("echoed-credential", "is answered with the credential that it was sent, over and over", bytes),
+    _echoes("echoed-in-base64", "is answered with the credential in base64, over and over",
+            lambda token: base64.b64encode(token) + b" "),
+    _echoes("echoed-in-gzip", "is answered with the credential in one gzip member after the other", bytes, _gzip),
+    _server("silent-token-endpoint", "has a token to renew, at an endpoint that never answers", _silent, Held.LOGIN),
     _server("endless-body", "is answered with a body without end",
             _endless(_STATUS + b"Transfer-Encoding: chunked\r\n\r\n", b"4000\r\n" + bytes(0x4000) + b"\r\n")),
 )  # fmt: skip
