@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.mcp_server.processes import WASMRT
+from tests.mcp_server.site import Site
 from tests.mcp_server.world import Line, World
+from wasmrt.mcp.server.http import UserTokens
 
 
 @pytest.fixture
@@ -23,6 +25,15 @@ def world(tmp_path: Path) -> World:
 def line(world: World) -> Iterator[Line]:
     with world.serve() as line:
         yield line
+
+
+@pytest.fixture
+def site(world: World, tmp_path: Path) -> Iterator[Site]:
+    users = UserTokens(tmp_path / "tokens.json")
+    with world.serve_http(users) as url:
+        found = Site(world, url, users)
+        yield found
+        found.client.close()
 
 
 @pytest.fixture(scope="session")

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from wasmrt.mcp.server.http._exchange import Exchange
-from wasmrt.mcp.server.http._headers import SESSION_HEADER, check_modern, is_modern, legacy_version
+from wasmrt.mcp.server.http._headers import SESSION_HEADER, VERSION_HEADER, check_modern, is_modern, legacy_version
 from wasmrt.mcp.server.http._sessions import HttpSession, Sessions
 from wasmrt.mcp.server.http._users import UserTokens
 from wasmrt.mcp.server.protocol import (
+    BATCH_VERSION,
     HEADER_MISMATCH,
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -21,6 +22,9 @@ from wasmrt.mcp.server.protocol import (
     MISSING_CAPABILITY,
     PARSE_ERROR,
     UNSUPPORTED_VERSION,
+    Answer,
+    Batch,
+    Message,
     Notification,
     Peer,
     Request,
@@ -29,6 +33,7 @@ from wasmrt.mcp.server.protocol import (
     Server,
     UnreadableError,
     error_message,
+    messages_of,
     read_message,
     written,
 )
@@ -84,9 +89,11 @@ class Endpoint:
         if not _accepts(web, "application/json"):
             return plain(406, "An answer may be application/json, or text/event-stream.")
         try:
-            message = read_message(web.body)
+            message = read_message(web.body, batches=self._takes_batches(web, user))
         except UnreadableError as error:
             return _refused(error_message(error.id, error), 400)
+        if isinstance(message, Batch):
+            return await self._batch(messages_of(message), web, user)
         if isinstance(message, Request):
             return await self._request(message, web, user)
         return self._told(message, web, user)
@@ -101,18 +108,45 @@ class Endpoint:
         self._sessions.end(identity)
         return WebResponse(status=204)
 
+    def _takes_batches(self, web: WebRequest, user: str) -> bool:
+        """Tell whether a client speaks the one revision that has batches: by its session, or by its header."""
+        session = self._sessions.find(web.header(SESSION_HEADER), user)
+        if session is not None:
+            return session.peer.session.version == BATCH_VERSION
+        return web.header(VERSION_HEADER) == BATCH_VERSION or not web.has(VERSION_HEADER)
+
+    async def _batch(self, messages: list[Message | UnreadableError], web: WebRequest, user: str) -> WebResponse:
+        """Answer a batch: 202 where nothing of it needs an answer, else one array."""
+        requests = [each for each in messages if isinstance(each, Request)]
+        refused = [error_message(each.id, each) for each in messages if isinstance(each, UnreadableError)]
+        session: HttpSession | None = None
+        if web.has(SESSION_HEADER):
+            session = self._sessions.find(web.header(SESSION_HEADER), user)
+            if session is None:
+                return _refused(error_message(None, RpcError(INVALID_REQUEST, "the session has ended")), 404)
+        unheard = [self._hear(each, session) for each in messages if isinstance(each, (Notification, Response))]
+        refused += [error_message(None, error) for error in unheard if error is not None]
+        if not requests:
+            return _refused(refused, 400) if refused else WebResponse(status=202)
+        peer = session.peer if session is not None else Peer(user, hears_unasked=False, transport="tcp")
+        peer.session.version = BATCH_VERSION
+        return await self._answers(requests, web, peer, session, refused=refused)
+
     def _told(self, message: Notification | Response, web: WebRequest, user: str) -> WebResponse:
         """Take a notification, or the answer to a form; only a session's own user is heard."""
-        session = self._sessions.find(web.header(SESSION_HEADER), user)
+        error = self._hear(message, self._sessions.find(web.header(SESSION_HEADER), user))
+        return WebResponse(status=202) if error is None else _refused(error_message(None, error), 400)
+
+    def _hear(self, message: Notification | Response, session: HttpSession | None) -> RpcError | None:
         if isinstance(message, Notification):
             if session is not None:
                 self._server.note(message, session.peer)
-            return WebResponse(status=202)
+            return None
         future = None if session is None else session.asked.get(message.id)
         if future is None or future.done():
-            return _refused(error_message(None, RpcError(INVALID_REQUEST, "this answers no request")), 400)
+            return RpcError(INVALID_REQUEST, "this answers no request")
         future.set_result(message.result)
-        return WebResponse(status=202)
+        return None
 
     async def _request(self, request: Request, web: WebRequest, user: str) -> WebResponse:
         modern = is_modern(request, web)
@@ -131,24 +165,37 @@ class Endpoint:
                 peer = self._legacy_peer(request, web, user, session)
         except RpcError as error:
             return _refused(error_message(request.id, error), _STATUS[error.code])
-        if self._running[user] >= MAX_REQUESTS:
+        return await self._answers([request], web, peer, session, modern=modern)
+
+    async def _answers(
+        self,
+        requests: list[Request],
+        web: WebRequest,
+        peer: Peer,
+        session: HttpSession | None,
+        *,
+        modern: bool = False,
+        refused: list[dict[str, Any]] | None = None,
+    ) -> WebResponse:
+        """Answer requests; `refused` are the other answers of their batch, None where there is none."""
+        if self._running[peer.user] + len(requests) > MAX_REQUESTS:
             busy = RpcError(INTERNAL_ERROR, f"{MAX_REQUESTS} requests are not answered yet; wait for some of them")
-            return _refused(error_message(request.id, busy), 429)
-        exchange = Exchange(self._server, request, peer, session)
-        self._running[user] += 1
-        exchange.answering.add_done_callback(lambda _: self._ended(user))
+            return _refused(error_message(None if refused is not None else requests[0].id, busy), 429)
+        exchange = Exchange(self._server, requests, peer, session, refused)
+        self._running[peer.user] += len(requests)
+        exchange.answering.add_done_callback(lambda _: self._ended(peer.user, len(requests)))
         if not await exchange.begun():
             if _accepts(web, "text/event-stream"):
                 return WebResponse(headers=_STREAM, body=exchange.stream())
             await exchange.end()
             return plain(406, "The answer to this request is a text/event-stream.")
-        return self._answered(request, exchange, modern=modern)
+        return self._answered(requests[0], exchange, modern=modern)
 
     def _answered(self, request: Request, exchange: Exchange, *, modern: bool) -> WebResponse:
         if exchange.answering.cancelled():  # pragma: no cover - only the server's own end does so
             return plain(503)
-        answer = exchange.answering.result()
-        if "error" in answer:
+        answer = exchange.answer
+        if "error" in answer and isinstance(answer, dict):
             # A status of 404 would tell a legacy client that its session has ended.
             return _refused(answer, _STATUS.get(answer["error"]["code"], 200) if modern else 200)
         headers: tuple[tuple[str, str], ...] = _JSON
@@ -165,8 +212,8 @@ class Endpoint:
             peer.session.version = legacy_version(web)
         return peer
 
-    def _ended(self, user: str) -> None:
-        self._running[user] -= 1
+    def _ended(self, user: str, count: int) -> None:
+        self._running[user] -= count
         if not self._running[user]:
             del self._running[user]
 
@@ -219,5 +266,5 @@ def _accepts(web: WebRequest, kind: str) -> bool:
     return not listed or bool({kind, "*/*", f"{kind.partition('/')[0]}/*"} & set(listed))
 
 
-def _refused(message: dict[str, Any], status: int) -> WebResponse:
+def _refused(message: Answer, status: int) -> WebResponse:
     return WebResponse(status=status, headers=_JSON, body=written(message))

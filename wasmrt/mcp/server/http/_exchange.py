@@ -1,4 +1,4 @@
-"""One request over HTTP while it is answered: by one JSON object, or a stream once something comes before the result.
+"""One POST while its requests are answered: by one piece of JSON, or a stream once something comes before the result.
 
 The stream is that of the request alone (WHATWG, server-sent events); closing it cancels the request.
 """
@@ -14,6 +14,7 @@ from typing import Any
 from wasmrt.mcp.server.http._sessions import HttpSession
 from wasmrt.mcp.server.protocol import (
     INTERNAL_ERROR,
+    Answer,
     Peer,
     Request,
     RpcError,
@@ -31,16 +32,31 @@ _numbers = itertools.count(1)
 
 
 class Exchange:
-    """Answers one request."""
+    """Answers the request of one POST, or those of a batch, all of which end before anything is said of one."""
 
-    def __init__(self, server: Server, request: Request, peer: Peer, session: HttpSession | None) -> None:
+    def __init__(
+        self,
+        server: Server,
+        requests: list[Request],
+        peer: Peer,
+        session: HttpSession | None,
+        refused: list[dict[str, Any]] | None = None,
+    ) -> None:
         self.peer = peer
+        self._refused = refused
+        """Answers to those messages of a batch that are no requests; None for a request by itself."""
         self._unsent: deque[dict[str, Any]] = deque()
         self._changed = asyncio.Event()
         self._session = session
         self._open = True
-        self.answering = asyncio.ensure_future(self._answer(server, request))
+        self.answering = asyncio.ensure_future(self._answer(server, requests))
         self.answering.add_done_callback(lambda _: self._changed.set())
+
+    @property
+    def answer(self) -> Answer:
+        """The answer, once `answering` is done: a message, or the array of a batch, what was refused of it first."""
+        answers = self.answering.result()
+        return answers[0] if self._refused is None else [*self._refused, *answers]
 
     def send(self, message: dict[str, Any]) -> None:
         """Send a message of the request, before its result."""
@@ -89,7 +105,7 @@ class Exchange:
                 except TimeoutError:
                     yield b":\n\n"
             if not self.answering.cancelled():
-                yield _event(self.answering.result())
+                yield _event(self.answer)
         finally:
             await self.end()
 
@@ -99,7 +115,13 @@ class Exchange:
         self.answering.cancel()
         await asyncio.wait({self.answering})
 
-    async def _answer(self, server: Server, request: Request) -> dict[str, Any]:
+    async def _answer(self, server: Server, requests: list[Request]) -> list[dict[str, Any]]:
+        try:
+            return await asyncio.gather(*(self._answered(server, request) for request in requests))
+        finally:
+            self._open = False
+
+    async def _answered(self, server: Server, request: Request) -> dict[str, Any]:
         try:
             return result_message(request.id, await server.answer(request, self))
         except RpcError as error:
@@ -107,9 +129,7 @@ class Exchange:
         except Exception:
             # SECURITY: the text of a foreign error may hold anything.
             return error_message(request.id, RpcError(INTERNAL_ERROR, "the server failed on this request"))
-        finally:
-            self._open = False
 
 
-def _event(message: dict[str, Any]) -> bytes:
+def _event(message: Answer) -> bytes:
     return b"event: message\ndata: " + written(message) + b"\n\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from wasmrt.mcp.server.protocol._batch import messages_of
 from wasmrt.mcp.server.protocol._caller import (
     LEGACY,
     MODERN,
@@ -17,6 +18,7 @@ from wasmrt.mcp.server.protocol._progress import ProgressReport
 from wasmrt.mcp.server.protocol._server import Channel, Server, Toolbox
 from wasmrt.mcp.server.protocol._stdio import serve_stdio
 from wasmrt.mcp.server.protocol._wire import (
+    BATCH_VERSION,
     HEADER_MISMATCH,
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -26,7 +28,10 @@ from wasmrt.mcp.server.protocol._wire import (
     MISSING_CAPABILITY,
     PARSE_ERROR,
     UNSUPPORTED_VERSION,
+    Answer,
+    Batch,
     Id,
+    Message,
     Notification,
     Request,
     Response,
@@ -40,6 +45,7 @@ from wasmrt.mcp.server.protocol._wire import (
 )
 
 __all__ = [
+    "BATCH_VERSION",
     "HEADER_MISMATCH",
     "INTERNAL_ERROR",
     "INVALID_PARAMS",
@@ -53,10 +59,13 @@ __all__ = [
     "SUPPORTED",
     "UNSUPPORTED_VERSION",
     "VERSION_KEY",
+    "Answer",
+    "Batch",
     "Caller",
     "Channel",
     "Connection",
     "Id",
+    "Message",
     "Notification",
     "Peer",
     "ProgressReport",
@@ -70,6 +79,7 @@ __all__ = [
     "error_message",
     "form_message",
     "is_marked_modern",
+    "messages_of",
     "read_message",
     "result_message",
     "serve_stdio",

@@ -10,12 +10,17 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
+from wasmrt.mcp.server.protocol._batch import BatchAnswer, messages_of
 from wasmrt.mcp.server.protocol._caller import Peer
 from wasmrt.mcp.server.protocol._server import Server
 from wasmrt.mcp.server.protocol._wire import (
+    BATCH_VERSION,
     INTERNAL_ERROR,
     INVALID_REQUEST,
+    Answer,
+    Batch,
     Id,
+    Message,
     Notification,
     Request,
     Response,
@@ -31,7 +36,7 @@ from wasmrt.mcp.server.protocol._wire import (
 MAX_IN_FLIGHT = 256
 """Requests of one connection that are not answered yet."""
 
-Send = Callable[[dict[str, Any]], None]
+Send = Callable[[Answer], None]
 Report = Callable[[str], None]
 
 
@@ -51,12 +56,24 @@ class Connection:
     def receive(self, data: bytes) -> None:
         """Take one message; what cannot be read is answered as such, and changes nothing."""
         try:
-            message = read_message(data)
+            message = read_message(data, batches=self.peer.session.version == BATCH_VERSION)
         except UnreadableError as error:
             self.refuse(error)
             return
+        if not isinstance(message, Batch):
+            self._take(message)
+            return
+        batch = BatchAnswer(self._send)
+        for each in messages_of(message):
+            if isinstance(each, UnreadableError):
+                batch.add(error_message(each.id, each))
+            else:
+                self._take(each, batch)
+        batch.end()
+
+    def _take(self, message: Message, batch: BatchAnswer | None = None) -> None:
         if isinstance(message, Request):
-            self._start(message)
+            self._start(message, batch)
         elif isinstance(message, Response):
             self._settle(message)
         elif message.method == "notifications/cancelled":
@@ -90,29 +107,34 @@ class Connection:
 
     # -- requests --------------------------------------------------------------------------------------------------
 
-    def _start(self, request: Request) -> None:
+    def _start(self, request: Request, batch: BatchAnswer | None) -> None:
         key = (type(request.id), request.id)
+        send = self._send if batch is None else batch.add
         if key in self._running:
             # Under its id, the answer would be taken for that of the one that runs.
-            self.refuse(UnreadableError(INVALID_REQUEST, "a request with this id is not answered yet"))
+            error = UnreadableError(INVALID_REQUEST, "a request with this id is not answered yet")
+            send(error_message(None, error))
             return
         if len(self._running) >= MAX_IN_FLIGHT:
-            error = RpcError(INTERNAL_ERROR, f"{MAX_IN_FLIGHT} requests are not answered yet; wait for some of them")
-            self._send(error_message(request.id, error))
+            busy = RpcError(INTERNAL_ERROR, f"{MAX_IN_FLIGHT} requests are not answered yet; wait for some of them")
+            send(error_message(request.id, busy))
             return
-        task = asyncio.ensure_future(self._run(request))
+        task = asyncio.ensure_future(self._run(request, send))
         self._running[key] = task
         task.add_done_callback(lambda _: self._running.pop(key, None))
+        if batch is not None:
+            batch.begin()
+            task.add_done_callback(lambda _: batch.end())
 
-    async def _run(self, request: Request) -> None:
+    async def _run(self, request: Request, send: Send) -> None:
         try:
-            self._send(await self._answered(request))
+            send(await self._answered(request))
         except asyncio.CancelledError:
             raise  # nothing is said of a request that was cancelled
         except Exception as error:
             # SECURITY: the text of a foreign error may hold anything; its type is enough.
             self._report(f"{request.method} broke with {type(error).__name__}")
-            self._send(error_message(request.id, RpcError(INTERNAL_ERROR, "the server failed on this request")))
+            send(error_message(request.id, RpcError(INTERNAL_ERROR, "the server failed on this request")))
 
     async def _answered(self, request: Request) -> dict[str, Any]:
         channel = _Channel(self, self._send)

@@ -9,13 +9,18 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
 from wasmrt.limits import KIB, MIB
 from wasmrt.mcp.server.protocol._caller import Peer
 from wasmrt.mcp.server.protocol._connection import Connection, Report
 from wasmrt.mcp.server.protocol._server import Server
-from wasmrt.mcp.server.protocol._wire import INVALID_REQUEST, MAX_MESSAGE_BYTES, UnreadableError, written
+from wasmrt.mcp.server.protocol._wire import (
+    INVALID_REQUEST,
+    MAX_MESSAGE_BYTES,
+    Answer,
+    UnreadableError,
+    written,
+)
 
 DRAIN_SECONDS = 5.0
 """For calls that still run when standard input has ended."""
@@ -200,7 +205,7 @@ class LineWriter:
         """True where the client leaves too much unread."""
         return self._size > _MAX_UNWRITTEN_BYTES
 
-    def send(self, message: dict[str, Any]) -> None:
+    def send(self, message: Answer) -> None:
         """Write a message, now or as soon as the client reads."""
         if self.broken:
             return

@@ -9,6 +9,9 @@ from wasmrt.strict_json import JsonError, JsonFault, check_text, read_json, writ
 
 MAX_MESSAGE_BYTES = 4 * MIB
 MAX_ID_CHARS = 256
+MAX_BATCH = 64
+"""Messages of one batch."""
+BATCH_VERSION = "2025-03-26"
 _MAX_SAFE_INTEGER = 2**53 - 1
 """Of an id: JSON readers that know doubles only hold no larger one."""
 
@@ -23,6 +26,8 @@ MISSING_CAPABILITY = -32021
 UNSUPPORTED_VERSION = -32022
 
 Id = str | int
+Answer = dict[str, Any] | list[dict[str, Any]]
+"""A message to a client, or the array that answers a batch."""
 _NOT_JSON = (JsonFault.SYNTAX, JsonFault.ENCODING)
 
 
@@ -76,8 +81,19 @@ class Response(NamedTuple):
 Message = Request | Notification | Response
 
 
-def read_message(data: bytes) -> Message:
+class Batch(NamedTuple):
+    """Messages that were sent as one array, each of which is a message of its own (JSON-RPC 2.0, section 6)."""
+
+    messages: tuple[Message | UnreadableError, ...]
+    """In their order; an error in place of what is no message."""
+
+
+def read_message(data: bytes, *, batches: bool = False) -> Message | Batch:
     """Return the message of one line, or of one HTTP body.
+
+    Args:
+        data: The text.
+        batches: The client speaks 2025-03-26, the one revision that has arrays of messages.
 
     Raises:
         UnreadableError: it is no JSON within the bounds (-32700), or no message (-32600).
@@ -91,8 +107,24 @@ def read_message(data: bytes) -> Message:
     except JsonError as error:
         code = PARSE_ERROR if error.fault in _NOT_JSON else INVALID_REQUEST
         raise UnreadableError(code, f"the message is {error}"[:200]) from None
-    if isinstance(found, list):
-        raise UnreadableError(INVALID_REQUEST, "batches are not taken; send each message by itself")
+    if isinstance(found, list) and not batches:
+        raise UnreadableError(INVALID_REQUEST, f"only {BATCH_VERSION} has batches; send each message by itself")
+    return _batch(found) if isinstance(found, list) else _message(found)
+
+
+def _batch(found: list[Any]) -> Batch:
+    if not 0 < len(found) <= MAX_BATCH:
+        raise UnreadableError(INVALID_REQUEST, f"a batch has 1 to {MAX_BATCH} messages")
+    read: list[Message | UnreadableError] = []
+    for each in found:
+        try:
+            read.append(_message(each))
+        except UnreadableError as error:
+            read.append(error)
+    return Batch(tuple(read))
+
+
+def _message(found: Any) -> Message:
     if not isinstance(found, dict) or found.get("jsonrpc") != "2.0":
         raise UnreadableError(INVALID_REQUEST, 'a message is an object with "jsonrpc": "2.0"', _id_of(found))
     if "method" not in found and ("result" in found or "error" in found):
@@ -155,6 +187,6 @@ def form_message(id: Id, params: dict[str, Any], version: str) -> dict[str, Any]
     return {"jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": params}
 
 
-def written(message: dict[str, Any]) -> bytes:
-    """Return a message as one line of UTF-8, without the line end: JSON writes those inside of texts as escapes."""
+def written(message: Answer) -> bytes:
+    """Return what is sent as one line of UTF-8, without the line end: JSON writes those inside of texts as escapes."""
     return write_json(message).encode("utf-8", "replace")
