@@ -690,6 +690,20 @@ THREATS = (
         ),
     ),
     Threat(
+        threat="an MCP client whose refused messages nobody hears of, or fill the disk with receipts",
+        source=OURS,
+        tests=tuple(
+            f"mcp_server/test_refusals.py::test_{name}"
+            for name in (
+                "a_flood_of_refused_messages_is_two_receipts_with_their_number",
+                "nothing_that_a_client_sent_is_in_the_receipt",
+                "kinds_and_users_are_counted_apart",
+                "no_more_users_are_counted_apart_than_the_bound",
+                "what_cannot_be_written_is_kept_and_written_later",
+            )
+        ),
+    ),
+    Threat(
         threat="an MCP client that answers in place of the person, or answers another call",
         source=OURS,
         tests=(

@@ -75,6 +75,7 @@ class Reason(StrEnum):
     INVALID_ARGUMENTS = "invalid-arguments"
     UNKNOWN_TOOL = "unknown-tool"
     DEFINITION_CHANGED = "definition-changed"
+    MESSAGE_REFUSED = "message-refused"
     # WASI
     FILESYSTEM_DENIED = "filesystem-denied"
     SOCKETS_DENIED = "sockets-denied"

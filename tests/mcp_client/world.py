@@ -54,7 +54,11 @@ class World:
         return self.clients[self.server.name]
 
     def call(self, tool: str = "get_thing", **params: Any) -> Any:
-        return self.registry.execute(f"{self.server.name}_{tool}", params).result
+        before = len(self.receipts)
+        try:
+            return self.registry.execute(f"{self.server.name}_{tool}", params).result
+        finally:
+            assert len(self.receipts) == before + 1, "every call of a hostile server leaves a receipt"
 
     def __enter__(self) -> World:
         return self

@@ -73,10 +73,19 @@ def test_what_cannot_be_read_is_answered_and_changes_nothing(world: World, line:
     answer = line.read()
     assert answer["error"]["code"] == code and answer["id"] in (None, 1)
     assert len(answer["error"]["message"]) <= 200
-    assert world.receipts == []
+    (receipt,) = world.receipts
+    assert (receipt.kind, receipt.outcome, receipt.user) == ("mcp-message", KINDS[code], "local")
+    assert [decision.allowed for decision in receipt.decisions] == [False]
     line.works()
 
 
+KINDS = {
+    -32700: "not-json",
+    -32600: "no-message",
+    -32601: "unknown-method",
+    -32602: "invalid-params",
+    -32022: "unsupported-version",
+}
 REFUSED: dict[str, tuple[str, dict[str, Any], int]] = {
     "a modern request with a version that is no text": ("tools/list", {"_meta": META | {VERSION: 7}}, -32602),
     "capabilities that are no object": ("tools/list", {"_meta": META | {CAPABILITIES: []}}, -32602),
@@ -109,22 +118,32 @@ REFUSED: dict[str, tuple[str, dict[str, Any], int]] = {
 }
 
 
+# A call of a tool is refused by the registry, by what is wrong with the call.
+RECEIPTS = {
+    "a path for a name": "unknown-tool",
+    "a name that only looks like one": "unknown-tool",
+    "responses that are a list": "approval-denied",
+}
+
+
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_is_no_request_of_the_protocol_is_refused(world: World, line: Line, case: str) -> None:
     method, params, code = REFUSED[case]
     error = line.error(method, params)
     assert error["code"] == code and len(json.dumps(error)) < 2000
     assert world.done == []
+    assert [receipt.outcome for receipt in world.receipts] == [RECEIPTS.get(case, KINDS[code])]
     line.works()
 
 
-def test_a_line_of_64_mib_is_refused_once_and_not_kept(line: Line) -> None:
+def test_a_line_of_64_mib_is_refused_once_and_not_kept(world: World, line: Line) -> None:
     block = b"x" * (1 << 20)
     for _ in range(64):
         line.raw(block)
     line.raw(b"\n")
     answer = line.read()
     assert (answer["id"], answer["error"]["code"]) == (None, -32600)
+    assert [receipt.outcome for receipt in world.receipts] == ["no-message"]
     line.works()
 
 

@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from tests.mcp_server.site import BOTH, Site, events
+from tests.mcp_server.test_hostile_clients import KINDS
 from tests.mcp_server.world import FORMS, META, SUBSCRIPTION, VERSION
 from wasmrt.approvals import ApprovalAnswer
 from wasmrt.errors import ConfigurationError
@@ -227,7 +228,9 @@ def test_without_its_token_nothing_is_answered(site: Site, token: str | None) ->
     headers = {"accept": BOTH} | ({} if token is None else {"authorization": token.format(site.tokens["local"])})
     found = site.client.post(site.url, json=site.message("server/discover", {"_meta": META}), headers=headers)
     assert found.status_code == 401 and found.headers["www-authenticate"].startswith("Bearer")
-    assert site.world.receipts == []
+    (receipt,) = site.world.receipts
+    assert (receipt.kind, receipt.user) == ("mcp-message", "")
+    assert receipt.outcome == ("no-token" if token is None else "invalid-token")
 
 
 def test_without_a_token_the_body_is_not_waited_for(site: Site) -> None:
@@ -313,11 +316,21 @@ HOSTILE: dict[str, tuple[tuple[str, ...], int]] = {
 }
 
 
+OF_STATUS = {
+    400: "malformed-http",
+    403: "other-origin",
+    406: "wrong-media-type",
+    415: "wrong-media-type",
+    421: "other-host",
+}
+
+
 @pytest.mark.parametrize("case", HOSTILE)
 def test_requests_of_pages_and_rebound_names_are_refused(site: Site, case: str) -> None:
     lines, status = HOSTILE[case]
     port = site.url.rpartition(":")[2].removesuffix("/mcp")
     assert hostile(site, *(line.format(port=port) for line in lines)) == status
+    assert [receipt.outcome for receipt in site.world.receipts] == [OF_STATUS[status]]
     site.works()
 
 
@@ -342,6 +355,8 @@ def test_bodies_that_are_no_message_are_refused(site: Site, case: str) -> None:
     headers = site.headers(content_type="application/json")
     found = site.client.post(site.url, content=body, headers=headers)
     assert (found.status_code, found.json()["error"]["code"]) == (400, code)
+    outcome = "answers-no-question" if case == "a response to nobody" else KINDS[code]
+    assert [receipt.outcome for receipt in site.world.receipts] == [outcome]
     site.works()
 
 
@@ -349,6 +364,7 @@ def test_a_body_over_the_bound_is_refused_before_it_is_kept(site: Site) -> None:
     headers = site.headers(content_type="application/json")
     found = site.client.post(site.url, content=b" " * (5 << 20), headers=headers)
     assert found.status_code == 413
+    assert [receipt.outcome for receipt in site.world.receipts] == ["too-large"]
     site.works()
 
 
@@ -358,6 +374,7 @@ def test_there_is_one_path(site: Site, path: str) -> None:
     token = f"authorization: Bearer {site.tokens['local']}"
     lines = [f"POST {path} HTTP/1.1", host, token, "connection: close", "content-length: 0", "", ""]
     assert site.raw("\r\n".join(lines).encode()).split()[1] == b"404"
+    assert [receipt.outcome for receipt in site.world.receipts] == ["no-such-path"]
 
 
 def test_no_more_streams_of_one_user_than_the_bound(site: Site) -> None:

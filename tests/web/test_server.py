@@ -184,7 +184,10 @@ def test_the_gate_refuses_before_the_body_is_read() -> None:
     async def never(request: Request) -> Response:
         raise AssertionError
 
-    with served(never, gate=lambda request: plain(401)) as server:
+    async def gate(request: Request) -> Response:
+        return plain(401)
+
+    with served(never, gate=gate) as server:
         assert server.status(server.head("POST / HTTP/1.1", "Content-Length: 1000000")) == 401
         with server.connect() as sock:  # a request without a body leaves its connection as it was
             for _ in range(2):

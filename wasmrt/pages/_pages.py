@@ -73,7 +73,7 @@ class OperatorPages:
         """Return an address that begins a session, once, within 15 minutes; `url` is the server's origin."""
         return f"{url}{self._base}?token={self._sessions.new_link(secure=url.startswith('https:'))}"
 
-    def gate(self, request: Request) -> Response | None:
+    async def gate(self, request: Request) -> Response | None:
         """Refuse the body of whoever has no session. A `wasmrt.web.Gate`."""
         return self._no_session() if request.method == "POST" and self._sessions.find(request) is None else None
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from wasmrt.approvals import ApprovalRequest, Approvals, Approver
+from wasmrt.audit import Receipt
 from wasmrt.context import Progress
 from wasmrt.errors import ConfigurationError, NotAuthorizedError, NotInstalledError, ToolError
 from wasmrt.flows import FlowMap
@@ -240,6 +241,15 @@ class ToolView:
         state.decisions.append(decision._replace(policy=state.policy_digest))
         _pipeline.finished(state, failure)
         return failure
+
+    def record(self, receipt: Receipt) -> None:
+        """Write a receipt of something that is no call, such as messages that were refused.
+
+        Raises:
+            ConfigurationError: it cannot be written.
+        """
+        if self._system.receipts is not None:
+            self._system.receipts(receipt)
 
     def execute_many(
         self, calls: Iterable[Call], *, user: str = "local", trace: str = "", data: Any = None

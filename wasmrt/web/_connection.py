@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import NamedTuple
@@ -26,8 +26,10 @@ _LINGER_BYTES = 4 * 1024 * 1024
 """Read and dropped of a body that was refused: closed at once, the system takes the refusal back from the client."""
 _BODILESS = (204, 304)
 
-Gate = Callable[[Request], Response | None]
+Gate = Callable[[Request], Awaitable[Response | None]]
 """Refuses a request before its body is read, or returns None."""
+OnRefusal = Callable[[int], None]
+"""Gets the status of each request that the server refused by itself, before any gate."""
 
 
 class Service(NamedTuple):
@@ -36,6 +38,7 @@ class Service(NamedTuple):
     gate: Gate
     handler: Handler
     bounds: WebBounds
+    on_refusal: OnRefusal
 
 
 class _GoneError(Exception):
@@ -80,12 +83,14 @@ class Connection:
                 return False
             request = self._parsed(head)
             length = body_length(request, self._bounds)
-            refusal = self._service.gate(request)
+            refusal = await self._service.gate(request)
             if refusal is None:
                 request = replace(request, body=await self._body())
         except Refused as refused:
+            self._service.on_refusal(refused.status)
             return await self._refuse(request, plain(refused.status))
         except h11.RemoteProtocolError as error:
+            self._service.on_refusal(error.error_status_hint)
             return await self._refuse(request, plain(error.error_status_hint))
         if refusal is not None and (length or request.has("transfer-encoding")):
             return await self._refuse(request, refusal)

@@ -10,7 +10,7 @@ from types import TracebackType
 
 from wasmrt.errors import ConfigurationError
 from wasmrt.web._bounds import WebBounds
-from wasmrt.web._connection import Connection, Gate, Service
+from wasmrt.web._connection import Connection, Gate, OnRefusal, Service
 from wasmrt.web._message import Handler, Request, Response
 from wasmrt.web._origins import Origins
 
@@ -31,6 +31,8 @@ class WebServer:
         gate: Refuses requests before their body is read; for tokens.
         origins: Further origins that the server is reached by, such as that of a proxy with TLS before it.
         bounds: What clients may take up.
+        on_refusal: Called with the status of each request that is refused before `gate`: by its name, its origin, its
+            shape or a bound.
         unsafe_beyond_loopback: Lets `host` be an address that other machines reach. There is no TLS.
 
     Raises:
@@ -46,6 +48,7 @@ class WebServer:
         gate: Gate | None = None,
         origins: Iterable[str] = (),
         bounds: WebBounds | None = None,
+        on_refusal: OnRefusal = lambda _: None,
         unsafe_beyond_loopback: bool = False,
     ) -> None:
         self._more = tuple(origins)
@@ -54,7 +57,8 @@ class WebServer:
         self._origins = Origins.of(self._host, port, self._more)
         self._gate = gate
         self._bounds = bounds or WebBounds()
-        self._service = Service(self._admit, handler, self._bounds)
+        self._on_refusal = on_refusal
+        self._service = Service(self._admit, handler, self._bounds, on_refusal)
         self._server: asyncio.Server | None = None
         self._running: dict[asyncio.Task[None], Connection] = {}
         self._clients: Counter[str] = Counter()
@@ -119,9 +123,12 @@ class WebServer:
         await self._server.wait_closed()
         self._server = None
 
-    def _admit(self, request: Request) -> Response | None:
+    async def _admit(self, request: Request) -> Response | None:
         refusal = self._origins.refusal(request)
-        return refusal if refusal is not None or self._gate is None else self._gate(request)
+        if refusal is not None:
+            self._on_refusal(refusal.status)
+            return refusal
+        return None if self._gate is None else await self._gate(request)
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         peer = writer.get_extra_info("peername")
@@ -131,6 +138,7 @@ class WebServer:
             len(self._running) >= self._bounds.connections
             or self._clients[client] >= self._bounds.connections_per_client
         ):
+            self._on_refusal(503)
             writer.write(_BUSY)
             writer.close()
             return

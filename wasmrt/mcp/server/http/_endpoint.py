@@ -24,9 +24,11 @@ from wasmrt.mcp.server.protocol import (
     UNSUPPORTED_VERSION,
     Answer,
     Batch,
+    Id,
     Message,
     Notification,
     Peer,
+    Refusal,
     Request,
     Response,
     RpcError,
@@ -48,6 +50,11 @@ _STATUS = {
     PARSE_ERROR: 400, INVALID_REQUEST: 400, INVALID_PARAMS: 400, METHOD_NOT_FOUND: 404,
     HEADER_MISMATCH: 400, MISSING_CAPABILITY: 400, UNSUPPORTED_VERSION: 400,
 }  # fmt: skip
+_OF_STATUS = {
+    403: Refusal.OTHER_ORIGIN, 408: Refusal.TOO_SLOW, 413: Refusal.TOO_LARGE, 421: Refusal.OTHER_HOST,
+    431: Refusal.TOO_LARGE, 503: Refusal.TOO_MANY_CONNECTIONS,
+}  # fmt: skip
+"""Of what the web server refuses by itself; any other status is of a request that is not well-formed."""
 _JSON = (("content-type", "application/json"),)
 _STREAM = (("content-type", "text/event-stream"), ("x-accel-buffering", "no"))
 _CHALLENGE = (("www-authenticate", 'Bearer realm="wasmrt"'),)
@@ -67,31 +74,47 @@ class Endpoint:
         self._sessions = Sessions()
         self._running: Counter[str] = Counter()
 
-    def gate(self, web: WebRequest) -> WebResponse | None:
+    async def gate(self, web: WebRequest) -> WebResponse | None:
         """Refuse what needs no body to be refused: other paths and methods, and whoever has no token."""
         if web.path != PATH:
-            return plain(404)
-        if self._user(web) is None:
-            return plain(401, "A bearer token is needed.", headers=_CHALLENGE)
+            return self._refuse(Refusal.NO_SUCH_PATH, plain(404))
+        user = self._user(web)
+        if user is None:
+            refusal = Refusal.INVALID_TOKEN if web.has("authorization") else Refusal.NO_TOKEN
+            return self._refuse(refusal, plain(401, "A bearer token is needed.", headers=_CHALLENGE))
         if web.method not in ("POST", "DELETE") or (web.method == "DELETE" and not web.has(SESSION_HEADER)):
-            return plain(405, headers=(("allow", "POST"),))
+            return self._refuse(Refusal.WRONG_METHOD, plain(405, headers=(("allow", "POST"),)), user)
         return None
+
+    def turned_away(self, status: int) -> None:
+        """Count a request that the web server refused by itself."""
+        self._server.refusals.note(_OF_STATUS.get(status, Refusal.MALFORMED_HTTP))
+
+    def _refuse(self, refusal: Refusal, response: WebResponse, user: str = "") -> WebResponse:
+        self._server.refusals.note(refusal, user)
+        return response
+
+    def _error(self, error: RpcError, status: int, user: str, id: Id | None = None) -> WebResponse:
+        """Refuse a message."""
+        self._server.refused(error, user)
+        return _json(error_message(id, error), status)
 
     async def handle(self, web: WebRequest) -> WebResponse:
         """Answer one request."""
         user = self._user(web)
         if user is None:  # the token ended while the body came
-            return plain(401, headers=_CHALLENGE)
+            return self._refuse(Refusal.INVALID_TOKEN, plain(401, headers=_CHALLENGE))
         if web.method == "DELETE":
             return self._end_session(web, user)
         if web.media_type != "application/json":
-            return plain(415, "A message is application/json.")
+            return self._refuse(Refusal.WRONG_MEDIA_TYPE, plain(415, "A message is application/json."), user)
         if not _accepts(web, "application/json"):
-            return plain(406, "An answer may be application/json, or text/event-stream.")
+            said = plain(406, "An answer may be application/json, or text/event-stream.")
+            return self._refuse(Refusal.WRONG_MEDIA_TYPE, said, user)
         try:
             message = read_message(web.body, batches=self._takes_batches(web, user))
         except UnreadableError as error:
-            return _refused(error_message(error.id, error), 400)
+            return self._error(error, 400, user, error.id)
         if isinstance(message, Batch):
             return await self._batch(messages_of(message), web, user)
         if isinstance(message, Request):
@@ -104,7 +127,7 @@ class Endpoint:
     def _end_session(self, web: WebRequest, user: str) -> WebResponse:
         identity = web.header(SESSION_HEADER)
         if identity is None or self._sessions.find(identity, user) is None:
-            return plain(404)
+            return self._refuse(Refusal.NO_SESSION, plain(404), user)
         self._sessions.end(identity)
         return WebResponse(status=204)
 
@@ -118,32 +141,40 @@ class Endpoint:
     async def _batch(self, messages: list[Message | UnreadableError], web: WebRequest, user: str) -> WebResponse:
         """Answer a batch: 202 where nothing of it needs an answer, else one array."""
         requests = [each for each in messages if isinstance(each, Request)]
-        refused = [error_message(each.id, each) for each in messages if isinstance(each, UnreadableError)]
+        refused = [(each.id, each) for each in messages if isinstance(each, UnreadableError)]
         session: HttpSession | None = None
         if web.has(SESSION_HEADER):
             session = self._sessions.find(web.header(SESSION_HEADER), user)
             if session is None:
-                return _refused(error_message(None, RpcError(INVALID_REQUEST, "the session has ended")), 404)
-        unheard = [self._hear(each, session) for each in messages if isinstance(each, (Notification, Response))]
-        refused += [error_message(None, error) for error in unheard if error is not None]
+                return self._no_session(user, None)
+        for _, error in refused:
+            self._server.refused(error, user)
+        errors = [error_message(number, error) for number, error in refused]
+        unheard = [self._hear(each, session, user) for each in messages if isinstance(each, (Notification, Response))]
+        errors += [error_message(None, error) for error in unheard if error is not None]
         if not requests:
-            return _refused(refused, 400) if refused else WebResponse(status=202)
+            return _json(errors, 400) if errors else WebResponse(status=202)
         peer = session.peer if session is not None else Peer(user, hears_unasked=False, transport="tcp")
         peer.session.version = BATCH_VERSION
-        return await self._answers(requests, web, peer, session, refused=refused)
+        return await self._answers(requests, web, peer, session, refused=errors)
+
+    def _no_session(self, user: str, id: Id | None) -> WebResponse:
+        said = error_message(id, RpcError(INVALID_REQUEST, "the session has ended"))
+        return self._refuse(Refusal.NO_SESSION, _json(said, 404), user)
 
     def _told(self, message: Notification | Response, web: WebRequest, user: str) -> WebResponse:
         """Take a notification, or the answer to a form; only a session's own user is heard."""
-        error = self._hear(message, self._sessions.find(web.header(SESSION_HEADER), user))
-        return WebResponse(status=202) if error is None else _refused(error_message(None, error), 400)
+        error = self._hear(message, self._sessions.find(web.header(SESSION_HEADER), user), user)
+        return WebResponse(status=202) if error is None else _json(error_message(None, error), 400)
 
-    def _hear(self, message: Notification | Response, session: HttpSession | None) -> RpcError | None:
+    def _hear(self, message: Notification | Response, session: HttpSession | None, user: str) -> RpcError | None:
         if isinstance(message, Notification):
             if session is not None:
                 self._server.note(message, session.peer)
             return None
         future = None if session is None else session.asked.get(message.id)
         if future is None or future.done():
+            self._server.refusals.note(Refusal.NO_QUESTION, user)
             return RpcError(INVALID_REQUEST, "this answers no request")
         future.set_result(message.result)
         return None
@@ -159,12 +190,10 @@ class Endpoint:
                 if web.has(SESSION_HEADER) and request.method != "initialize":
                     session = self._sessions.find(web.header(SESSION_HEADER), user)
                     if session is None:
-                        return _refused(
-                            error_message(request.id, RpcError(INVALID_REQUEST, "the session has ended")), 404
-                        )
+                        return self._no_session(user, request.id)
                 peer = self._legacy_peer(request, web, user, session)
         except RpcError as error:
-            return _refused(error_message(request.id, error), _STATUS[error.code])
+            return self._error(error, _STATUS[error.code], user, request.id)
         return await self._answers([request], web, peer, session, modern=modern)
 
     async def _answers(
@@ -180,7 +209,8 @@ class Endpoint:
         """Answer requests; `refused` are the other answers of their batch, None where there is none."""
         if self._running[peer.user] + len(requests) > MAX_REQUESTS:
             busy = RpcError(INTERNAL_ERROR, f"{MAX_REQUESTS} requests are not answered yet; wait for some of them")
-            return _refused(error_message(None if refused is not None else requests[0].id, busy), 429)
+            said = error_message(None if refused is not None else requests[0].id, busy)
+            return self._refuse(Refusal.TOO_MANY_REQUESTS, _json(said, 429), peer.user)
         exchange = Exchange(self._server, requests, peer, session, refused)
         self._running[peer.user] += len(requests)
         exchange.answering.add_done_callback(lambda _: self._ended(peer.user, len(requests)))
@@ -188,7 +218,8 @@ class Endpoint:
             if _accepts(web, "text/event-stream"):
                 return WebResponse(headers=_STREAM, body=exchange.stream())
             await exchange.end()
-            return plain(406, "The answer to this request is a text/event-stream.")
+            unfit = plain(406, "The answer to this request is a text/event-stream.")
+            return self._refuse(Refusal.WRONG_MEDIA_TYPE, unfit, peer.user)
         return self._answered(requests[0], exchange, modern=modern)
 
     def _answered(self, request: Request, exchange: Exchange, *, modern: bool) -> WebResponse:
@@ -197,7 +228,7 @@ class Endpoint:
         answer = exchange.answer
         if "error" in answer and isinstance(answer, dict):
             # A status of 404 would tell a legacy client that its session has ended.
-            return _refused(answer, _STATUS.get(answer["error"]["code"], 200) if modern else 200)
+            return _json(answer, _STATUS.get(answer["error"]["code"], 200) if modern else 200)
         headers: tuple[tuple[str, str], ...] = _JSON
         if request.method == "initialize" and exchange.peer.session.forms:
             headers = (*_JSON, (SESSION_HEADER, self._sessions.open(exchange.peer)))
@@ -244,14 +275,15 @@ async def serve_http(
     """
     endpoint = Endpoint(server, users)
 
-    def gate(web: WebRequest) -> WebResponse | None:
-        return beside.gate(web) if beside and web.path.startswith(beside.base) else endpoint.gate(web)
+    async def gate(web: WebRequest) -> WebResponse | None:
+        return await (beside.gate(web) if beside and web.path.startswith(beside.base) else endpoint.gate(web))
 
     async def handle(web: WebRequest) -> WebResponse:
         return await (beside.handler(web) if beside and web.path.startswith(beside.base) else endpoint.handle(web))
 
     bounds = WebBounds(body_bytes=MAX_MESSAGE_BYTES)
-    async with WebServer(handle, host=host, port=port, gate=gate, bounds=bounds) as web:
+    on_refusal = endpoint.turned_away
+    async with WebServer(handle, host=host, port=port, gate=gate, bounds=bounds, on_refusal=on_refusal) as web:
         started(web.url)
         try:
             await ended.wait()
@@ -266,5 +298,5 @@ def _accepts(web: WebRequest, kind: str) -> bool:
     return not listed or bool({kind, "*/*", f"{kind.partition('/')[0]}/*"} & set(listed))
 
 
-def _refused(message: Answer, status: int) -> WebResponse:
+def _json(message: Answer, status: int) -> WebResponse:
     return WebResponse(status=status, headers=_JSON, body=written(message))

@@ -15,6 +15,7 @@ from wasmrt.mcp.server.protocol._caller import (
 )
 from wasmrt.mcp.server.protocol._connection import Connection
 from wasmrt.mcp.server.protocol._progress import ProgressReport
+from wasmrt.mcp.server.protocol._refusals import Refusal, RefusedMessages
 from wasmrt.mcp.server.protocol._server import Channel, Server, Toolbox
 from wasmrt.mcp.server.protocol._stdio import serve_stdio
 from wasmrt.mcp.server.protocol._wire import (
@@ -33,6 +34,7 @@ from wasmrt.mcp.server.protocol._wire import (
     Id,
     Message,
     Notification,
+    RecordedError,
     Request,
     Response,
     RpcError,
@@ -69,6 +71,9 @@ __all__ = [
     "Notification",
     "Peer",
     "ProgressReport",
+    "RecordedError",
+    "Refusal",
+    "RefusedMessages",
     "Request",
     "Response",
     "RpcError",

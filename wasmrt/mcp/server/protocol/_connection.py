@@ -12,6 +12,7 @@ from typing import Any
 
 from wasmrt.mcp.server.protocol._batch import BatchAnswer, messages_of
 from wasmrt.mcp.server.protocol._caller import Peer
+from wasmrt.mcp.server.protocol._refusals import Refusal
 from wasmrt.mcp.server.protocol._server import Server
 from wasmrt.mcp.server.protocol._wire import (
     BATCH_VERSION,
@@ -66,6 +67,7 @@ class Connection:
         batch = BatchAnswer(self._send)
         for each in messages_of(message):
             if isinstance(each, UnreadableError):
+                self._server.refused(each, self.peer.user)
                 batch.add(error_message(each.id, each))
             else:
                 self._take(each, batch)
@@ -83,6 +85,7 @@ class Connection:
 
     def refuse(self, error: UnreadableError) -> None:
         """Answer a message that could not be read."""
+        self._server.refused(error, self.peer.user)
         self._send(error_message(error.id, error))
 
     async def drained(self, seconds: float) -> None:
@@ -113,10 +116,12 @@ class Connection:
         if key in self._running:
             # Under its id, the answer would be taken for that of the one that runs.
             error = UnreadableError(INVALID_REQUEST, "a request with this id is not answered yet")
+            self._server.refused(error, self.peer.user)
             send(error_message(None, error))
             return
         if len(self._running) >= MAX_IN_FLIGHT:
             busy = RpcError(INTERNAL_ERROR, f"{MAX_IN_FLIGHT} requests are not answered yet; wait for some of them")
+            self._server.refusals.note(Refusal.TOO_MANY_REQUESTS, self.peer.user)
             send(error_message(request.id, busy))
             return
         task = asyncio.ensure_future(self._run(request, send))
@@ -173,6 +178,7 @@ class Connection:
         """Take the answer to a form; one that answers nothing is dropped, since it is no request."""
         future = self._asked.get(response.id)
         if future is None:
+            self._server.refusals.note(Refusal.NO_QUESTION, self.peer.user)
             self._report("a response came that answers no request")
         elif not future.done():
             future.set_result(response.result)

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from wasmrt.mcp.server.protocol._caller import SERVER_KEY, SUBSCRIPTION_KEY, SUPPORTED, Caller, Peer, caller_of
+from wasmrt.mcp.server.protocol._refusals import OF_CODE, Refusals, RefusedMessages
 from wasmrt.mcp.server.protocol._told import told
 from wasmrt.mcp.server.protocol._wire import (
     INTERNAL_ERROR,
@@ -16,6 +17,7 @@ from wasmrt.mcp.server.protocol._wire import (
     METHOD_NOT_FOUND,
     Id,
     Notification,
+    RecordedError,
     Request,
     RpcError,
     notification_message,
@@ -62,6 +64,13 @@ class Toolbox(Protocol):
             RpcError: it is no call of a tool that is offered.
         """
 
+    def refused(self, messages: RefusedMessages) -> None:
+        """Write a receipt of messages that were refused.
+
+        Raises:
+            WasmrtError: it cannot be written.
+        """
+
 
 Method = Callable[[Request, Caller, Channel], Awaitable[dict[str, Any]]]
 
@@ -84,6 +93,8 @@ class Server:
         self._subscribed: Counter[str] = Counter()
         self._closing = False
         self._telemetry: Telemetry | None = None
+        self.refusals = Refusals()
+        """Of all that its clients send."""
         self._methods: dict[str, tuple[str, Method]] = {
             "server/discover": ("modern", self._discover),
             "subscriptions/listen": ("modern", self._listen),
@@ -98,6 +109,7 @@ class Server:
         if not self._tools.done():
             self._tools.set_result(tools)
             self._telemetry = telemetry
+            self.refusals.open(tools.refused)
 
     async def opened(self) -> None:
         """Wait until there are tools, or none will come."""
@@ -115,9 +127,10 @@ class Server:
             changed()
 
     def close(self) -> None:
-        """End every subscription, each with a result."""
+        """End every subscription, each with a result, and have receipts written of all that was refused."""
         self._closing = True
         self.tools_changed()
+        self.refusals.flush()
 
     def listen(self, changed: Callable[[], None]) -> Callable[[], None]:
         """Have `changed` called after each change of the list; the function that is returned ends it."""
@@ -133,8 +146,21 @@ class Server:
         """Return the result of a request.
 
         Raises:
-            RpcError: the request cannot be answered.
+            RpcError: the request cannot be answered; it is counted among those that were refused.
         """
+        try:
+            return await self._attempt(request, channel)
+        except RpcError as error:
+            self.refused(error, channel.peer.user)
+            raise
+
+    def refused(self, error: RpcError, user: str) -> None:
+        """Count a message that was refused with an error, unless that has left its receipt."""
+        refusal = OF_CODE.get(error.code)
+        if refusal is not None and not isinstance(error, RecordedError):
+            self.refusals.note(refusal, user)
+
+    async def _attempt(self, request: Request, channel: Channel) -> dict[str, Any]:
         if request.method == "tools/call" and not self._tools.done():
             caller_of(request, channel.peer)  # what is broken is answered at once
             await self._opened()

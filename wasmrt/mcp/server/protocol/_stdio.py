@@ -65,6 +65,7 @@ async def serve_stdio(
         reader.stop()
         await connection.closed()
         out.stop()
+        server.close()
 
 
 class Lines:

@@ -41,6 +41,10 @@ class RpcError(Exception):
         self.data = data
 
 
+class RecordedError(RpcError):
+    """An error whose receipt has been written where it was raised."""
+
+
 class UnreadableError(RpcError):
     """A message that cannot be read; `id` is the request's where that much was sound."""
 

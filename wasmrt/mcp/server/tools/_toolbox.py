@@ -8,8 +8,18 @@ from collections import defaultdict
 from typing import Any
 
 from wasmrt.approvals import params_digest
+from wasmrt.audit import EMPTY_RECEIPT
 from wasmrt.errors import InvalidParametersError
-from wasmrt.mcp.server.protocol import INVALID_PARAMS, Caller, Channel, ProgressReport, Request, RpcError
+from wasmrt.mcp.server.protocol import (
+    INVALID_PARAMS,
+    Caller,
+    Channel,
+    ProgressReport,
+    RecordedError,
+    RefusedMessages,
+    Request,
+    RpcError,
+)
 from wasmrt.mcp.server.tools._approver import FORM_KEY, ServedCall, access_text, current_call, state_of, waiting_text
 from wasmrt.mcp.server.tools._content import call_result, error_result
 from wasmrt.mcp.server.tools._offer import Offer, Offered
@@ -19,6 +29,8 @@ from wasmrt.tools import ToolView
 
 MAX_RUNNING = 32
 """Calls of one user that run at once; the others wait."""
+REFUSED = "refused-message"
+"""Stands for the tool in a receipt of messages that were refused."""
 _MAX_NAME_CHARS = 128
 
 
@@ -66,7 +78,7 @@ class ServedTools:
         offered = self.offer.find(name)
         if offered is None:
             self._refuse(name, arguments, caller, "no tool of this name is offered", Reason.UNKNOWN_TOOL)
-            raise RpcError(INVALID_PARAMS, f"Unknown tool: {name[:_MAX_NAME_CHARS]}")
+            raise RecordedError(INVALID_PARAMS, f"Unknown tool: {name[:_MAX_NAME_CHARS]}")
         call = ServedCall(caller=caller, elicit=None if caller.modern else channel.elicit)
         call.state, call.said = self._given_back(request, offered, arguments, caller)
         async with self._slots[caller.user]:
@@ -121,10 +133,27 @@ class ServedTools:
             state = self._sealer.open(given, tool=offered.tool, params=digest, user=caller.user)
         except RpcError as error:
             self._refuse(offered.tool, arguments, caller, error.message, Reason.APPROVAL_DENIED)
-            raise
+            raise RecordedError(error.code, error.message) from None
         except InvalidParametersError as error:
             raise RpcError(INVALID_PARAMS, error.message) from error
         return state, (responses or {}).get(FORM_KEY, {})
+
+    def refused(self, messages: RefusedMessages) -> None:
+        """Write a receipt of messages that were refused, before any tool was looked for.
+
+        Raises:
+            WasmrtError: it cannot be written.
+        """
+        count, code = messages.number, str(messages.refusal)
+        rule = f"{count:,} message{'s' * (count != 1)} refused: {code}"
+        self._view.record(
+            EMPTY_RECEIPT._replace(
+                started_ms=messages.first_ms, ended_ms=messages.last_ms, trace_id=self._trace,
+                call_id=f"mcp-{os.urandom(8).hex()}", tool=REFUSED, kind="mcp-message", user=messages.user,
+                chain=(REFUSED,), outcome=code, decisions_dropped=count - 1,
+                decisions=(Decision(False, Reason.MESSAGE_REFUSED, rule, None, "mcp.message", code),),
+            )
+        )  # fmt: skip
 
     def _refuse(self, name: str, arguments: dict[str, Any], caller: Caller, rule: str, reason: Reason) -> None:
         decision = Decision(False, reason, rule, None, "mcp.call", name[:_MAX_NAME_CHARS])
