@@ -690,6 +690,40 @@ THREATS = (
         ),
     ),
     Threat(
+        threat="an access token that is forged, stolen from another server, or made by a key that it brings itself",
+        source=OURS,
+        tests=tuple(
+            f"mcp_server/test_access_tokens.py::test_{name}"
+            for name in (
+                "no_forged_token_lets_anybody_in",
+                "a_token_that_stands_for_nobody_here_is_forbidden",
+                "a_token_in_the_address_is_refused_though_a_sound_one_is_in_the_header",
+                "several_headers_with_tokens_are_refused",
+                "a_key_that_is_not_for_this_verifies_nothing",
+                "the_keys_of_a_server_without_a_known_certificate_are_not_taken",
+                "an_answer_that_is_no_set_of_keys_is_none",
+                "users_of_tokens_are_kept_apart",
+                "no_part_of_a_token_comes_back",
+            )
+        ),
+    ),
+    Threat(
+        threat="tokens that have an authorization server asked without end, or hold when it cannot be asked",
+        source=OURS,
+        tests=(
+            "mcp_server/test_access_tokens.py::test_ids_that_nobody_knows_have_the_keys_fetched_once_in_a_while",
+            "mcp_server/test_access_tokens.py::test_keys_that_cannot_be_fetched_again_hold_for_a_day",
+            "mcp_server/test_access_tokens.py::test_many_tokens_at_once_have_the_keys_fetched_once",
+        ),
+    ),
+    Threat(
+        threat="the pages of the person at this machine, reached by the name that all clients know",
+        source=OURS,
+        tests=(
+            "mcp_server/test_access_tokens.py::test_what_is_for_the_person_at_this_machine_is_not_under_the_public_name",
+        ),
+    ),
+    Threat(
         threat="an MCP client whose refused messages nobody hears of, or fill the disk with receipts",
         source=OURS,
         tests=tuple(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wasmrt.capabilities.services import Service
 from wasmrt.config_extensions import EXTENSION_SECTIONS, ExtensionSettings, SkillSettings
+from wasmrt.config_serve import SERVE_SECTIONS, ResourceSettings, read_resource
 from wasmrt.config_values import (
     VALUE_SECTIONS,
     ShellSettings,
@@ -103,14 +104,16 @@ class OperatorConfig(NamedTuple):
     """Of the shell tool in a registry."""
     services: tuple[Service, ...] = ()
     """Services of this operator, which explanations know besides those that ship."""
-
     extensions: ExtensionSettings = ExtensionSettings()
     skills: SkillSettings = SkillSettings()
+    resource: ResourceSettings | None = None
+    """Of `wasmrt serve --http` with access tokens of an authorization server."""
 
     def as_runtime_settings(self) -> dict[str, Any]:
         """Return the settings by their names in `WasmRuntimeConfig`."""
         settings = self._asdict() | self.audit.as_runtime_settings()
-        for name in ("policy", "services", "secrets_backend", "shell", "runtime", "telemetry", "extensions", "skills"):
+        own = "policy services secrets_backend shell runtime telemetry extensions skills resource"
+        for name in own.split():
             del settings[name]
         return settings | dict(self.runtime)
 
@@ -162,6 +165,7 @@ def read_config_file(path: Path) -> OperatorConfig:
         mistakes.append(Mistake("workspace.per_user", problem, 'write it like path = "files"'))
     if not mistakes and (refused := check_web_search(values["web_search"])) is not None:
         mistakes.append(Mistake("web_search", refused.message, refused.hint))
+    resource = read_resource(values["serve"], mistakes)
     policy = read_policy(tree, path.parent, mistakes)
     _refuse(path, mistakes, text)
     network = values["network"]
@@ -180,6 +184,7 @@ def read_config_file(path: Path) -> OperatorConfig:
         shell=ShellSettings(**values["shell"]),
         extensions=extensions,
         skills=skills,
+        resource=resource,
     )
 
 
@@ -387,4 +392,5 @@ _SECTIONS: dict[str, dict[str, Callable[[Any, Path], dict[str, Any]]]] = {
     "telemetry": {"enabled": switch("enabled")},
     **VALUE_SECTIONS,
     **EXTENSION_SECTIONS,
+    **SERVE_SECTIONS,
 }

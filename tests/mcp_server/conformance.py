@@ -10,11 +10,12 @@ import asyncio
 import base64
 import json
 import time
+from pathlib import Path
 from typing import Any
 
 from wasmrt import ToolContext, ToolRegistry, tool
 from wasmrt.approvals import params_digest
-from wasmrt.mcp.server.http import PATH, serve_http
+from wasmrt.mcp.server.http import PATH, Entrance, UserTokens, serve_http
 from wasmrt.mcp.server.protocol import MISSING_CAPABILITY, Caller, Channel, Request, RpcError, Server
 from wasmrt.mcp.server.tools import ServedTools
 from wasmrt.mcp.server.tools._state import Sealer, State, new_nonce
@@ -169,10 +170,13 @@ class Fixtures:
         return {"resultType": "input_required", "inputRequests": asked, "requestState": self._sealer.seal(state)}
 
 
-class Anybody:
+class Anybody(Entrance):
     """Every request is of one user: the suite sends no token."""
 
-    def user_of(self, token: str | None) -> str:
+    def __init__(self) -> None:
+        super().__init__(UserTokens(Path("/nonexistent")))
+
+    async def user_of(self, web: Any) -> str:
         return "local"
 
 
@@ -192,8 +196,7 @@ async def main() -> None:
     server = Server(version="1")
     server.open(Fixtures(server))
     print_url = lambda url: print(f"{url}{PATH}", flush=True)  # noqa: E731
-    users: Any = Anybody()
-    await serve_http(server, users, host="127.0.0.1", port=0, ended=asyncio.Event(), started=print_url)
+    await serve_http(server, Anybody(), host="127.0.0.1", port=0, ended=asyncio.Event(), started=print_url)
 
 
 if __name__ == "__main__":

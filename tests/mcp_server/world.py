@@ -17,7 +17,7 @@ from typing import Any
 from wasmrt import ToolContext, ToolRegistry, tool
 from wasmrt.approvals import Approvals, ApprovalStore, ParkedRequests
 from wasmrt.audit import Receipt
-from wasmrt.mcp.server.http import PATH, UserTokens, serve_http
+from wasmrt.mcp.server.http import PATH, Access, Entrance, UserTokens, serve_http
 from wasmrt.mcp.server.protocol import Server, serve_stdio
 from wasmrt.mcp.server.tools import ServedApprover, ServedTools
 from wasmrt.policy import ApproverKind, ToolPolicy
@@ -261,7 +261,9 @@ class World:
             assert not serving.is_alive()
 
     @contextlib.contextmanager
-    def serve_http(self, users: UserTokens) -> Iterator[str]:
+    def serve_http(
+        self, users: UserTokens, access: Callable[[], Access] | None = None, origin: str | None = None
+    ) -> Iterator[str]:
         """Serve over HTTP on a free port, from a thread of its own; yields the address of the endpoint."""
         running, urls = threading.Event(), list[str]()
 
@@ -275,7 +277,10 @@ class World:
             self.server = Server(version="1")
             self.served = ServedTools(self.registry)
             self.server.open(self.served, self.registry.telemetry)
-            await serve_http(self.server, users, host="127.0.0.1", port=0, ended=self.stop, started=started)
+            entrance = Entrance(users, access and access())
+            await serve_http(
+                self.server, entrance, host="127.0.0.1", port=0, ended=self.stop, started=started, origin=origin
+            )
 
         def thread() -> None:
             with contextlib.suppress(asyncio.CancelledError):  # as a signal cancels it

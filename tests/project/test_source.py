@@ -35,6 +35,7 @@ LATE_IMPORTS = {
     "install/bundled.py": "echo, time and json have no capability file",
     "install/granted.py": "most tools ask for nothing",
     "cli/serve.py": "a server over stdio needs nothing of HTTP",
+    "cli/_serve_http.py": "the library that reads access tokens is an extra",
     "cli/_serve_tools.py": "a client has its first answer before the tools are loaded",
     "install/find.py": "only a tool whose capability file has a schema of its own needs the validator of schemas",
     "rates/_limiter.py": "redis is an extra",

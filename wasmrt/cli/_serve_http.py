@@ -8,8 +8,10 @@ from wasmrt.cli._output import print_message, show, show_json
 from wasmrt.cli._serve_options import ServeOptions, check_user
 from wasmrt.cli._serve_tools import serve_tools
 from wasmrt.cli._web import operator_pages
+from wasmrt.config_file import OperatorConfig, read_config_file
+from wasmrt.egress import EgressGateway
 from wasmrt.errors import ConfigurationError
-from wasmrt.mcp.server.http import PATH, Beside, UserTokens, serve_http
+from wasmrt.mcp.server.http import PATH, Access, Beside, Entrance, UserTokens, serve_http
 from wasmrt.mcp.server.protocol import Server
 from wasmrt.places import find_places
 from wasmrt.version import VERSION
@@ -47,10 +49,16 @@ def new_token(user: str, *, as_json: bool) -> int:
 
 async def _serve(options: ServeOptions, users: UserTokens, host: str, port: int) -> int:
     server, ended = Server(version=VERSION), asyncio.Event()
-    pages = operator_pages(_PAGES)
+    pages, config = operator_pages(_PAGES), read_config_file(find_places().config)
+    gateway = EgressGateway(config.network)
+    access, origin = _access(config, gateway)
 
     def started(url: str) -> None:
         print_message(f"serving at {url}{PATH}; end it with Ctrl-C")
+        if config.resource is not None:
+            print_message(
+                f"clients know it as {config.resource.resource}; logins are those of {config.resource.issuer}"
+            )
         print_message(f"approvals, receipts and grants, for a browser: {pages.link(url)} (once, within 15 minutes)")
         if not users.has(options.user):
             token = users.renew(options.user)
@@ -58,8 +66,31 @@ async def _serve(options: ServeOptions, users: UserTokens, host: str, port: int)
         print_message("clients send it as Authorization: Bearer TOKEN; wasmrt serve --new-token USER makes another")
 
     beside = Beside(_PAGES, pages.gate, pages)
-    transport = serve_http(server, users, host=host, port=port, ended=ended, started=started, beside=beside)
-    return await serve_tools(options, server, transport, ended)
+    transport = serve_http(
+        server, Entrance(users, access), host=host, port=port, ended=ended, started=started, beside=beside,
+        origin=origin,
+    )  # fmt: skip
+    try:
+        return await serve_tools(options, server, transport, ended)
+    finally:
+        gateway.close()
+
+
+def _access(config: OperatorConfig, gateway: EgressGateway) -> tuple[Access | None, str | None]:
+    """Return the access tokens that are taken beside the server's own, and the origin that they are for.
+
+    Raises:
+        ConfigurationError: the library that reads them is missing.
+    """
+    if config.resource is None:
+        return None, None
+    try:
+        from wasmrt.mcp.server.oauth import AccessTokens, KeySet
+    except ImportError:
+        raise ConfigurationError(
+            "the section [serve] needs a library that reads access tokens", hint="pip install 'wasmrt[serve]'"
+        ) from None
+    return AccessTokens(config.resource, KeySet(gateway, config.resource.jwks_url)), config.resource.origin
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from wasmrt.mcp.server.http._endpoint import PATH, Beside, Endpoint, serve_http
+from wasmrt.mcp.server.http._endpoint import PATH, Endpoint
+from wasmrt.mcp.server.http._entrance import Access, BadToken, Entrance, TokenFault
+from wasmrt.mcp.server.http._serve import Beside, serve_http
 from wasmrt.mcp.server.http._users import UserTokens
 
-__all__ = ["PATH", "Beside", "Endpoint", "UserTokens", "serve_http"]
+__all__ = ["PATH", "Access", "BadToken", "Beside", "Endpoint", "Entrance", "TokenFault", "UserTokens", "serve_http"]

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
+from wasmrt.mcp.server.http._entrance import Entrance, TurnedAway
 from wasmrt.mcp.server.http._exchange import Exchange
 from wasmrt.mcp.server.http._headers import SESSION_HEADER, VERSION_HEADER, check_modern, is_modern, legacy_version
 from wasmrt.mcp.server.http._sessions import HttpSession, Sessions
-from wasmrt.mcp.server.http._users import UserTokens
 from wasmrt.mcp.server.protocol import (
     BATCH_VERSION,
     HEADER_MISMATCH,
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
-    MAX_MESSAGE_BYTES,
     METHOD_NOT_FOUND,
     MISSING_CAPABILITY,
     PARSE_ERROR,
@@ -39,9 +36,9 @@ from wasmrt.mcp.server.protocol import (
     read_message,
     written,
 )
-from wasmrt.web import Gate, Handler, WebBounds, WebServer, bearer_token, plain
 from wasmrt.web import Request as WebRequest
 from wasmrt.web import Response as WebResponse
+from wasmrt.web import plain
 
 PATH = "/mcp"
 MAX_REQUESTS = 256
@@ -57,7 +54,6 @@ _OF_STATUS = {
 """Of what the web server refuses by itself; any other status is of a request that is not well-formed."""
 _JSON = (("content-type", "application/json"),)
 _STREAM = (("content-type", "text/event-stream"), ("x-accel-buffering", "no"))
-_CHALLENGE = (("www-authenticate", 'Bearer realm="wasmrt"'),)
 
 
 class Endpoint:
@@ -65,23 +61,25 @@ class Endpoint:
 
     Args:
         server: Answers the messages.
-        users: Whose token is whose.
+        entrance: Tells who calls.
     """
 
-    def __init__(self, server: Server, users: UserTokens) -> None:
+    def __init__(self, server: Server, entrance: Entrance) -> None:
         self._server = server
-        self._users = users
+        self._entrance = entrance
         self._sessions = Sessions()
         self._running: Counter[str] = Counter()
 
     async def gate(self, web: WebRequest) -> WebResponse | None:
         """Refuse what needs no body to be refused: other paths and methods, and whoever has no token."""
+        if (document := self._entrance.document(web, PATH)) is not None:
+            return document
         if web.path != PATH:
             return self._refuse(Refusal.NO_SUCH_PATH, plain(404))
-        user = self._user(web)
-        if user is None:
-            refusal = Refusal.INVALID_TOKEN if web.has("authorization") else Refusal.NO_TOKEN
-            return self._refuse(refusal, plain(401, "A bearer token is needed.", headers=_CHALLENGE))
+        try:
+            user = await self._entrance.user_of(web)
+        except TurnedAway as turned:
+            return self._refuse(turned.refusal, turned.response)
         if web.method not in ("POST", "DELETE") or (web.method == "DELETE" and not web.has(SESSION_HEADER)):
             return self._refuse(Refusal.WRONG_METHOD, plain(405, headers=(("allow", "POST"),)), user)
         return None
@@ -101,9 +99,10 @@ class Endpoint:
 
     async def handle(self, web: WebRequest) -> WebResponse:
         """Answer one request."""
-        user = self._user(web)
-        if user is None:  # the token ended while the body came
-            return self._refuse(Refusal.INVALID_TOKEN, plain(401, headers=_CHALLENGE))
+        try:
+            user = await self._entrance.user_of(web)
+        except TurnedAway as turned:  # the token ended while the body came
+            return self._refuse(turned.refusal, turned.response)
         if web.method == "DELETE":
             return self._end_session(web, user)
         if web.media_type != "application/json":
@@ -120,9 +119,6 @@ class Endpoint:
         if isinstance(message, Request):
             return await self._request(message, web, user)
         return self._told(message, web, user)
-
-    def _user(self, web: WebRequest) -> str | None:
-        return self._users.user_of(bearer_token(web))
 
     def _end_session(self, web: WebRequest, user: str) -> WebResponse:
         identity = web.header(SESSION_HEADER)
@@ -247,48 +243,6 @@ class Endpoint:
         self._running[user] -= count
         if not self._running[user]:
             del self._running[user]
-
-
-class Beside(NamedTuple):
-    """A handler below a path beside the endpoint, which lets nobody in by a bearer token."""
-
-    base: str
-    """Begins and ends with `/`."""
-    gate: Gate
-    handler: Handler
-
-
-async def serve_http(
-    server: Server,
-    users: UserTokens,
-    *,
-    host: str,
-    port: int,
-    ended: asyncio.Event,
-    started: Callable[[str], None],
-    beside: Beside | None = None,
-) -> None:
-    """Serve over HTTP until `ended` is set; `started` gets the server's own address, to which `PATH` is added.
-
-    Raises:
-        ConfigurationError: the address cannot be listened at, or is none of loopback.
-    """
-    endpoint = Endpoint(server, users)
-
-    async def gate(web: WebRequest) -> WebResponse | None:
-        return await (beside.gate(web) if beside and web.path.startswith(beside.base) else endpoint.gate(web))
-
-    async def handle(web: WebRequest) -> WebResponse:
-        return await (beside.handler(web) if beside and web.path.startswith(beside.base) else endpoint.handle(web))
-
-    bounds = WebBounds(body_bytes=MAX_MESSAGE_BYTES)
-    on_refusal = endpoint.turned_away
-    async with WebServer(handle, host=host, port=port, gate=gate, bounds=bounds, on_refusal=on_refusal) as web:
-        started(web.url)
-        try:
-            await ended.wait()
-        finally:  # a signal cancels the wait
-            server.close()
 
 
 def _accepts(web: WebRequest, kind: str) -> bool:

@@ -14,7 +14,8 @@ from wasmrt.web import TokenDigest, new_token
 
 MAX_USERS = 1000
 _MAX_BYTES = 512 * KIB
-_PREFIX = "wasmrt-"
+PREFIX = "wasmrt-"
+"""Of every token that is made here."""
 
 
 class UserTokens:
@@ -55,7 +56,7 @@ class UserTokens:
         Raises:
             ConfigurationError: the file cannot be used, or there are too many users.
         """
-        token = new_token(_PREFIX)
+        token = new_token(PREFIX)
         users = {**self._users(), user: TokenDigest.of(token)}
         if len(users) > MAX_USERS:
             raise ConfigurationError(f"there are {MAX_USERS:,} users already", hint=f"remove some from {self._path}")

@@ -42,6 +42,10 @@ class Refusal(StrEnum):
     NO_SESSION = "no-session"
     NO_TOKEN = "no-token"  # noqa: S105 - a reason, not a password
     INVALID_TOKEN = "invalid-token"  # noqa: S105
+    EXPIRED_TOKEN = "expired-token"  # noqa: S105
+    MISSING_SCOPE = "missing-scope"
+    UNKNOWN_USER = "unknown-user"
+    NO_KEYS = "no-keys"
     TOKEN_IN_URL = "token-in-url"  # noqa: S105
     NO_SUCH_PATH = "no-such-path"
     WRONG_METHOD = "wrong-method"
