@@ -690,6 +690,19 @@ THREATS = (
         ),
     ),
     Threat(
+        threat="a client that opens the approval page itself, or says that its user answered there",
+        source=OURS,
+        tests=(
+            "mcp_server/test_url_elicitation.py::test_a_client_that_says_accepted_approves_nothing_by_that",
+            "mcp_server/test_url_elicitation.py::test_an_answer_to_a_form_is_none_where_a_page_was_to_be_opened",
+            "mcp_server/test_url_elicitation.py::test_the_page_of_one_user_is_not_shown_to_another",
+            "pages/test_ask.py::test_the_page_behind_it_tells_nothing_of_the_request",
+            "pages/test_ask.py::test_nothing_is_answered_at_it",
+            "pages/test_ask.py::test_the_address_of_a_process_that_was_killed_is_not_believed",
+            "pages/test_browser.py::test_the_address_of_a_request_leads_nowhere_else",
+        ),
+    ),
+    Threat(
         threat="an access token that is forged, stolen from another server, or made by a key that it brings itself",
         source=OURS,
         tests=tuple(

@@ -41,6 +41,11 @@ class Places(NamedTuple):
         return self.data / "approvals.sqlite3"
 
     @property
+    def pages(self) -> Path:
+        """The address of the pages of approvals, while they are served."""
+        return self.data / "pages.address"
+
+    @property
     def access(self) -> Path:
         """The requests for one entry more of a grant, and their answers; there is none before the first."""
         return self.data / "access.sqlite3"

@@ -249,11 +249,12 @@ def test_no_forged_token_lets_anybody_in(place: Deployment) -> None:
     assert place.send(place.authority.token()).status_code == 200
 
 
-@pytest.mark.parametrize("sub", ["mallory@login", "ALICE@LOGIN", "alice", "local", "", None, 7, ["alice@login"]])
-def test_a_token_that_stands_for_nobody_here_is_forbidden(place: Deployment, sub: Any) -> None:
-    found = place.send(place.authority.token(sub=sub))
-    assert found.status_code == (401 if sub in (7, ["alice@login"]) else 403), "a subject that is no text is no token"
-    assert place.outcomes == ["unknown-user" if found.status_code == 403 else "invalid-token"]
+def test_a_token_that_stands_for_nobody_here_is_forbidden(place: Deployment) -> None:
+    for sub in ("mallory@login", "ALICE@LOGIN", "alice", "local", "", None):
+        assert place.send(place.authority.token(sub=sub)).status_code == 403, sub
+    for sub in (7, ["alice@login"]):
+        assert place.send(place.authority.token(sub=sub)).status_code == 401, "a subject is a text"
+    assert place.outcomes == ["unknown-user", "invalid-token"]
 
 
 def test_another_claim_may_say_the_user(world: World, authority: Authority, tmp_path: Path) -> None:
@@ -282,11 +283,11 @@ def test_several_headers_with_tokens_are_refused(place: Deployment) -> None:
         assert place.raw("\r\n".join(head).encode()).split()[1] == b"400"
 
 
-@pytest.mark.parametrize("header", ["Basic {}", "DPoP {}", "Bearer {} {}", "Bearer {},{}", "Bearer", "{}"])
-def test_a_token_in_another_form_of_header_is_none(place: Deployment, header: str) -> None:
+def test_a_token_in_another_form_of_header_is_none(place: Deployment) -> None:
     token = place.authority.token()
-    found = place.client.post(place.url, json={}, headers={"host": HOST, "authorization": header.replace("{}", token)})
-    assert found.status_code == 401
+    for header in ("Basic {}", "DPoP {}", "Bearer {} {}", "Bearer {},{}", "Bearer", "{}"):
+        sent = {"host": HOST, "authorization": header.replace("{}", token)}
+        assert place.client.post(place.url, json={}, headers=sent).status_code == 401, header
 
 
 def test_a_wrong_token_is_told_before_its_body_is_waited_for(place: Deployment) -> None:
@@ -413,17 +414,13 @@ def test_without_keys_everybody_is_told_to_come_again(place: Deployment) -> None
     assert (found.status_code, found.headers["retry-after"]) == (503, "30") and place.outcomes == ["no-keys"]
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"", b"[]", b"{}", b'{"keys": {}}', b'{"keys": [], "keys": []}', b"<html>", b"[" * 10_000,
-        b'{"keys": [' + b"{}," * 100 + b"{}]}", b'{"keys": []}' + b" " * (keys._MAX_BYTES), b" " * (2 << 20),
-    ],
-    ids=range(10),
-)  # fmt: skip
-def test_an_answer_that_is_no_set_of_keys_is_none(authority: Authority, body: bytes) -> None:
-    authority.body = body
-    assert judged(authority, [authority.token()]) == ["NO_KEYS"]
+def test_an_answer_that_is_no_set_of_keys_is_none(authority: Authority) -> None:
+    many = b'{"keys": [' + b"{}," * 100 + b"{}]}"
+    long = b'{"keys": []}' + b" " * keys._MAX_BYTES
+    shapes = [b"", b"[]", b"{}", b'{"keys": {}}', b'{"keys": [], "keys": []}', b"<html>", b"[" * 10_000]
+    for body in (*shapes, many, long, b" " * (2 << 20)):
+        authority.body = body
+        assert judged(authority, [authority.token()]) == ["NO_KEYS"], body[:20]
 
 
 KEYS: dict[str, Any] = {
@@ -443,12 +440,12 @@ KEYS: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", KEYS)
-def test_a_key_that_is_not_for_this_verifies_nothing(authority: Authority, case: str) -> None:
-    published, key, algorithm, *header = KEYS[case]()
-    authority.keys = published
-    token = authority.token(key, algorithm, header=header[0] if header else None)
-    assert judged(authority, [token]) == ["ALGORITHM" if algorithm == "HS256" else "SIGNATURE"]
+def test_a_key_that_is_not_for_this_verifies_nothing(authority: Authority) -> None:
+    for case, made in KEYS.items():
+        published, key, algorithm, *header = made()
+        authority.keys = published
+        token = authority.token(key, algorithm, header=header[0] if header else None)
+        assert judged(authority, [token]) == ["ALGORITHM" if algorithm == "HS256" else "SIGNATURE"], case
 
 
 def test_a_token_without_an_id_is_judged_by_the_only_key_that_fits(authority: Authority) -> None:

@@ -17,7 +17,8 @@ def named_in(path: Path) -> set[str]:
 def test_the_table_of_rules_and_the_named_in_rules_agree() -> None:
     table = PAGE.read_text(encoding="utf-8").partition("## The rules of the protocol")[2]
     named = [set(re.findall(r"`(test_\w+)`", row)) for row in table.splitlines() if row.startswith("| ")][1:]
-    known = {name for path in HERE.glob("test_*.py") for name in named_in(path)}
+    files = [*HERE.glob("test_*.py"), *(HERE.parent / "pages").glob("test_*.py")]
+    known = {name for path in files for name in named_in(path)}
     assert all(named), "a rule without a test"
     assert set().union(*named) - known == set(), "a test that does not exist"
     assert named_in(HERE / "test_rules.py") - set().union(*named) == set(), "a test of a rule that is not in the table"

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -16,7 +17,7 @@ import trustme
 
 from tests.mcp_server.authority import HOST, RESOURCE, Authority
 from tests.mcp_server.processes import WASMRT, wasmrt
-from tests.mcp_server.world import META
+from tests.mcp_server.world import META, URLS
 from wasmrt.config_file import read_config_file
 from wasmrt.errors import ConfigFileError
 
@@ -92,8 +93,9 @@ def authority(tmp_path: Path) -> Iterator[Authority]:
 
 
 @contextmanager
-def served() -> Iterator[tuple[str, list[str]]]:
-    process = subprocess.Popen([*WASMRT, "serve", "--http", "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+def served(*more: str) -> Iterator[tuple[str, list[str]]]:
+    command = [*WASMRT, "serve", "--http", "0", *more]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         assert process.stderr is not None
         said = []
@@ -138,3 +140,20 @@ def test_without_its_library_the_command_says_what_to_install(home: Path) -> Non
     code = "; ".join([*started, "from wasmrt.cli import main", "main()"])
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2 and "wasmrt[serve]" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_the_pages_beside_the_endpoint_are_what_its_owner_is_led_to(home: Path, tmp_path: Path) -> None:
+    def called(url: str, token: str) -> dict[str, Any]:
+        headers = {"authorization": f"Bearer {token}", "mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call"}
+        params = {"name": "write_file", "arguments": {"path": "a.txt", "content": "x"}, "_meta": URLS}
+        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        found = httpx.post(url, json=message, headers=headers | {"mcp-name": "write_file"}, timeout=60, trust_env=False)
+        return dict(found.json()["result"])
+
+    tokens = {user: wasmrt("serve", "--new-token", user).stdout.decode().strip() for user in ("local", "bob")}
+    with served("--workspace", str(tmp_path)) as (url, _):
+        asked = called(url, tokens["local"])["inputRequests"]["approval"]["params"]
+        address = asked["url"]
+        assert address.startswith(url.removesuffix("mcp") + "approvals/ask/")
+        assert httpx.get(address, trust_env=False).status_code == 200
+        assert "approvals approve" in called(url, tokens["bob"])["content"][0]["text"]

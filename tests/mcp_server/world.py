@@ -32,6 +32,7 @@ META = {
     CAPABILITIES: {},
     "io.modelcontextprotocol/clientInfo": {"name": "tester", "version": "1"},
 }
+URLS = META | {CAPABILITIES: {"elicitation": {"url": {}}}}
 FORMS = META | {CAPABILITIES: {"elicitation": {}}}
 
 
@@ -147,7 +148,9 @@ class World:
         self.started, self.go = threading.Event(), threading.Event()
         self.ended = threading.Event()
         self.store = ApprovalStore(home / "approvals.sqlite3")
-        approver = ServedApprover(ParkedRequests(self.store), kind)
+        self.pages: dict[str, str] = {}
+        """The address of the pages of each user that has some."""
+        approver = ServedApprover(ParkedRequests(self.store), kind, self.pages.get)
         self.registry = ToolRegistry(
             policy=policy,
             approvals=Approvals(approver, store=self.store),

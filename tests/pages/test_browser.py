@@ -340,3 +340,24 @@ def test_a_narrow_window_needs_no_scrolling_sideways(site: Site, tab: Tab) -> No
     tab.ask("Emulation.setDeviceMetricsOverride", width=360, height=800, deviceScaleFactor=1, mobile=True)
     tab.goto(tab.run("location.href"))
     assert tab.run("document.documentElement.scrollWidth") <= 360
+
+
+def test_the_address_of_a_request_leads_to_its_page_in_the_session_of_the_browser(site: Site, tab: Tab) -> None:
+    asked = request()
+    site.store.add(asked)
+    tab.goto(f"{site.origin}/ask/{asked.id}")
+    tab.settled(f"requests/{asked.id}")
+    assert "Your answer" in tab.text()
+
+
+def test_the_address_of_a_request_leads_nowhere_else(browser: Browser, site: Site) -> None:
+    asked = request()
+    site.store.add(asked)
+    tab = browser.tab()
+    for kept in (None, "xabc/", "//evil.example/", "/a/b/", "javascript:alert(1)/", "https://evil.example/"):
+        tab.goto(f"{site.origin}/ask/{asked.id}")
+        tab.run("localStorage.clear()")
+        if kept is not None:
+            tab.run(f"localStorage.setItem('wasmrt-session /', '{kept}')")
+            tab.goto(f"{site.origin}/ask/{asked.id}")
+        assert "waits for you" in tab.text() and tab.run("location.pathname") == f"/ask/{asked.id}"

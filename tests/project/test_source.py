@@ -36,6 +36,7 @@ LATE_IMPORTS = {
     "install/granted.py": "most tools ask for nothing",
     "cli/serve.py": "a server over stdio needs nothing of HTTP",
     "cli/_serve_http.py": "the library that reads access tokens is an extra",
+    "cli/_served.py": "a client that opens no address needs none of the pages",
     "cli/_serve_tools.py": "a client has its first answer before the tools are loaded",
     "install/find.py": "only a tool whose capability file has a schema of its own needs the validator of schemas",
     "rates/_limiter.py": "redis is an extra",

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from wasmrt.approvals._model import ApprovalAnswer, ApprovalRequest
+from wasmrt.approvals._rows import State
 from wasmrt.approvals._store import ApprovalStore
 from wasmrt.approvals._thread import to_its_end
 from wasmrt.errors import ApprovalError
@@ -23,6 +24,8 @@ class Parked:
     """True once a second call was the same."""
     declined: bool = False
     """True where the person at the client did not want to answer there."""
+    on_page: bool = False
+    """True where the latest question to a client was to have a page opened: what it says is no answer then."""
     asked: int = 0
     """Questions that a client was asked."""
     nonce: str = ""
@@ -109,6 +112,15 @@ class ParkedRequests:
         if found is None:
             raise ApprovalError("the request has no answer", code="unknown")
         return replace(found, way=answer.way) if own else found
+
+    async def waits(self, parked: Parked) -> bool:
+        """Tell whether nobody has answered a request yet, and somebody may.
+
+        Raises:
+            ApprovalError: the store cannot be read.
+        """
+        found = await to_its_end(self._store.get, parked.id)
+        return found is not None and found.state is State.PENDING
 
     async def withdraw(self, parked: Parked) -> None:
         """End a request that nobody will ask for again.

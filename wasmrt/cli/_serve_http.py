@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import ExitStack
 
 from wasmrt.cli._output import print_message, show, show_json
 from wasmrt.cli._serve_options import ServeOptions, check_user
@@ -53,7 +54,10 @@ async def _serve(options: ServeOptions, users: UserTokens, host: str, port: int)
     gateway = EgressGateway(config.network)
     access, origin = _access(config, gateway)
 
+    at: list[str] = []
+
     def started(url: str) -> None:
+        at.append(f"{url}{_PAGES}")
         print_message(f"serving at {url}{PATH}; end it with Ctrl-C")
         if config.resource is not None:
             print_message(
@@ -70,10 +74,9 @@ async def _serve(options: ServeOptions, users: UserTokens, host: str, port: int)
         server, Entrance(users, access), host=host, port=port, ended=ended, started=started, beside=beside,
         origin=origin,
     )  # fmt: skip
-    try:
-        return await serve_tools(options, server, transport, ended)
-    finally:
-        gateway.close()
+    with ExitStack() as held:
+        held.callback(gateway.close)
+        return await serve_tools(options, server, transport, ended, own_pages=lambda: at[0] if at else None)
 
 
 def _access(config: OperatorConfig, gateway: EgressGateway) -> tuple[Access | None, str | None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +19,16 @@ _HEAD_START_SECONDS = 0.02
 
 
 async def serve_tools(
-    options: ServeOptions, server: Server, transport: Coroutine[Any, Any, None], ended: asyncio.Event
+    options: ServeOptions,
+    server: Server,
+    transport: Coroutine[Any, Any, None],
+    ended: asyncio.Event,
+    *,
+    own_pages: Callable[[], str | None] = lambda: None,
 ) -> int:
     """Serve over a transport until it ends, or a signal comes; `ended` has it answer what runs, and end.
+
+    `own_pages` finds the address of the pages of approvals beside it, where there are some.
 
     Raises:
         WasmrtError: the tools cannot be loaded; who waits for them is told before.
@@ -31,7 +38,7 @@ async def serve_tools(
 
         async def open_tools() -> None:
             await asyncio.sleep(_HEAD_START_SECONDS)
-            served = await asyncio.to_thread(_open, options, held)
+            served = await asyncio.to_thread(_open, options, held, own_pages)
             server.open(served.tools, served.registry.telemetry)
             watching = asyncio.ensure_future(served.watch(server.tools_changed))
             held.callback(watching.cancel)
@@ -51,7 +58,7 @@ async def serve_tools(
     return 0
 
 
-def _open(options: ServeOptions, held: ExitStack) -> Served:
+def _open(options: ServeOptions, held: ExitStack, own_pages: Callable[[], str | None]) -> Served:
     from wasmrt.cli._served import open_served  # most of the start, behind the first answer
 
-    return open_served(options, held)
+    return open_served(options, held, own_pages)

@@ -12,7 +12,7 @@ from wasmrt.cli._output import print_message
 from wasmrt.cli._serve_options import ServeOptions
 from wasmrt.config import WasmRuntimeConfig
 from wasmrt.config_file import read_config_file
-from wasmrt.mcp.server.tools import ServedApprover, ServedTools, watch
+from wasmrt.mcp.server.tools import PagesOf, ServedApprover, ServedTools, watch
 from wasmrt.places import find_places
 from wasmrt.policy import ApproverKind
 from wasmrt.runtime import WasmToolRuntime
@@ -30,7 +30,7 @@ class Served(NamedTuple):
         await watch(self.tools, self.registry, changed, print_message)
 
 
-def open_served(options: ServeOptions, held: ExitStack) -> Served:
+def open_served(options: ServeOptions, held: ExitStack, own_pages: Callable[[], str | None] = lambda: None) -> Served:
     """Open what is served, and say on stderr what cannot be; `held` closes it.
 
     Raises:
@@ -38,7 +38,7 @@ def open_served(options: ServeOptions, held: ExitStack) -> Served:
     """
     settings: dict[str, Any] = {} if options.workspace is None else {"workspace": options.workspace}
     runtime = held.enter_context(WasmToolRuntime(WasmRuntimeConfig.load(**settings)))
-    registry = held.enter_context(_registry(runtime))
+    registry = held.enter_context(_registry(runtime, _pages_of(options.user, own_pages)))
     offer_configured_servers(registry)
     tools = ServedTools(_view_of(options, registry))
     for name, error in registry.problems.items():
@@ -58,7 +58,24 @@ def _view_of(options: ServeOptions, registry: ToolView) -> ToolView:
     return view.only(options.patterns) if options.patterns else view
 
 
-def _registry(runtime: WasmToolRuntime) -> ToolRegistry:
+def _pages_of(owner: str, own_pages: Callable[[], str | None]) -> PagesOf:
+    """Return what finds the pages for a user: those of `wasmrt approvals --web` while it runs, else our own.
+
+    SECURITY: whoever serves the pages answers on them, so that no other user is led there (2025-11-25,
+    client/elicitation: the one who was asked is the one who answers).
+    """
+
+    def find(user: str) -> str | None:
+        if user != owner:
+            return None
+        from wasmrt.pages import announced_address  # a client that opens no address needs none of the pages
+
+        return announced_address(find_places().pages) or own_pages()
+
+    return find
+
+
+def _registry(runtime: WasmToolRuntime, pages_of: PagesOf) -> ToolRegistry:
     places = find_places()
     policy = read_config_file(places.config).policy
     if policy.approver is ApproverKind.DENY:
@@ -66,6 +83,6 @@ def _registry(runtime: WasmToolRuntime) -> ToolRegistry:
     if policy.approver is ApproverKind.TERMINAL:  # the terminal, if there is one, is the client's
         print_message('approver = "terminal" cannot be asked from here; calls wait for wasmrt approvals instead')
     parked = ParkedRequests(ApprovalStore(places.approvals))
-    registry = load_registry(runtime, policy=policy, approver=ServedApprover(parked, policy.approver))
+    registry = load_registry(runtime, policy=policy, approver=ServedApprover(parked, policy.approver, pages_of))
     registry.on_close(parked.close)
     return registry

@@ -20,7 +20,7 @@ from wasmrt.cli._held import open_registry
 from wasmrt.cli._output import print_message, show, show_json
 from wasmrt.cli._receipts import receipts_folder
 from wasmrt.flows import FlowMap
-from wasmrt.pages import OperatorPages, PageSources
+from wasmrt.pages import OperatorPages, PageSources, announced
 from wasmrt.places import find_places
 from wasmrt.web import WebServer
 
@@ -72,19 +72,26 @@ async def _served(server: WebServer, pages: OperatorPages, *, opened: bool, as_j
     for each in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(each, ended.set)
     async with server:
-        link = pages.link(server.url)
-        if as_json:
-            show_json({"url": server.url, "link": link})
-        else:
-            show(link)
-        print_message("open this link in a browser: it works once, within 15 minutes. Ctrl-C ends the page")
-        if not opened:
-            await ended.wait()
-            return
-        with _link_file(pages.link(server.url)) as file:
-            if not await asyncio.to_thread(webbrowser.open, file.as_uri()):
-                print_message("no browser could be opened here; open the link above")
-            await ended.wait()
+        with announced(find_places().pages, f"{server.url}/"):
+            await _linked(server, pages, ended, opened=opened, as_json=as_json)
+
+
+async def _linked(
+    server: WebServer, pages: OperatorPages, ended: asyncio.Event, *, opened: bool, as_json: bool
+) -> None:
+    link = pages.link(server.url)
+    if as_json:
+        show_json({"url": server.url, "link": link})
+    else:
+        show(link)
+    print_message("open this link in a browser: it works once, within 15 minutes. Ctrl-C ends the page")
+    if not opened:
+        await ended.wait()
+        return
+    with _link_file(pages.link(server.url)) as file:
+        if not await asyncio.to_thread(webbrowser.open, file.as_uri()):
+            print_message("no browser could be opened here; open the link above")
+        await ended.wait()
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from wasmrt.pages._announced import announced, announced_address
 from wasmrt.pages._pages import OperatorPages, PageSources
 
-__all__ = ["OperatorPages", "PageSources"]
+__all__ = ["OperatorPages", "PageSources", "announced", "announced_address"]

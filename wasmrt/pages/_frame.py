@@ -9,7 +9,8 @@ from wasmrt.errors import WasmrtError
 from wasmrt.pages._html import Html, Part, foreign, tag, together
 from wasmrt.web import Response, Session
 
-_FILES = {"style.css": "text/css; charset=utf-8", "refresh.js": "text/javascript; charset=utf-8"}
+_SCRIPT = "text/javascript; charset=utf-8"
+_FILES = {"style.css": "text/css; charset=utf-8", "refresh.js": _SCRIPT, "session.js": _SCRIPT}
 _POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; form-action 'self'; "
     "base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
@@ -29,6 +30,8 @@ class Frame(NamedTuple):
     base: str
     """Below it are the files of all pages."""
     session: Session | None = None
+    request: str | None = None
+    """The id of a request that the page leads to, where the browser has a session."""
 
     @property
     def root(self) -> str:
@@ -43,6 +46,7 @@ class Frame(NamedTuple):
             tag("title", f"{title} - wasmrt"),
             tag("link", rel="stylesheet", href=f"{self.base}style.css"),
             tag("script", src=f"{self.base}refresh.js", defer=True),
+            self._session_script(),
         )
         body = (
             tag("a", "Skip to the content", href="#content", class_="skip"),
@@ -61,6 +65,16 @@ class Frame(NamedTuple):
     def back(self) -> Html:
         """Return the way to the list of what waits."""
         return tag("p", tag("a", "Back to the approvals", href=self.root))
+
+    def _session_script(self) -> Html | None:
+        """Return the script that remembers the session, or leads to it; a page without either has none."""
+        root = None if self.session is None else self.session.path
+        if root is None and self.request is None:
+            return None
+        return tag(
+            "script", src=f"{self.base}session.js", defer=True, data_base=self.base, data_root=root,
+            data_request=self.request,
+        )  # fmt: skip
 
     def _header(self, section: str | None) -> Html:
         if self.session is None:

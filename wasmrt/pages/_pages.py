@@ -88,6 +88,8 @@ class OperatorPages:
             return file
         if not rest:
             return self._begun(request)
+        if rest.startswith("ask/") and request.method != "POST":
+            return self._asked(rest.removeprefix("ask/"))
         session = self._sessions.find(request)
         if session is None:
             return self._no_session()
@@ -104,6 +106,18 @@ class OperatorPages:
             gone = self._page("Signed out", f"For a new link: {self._command}", 200)
             return replace(gone, headers=(*gone.headers, ("set-cookie", self._sessions.end(session))))
         return await asyncio.to_thread(self._post, frame, rest, form)
+
+    def _asked(self, name: str) -> Response:
+        """Return the page behind an address that went through a client: it leads to the request in a session.
+
+        SECURITY: it says nothing of the request, not even whether there is one, and begins no session: the client that
+        was given the address may be the agent that asks.
+        """
+        if not _ID.fullmatch(name):
+            return self._missing(Frame(self._base))
+        told = "Its page is opened in the session that this browser has. If nothing happens, it has none: "
+        step = f"open a link of {self._command}, and then this address again; or run wasmrt approvals show {name}."
+        return Frame(self._base, request=name).page(f"Request {name} waits for you", tag("p", told + step))
 
     def _begun(self, request: Request) -> Response:
         """Begin a session by the token of a link, once.

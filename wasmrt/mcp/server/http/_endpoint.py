@@ -226,7 +226,7 @@ class Endpoint:
             # A status of 404 would tell a legacy client that its session has ended.
             return _json(answer, _STATUS.get(answer["error"]["code"], 200) if modern else 200)
         headers: tuple[tuple[str, str], ...] = _JSON
-        if request.method == "initialize" and exchange.peer.session.forms:
+        if request.method == "initialize" and (exchange.peer.session.forms or exchange.peer.session.urls):
             headers = (*_JSON, (SESSION_HEADER, self._sessions.open(exchange.peer)))
         return WebResponse(headers=headers, body=written(answer))
 

@@ -67,6 +67,10 @@ class Exchange:
         if len(self._unsent) > MAX_UNSENT:
             self.answering.cancel()
 
+    def tell(self, message: dict[str, Any]) -> None:
+        """Send a message before the result: after it there is no stream of this request any more."""
+        self.send(message)
+
     async def elicit(self, params: dict[str, Any]) -> dict[str, Any] | None:
         """Have the client show a form: the ask goes over this stream, the answer comes as a request of its own."""
         session = self._session

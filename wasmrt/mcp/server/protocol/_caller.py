@@ -34,6 +34,8 @@ class Caller:
     """Its name and version, in its own words: for people, never for a decision."""
     forms: bool = False
     """True where it says that it shows forms to a person (elicitation)."""
+    urls: bool = False
+    """True where it says that it has a person open addresses (elicitation by URL)."""
     user: str = "local"
 
 
@@ -44,6 +46,7 @@ class Session:
     version: str = ""
     client: str = ""
     forms: bool = False
+    urls: bool = False
     listens: bool = False
     """True from `notifications/initialized` on: only then may the server speak unasked."""
 
@@ -63,8 +66,9 @@ class Session:
             raise RpcError(INVALID_PARAMS, "initialize needs protocolVersion, a text, and capabilities, an object")
         self.version = asked if asked in LEGACY else LEGACY[0]
         self.client = _client(params.get("clientInfo"))
-        # Forms came with 2025-06-18; an empty declaration means forms.
-        self.forms = self.version >= "2025-06-18" and _declares_forms(capabilities)
+        # Forms came with 2025-06-18, addresses with 2025-11-25.
+        self.forms = self.version >= "2025-06-18" and _declares(capabilities, "form")
+        self.urls = self.version >= "2025-11-25" and _declares(capabilities, "url")
         self.listens = False
         return self.version
 
@@ -112,7 +116,9 @@ def caller_of(request: Request, peer: Peer) -> Caller:
             message = f"_meta has no {VERSION_KEY} ({MODERN[0]}), and no session was begun with initialize"
             raise RpcError(INVALID_PARAMS, message, {"supported": list(SUPPORTED)})
         spoken = session.version or LEGACY[0]
-        return Caller(modern=False, version=spoken, client=session.client, forms=session.forms, user=peer.user)
+        return Caller(
+            modern=False, version=spoken, client=session.client, forms=session.forms, urls=session.urls, user=peer.user
+        )
     version, capabilities = meta.get(VERSION_KEY), meta.get(CAPABILITIES_KEY)
     if not isinstance(version, str):
         raise RpcError(INVALID_PARAMS, f"_meta needs {VERSION_KEY}, a text")
@@ -122,13 +128,14 @@ def caller_of(request: Request, peer: Peer) -> Caller:
     if not isinstance(capabilities, dict):
         raise RpcError(INVALID_PARAMS, f"_meta needs {CAPABILITIES_KEY}, an object")
     client = _client(meta.get(CLIENT_KEY))
-    return Caller(modern=True, version=version, client=client, forms=_declares_forms(capabilities), user=peer.user)
+    forms, urls = _declares(capabilities, "form"), _declares(capabilities, "url")
+    return Caller(modern=True, version=version, client=client, forms=forms, urls=urls, user=peer.user)
 
 
-def _declares_forms(capabilities: dict[str, Any]) -> bool:
-    """Tell whether a client shows forms: `elicitation: {}` means forms alone, `{"url": {}}` means no forms."""
+def _declares(capabilities: dict[str, Any], mode: str) -> bool:
+    """Tell whether a client has a mode of elicitation, `form` or `url`: `elicitation: {}` means forms alone."""
     declared = capabilities.get("elicitation")
-    return isinstance(declared, dict) and (not declared or isinstance(declared.get("form"), dict))
+    return isinstance(declared, dict) and isinstance((declared or {"form": {}}).get(mode), dict)
 
 
 def _client(info: Any) -> str:

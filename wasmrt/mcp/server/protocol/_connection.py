@@ -201,6 +201,10 @@ class _Channel:
         if self.open:
             self._send(message)
 
+    def tell(self, message: dict[str, Any]) -> None:
+        """Send a message, also after the request."""
+        self._send(message)
+
     async def elicit(self, params: dict[str, Any]) -> dict[str, Any] | None:
-        """Have the client show a form."""
+        """Have the client ask its user."""
         return await self._connection.elicit(params)

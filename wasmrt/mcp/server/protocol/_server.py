@@ -43,8 +43,11 @@ class Channel(Protocol):
     def send(self, message: dict[str, Any]) -> None:
         """Send a message that belongs to the request; nothing after the request has ended."""
 
+    def tell(self, message: dict[str, Any]) -> None:
+        """Send a message of a client's older session, also after the request has ended where the transport can."""
+
     async def elicit(self, params: dict[str, Any]) -> dict[str, Any] | None:
-        """Have a client of the older revisions show a form; None where it cannot be had, or fails."""
+        """Have a client of the older revisions ask its user; None where it cannot be had, or fails."""
 
 
 class Toolbox(Protocol):

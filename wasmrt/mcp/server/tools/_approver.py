@@ -1,8 +1,9 @@
-"""Approvals of calls that come over MCP: a form where the client shows one, and always the way past the client.
+"""Approvals of calls that come over MCP: by the client where it shows a form or a page, and always past the client.
 
 Nothing here waits for long, and nothing depends on a client's doing what it declares: each request is parked in the
 store of approvals, where a person answers it (`wasmrt approvals approve ID`), and the same call, made again, takes the
-answer. What a client says of its user is the client's word; the receipt says so.
+answer. What a client says of its user is the client's word; the receipt says so. A client that has a page opened says
+nothing of an answer: that is given on the page, by the person whose session it is.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
 from wasmrt.approvals import ApprovalAnswer, ApprovalRequest, ApprovalScope, Parked, ParkedRequests, request_lines
 from wasmrt.errors import ApprovalError
-from wasmrt.mcp.server.protocol import Caller
+from wasmrt.limits import APPROVAL_POLL_SECONDS
+from wasmrt.mcp.server.protocol import Caller, notification_message
 from wasmrt.mcp.server.tools._state import State, new_nonce
 from wasmrt.policy import ApproverKind
 
@@ -31,7 +34,9 @@ _STATE_SECONDS = 600.0
 _ONCE, _SESSION, _DENY = "allow once", "allow for this session", "deny"
 
 Elicit = Callable[[dict[str, Any]], Awaitable[dict[str, Any] | None]]
-"""Sends a form to a client of the older revisions; None where it answered with an error, or went."""
+"""Asks a client of the older revisions; None where it answered with an error, or went."""
+PagesOf = Callable[[str], str | None]
+"""From a user to the address of the pages on which that user answers, where they are served now; it ends in `/`."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -46,19 +51,29 @@ class ServedCall:
     """The client's answer to the form, in its own words."""
     waiting: Parked | None = None
     """The request that waits for a person, where the call ended without an answer."""
-    form: dict[str, Any] | None = None
-    """The form to show, for a client of the modern revision."""
+    question: dict[str, Any] | None = None
+    """The form or page to show, for a client of the modern revision."""
+    tell: Callable[[dict[str, Any]], None] | None = None
+    """Sends a notification to a client of the older revisions."""
 
 
 current_call: ContextVar[ServedCall | None] = ContextVar("current_call", default=None)
 
 
 class ServedApprover:
-    """Asks the client's form where the configuration takes a client's word, and whoever looks into the store."""
+    """Asks the client's user, and whoever looks into the store.
 
-    def __init__(self, parked: ParkedRequests, kind: ApproverKind) -> None:
+    Args:
+        parked: The requests that wait.
+        kind: `AUTO` takes a client's word, and so asks by its form; others ask by a page alone.
+        pages_of: Finds the pages on which a user answers.
+    """
+
+    def __init__(self, parked: ParkedRequests, kind: ApproverKind, pages_of: PagesOf = lambda _: None) -> None:
         self._parked = parked
         self._clients_answer = kind is ApproverKind.AUTO
+        self._pages_of = pages_of
+        self._watching: set[asyncio.Task[None]] = set()
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
         """Return the answer to a request, or after a short while that nobody has answered yet.
@@ -92,24 +107,70 @@ class ServedApprover:
             return await self._said(call, parked, call.said)
         if parked.nonce and call.state is None:  # its client was asked before, and made the call again instead
             parked.declined = True
-        if self._clients_answer and call.caller.forms and not parked.declined:
-            if call.caller.modern:
-                self._show_form(call, parked)
-                return None
-            if call.elicit is not None:
-                return await self._elicited(call, call.elicit, parked)
+        question = None if parked.declined else self._question(call.caller, parked.request)
+        if question is not None and call.caller.modern:
+            self._show(call, parked, question)
+            return None
+        if question is not None and call.elicit is not None:
+            parked.on_page = question["mode"] == "url"
+            if parked.on_page:
+                return await self._opened(call, call.elicit, parked, question)
+            return await self._elicited(call, call.elicit, parked, question)
         return await self._parked.answer(parked, seconds=QUEUE_SECONDS if parked.again else 0.0)
 
-    def _show_form(self, call: ServedCall, parked: Parked) -> None:
+    def _question(self, caller: Caller, request: ApprovalRequest) -> dict[str, Any] | None:
+        """Return what a client is to show its user: a form, where its word is taken, else the page of the request."""
+        if self._clients_answer and caller.forms:
+            return form_of(request)
+        pages = self._pages_of(caller.user) if caller.urls else None
+        return None if pages is None else page_of(request, pages)
+
+    def _show(self, call: ServedCall, parked: Parked, question: dict[str, Any] | None) -> None:
         """Have the client ask, unless it has come back without an answer too often."""
         parked.asked += 1
-        if parked.asked <= MAX_FORMS:
-            parked.nonce = new_nonce()
-            call.form = form_of(parked.request)
+        if parked.asked <= MAX_FORMS and question is not None:
+            parked.nonce, parked.on_page = new_nonce(), question["mode"] == "url"
+            call.question = question
 
-    async def _elicited(self, call: ServedCall, elicit: Elicit, parked: Parked) -> ApprovalAnswer | None:
+    async def _opened(
+        self, call: ServedCall, elicit: Elicit, parked: Parked, question: dict[str, Any]
+    ) -> ApprovalAnswer | None:
+        """Have the client open the page, and wait for the answer there; tell the client when there is one."""
+        name = new_nonce()
+        asking = asyncio.ensure_future(elicit(question | {"elicitationId": name}))
+        store = asyncio.ensure_future(self._parked.answer(parked, seconds=FORM_SECONDS))
+        try:
+            await asyncio.wait({asking, store}, return_when=asyncio.FIRST_COMPLETED)
+            if not store.done() and _action(asking.result()) == "accept":
+                await asyncio.wait({store})  # no longer than its own seconds
+            parked.declined = True  # the next call does not wait for that client again
+            if store.done() and (found := store.result()) is not None:
+                _tell_complete(call, name)
+                return found
+            if asking.done() and _action(asking.result()) == "accept":
+                self._tell_later(call, parked, name)
+            return None
+        finally:
+            await _ended(asking)
+            await _ended(store)
+
+    def _tell_later(self, call: ServedCall, parked: Parked, name: str) -> None:
+        async def watch() -> None:
+            with suppress(ApprovalError):
+                while await self._parked.waits(parked):
+                    await asyncio.sleep(APPROVAL_POLL_SECONDS)
+                if parked.seconds_left > 0:
+                    _tell_complete(call, name)
+
+        task = asyncio.ensure_future(watch())
+        self._watching.add(task)
+        task.add_done_callback(self._watching.discard)
+
+    async def _elicited(
+        self, call: ServedCall, elicit: Elicit, parked: Parked, question: dict[str, Any]
+    ) -> ApprovalAnswer | None:
         """Ask the client and look into the store, whoever answers first; the other is asked no longer."""
-        form = asyncio.ensure_future(elicit(form_of(parked.request)))
+        form = asyncio.ensure_future(elicit(question))
         store = asyncio.ensure_future(self._parked.answer(parked, seconds=FORM_SECONDS))
         try:
             await asyncio.wait({form, store}, timeout=FORM_SECONDS, return_when=asyncio.FIRST_COMPLETED)
@@ -131,7 +192,13 @@ class ServedApprover:
 
         A form that was closed or declined is no denial: clients decline by themselves where they cannot show one.
         """
-        action = said.get("action") if isinstance(said, dict) else None
+        action = _action(said)
+        # SECURITY: a client that was to open a page says that it did so, and no more: whatever it adds is no answer.
+        if parked.on_page and action == "accept":
+            found = await self._parked.answer(parked, seconds=FORM_SECONDS)
+            if found is None:
+                self._show(call, parked, self._question(call.caller, parked.request))
+            return found
         content = said.get("content") if isinstance(said, dict) else None
         chosen = content.get("answer") if isinstance(content, dict) else None
         if action in ("decline", "cancel") or (action != "accept" and not call.caller.modern):
@@ -143,8 +210,20 @@ class ServedApprover:
             given = ApprovalAnswer(approved=chosen != _DENY, scope=scope, by=by, way="client")
             return await self._parked.settle(parked, given)
         if call.caller.modern:  # it left out what was asked for, so it is asked again
-            self._show_form(call, parked)
+            self._show(call, parked, self._question(call.caller, parked.request))
         return None
+
+
+def page_of(request: ApprovalRequest, pages: str) -> dict[str, Any]:
+    """Return the params of an elicitation that has the page of a request opened.
+
+    SECURITY: the address goes through the client. It names the request and opens nothing: the page is shown in the
+    person's own session alone (2026-07-28, client/elicitation: no address that is authenticated beforehand).
+    """
+    said = (
+        f"{request.tool} needs your approval, as {request.id}. This page shows the call; only your answer there counts."
+    )
+    return {"mode": "url", "message": said, "url": f"{pages}ask/{request.id}"}
 
 
 def form_of(request: ApprovalRequest) -> dict[str, Any]:
@@ -188,6 +267,15 @@ def access_text(requests: tuple[str, ...], user: str) -> str:
 
 def _for_user(user: str) -> str:
     return "" if user == "local" else f" with `--user {user}`"
+
+
+def _action(said: Any) -> Any:
+    return said.get("action") if isinstance(said, dict) else None
+
+
+def _tell_complete(call: ServedCall, name: str) -> None:
+    if call.tell is not None:
+        call.tell(notification_message("notifications/elicitation/complete", {"elicitationId": name}))
 
 
 async def _ended(task: asyncio.Future[Any]) -> None:

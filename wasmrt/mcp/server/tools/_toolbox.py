@@ -79,7 +79,9 @@ class ServedTools:
         if offered is None:
             self._refuse(name, arguments, caller, "no tool of this name is offered", Reason.UNKNOWN_TOOL)
             raise RecordedError(INVALID_PARAMS, f"Unknown tool: {name[:_MAX_NAME_CHARS]}")
-        call = ServedCall(caller=caller, elicit=None if caller.modern else channel.elicit)
+        call = ServedCall(caller=caller)
+        if not caller.modern:
+            call.elicit, call.tell = channel.elicit, channel.tell
         call.state, call.said = self._given_back(request, offered, arguments, caller)
         async with self._slots[caller.user]:
             return await self._called(request, offered, arguments, call, channel)
@@ -106,12 +108,12 @@ class ServedTools:
                 more = {"type": "text", "text": f"(in part: {access_text(answer.access, call.caller.user)})"}
                 result["content"] = [*result["content"], more]
             return result
-        if call.form is None:
+        if call.question is None:
             return error_result(waiting_text(call.waiting))
         state = state_of(call.waiting, tool=offered.tool, params=params_digest(arguments))
         return {
             "resultType": "input_required",
-            "inputRequests": {FORM_KEY: {"method": "elicitation/create", "params": call.form}},
+            "inputRequests": {FORM_KEY: {"method": "elicitation/create", "params": call.question}},
             "requestState": self._sealer.seal(state),
         }
 
