@@ -16,7 +16,7 @@ from typing import Any
 from wasmrt import ToolContext, ToolRegistry, tool
 from wasmrt.approvals import params_digest
 from wasmrt.mcp.server.http import PATH, Entrance, UserTokens, serve_http
-from wasmrt.mcp.server.protocol import MISSING_CAPABILITY, Caller, Channel, Request, RpcError, Server
+from wasmrt.mcp.server.protocol import MISSING_CAPABILITY, Caller, Channel, RefusedMessages, Request, RpcError, Server
 from wasmrt.mcp.server.tools import ServedTools
 from wasmrt.mcp.server.tools._state import Sealer, State, new_nonce
 
@@ -138,6 +138,9 @@ class Fixtures:
 
     def page(self, cursor: object, version: str) -> dict[str, Any]:
         return self._served.page(cursor, version)
+
+    def refused(self, messages: RefusedMessages) -> None:
+        self._served.refused(messages)
 
     async def call(self, request: Request, caller: Caller, channel: Channel) -> dict[str, Any]:
         name = request.params.get("name")

@@ -17,7 +17,9 @@ from mcp_types import ElicitRequestParams, ElicitResult
 from tests.first_party.names import SHIPPED
 from tests.mcp_server.processes import BUNDLED, OPEN, configure, wasmrt
 from tests.mcp_server.world import World
+from wasmrt.approvals import ApprovalAnswer
 from wasmrt.mcp.server.http import UserTokens
+from wasmrt.policy import ApproverKind
 
 Mode = Literal["auto", "legacy", "2026-07-28"]
 ASK = '[tools.rules.echo]\npermission = "ask"\n'
@@ -124,3 +126,28 @@ def test_it_speaks_to_the_server_over_http(world: World, tmp_path: Path, mode: M
     with world.serve_http(users) as url:
         asyncio.run(run(url))
     assert world.done == ["a"] and steps == [1, 2, 3]
+
+
+@pytest.mark.parametrize(("mode", "how"), [("auto", "2026-07-28"), ("legacy", "2025-11-25")])
+def test_it_has_the_page_of_a_request_opened(tmp_path: Path, mode: Mode, how: str) -> None:
+    world = World(tmp_path, ApproverKind.QUEUE)
+    world.pages["local"] = "http://127.0.0.1:9/approvals/"
+    users, opened = UserTokens(tmp_path / "tokens.json"), list[str]()
+    headers = {"authorization": f"Bearer {users.renew('local')}"}
+
+    async def answer(context: Any, params: Any) -> ElicitResult:
+        (waiting,) = world.pending()
+        opened.append(params.url.rpartition("/")[2])
+        world.store.answer(waiting, ApprovalAnswer(approved=True, by="ann"), user="local")
+        return ElicitResult(action="accept")
+
+    async def run(url: str) -> str:
+        async with httpx2.AsyncClient(headers=headers, trust_env=False, timeout=20) as http:
+            transport = streamable_http_client(url, http_client=http)
+            async with Client(transport, mode=mode, elicitation_callback=answer) as client:
+                assert client.protocol_version == how
+                return str((await client.call_tool("write_note", {"name": "a"})).content[0].text)
+
+    with world.serve_http(users) as url:
+        assert asyncio.run(run(url)) == "wrote a"
+    assert len(opened) == 1 and world.receipts[-1].approval is not None and world.receipts[-1].approval.how == "person"

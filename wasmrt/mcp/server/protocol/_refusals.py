@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from wasmrt.errors import WasmrtError
 from wasmrt.mcp.server.protocol._wire import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
@@ -136,6 +135,6 @@ class Refusals:
             return
         try:
             self._write(RefusedMessages(window.refusal, window.user, window.count, window.first_ms, window.last_ms))
-        except WasmrtError:
+        except Exception:  # an embedder's own function may raise anything; a client's message is answered all the same
             return
         window.count = 0
