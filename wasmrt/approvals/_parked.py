@@ -24,8 +24,6 @@ class Parked:
     """True once a second call was the same."""
     declined: bool = False
     """True where the person at the client did not want to answer there."""
-    on_page: bool = False
-    """True where the latest question to a client was to have a page opened: what it says is no answer then."""
     asked: int = 0
     """Questions that a client was asked."""
     nonce: str = ""

@@ -33,7 +33,7 @@ _TYPES: dict[str, tuple[str, str | None]] = {
 
 
 class NoKeysError(Exception):
-    """The keys of the authorization server cannot be had, so that no token can be judged."""
+    """The keys of the authorization server cannot be had, so that no token can be checked."""
 
 
 class _Key(NamedTuple):

@@ -31,6 +31,8 @@ MAX_FORMS = 5
 """Questions to a client about one request."""
 FORM_KEY = "approval"
 _STATE_SECONDS = 600.0
+_ON_PAGE = "page-"
+"""Begins the name of a question that is answered on a page; the state that goes through the client is signed."""
 _ONCE, _SESSION, _DENY = "allow once", "allow for this session", "deny"
 
 Elicit = Callable[[dict[str, Any]], Awaitable[dict[str, Any] | None]]
@@ -112,8 +114,7 @@ class ServedApprover:
             self._show(call, parked, question)
             return None
         if question is not None and call.elicit is not None:
-            parked.on_page = question["mode"] == "url"
-            if parked.on_page:
+            if question["mode"] == "url":
                 return await self._opened(call, call.elicit, parked, question)
             return await self._elicited(call, call.elicit, parked, question)
         return await self._parked.answer(parked, seconds=QUEUE_SECONDS if parked.again else 0.0)
@@ -129,7 +130,7 @@ class ServedApprover:
         """Have the client ask, unless it has come back without an answer too often."""
         parked.asked += 1
         if parked.asked <= MAX_FORMS and question is not None:
-            parked.nonce, parked.on_page = new_nonce(), question["mode"] == "url"
+            parked.nonce = (_ON_PAGE if question["mode"] == "url" else "") + new_nonce()
             call.question = question
 
     async def _opened(
@@ -194,7 +195,7 @@ class ServedApprover:
         """
         action = _action(said)
         # SECURITY: a client that was to open a page says that it did so, and no more: whatever it adds is no answer.
-        if parked.on_page and action == "accept":
+        if call.state is not None and call.state.nonce.startswith(_ON_PAGE) and action == "accept":
             found = await self._parked.answer(parked, seconds=FORM_SECONDS)
             if found is None:
                 self._show(call, parked, self._question(call.caller, parked.request))
