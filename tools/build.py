@@ -24,8 +24,15 @@ from wasmrt.authoring import find_wasm_tools  # noqa: E402
 
 SHIPPED = ROOT / "wasmrt/_tools"
 MANIFEST = SHIPPED / "manifest.json"
-TOOLS = ("echo", "files", "json", "time", "web")
+TOOLS = ("code", "echo", "files", "json", "time", "web")
+APART = ("code",)
+"""Tools that are a workspace of their own, with their own lock file and profile."""
 TARGET = "wasm32-unknown-unknown"
+FLAGS = ("-Clink-arg=-zstack-size=131072",)
+FLAGS_OF = {
+    # An interpreter recurses; and its randomness comes from us, since the target has none.
+    "code": ("-Clink-arg=-zstack-size=2097152", "--cfg", 'getrandom_backend="custom"'),
+}
 
 
 def sources(tool: str) -> list[Path]:
@@ -67,19 +74,24 @@ def build(tool: str, target: Path | None = None) -> bytes:
     target = target or Path(os.environ.get("CARGO_TARGET_DIR", HERE / "target"))
     command = ["cargo", "build", "--locked", "--release", "--target", TARGET, "-p", tool]
     # The encoded form allows spaces in paths.
-    flags = "\x1f".join([*_remaps(), "-Clink-arg=-zstack-size=131072"])
+    flags = "\x1f".join([*_remaps(tool), *FLAGS_OF.get(tool, FLAGS)])
     env = os.environ | {"CARGO_TARGET_DIR": str(target), "CARGO_ENCODED_RUSTFLAGS": flags}
-    subprocess.run(command, cwd=HERE, env=env, check=True)
+    subprocess.run(command, cwd=workspace(tool), env=env, check=True)
     core = target / TARGET / f"release/{tool}.wasm"
     with TemporaryDirectory() as folder:  # wit-bindgen has embedded the world
         find_wasm_tools().run("component", "new", core, "-o", "tool.wasm", cwd=Path(folder))
         return Path(folder, "tool.wasm").read_bytes()
 
 
-def _remaps() -> list[str]:
+def workspace(tool: str) -> Path:
+    """The folder of the lock file that a tool is built by."""
+    return HERE / tool if tool in APART else HERE
+
+
+def _remaps(tool: str) -> list[str]:
     """Panic messages name source files: name them by crate, not by where this machine keeps them."""
     home = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
-    subprocess.run(["cargo", "fetch", "--locked"], cwd=HERE, check=True)
+    subprocess.run(["cargo", "fetch", "--locked"], cwd=workspace(tool), check=True)
     indexes = sorted((home / "registry/src").iterdir())
     places = {str(ROOT): "wasmrt"} | {str(place): "crates" for place in indexes}
     return [f"--remap-path-prefix={place}={name}" for place, name in places.items()]

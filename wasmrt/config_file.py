@@ -98,6 +98,8 @@ class OperatorConfig(NamedTuple):
     """Settings of `WasmRuntimeConfig` that the file sets by sections of its own: limits, rates, workspace."""
     secrets_backend: str | None = None
     """The backend that keeps secrets, unless the environment names another; None for the one that is found."""
+    code_mode: bool = False
+    """True where registries offer `run_code` and `search_tools`."""
     telemetry: bool = False
     """True where registries tell of their calls to the OpenTelemetry SDK of their program."""
     shell: ShellSettings = ShellSettings()
@@ -112,7 +114,7 @@ class OperatorConfig(NamedTuple):
     def as_runtime_settings(self) -> dict[str, Any]:
         """Return the settings by their names in `WasmRuntimeConfig`."""
         settings = self._asdict() | self.audit.as_runtime_settings()
-        own = "policy services secrets_backend shell runtime telemetry extensions skills resource"
+        own = "policy services secrets_backend shell runtime telemetry extensions skills resource code_mode"
         for name in own.split():
             del settings[name]
         return settings | dict(self.runtime)
@@ -180,6 +182,7 @@ def read_config_file(path: Path) -> OperatorConfig:
         policy=policy,
         audit=audited,
         runtime=runtime,
+        code_mode=values["code_mode"].get("enabled", False),
         telemetry=told,
         shell=ShellSettings(**values["shell"]),
         extensions=extensions,
@@ -389,6 +392,7 @@ _SECTIONS: dict[str, dict[str, Callable[[Any, Path], dict[str, Any]]]] = {
         "record": switch("record"),
         "max_segment_bytes": _audit_segment_bytes,
     },
+    "code_mode": {"enabled": switch("enabled")},
     "telemetry": {"enabled": switch("enabled")},
     **VALUE_SECTIONS,
     **EXTENSION_SECTIONS,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from wasmrt.audit import EMPTY_RECEIPT, Receipt
 from wasmrt.effects import Effect
@@ -18,8 +18,44 @@ if TYPE_CHECKING:
 Progress = Callable[[int, int | None, str | None], None]
 """Gets what is done, the total where it is known, and a message."""
 
+
+class Program(Protocol):
+    """A program of the model's while it runs, as the call that runs it."""
+
+    @property
+    def call_id(self) -> str:
+        """The id of that call."""
+
+    @property
+    def trace_id(self) -> str:
+        """The trace that its receipt names."""
+
+    @property
+    def lifetime(self) -> Lifetime:
+        """Its time."""
+
+
+CallTool = Callable[[str, str, Program], str]
+"""Calls a tool in the name of a program's caller: by name, with the params and the answer as JSON texts. It raises
+`HostFailure` where the program is to hear of a failure, and another error where the program ends with it."""
 MayInvoke = Callable[[str], Decision | None]
 """Decides on a tool that the called one invokes, by name: a denial, or None where nothing is against it."""
+
+
+class ToolsOfCaller(Protocol):
+    """The tools of one view, for a tool that tells a model of them."""
+
+    def described(self) -> Iterable[DescribedTool]:
+        """Return the tools that a program of this caller's can call, by name, as a model may read of them."""
+
+
+class DescribedTool(NamedTuple):
+    """One tool as a model may read of it."""
+
+    name: str
+    description: str
+    schema: dict[str, Any]
+    output_schema: dict[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +82,12 @@ class ToolContext:
     workspace: Path | None = None
     """The folder of the call's files, in place of the runtime's."""
     may_invoke: MayInvoke | None = None
+    call_tool: CallTool | None = None
+    """The way to every tool of the caller's, for the interpreter of code mode alone; in place of aliases."""
+    under_permit: bool = False
+    """True for a call that a program makes while it runs: it runs under the permit that the program has."""
+    tools: ToolsOfCaller | None = None
+    """The tools that the caller can call, for a tool that describes them."""
     seen: frozenset[Label] | None = None
     """The labels of what the conversation has seen; None where nobody keeps track of it."""
     shown: str | None = None

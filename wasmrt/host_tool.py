@@ -34,6 +34,7 @@ class HostTool(ToolDefaults):
         check: Decides on params before anybody is asked.
         by_hand: Returns the command with which a person does the same.
         foreign: Tells whether strangers wrote a part of a result; of any result, where it gets None.
+        in_programs: False for one that programs of the model's do not call.
     """
 
     destinations = ()
@@ -51,8 +52,10 @@ class HostTool(ToolDefaults):
         check: Callable[[Params], Decision | None] | None = None,
         by_hand: Callable[[Params], str] | None = None,
         foreign: Callable[[Any], bool] | None = None,
+        in_programs: bool = True,
     ) -> None:
         self.name = name
+        self.in_programs = in_programs
         self.description = description
         self.schema: dict[str, Any] = {
             "type": "object",

@@ -76,6 +76,29 @@ MAX_POLLABLES = 1024
 CLOCK_RESOLUTION_NS = 1_000_000
 MAX_REFUSALS = 64
 
+# Code mode: one program, and a run of it, which may be continued after a person has answered.
+MAX_CODE_BYTES = 64 * KIB
+MAX_CODE_CALLS = 256
+"""Calls of tools in one run."""
+MAX_CODE_CALL_BYTES = 1 * MIB
+"""Params of one call."""
+MAX_CODE_RUN_BYTES = 8 * MIB
+"""Params and answers of all calls of a run together."""
+CODE_LIMITS = ResourceLimits(
+    memory_bytes=128 * MIB, fuel=10_000_000_000, timeout_seconds=120.0, output_bytes=4 * MIB, table_elements=40_000
+)
+"""Of the interpreter, each time that a program is run: an interpreter takes a hundred instructions for one."""
+MAX_CODE_RUNS = 32
+"""Runs of one user that wait for a person."""
+CODE_RUN_SECONDS = 24 * 3600.0
+"""A run that waits is kept so long after it was last continued."""
+MAX_STUBS = 50
+"""Descriptions of tools on one page of a search."""
+MAX_STUB_BYTES = 4 * KIB
+"""Of one description; a schema that takes more is cut."""
+MAX_STUBS_BYTES = 24 * KIB
+"""Of one page."""
+
 # Params and results.
 MAX_PARAMS_BYTES = 8 * MIB
 MAX_JSON_DEPTH = 64

@@ -71,6 +71,11 @@ class Places(NamedTuple):
         return self.data / "memory"
 
     @property
+    def code_runs(self) -> Path:
+        """The programs that wait for a person, with what their calls were answered; there are none before the first."""
+        return self.data / "code-runs"
+
+    @property
     def mcp_tokens(self) -> Path:
         """The digests of the tokens by which the users of `wasmrt serve --http` are known."""
         return self.data / "mcp-tokens.json"

@@ -17,6 +17,8 @@ MODULES = {path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text()) for
 # Our own modules that a function imports: a whole command, or most runtimes, do without them.
 LATE_IMPORTS = {
     "cli/run.py": "a component needs no registry",
+    "tools/_pipeline.py": "few programs have code mode on",
+    "tools/_registry.py": "few programs have code mode on",
     "cli/pack.py": "only a folder of sources needs the package that builds tools",
     "isolation/pool/home.py": "a runtime whose components are all compiled starts no compile worker",
     "call/_target.py": "the params of a guest in a worker are checked in the worker",

@@ -108,7 +108,7 @@ def run_call(pipeline: CallPipeline, target: CallTarget, request: CallRequest) -
         request.on_open(call)
     try:
         try:
-            _admit(pipeline, call)
+            _admit(pipeline, request, call)
             call.open_files()
             text = _run_guest(target, call, request.tool, params, context)
             call.lifetime.check()
@@ -185,10 +185,11 @@ def _new_id() -> str:
     return f"{_PROCESS}-{next(_numbers):x}"
 
 
-def _admit(pipeline: CallPipeline, call: Call) -> None:
+def _admit(pipeline: CallPipeline, request: CallRequest, call: Call) -> None:
     if pipeline.rate is not None:
         pipeline.rates.check_and_record(call.user, call.tool, pipeline.rate, what="call")
-    if call.parent is None:  # a tool called by a tool runs under its caller's permit
+    # A tool called by a tool, or by a program that waits for it, runs under its caller's permit.
+    if call.parent is None and not (request.terms is not None and request.terms.under_permit):
         pipeline.admission.enter(call)
 
 
@@ -264,12 +265,12 @@ def _record_refusal(pipeline: CallPipeline, target: CallTarget, request: CallReq
             ended_ms=now,
             trace_id=known.trace_id or (error.call_id if parent is None else parent.trace_id),
             call_id=error.call_id,
-            parent_id="" if parent is None else parent.call_id,
+            parent_id=known.parent_id if parent is None else parent.call_id,
             tool=tool,
             kind=known.kind or "component",
             digest=target.digest,
             user=request.user if _is_user(request.user) else "",
-            chain=(*(() if parent is None else parent.tool_chain), tool),
+            chain=(*known.chain, *(() if parent is None else parent.tool_chain), tool),
             outcome=error.code,
         )
     )
@@ -293,12 +294,12 @@ def _record(
             ended_ms=now,
             trace_id=call.trace_id,
             call_id=call.call_id,
-            parent_id="" if call.parent is None else call.parent.call_id,
+            parent_id=known.parent_id if call.parent is None else call.parent.call_id,
             tool=call.tool_chain[-1],
             kind=known.kind or "component",
             digest=target.digest,
             user=call.user,
-            chain=call.tool_chain,
+            chain=(*known.chain, *call.tool_chain),
             args_hash="" if hashed is None else hashed(params),
             output_hash="" if hashed is None or end.text is None else hashed(end.text),
             outcome=outcome,

@@ -214,6 +214,8 @@ class CallServices:
             HostFailure: it may not be invoked, or it failed.
         """
         call = self._call
+        if call.call_tool is not None:
+            return call.call_tool(alias, params, call)
         if call.backends.tools is None:
             decision = call.grant.explain_tool(alias)
             if decision.allowed:

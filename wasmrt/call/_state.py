@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from wasmrt.audit import Tape
 from wasmrt.capabilities import CAPABILITY_SECTIONS, Capabilities
 from wasmrt.component import printable
-from wasmrt.context import MayInvoke, Progress, ToolContext
+from wasmrt.context import CallTool, MayInvoke, Progress, ToolContext
 from wasmrt.effects import Effect
 from wasmrt.errors import DeadlineExceededError
 from wasmrt.guest.call import GuestCall
@@ -90,6 +90,7 @@ class Call:
         "_watched",
         "backends",
         "call_id",
+        "call_tool",
         "deadline",
         "decisions",
         "decisions_dropped",
@@ -154,9 +155,9 @@ class Call:
         """Its workspace, once it was opened."""
         self.effects = held_to(terms, parent)
         self.write_paths = held_to_paths(terms, parent)
-        self.may_invoke: MayInvoke | None = None if terms is None else terms.may_invoke
-        if parent is not None:
-            self.may_invoke = parent.may_invoke
+        ways = terms if parent is None else parent
+        self.may_invoke: MayInvoke | None = None if ways is None else ways.may_invoke
+        self.call_tool: CallTool | None = None if terms is None else terms.call_tool
         self.tool_chain: tuple[str, ...] = (*(parent.tool_chain if parent else ()), action or tool)
         """Callers before it, and last itself, by the names that aliases stand for."""
         outer = parent.lifetime if parent is not None else None if terms is None else terms.lifetime

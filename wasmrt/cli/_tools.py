@@ -65,7 +65,11 @@ def find_own(name: str, part: str | None, capabilities: Path | None) -> OwnTool 
         ConfigurationError: a part or capabilities are named, which are for components.
     """
     own = own_tool(name)
-    if own is None or own.needs == "registry" or (own.name == SHELL_NAME and Catalog(find_places().data).has(name)):
+    if (
+        own is None
+        or own.needs in ("registry", "code")
+        or (own.name == SHELL_NAME and Catalog(find_places().data).has(name))
+    ):
         return None
     if part is not None or capabilities is not None:
         option = "--tool" if part is not None else "--capabilities"

@@ -16,6 +16,10 @@ from wasmrt.cli._output import print_message, show, show_json
 from wasmrt.cli._receipts import folder_option, installation_keys, receipts_folder
 from wasmrt.cli._runtime import open_runtime, prepare
 from wasmrt.cli._tools import find_named
+from wasmrt.install.bundled import RUN_CODE, bundled_component
+from wasmrt.limits import CODE_LIMITS
+from wasmrt.prepared import PreparedTool
+from wasmrt.runtime import WasmToolRuntime
 from wasmrt.terminal import in_one_line
 
 
@@ -42,11 +46,8 @@ def replay(call_id: str, tool: str | None, folder: Path | None, as_json: bool) -
     recording = read_recording(place, installation_keys(), call_id)
     receipt = find_receipt(place, call_id)
     authentic = receipt is not None and recording.is_of(receipt)
-    found = find_named(tool or recording.call.component)
     with open_runtime() as runtime:
-        # Nothing is granted: all that the guest gets is in the recording.
-        bare = replace(Capabilities.none(), limits=found.grant.limits)
-        prepared = prepare(runtime, recording.call.component, found.component, bare, tools=found.tools)
+        prepared = _prepared(runtime, recording.call.component, tool)
         replayed = prepared.replay(recording)
     if as_json:
         show_json(replayed.as_dict() | {"authentic": authentic, "call_id": call_id})
@@ -55,6 +56,15 @@ def replay(call_id: str, tool: str | None, folder: Path | None, as_json: bool) -
         if not authentic:
             print_message("warning: the recording is not as the call's receipt has it: it was changed, or is another's")
     return 0 if replayed.same and authentic else FAILED
+
+
+def _prepared(runtime: WasmToolRuntime, component: str, tool: str | None) -> PreparedTool:
+    """Return the tool to replay with. Nothing is granted: all that the guest gets is in the recording."""
+    if tool is None and component == RUN_CODE.name:
+        return runtime.prepare(component, bundled_component(RUN_CODE), limits=CODE_LIMITS)
+    found = find_named(tool or component)
+    bare = replace(Capabilities.none(), limits=found.grant.limits)
+    return prepare(runtime, component, found.component, bare, tools=found.tools)
 
 
 def _in_words(recording: Recording, replayed: Replayed) -> None:

@@ -25,7 +25,9 @@ WasmrtError                     code, hint, retryable
 │  ├─ LimitError                .limit .used .setting
 │  │  └─ FuelExhaustedError · DeadlineExceededError · MemoryLimitError · OutputLimitError · BudgetExceededError
 │  ├─ NotAuthorizedError        .code is the reason
-│  │  └─ AccessRequestedError   .requests: a person was asked, not yet
+│  │  ├─ AccessRequestedError   .requests: a person was asked, not yet
+│  │  └─ RunSuspendedError      a program of code mode waits for a person
+│  ├─ RunReplayError            a program that waited cannot be continued
 │  ├─ RateLimitedError · ExternalServiceError
 │  └─ CancelledError · RuntimeClosedError
 └─ InternalError                ours: please report it
@@ -53,6 +55,8 @@ from wasmrt.errors._calls import (
     NotAuthorizedError,
     OutputLimitError,
     RateLimitedError,
+    RunReplayError,
+    RunSuspendedError,
     RuntimeClosedError,
     ToolError,
     ToolErrorKind,
@@ -140,6 +144,8 @@ __all__ = [
     "PackageError",
     "RateLimitedError",
     "RefusedFileError",
+    "RunReplayError",
+    "RunSuspendedError",
     "RuntimeClosedError",
     "SecretBackendError",
     "SecretError",

@@ -241,6 +241,22 @@ class AccessRequestedError(NotAuthorizedError):
         return super().as_dict() | {"requests": list(self.requests)}
 
 
+class RunSuspendedError(NotAuthorizedError):
+    """A program of the model's waits for a person. The same code, run again, goes on from there."""
+
+    code = "run-suspended"
+
+    def for_model(self) -> str:
+        """Return what the program waits for. SECURITY: what would lift it is for people."""
+        return self.message
+
+
+class RunReplayError(ToolError):
+    """A program that waited for a person cannot be continued; nothing was called. `code` says why."""
+
+    code = "run-differs"
+
+
 class RateLimitedError(ToolError):
     """The (user, tool) window is full; `retry_after_seconds` says when it opens again."""
 

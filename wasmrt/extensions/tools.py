@@ -105,7 +105,7 @@ class ExtensionTools:
             ),
             HostTool(
                 "tool_activate", "Offer a tool that was installed, as a person granted it.",
-                {"name": _NAME}, self._activate, required=["name"],
+                {"name": _NAME}, self._activate, required=["name"], in_programs=False,
             ),
             HostTool(
                 "tool_list", "List the tools and MCP servers that are installed.", {"kind": _KIND}, self._list,

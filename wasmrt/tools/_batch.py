@@ -15,6 +15,7 @@ from wasmrt.tools._answer import ToolAnswer, answer_of
 from wasmrt.tools._calls import ToolCall
 from wasmrt.tools._pipeline import admit, approve, finished, run
 from wasmrt.tools._state import CallState
+from wasmrt.tools._steps import runs_programs
 from wasmrt.tools._waits import AwaitingWaits
 
 MAX_PARALLEL = 16
@@ -55,7 +56,7 @@ async def _run(states: Sequence[CallState], ended: dict[int, _Ended]) -> None:
 async def _run_unasked(states: Sequence[CallState], ended: dict[int, _Ended], waiting: Sequence[int]) -> None:
     """Run the calls that need nobody: those that only read at once, beside the others in their order."""
     ready = [place for place in range(len(states)) if place not in ended and place not in waiting]
-    reading = [place for place in ready if states[place].traits.tier(states[place].effects) == "read-only"]
+    reading = [place for place in ready if _reads(states[place])]
     limit = asyncio.Semaphore(MAX_PARALLEL)
 
     async def read(place: int) -> None:
@@ -68,6 +69,11 @@ async def _run_unasked(states: Sequence[CallState], ended: dict[int, _Ended], wa
                 await _step(ended, place, states[place], run(states[place], AwaitingWaits()))
 
     await asyncio.gather(write(), *(read(place) for place in reading))
+
+
+def _reads(state: CallState) -> bool:
+    """Tell whether a call changes nothing; a program's own calls may."""
+    return state.traits.tier(state.effects) == "read-only" and not runs_programs(state.known)
 
 
 async def _admitted(state: CallState) -> ToolOutput | None:

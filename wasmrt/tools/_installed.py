@@ -9,7 +9,7 @@ from typing import Any
 
 from wasmrt.errors import WasmrtError
 from wasmrt.install import Catalog
-from wasmrt.install.bundled import SHIPPED, TOOLS, BundledTool, OwnTool, missing_part
+from wasmrt.install.bundled import RUN_CODE, SHIPPED, TOOLS, BundledTool, OwnTool, missing_part
 from wasmrt.runtime import WasmToolRuntime
 from wasmrt.tools._registry import ToolRegistry
 from wasmrt.tools._tool import ToolSource
@@ -66,6 +66,7 @@ class InstalledTools:
         config = self._runtime.config
         parts = {"workspace": config.workspace, "search": config.web_search, "memory": config.memory_settings()}
         has = {part for part, given in parts.items() if given is not None}
+        has |= {"code"} if RUN_CODE.name in self._registry.all_names() else set()
         self._registry.absent = absent = {
             name: step
             for tool in SHIPPED

@@ -108,6 +108,8 @@ def _add_own(registry: ToolRegistry, runtime: WasmToolRuntime, places: Places, c
     for group, tools in groups.items():
         for tool in tools:
             registry.register(tool, builtin=True, group=group)
+    if config.code_mode:
+        registry.add_code_mode()
     if runtime.config.workspace is not None:
         registry.register(ShellTool(runtime.config.workspace, config.shell), builtin=True)
 

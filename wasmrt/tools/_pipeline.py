@@ -94,8 +94,22 @@ def admit(state: CallState) -> None:
         ToolError: one refused it.
     """
     _begin(state)
+    look(state)
+    state.take(_steps.check_confirmation(state))
+    state.take(_flow.check_flow(state))
+    state.take(_steps.check_tool_policy(state))
+    state.take(_steps.check_rate(state))
+
+
+def look(state: CallState) -> None:
+    """Take a call through the steps that decide on the tool and its params, and use nothing up.
+
+    Raises:
+        ToolError: one refused it.
+    """
     state.take(_steps.parse(state))
     state.take(_steps.look_up(state))
+    state.take(_steps.check_program(state))
     state.take(_steps.check_schema(state))
     state.take(_access.grow(state))
     state.take(_steps.check_view(state))
@@ -103,10 +117,13 @@ def admit(state: CallState) -> None:
     state.take(_steps.check_preset(state))
     state.take(_steps.check_rules(state))
     state.take(_steps.check_exfiltration(state))
-    state.take(_steps.check_confirmation(state))
-    state.take(_flow.check_flow(state))
-    state.take(_steps.check_tool_policy(state))
-    state.take(_steps.check_rate(state))
+
+
+def asks(state: CallState) -> bool:
+    """Tell whether a person has to be asked now: none has answered for good."""
+    if state.needs is None or state.token is not None:
+        return False
+    return state.system.approvals.remembered(approval_request(state, None)) is None
 
 
 async def approve(state: CallState, waits: Waits) -> None:
@@ -169,11 +186,17 @@ async def run(state: CallState, waits: Waits) -> ToolOutput:
     tool, entry = state.tool, state.known
     _access.use(state)
     seconds = min(tool.timeout_seconds, state.system.policy.timeout_for(entry.name) or tool.timeout_seconds)
+    if state.direct and state.within is not None:
+        state.within.check()
+        seconds = min(seconds, state.within.remaining())
     context = tool_context(state, seconds)
     state.ran = True
     _flow.wrote(state)
     with nullcontext() if state.operation is None else state.operation.current():
-        output = await waits.run(tool, state.params, context, seconds)
+        if _steps.runs_programs(entry):
+            output = await _run_program(state, waits, context, seconds)
+        else:
+            output = await waits.run(tool, state.params, context, seconds)
     if not isinstance(output, ToolOutput):
         raise ToolError(f"the tool broke: it returned {type(output).__name__}, and no ToolOutput")
     output = scanned(state, output)
@@ -183,6 +206,13 @@ async def run(state: CallState, waits: Waits) -> ToolOutput:
     state.output = output._replace(decisions=decisions, call_id=output.call_id or state.call_id)
     _end(state, None)
     return state.output
+
+
+async def _run_program(state: CallState, waits: Waits, context: ToolContext, seconds: float) -> ToolOutput:
+    from wasmrt.tools._program import Steps, run_program  # few programs have code mode on
+
+    steps = Steps(look, admit, asks, approve, run, finished)
+    return await run_program(state, waits, context, seconds, steps)
 
 
 def tool_context(state: CallState, seconds: float) -> ToolContext:
@@ -197,7 +227,7 @@ def tool_context(state: CallState, seconds: float) -> ToolContext:
         trace_id=state.trace,
         call_id=state.call_id,
         data=state.data,
-        lifetime=Lifetime(seconds),
+        lifetime=Lifetime(seconds, within=state.within if state.direct else None),
         on_progress=state.on_progress,
         receipt=known_receipt(state),
         on_begin=state.begin_in_sandbox,
@@ -206,6 +236,8 @@ def tool_context(state: CallState, seconds: float) -> ToolContext:
         may_invoke=partial(_may_invoke, state),
         seen=_flow.labels_seen(state),
         shown=state.shown,
+        under_permit=state.direct,
+        tools=None if entry.source is not ToolSource.BUILTIN else state.tools,
     )
 
 

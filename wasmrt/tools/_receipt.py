@@ -27,7 +27,9 @@ def known_receipt(state: CallState) -> Receipt:
     elif state.approved_by is not None:
         approval = Approval(*state.approved_by)
     return EMPTY_RECEIPT._replace(
-        trace_id=state.trace,
+        trace_id=state.trace or state.receipt_trace,
+        parent_id=state.parent_id,
+        chain=state.chain,
         source="" if entry is None else str(entry.source),
         effects=() if entry is None else tuple(sorted(state.effects)),
         policy=system_policy(state),
@@ -55,13 +57,13 @@ def write_receipt(state: CallState, failure: ToolError | None) -> None:
         known_receipt(state)._replace(
             started_ms=state.started_ms,
             ended_ms=time.time_ns() // 1_000_000,
-            trace_id=state.trace or state.call_id,
+            trace_id=state.trace or state.receipt_trace or state.call_id,
             call_id=state.call_id,
             tool=name,
             kind="" if entry is None else "component" if entry.is_component else str(entry.source),
             digest="" if entry is None else entry.digest,
             user=state.user,
-            chain=(name,),
+            chain=(*state.chain, name),
             args_hash="" if hashed is None else hashed(_text(state.params or state.arguments)),
             output_hash="" if hashed is None or output is None else hashed(_text(output.result)),
             outcome=OK if failure is None else failure.code,

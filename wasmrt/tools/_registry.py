@@ -165,6 +165,19 @@ class ToolRegistry(ToolView):
             added.append(name)
         return added
 
+    def add_code_mode(self) -> None:
+        """Offer `run_code`, which runs programs that call this registry's tools, and `search_tools` beside it.
+
+        Raises:
+            ConfigurationError: the registry has no runtime.
+        """
+        if self.runtime is None:
+            raise ConfigurationError("a registry without a runtime runs no programs", hint="ToolRegistry(runtime)")
+        from wasmrt.code_mode import CodeTool, search_tool  # it is off by default
+
+        for each in (CodeTool(self.runtime), search_tool()):
+            self.register(each, builtin=True, group="code_mode")
+
     def remove(self, name: str) -> None:
         """Offer a tool no longer.
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from wasmrt.approvals import params_digest
-from wasmrt.context import Progress
+from wasmrt.context import Progress, ToolsOfCaller
 from wasmrt.effects import EVERY_EFFECT, Effect
 from wasmrt.errors import NotAuthorizedError
+from wasmrt.lifetime import Lifetime
 from wasmrt.model import Decision, ToolOutput
 from wasmrt.traits import Traits
 
@@ -42,6 +43,18 @@ class CallState:
     """A confirmation token, in place of a person's answer."""
     approver: Approver | None = None
     """Who is asked about this call, in place of the registry's approver."""
+    tools: ToolsOfCaller | None = None
+    """The tools of the view that it is made through, for our own tools that describe them."""
+    parent_id: str = ""
+    """The call whose program makes this one; empty for a call from outside."""
+    chain: tuple[str, ...] = ()
+    """Callers before it."""
+    receipt_trace: str = ""
+    """The trace that its receipt names, where it belongs to none of its own."""
+    within: Lifetime | None = None
+    """The time of the program that makes it."""
+    direct: bool = False
+    """True while the program that makes it is running, and has a permit."""
     started: float = field(default_factory=time.monotonic)
     started_ms: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
     params: dict[str, Any] = field(default_factory=dict)

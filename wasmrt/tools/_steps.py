@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from wasmrt.approvals import params_digest
 from wasmrt.capabilities import RateLimitConfig
-from wasmrt.effects import in_words
+from wasmrt.effects import EVERY_EFFECT, Effect, in_words
 from wasmrt.errors import InvalidParametersError, NotAuthorizedError, RateLimitedError, UnknownToolError
 from wasmrt.model import Decision, Reason
 from wasmrt.names import did_you_mean
 from wasmrt.policy import NO_TIGHTENING, Permission, decide_filter, decide_permission
 from wasmrt.tools._calls import parse_arguments
+from wasmrt.tools._entry import Entry
 from wasmrt.tools._lens import decide_effects
 from wasmrt.tools._state import CallState
 from wasmrt.tools._tool import ToolSource
@@ -46,6 +47,29 @@ def look_up(state: CallState) -> Step:
     state.entry = state.registered = entry
     derive(state)
     return f"source: {entry.source}"
+
+
+def check_program(state: CallState) -> Step:
+    """Decide whether a program of the model's may call the tool at all."""
+    if not state.parent_id:
+        return "no program calls it"
+    if in_programs(state.known):
+        return "programs may call it"
+    # SECURITY: what changes the agent's tools is asked for by itself, where a person sees it; no program runs another.
+    rule = "no program calls it: programs neither run programs nor change tools, skills and grants"
+    return Decision(False, Reason.NOT_IN_VIEW, rule, "call it by itself", "tool.program", state.known.name)
+
+
+def runs_programs(entry: Entry) -> bool:
+    """Tell whether a tool runs programs. SECURITY: one of our own alone, since its programs get the caller's tools."""
+    return entry.source is ToolSource.BUILTIN and bool(getattr(entry.tool, "runs_programs", False))
+
+
+def in_programs(entry: Entry) -> bool:
+    """Tell whether programs may call a tool: none that runs programs, or that says it changes tools."""
+    traits: Traits = entry.tool.traits
+    changes = traits.declared and Effect.MODIFY_TOOLS in traits.effects and traits.effects != EVERY_EFFECT
+    return bool(getattr(entry.tool, "in_programs", True)) and not changes
 
 
 def derive(state: CallState) -> None:

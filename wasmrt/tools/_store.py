@@ -19,6 +19,7 @@ PROTECTED_TOOL_NAMES = frozenset(
         *("tool_search", "tool_install", "tool_auth", "tool_activate", "tool_list", "tool_remove"),
         *("skill_list", "skill_search", "skill_install", "skill_remove"),
         *("routine_create", "routine_list", "routine_update", "routine_delete", "routine_history"),
+        *("run_code", "search_tools"),
         "build_software",
     }
 )

@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from wasmrt.approvals import ApprovalRequest, Approvals, Approver
 from wasmrt.audit import Receipt
-from wasmrt.context import Progress
+from wasmrt.context import DescribedTool, Progress
 from wasmrt.errors import ConfigurationError, NotAuthorizedError, NotInstalledError, ToolError
 from wasmrt.flows import FlowMap
 from wasmrt.limits import MAX_USER_BYTES
@@ -134,6 +135,15 @@ class ToolView:
         """
         self.get(name)
         return self._definition(self._system.store.get(name), provider)
+
+    def described(self) -> Iterator[DescribedTool]:
+        """Yield the tools that programs can call in this view, as a model may read of them."""
+        for entry in self._visible():
+            if _steps.in_programs(entry):
+                found = self._definition(entry, "mcp")
+                yield DescribedTool(
+                    entry.offered, self.clean(found["description"]), found["inputSchema"], found.get("outputSchema")
+                )
 
     def clean(self, text: str) -> str:
         """Return a text of a stranger's as a model may read it: sanitized under the policy, and without secrets."""
@@ -303,7 +313,7 @@ class ToolView:
             raise ConfigurationError("a tool's name is a text", hint="call it by one of tool_names()")
         return CallState(
             system=self._system, lens=self._lens, name=name, arguments={} if params is None else params, user=user,
-            trace=trace, data=data, token=token, call_id=f"{_PROCESS}-t{next(_numbers):x}",
+            trace=trace, data=data, token=token, call_id=f"{_PROCESS}-t{next(_numbers):x}", tools=self,
         )  # fmt: skip
 
     def _definition(self, entry: Entry, provider: Provider) -> dict[str, Any]:
@@ -311,8 +321,16 @@ class ToolView:
         held = self._lens.held(traits)
         definition = entry.definition(provider, actions_within(traits, held))
         if provider == "mcp":
-            definition["annotations"] = traits.within(held).annotations()
+            definition["annotations"] = self._reach(entry, traits.within(held)).annotations()
         return definition
+
+    def _reach(self, entry: Entry, traits: Traits) -> Traits:
+        """Return traits with all that a call can lead to: of the interpreter, what programs can call in this view."""
+        if not _steps.runs_programs(entry):
+            return traits
+        reached = (self._traits(each) for each in self._visible() if _steps.in_programs(each))
+        effects = traits.effects.union(*(each.effects & self._lens.held(each) for each in reached))
+        return replace(traits, effects=effects)
 
     def _traits(self, entry: Entry) -> Traits:
         return entry.traits(self._system.policy)

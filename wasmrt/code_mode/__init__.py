@@ -1,0 +1,10 @@
+"""Code mode: programs of a model's that call tools, the runs of them that wait for a person, and stubs in pages."""
+
+from __future__ import annotations
+
+from wasmrt.code_mode._runs import Answered, CodeRuns, Run, asked_digest
+from wasmrt.code_mode._search import search_tool
+from wasmrt.code_mode._stubs import stub
+from wasmrt.code_mode._tool import CodeTool
+
+__all__ = ["Answered", "CodeRuns", "CodeTool", "Run", "asked_digest", "search_tool", "stub"]
