@@ -27,6 +27,7 @@ def _names(*attacks: Attack) -> tuple[str, ...]:
     return tuple(attack.name for attack in attacks)
 
 
+_CODE = "code_mode/test_hostile.py::"
 _LIMITS = "escape/test_limits.py::"
 _ANSWERS = "escape/test_answers.py::"
 _REACH = "escape/test_reach.py::"
@@ -46,6 +47,46 @@ THREATS = (
             _LIMITS + "test_a_second_memory_in_one_module_counts_too",
         ),
         attacks=_names(*MEMORY),
+    ),
+    Threat(
+        threat="a program of the model's gets tools that its caller's view has not, or a person's yes that nobody gave",
+        source=OURS,
+        tests=(
+            _CODE + "test_a_tool_outside_of_the_view_is_had_by_no_spelling",
+            _CODE + "test_programs_run_no_programs_and_change_no_tools",
+            _CODE + "test_a_program_that_changes_its_own_world_changes_no_call",
+            _CODE + "test_a_denial_by_a_person_is_no_yes_however_often_it_is_asked",
+            _CODE + "test_a_call_that_waits_is_not_caught_by_the_program",
+            _CODE + "test_calls_after_the_end_reach_nothing",
+            _CODE + "test_an_answer_is_not_given_again_to_a_view_that_has_the_tool_no_more",
+            _CODE + "test_nobody_but_us_can_make_a_tool_that_gets_the_callers_tools",
+        ),
+    ),
+    Threat(
+        threat="a run that waits is continued by another user, with other calls, or twice, or is edited",
+        source=OURS,
+        tests=(
+            _CODE + "test_nobody_goes_on_with_the_run_of_another_user_or_conversation",
+            _CODE + "test_a_recording_under_the_name_of_another_user_is_refused",
+            _CODE + "test_a_recording_with_another_call_order_or_form_is_refused",
+            _CODE + "test_a_recording_that_others_can_read_or_a_link_is_refused",
+            _CODE + "test_a_call_that_was_cut_off_is_not_made_twice",
+            _CODE + "test_a_run_goes_on_once_at_a_time",
+            _CODE + "test_only_so_many_programs_of_a_user_wait",
+            _CODE + "test_a_run_survives_its_process_and_expires",
+        ),
+    ),
+    Threat(
+        threat="a program of the model's holds its caller: it never ends, fills memory, prints or calls without end",
+        source=OURS,
+        tests=(
+            _CODE + "test_what_a_program_throws_and_returns_ends_it_and_nothing_else",
+            _CODE + "test_a_program_that_never_ends_or_takes_everything_is_ended",
+            _CODE + "test_printing_without_end_is_cut",
+            _CODE + "test_more_calls_than_a_run_may_make_end_it",
+            _CODE + "test_huge_arguments_are_refused_before_the_tool",
+            _CODE + "test_a_program_is_no_longer_than_it_may_be",
+        ),
     ),
     Threat(
         threat="a network that an operator exempts for one tool is reached by another that may ask any public host",

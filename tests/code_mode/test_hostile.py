@@ -136,7 +136,7 @@ def test_more_calls_than_a_run_may_make_end_it(run: Run, desk: Desk) -> None:
 
 
 def test_huge_arguments_are_refused_before_the_tool(run: Run, desk: Desk) -> None:
-    huge = "'x'.repeat(3 << 20)"
+    huge = "'x'.repeat((1 << 20) + 1)"
     assert run(CAUGHT.format(call=f"tools.write_note({{text: {huge}}})")) == ["refused", "params-too-large"]
     with pytest.raises(LimitError):
         run(f"const x = {huge}; for (;;) {{ try {{ await tools.write_note({{text: x}}) }} catch {{}} }}")

@@ -18,7 +18,7 @@ from tests.isolation.conftest import needs_landlock, needs_seccomp
 from wasmrt import CallbackApprover, PreparedTool, ToolRegistry, WasmToolRuntime, load_registry
 from wasmrt.cli import cli
 from wasmrt.egress import EgressGateway
-from wasmrt.install.bundled import HOST_TOOLS, SHELL_ALIASES, SHELL_NAME, TOOLS, bundled_names, bundled_tool
+from wasmrt.install.bundled import CODE_TOOLS, HOST_TOOLS, SHELL_ALIASES, SHELL_NAME, TOOLS, bundled_names, bundled_tool
 from wasmrt.limits import MIB
 from wasmrt.tools import PROTECTED_TOOL_NAMES, ToolCall
 
@@ -200,6 +200,8 @@ def test_the_page_has_every_tool_with_its_names_params_effects_and_approval(
     every = {tool.name: (tool.aliases, prepared(tool.name)) for tool in TOOLS}
     every |= {name: ((), registry.get(name)) for name in (*HOST_TOOLS, *ON_ITSELF)}
     every[SHELL_NAME] = SHELL_ALIASES, registry.get(SHELL_NAME)
+    registry.add_code_mode()
+    every |= {name: ((), registry.get(name)) for name in CODE_TOOLS}
     assert sorted(listed) == sorted(every)
     for name, (aliases, tool) in every.items():
         names, params, _limits, effects, approval, place, test = listed[name]
