@@ -13,7 +13,8 @@ from tests.code_mode.conftest import Desk, Run, made
 from wasmrt import ToolRegistry, WasmToolRuntime, load_registry, tool
 from wasmrt.audit.reading import Filter, read_receipts
 from wasmrt.cli import cli
-from wasmrt.errors import ConfigurationError, GuestError, NotAuthorizedError, RunSuspendedError
+from wasmrt.errors import AccessRequestedError, ConfigurationError, GuestError, NotAuthorizedError, RunSuspendedError
+from wasmrt.host_tool import HostTool
 from wasmrt.install.bundled import TOOLS
 from wasmrt.policy import Permission, ToolPolicy, ToolRule
 
@@ -210,3 +211,21 @@ def test_a_denied_run_is_refused_as_any_tool_is(runtime: WasmToolRuntime, desk: 
     denied = made(runtime, desk, ToolPolicy(rules=(ToolRule(tool="run_code", permission=Permission.DENY),)))
     with pytest.raises(NotAuthorizedError):
         denied.execute("run_code", {"code": "return 1"})
+
+
+def test_a_call_that_was_refused_for_want_of_a_grant_is_waited_for_and_made_again(
+    registry: ToolRegistry, desk: Desk
+) -> None:
+    def work(params: object, context: object) -> str:
+        desk.done.append("work")
+        if len([each for each in desk.done if each == "work"]) < 3:
+            raise AccessRequestedError(("k7dq2-9mxhp",))
+        return "worked"
+
+    registry.register(HostTool("work", "Work.", {}, work, effects=["write-memory"]), builtin=True)
+    code = "try { return [await tools.add({a: 1, b: 1}), await tools.work({})] } catch (e) { return 'caught' }"
+    for _ in range(2):
+        with pytest.raises(RunSuspendedError, match="what it was not granted"):
+            registry.execute("run_code", {"code": code})
+    assert registry.execute("run_code", {"code": code}).result == {"result": [2, "worked"]}
+    assert desk.done == ["add 1 1", "work", "work", "work"]

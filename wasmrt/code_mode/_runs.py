@@ -90,6 +90,11 @@ class Run:
         if self._file is not None:
             self._write({"begun": {"asked": asked, "reads": reads}})
 
+    def waits(self) -> None:
+        """Write down that the call that was begun has ended, and is to be made again once a person has answered."""
+        if self._file is not None:
+            self._write({"waits": True})
+
     def charge(self, size: int) -> None:
         """Count bytes of params and answers.
 
@@ -180,6 +185,9 @@ class Run:
     def _take(self, line: dict[str, Any]) -> None:
         if "begun" in line:
             self._begun = {"asked": str(line["begun"]["asked"]), "reads": line["begun"]["reads"] is True}
+            return
+        if "waits" in line:
+            self._begun = None
             return
         fields = line["answered"]
         labels = fields["labels"]

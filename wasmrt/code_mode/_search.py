@@ -59,7 +59,7 @@ def _pages(found: list[DescribedTool]) -> list[list[str]]:
     size = 0
     for tool in found:
         text = stub(tool)
-        bytes_ = len(text.encode())
+        bytes_ = len(text.encode("utf-8", "replace"))
         if not pages or len(pages[-1]) >= MAX_STUBS or size + bytes_ > MAX_STUBS_BYTES:
             pages.append([])
             size = 0

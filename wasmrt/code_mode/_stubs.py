@@ -23,13 +23,13 @@ def stub(tool: DescribedTool) -> str:
     returns = "unknown" if tool.output_schema is None else type_of(tool.output_schema)
     head, name = _comment(tool.description), tool.name if _IDENTIFIER.match(tool.name) else json.dumps(tool.name)
     declared = f"{head}\n{name}(params: {type_of(tool.schema)}): Promise<{returns}>;"
-    if len(declared.encode()) <= MAX_STUB_BYTES:
+    if _size(declared) <= MAX_STUB_BYTES:
         return declared
     shorter = f"{name}(params: {type_of(tool.schema, 2)}): Promise<unknown>;"
-    if len(shorter.encode()) > MAX_STUB_BYTES // 2:
+    if _size(shorter) > MAX_STUB_BYTES // 2:
         shorter = f"{name}(params: object): Promise<unknown>;"
-    room = MAX_STUB_BYTES - len(shorter.encode()) - 1
-    cut = _comment(tool.description.encode()[: room // 2].decode("utf-8", "ignore"))
+    room = MAX_STUB_BYTES - _size(shorter) - 1
+    cut = _comment(tool.description.encode("utf-8", "replace")[: room // 2].decode("utf-8", "ignore"))
     return f"{cut}\n{shorter}"
 
 
@@ -68,6 +68,10 @@ def _object(schema: Mapping[str, Any], depth: int) -> str:
         members.append(f"{name}{'' if key in required else '?'}: {type_of(value, depth - 1)}{words}")
     more = ["..."] if len(properties) > _MAX_MEMBERS else []
     return f"{{ {'; '.join([*members, *more])} }}"
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "replace"))
 
 
 def _literal(value: Any) -> str:

@@ -11,6 +11,7 @@ import asyncio
 import itertools
 import json
 import os
+import time
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import CancelledError as FutureCancelledError
 from concurrent.futures import Future
@@ -82,14 +83,16 @@ async def run_program(state: CallState, waits: Waits, context: ToolContext, seco
     """
     receipt = context.receipt._replace(trace_id=state.trace or state.call_id)
     loop = asyncio.get_running_loop() if isinstance(waits, AwaitingWaits) else None
+    spent = 0.0
     with state.tool.runs.opened(state.user, state.trace, state.params["code"]) as run:
         while True:
             calls = _Calls(state, run, steps, loop)
-            own = replace(
-                context, data=run.circumstances, call_tool=calls.call, receipt=receipt, lifetime=Lifetime(seconds)
-            )
+            # All passes together have the time of one call; the time that people take is not counted.
+            left = max(seconds - spent, 0.0)
+            life = Lifetime(left)
+            own = replace(context, data=run.circumstances, call_tool=calls.call, receipt=receipt, lifetime=life)
             try:
-                output = await waits.run(state.tool, state.params, own, seconds)
+                output = await waits.run(state.tool, state.params, own, left)
             except BaseException as error:
                 if not isinstance(error, Exception) or calls.waiting is None:
                     if isinstance(error, _FOR_GOOD) and not isinstance(error, DeadlineExceededError):
@@ -100,6 +103,7 @@ async def run_program(state: CallState, waits: Waits, context: ToolContext, seco
                 return output
             finally:
                 calls.end()
+                spent += time.monotonic() - life.started
             await calls.settle(calls.waiting, waits)
 
 
@@ -269,6 +273,7 @@ class _Calls:
         return Answered(asked, None, str(FailureKind.OPERATION_FAILED), failure.code, failure.for_model())
 
     def _suspended(self, inner: CallState, failure: ToolError) -> RunSuspendedError:
+        self._run.waits()
         self._outer.access_asked = inner.access_asked
         done = len(self._run.answers)
         need = "what it was not granted" if isinstance(failure, AccessRequestedError) else "a person's approval"
