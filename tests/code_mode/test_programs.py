@@ -229,3 +229,12 @@ def test_a_call_that_was_refused_for_want_of_a_grant_is_waited_for_and_made_agai
             registry.execute("run_code", {"code": code})
     assert registry.execute("run_code", {"code": code}).result == {"result": [2, "worked"]}
     assert desk.done == ["add 1 1", "work", "work", "work"]
+
+
+def test_what_a_run_may_send_is_counted_once_however_often_it_waits(
+    run: Run, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wasmrt.code_mode._runs.MAX_CODE_RUN_BYTES", 250)
+    desk.answers = [True] * 4
+    code = "for (let i = 0; i < 4; i++) await tools.write_note({text: i + 'x'.repeat(10)}); return 'done'"
+    assert run(code) == "done" and len(desk.done) == 4

@@ -95,6 +95,10 @@ class Run:
         if self._file is not None:
             self._write({"waits": True})
 
+    def rewind(self) -> None:
+        """Begin another pass: what was sent and got is counted from the beginning, with the answers given again."""
+        self._bytes = 0
+
     def charge(self, size: int) -> None:
         """Count bytes of params and answers.
 

@@ -113,6 +113,7 @@ class _Calls:
     def __init__(self, outer: CallState, run: Run, steps: Steps, loop: asyncio.AbstractEventLoop | None) -> None:
         self._outer = outer
         self._run = run
+        run.rewind()
         self._steps = steps
         self._loop = loop
         self._made = 0
