@@ -16,6 +16,7 @@ from wasmrt.isolation.confine import (
     COMPILE_WORKER,
     CORE,
     MCP_SERVER,
+    OUTLET_LAYER,
     RUN_WORKER,
     SHELL,
     ConfineError,
@@ -33,9 +34,10 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="these layers are Lin
 def test_every_layer_has_a_row_and_a_sentence() -> None:
     found = {layer.name: layer for layer in layers()}
     named = {"seccomp", "landlock", "no-new-privileges", "capabilities", "descriptors", "limits", "namespaces"}
+    named.add(OUTLET_LAYER)
     assert set(found) == named
     assert all(layer.sentence for layer in found.values())
-    assert [name for name, layer in found.items() if layer.optional] == ["namespaces"]
+    assert [name for name, layer in found.items() if layer.optional] == ["namespaces", OUTLET_LAYER]
     assert set(CORE) <= set(found)
 
 

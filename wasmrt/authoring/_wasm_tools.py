@@ -21,6 +21,7 @@ from typing import Any
 
 from wasmrt.authoring._process import CommandResult, run_command
 from wasmrt.errors import BuildError, MissingToolchainError
+from wasmrt.isolation.confine import Command
 from wasmrt.limits import (
     MAX_WASM_TOOLS_OUTPUT_BYTES,
     PROBE_SECONDS,
@@ -31,7 +32,7 @@ from wasmrt.limits import (
 COMMAND = "wasm-tools"
 EXTRA = "pip install 'wasmrt[author]'"
 Version = tuple[int, int, int]
-Confine = Callable[[list[str], dict[str, str]], tuple[list[str], dict[str, str]]]
+Confine = Callable[[list[str], dict[str, str]], Command]
 """Makes the command line and the variables of a confined process from those of a plain one."""
 TESTED: Version = (1, 262, 0)
 """The release in the wheel that the extra pins, and the oldest that is used."""
@@ -183,5 +184,5 @@ def _run(
     env = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     words: list[str] = [str(path), *map(str, arguments)]
     if confine is not None:
-        words, env = confine(words, {})
+        words, env, *_ = confine(words, {})
     return run_command(words, cwd=cwd, env=env, seconds=seconds, bounds=_BOUNDS, shown=COMMAND)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from types import TracebackType
 
 from wasmrt.component.worlds import FailureKind
@@ -32,9 +33,9 @@ from wasmrt.egress._steps import (
 from wasmrt.egress._wire import Transport, WireRequest, WireResponse
 from wasmrt.errors import ExternalServiceError, RateLimitedError
 from wasmrt.limits import MAX_HTTP_REQUESTS, MAX_OWN_RESPONSE_BYTES
-from wasmrt.model import Reason
+from wasmrt.model import Decision, Reason
 from wasmrt.rates import RateLimiter
-from wasmrt.url import InvalidUrlError, ParsedUrl, parse_url
+from wasmrt.url import InvalidUrlError, Network, ParsedUrl, parse_url
 
 
 class EgressGateway:
@@ -142,10 +143,7 @@ class EgressGateway:
 
     def _check_addresses(self, plan: PlannedRequest, budget: ExchangeBudget) -> tuple[str, ...]:
         budget.begin(Wait.CONNECT)
-        resolver = self._resolver
-        if isinstance(resolver, ResolverForUsers):
-            resolver = resolver.for_user(plan.call.user)
-        addresses, decision = checked_addresses(plan.url, plan.networks, resolver, budget.wait_ends_at)
+        addresses, decision = self.look_up(plan.url, plan.networks, plan.call.user, budget.wait_ends_at)
         if decision.allowed:
             return addresses
         if decision.reason is not Reason.NO_ADDRESS:
@@ -155,6 +153,15 @@ class EgressGateway:
             raise HttpFailure(FailureKind.EXECUTOR, "deadline-exceeded", "the call's time is over")
         budget.check_wait(now)
         raise denied(plan.call, decision, FailureKind.OPERATION_FAILED)
+
+    def look_up(
+        self, url: ParsedUrl, networks: Sequence[Network], user: str, ends_at: float
+    ) -> tuple[tuple[str, ...], Decision]:
+        """Return the addresses that may be dialled for a user, until `ends_at`; none with a decision that refuses."""
+        resolver = self._resolver
+        if isinstance(resolver, ResolverForUsers):
+            resolver = resolver.for_user(user)
+        return checked_addresses(url, networks, resolver, ends_at)
 
     def _send(
         self, plan: PlannedRequest, injected: Injected, addresses: tuple[str, ...], budget: ExchangeBudget

@@ -70,6 +70,10 @@ class BoundedSocket:
         poll.register(self._sock, select.POLLIN)
         return bool(poll.poll(0))
 
+    def release(self) -> socket.socket:
+        """Hand the socket over to somebody with bounds of their own."""
+        return self._sock
+
     def close(self) -> None:
         """Close it, without a farewell: a TLS close_notify could wait."""
         self._sock.close()

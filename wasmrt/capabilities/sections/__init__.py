@@ -21,6 +21,7 @@ from wasmrt.capabilities.sections._fields import (
     nearest,
 )
 from wasmrt.capabilities.sections._json import Problems, child
+from wasmrt.capabilities.sections._program_network import program_network_line, read_program_network
 from wasmrt.capabilities.sections._read import Sections, read_oauth, read_sections
 
 __all__ = [
@@ -41,6 +42,8 @@ __all__ = [
     "capability_schema",
     "child",
     "nearest",
+    "program_network_line",
     "read_oauth",
+    "read_program_network",
     "read_sections",
 ]

@@ -181,7 +181,7 @@ _RATE = ObjectSchema(
         "requests_per_hour": Property(field=Number(maximum=MAX_REQUESTS), about="1000 where nothing is said."),
     }
 )
-_ENDPOINT = ObjectSchema(
+ENDPOINT = ObjectSchema(
     {
         "host": Property(field=_HOST, about="A host, or '*.example.com' for every name below it. Required."),
         "any_public_host": Property(
@@ -216,7 +216,7 @@ _CREDENTIAL = ObjectSchema(
 _HTTP = ObjectSchema(
     {
         "allowlist": Property(
-            field=ListOf(item=_ENDPOINT), about="The requests that may leave.", aliases=("allowed_endpoints",)
+            field=ListOf(item=ENDPOINT), about="The requests that may leave.", aliases=("allowed_endpoints",)
         ),
         "credentials": Property(field=MapOf(item=_CREDENTIAL), about="Secrets that the host adds to requests."),
         "rate_limit": Property(field=_RATE, about="How often, for each user."),

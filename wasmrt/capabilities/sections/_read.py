@@ -201,7 +201,7 @@ def _build_sections(tree: dict[str, Any], at: str, outer: Asked, problems: Probl
 
 def _build_http(tree: dict[str, Any], component: HttpCapability | None, attempt: _Attempt) -> HttpCapability | None:
     entries = [
-        attempt(f"http.allowlist[{index}]", lambda entry=entry: _build_endpoint(entry))  # type: ignore[misc]
+        attempt(f"http.allowlist[{index}]", lambda entry=entry: build_endpoint(entry))  # type: ignore[misc]
         for index, entry in enumerate(tree.get("allowlist", []))
     ]
     credentials = [
@@ -244,7 +244,12 @@ def _build_tool(name: str, tree: dict[str, Any], component: Asked, problems: Pro
     return AskedOfTool(name, asked, effects)
 
 
-def _build_endpoint(tree: dict[str, Any]) -> EndpointPattern:
+def build_endpoint(tree: dict[str, Any]) -> EndpointPattern:
+    """Return the entry of an allowlist that was read.
+
+    Raises:
+        ConfigurationError: its parts do not fit together.
+    """
     ports = tree.get("ports", [tree["port"]] if "port" in tree else [])
     schemes = tree.get("schemes", [tree.get("scheme", "https")])
     is_any, public = tree.get("any_public_host", False), tree.get("public_only", False)

@@ -2,7 +2,7 @@
 
 from wasmrt.errors import ConfineError
 from wasmrt.isolation.confine._command import Command, confined_command
-from wasmrt.isolation.confine._confinement import Confinement, Kind, ProcessLimits
+from wasmrt.isolation.confine._confinement import OUTLET_LAYER, OUTLET_PORT, Confinement, Kind, ProcessLimits
 from wasmrt.isolation.confine._libc import NUMBERS as SYSTEM_CALLS
 from wasmrt.isolation.confine._prepare import Mode, Specifics, confine, prepare
 from wasmrt.isolation.confine._process import enter_namespaces
@@ -29,6 +29,8 @@ __all__ = [
     "NATIVE_PLUGIN",
     "NOT_CONFINED",
     "NOT_EXECUTED",
+    "OUTLET_LAYER",
+    "OUTLET_PORT",
     "RUN_WORKER",
     "SHELL",
     "SYSTEM_CALLS",

@@ -34,6 +34,8 @@ class Command(NamedTuple):
 
     argv: list[str]
     env: dict[str, str]
+    passed: tuple[int, ...] = ()
+    """Descriptors that the stub needs, for `pass_fds`."""
 
     def start(self, cwd: str) -> subprocess.Popen[bytes]:
         """Start it in a folder, with three pipes that nothing buffers.
@@ -44,6 +46,7 @@ class Command(NamedTuple):
         return subprocess.Popen(  # noqa: S603 - a stub that confines itself, then the program; no shell
             self.argv,
             env=self.env,
+            pass_fds=self.passed,
             cwd=cwd,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -78,7 +81,12 @@ def confined_command(
     if not argv:
         raise ConfineError("no program is named")
     kept = {name: os.environ[name] for name in confinement.environment if name in os.environ}
-    return Command([*stub_command("stub"), encode(plan(confinement, **specifics)), *argv], {**kept, **(env or {})})
+    outlet = specifics.get("outlet")
+    return Command(
+        [*stub_command("stub"), encode(plan(confinement, **specifics)), *argv],
+        {**kept, **(env or {})},
+        () if outlet is None else (outlet,),
+    )
 
 
 def stub_command(module: str) -> list[str]:

@@ -7,6 +7,10 @@ from enum import StrEnum
 
 from wasmrt.isolation.confine._calls import Group
 
+OUTLET_PORT = 3128
+"""The port of loopback that leads out of a network of a process's own: nobody else has such a port."""
+OUTLET_LAYER = "network-outlet"
+
 
 class Kind(StrEnum):
     """Kinds of confined processes."""

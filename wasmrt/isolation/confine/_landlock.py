@@ -19,7 +19,7 @@ _REFER, _TRUNCATE, _IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
 _FILE_SYSTEM_BITS = (0, 13, 14, 15, 15, 16)  # how many rights each ABI knows
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
 _BIND_TCP, _CONNECT_TCP = 1, 2
-_NETWORK_ABI, _SCOPE_ABI = 4, 6
+NETWORK_ABI, _SCOPE_ABI = 4, 6
 _SCOPE_ABSTRACT_SOCKETS, _SCOPE_SIGNALS = 1, 2
 _RULE_PATH, _RULE_PORT = 1, 2
 _GET_VERSION = 1
@@ -56,13 +56,13 @@ class Ruleset:
         optional: frozenset[str] = frozenset(),
     ) -> None:
         version = abi()
-        if connect and version < _NETWORK_ABI:
+        if connect and version < NETWORK_ABI:
             # SECURITY: never more ports than were named.
             raise ConfineError("this kernel cannot tell TCP ports apart", hint="Linux 6.7 or newer, or every port")
         self._rights = (1 << _FILE_SYSTEM_BITS[min(version, len(_FILE_SYSTEM_BITS) - 1)]) - 1
-        network = (_BIND_TCP | _CONNECT_TCP) if version >= _NETWORK_ABI and connect is not None else 0
+        network = (_BIND_TCP | _CONNECT_TCP) if version >= NETWORK_ABI and connect is not None else 0
         scoped = (_SCOPE_ABSTRACT_SOCKETS | _SCOPE_SIGNALS) if version >= _SCOPE_ABI else 0
-        size = 24 if version >= _SCOPE_ABI else 16 if version >= _NETWORK_ABI else 8
+        size = 24 if version >= _SCOPE_ABI else 16 if version >= NETWORK_ABI else 8
         attributes = pack("=QQQ", self._rights, network, scoped)[:size]
         self.descriptor = _process.high(_libc.syscall("landlock_create_ruleset", _libc.address(attributes), size, 0))
         reading = _READ_FILE | _READ_DIR

@@ -7,9 +7,10 @@ from typing import Literal, TypedDict, Unpack
 
 from wasmrt.errors import ConfineError
 from wasmrt.isolation.confine._calls import KILLED, LISTED, NOT_THERE, REFUSED, compile_filter
-from wasmrt.isolation.confine._confinement import Confinement
+from wasmrt.isolation.confine._confinement import OUTLET_PORT, Confinement
+from wasmrt.isolation.confine._landlock import NETWORK_ABI, abi
 from wasmrt.isolation.confine._macos import ON_MACOS
-from wasmrt.isolation.confine._program_calls import NETWORK
+from wasmrt.isolation.confine._program_calls import NETWORK, OUTLET
 from wasmrt.isolation.confine._sealing import CORE, Plan, Prepared
 from wasmrt.isolation.confine._syscalls import SUPPORTED
 
@@ -32,6 +33,10 @@ class Specifics(TypedDict, total=False):
     """True for the network, False for none, instead of what the confinement says."""
     connect: Collection[int]
     """TCP ports that may be connected to, with the network; every port by default. Landlock's ABI 4 is needed."""
+    outlet: int | None
+    """A connected Unix socket. The process gets a network of its own, in which nothing is but a port of loopback,
+    `OUTLET_PORT`, and the socket that listens there is sent over this one. Where the machine has no such networks,
+    nothing is sealed. None for no outlet."""
     data_bytes: int
     """Private memory, instead of the confinement's bound."""
     cpu_seconds: int
@@ -67,6 +72,13 @@ def plan(confinement: Confinement, **specifics: Unpack[Specifics]) -> Plan:
         raise ConfineError("an empty list of ports is no network: leave network out")
     if connect is not None and not network:
         raise ConfineError("ports can be granted only together with the network")
+    outlet = specifics.get("outlet")
+    if outlet is not None and (network or "net" not in confinement.namespaces):
+        raise ConfineError(f"a {confinement.kind} has an outlet or the network, and not both")
+    if outlet is not None and not SUPPORTED:
+        raise ConfineError("an outlet needs networks of their own, which this platform has not")
+    if outlet is not None and abi() >= NETWORK_ABI:
+        connect = (OUTLET_PORT,)  # a second layer: the network of its own has no other port that answers
     if mode == "log" and confinement.executes:
         raise ConfineError('mode "log" ends where a program is executed: it is for workers')
     read, write, execute = (
@@ -75,17 +87,18 @@ def plan(confinement: Confinement, **specifics: Unpack[Specifics]) -> Plan:
     )
     usual = {*confinement.read, *confinement.write, *confinement.execute}
     return Plan(
-        filter=_filter(confinement, network, mode, report) if SUPPORTED else b"",
+        filter=_filter(confinement, network, mode, report, has_outlet=outlet is not None) if SUPPORTED else b"",
         read=confinement.read + read,
         write=confinement.write + write,
         execute=confinement.execute + execute,
         optional=tuple(usual - {*read, *write, *execute}),
-        connect=tuple(connect or ()) if connect is not None or not network else None,
+        connect=_ports(connect, is_open=network or outlet is not None),
         limits=_limits(confinement, specifics.get("cpu_seconds")),
         data_bytes=specifics.get("data_bytes", confinement.limits.data_bytes),
         data_relative=not confinement.executes,
         new_processes=confinement.limits.new_processes,
         keep=(*confinement.keep, *specifics.get("keep", ())),
+        outlet=outlet,
         streams=confinement.streams,
         environment=None if confinement.executes else confinement.environment,
         session=confinement.session,
@@ -111,11 +124,18 @@ def confine(confinement: Confinement, before_filter: Callable[[], None] | None =
     return prepare(confinement).apply(before_filter)
 
 
-def _filter(confinement: Confinement, network: bool, mode: Mode, report: int | None) -> bytes:
+def _ports(connect: Collection[int] | None, *, is_open: bool) -> tuple[int, ...] | None:
+    return tuple(connect or ()) if connect is not None or not is_open else None
+
+
+def _filter(
+    confinement: Confinement, network: bool, mode: Mode, report: int | None, *, has_outlet: bool = False
+) -> bytes:
     default = {"errno": REFUSED, "log": LISTED}.get(mode, KILLED if confinement.kills else REFUSED)
     # A program made for newer kernels tries a call and falls back on an older one if it is not there.
     unknown = default if confinement.kills or mode != "enforce" else NOT_THERE
-    calls = (*confinement.calls, NETWORK) if network else confinement.calls
+    further = (NETWORK,) if network else (OUTLET,) if has_outlet else ()
+    calls = (*confinement.calls, *further)
     return compile_filter(calls, default=default, unknown=unknown, report=report)
 
 

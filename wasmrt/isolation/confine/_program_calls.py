@@ -112,3 +112,10 @@ NETWORK: Group = {
     **allow("connect bind listen accept accept4"),
 }
 """The calls that a program needs to reach the network, beside `PROGRAM`."""
+
+OUTLET: Group = {
+    # SECURITY: in a network of its own, where nothing is but the outlet. No datagrams, no IPv6, nothing to listen on.
+    "socket": only(Check(0, (_INET,)), Check(1, (_STREAM,), _SOCKET_TYPE), Check(2, (_ANY, _TCP))),
+    **allow("connect"),
+}
+"""The calls that a program needs to reach its outlet, beside `PROGRAM`."""

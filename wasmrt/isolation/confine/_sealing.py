@@ -26,6 +26,7 @@ class Plan(NamedTuple):
         data_bytes: Budget over the memory in use when sealed, if `data_relative`, or the whole.
         new_processes: How many tasks may be started; 0 for none, None for no bound.
         keep: Descriptors that stay open beside 0, 1 and 2.
+        outlet: The socket over which the listening socket of this process's own network is sent; None without one.
         streams: Whether 0, 1 and 2 stay what they are; they become /dev/null otherwise.
         environment: Names of variables that stay; None for all.
         parent: The process that has to be the parent, where that is to be checked.
@@ -44,6 +45,7 @@ class Plan(NamedTuple):
     data_relative: bool
     new_processes: int | None
     keep: tuple[int, ...]
+    outlet: int | None
     streams: bool
     environment: tuple[str, ...] | None
     session: bool
@@ -118,6 +120,7 @@ class Prepared:
         if plan.session and os.getpid() != os.getpgrp():
             os.setsid()
         standing = [f"namespace-{name}" for name in _process.enter_namespaces(plan.namespaces)]
+        self._send_outlet(standing)
         self._close_descriptors(keep if status is None else (*keep, status))
         _keep_environment(plan.environment)
         started = _process.processes_of_this_user() if plan.new_processes else 0
@@ -148,6 +151,12 @@ class Prepared:
             self._filter.install()
             return result
         return tuple(standing)
+
+    def _send_outlet(self, standing: list[str]) -> None:
+        if self._plan.outlet is not None:
+            from wasmrt.isolation.confine import _outlet  # with sockets, of which few stubs have need
+
+            _outlet.send(self._plan.outlet, standing)
 
     def _apply_elsewhere(self, before_filter: Callable[[], None] | None) -> tuple[str, ...]:
         """Do what a platform without our system calls can do; on macOS, enter its sandbox."""

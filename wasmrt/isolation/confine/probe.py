@@ -9,14 +9,15 @@ import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
-from wasmrt.isolation.confine import _landlock, _process, _seccomp
+from wasmrt.isolation.confine import _landlock, _outlet, _process, _seccomp
 from wasmrt.isolation.confine._bpf import ALLOW, assemble
 from wasmrt.isolation.confine._command import stub_command
+from wasmrt.isolation.confine._confinement import OUTLET_LAYER
 from wasmrt.isolation.confine._macos import ON_MACOS
 from wasmrt.isolation.confine._syscalls import MACHINE, SUPPORTED, audit_architecture
 
 _SECONDS = 30.0
-_OPTIONAL = {"namespaces"}
+_OPTIONAL = {"namespaces", OUTLET_LAYER}
 
 
 class Layer(NamedTuple):
@@ -104,6 +105,16 @@ def _try_namespaces() -> None:
         raise RuntimeError("refused here, as in most containers; nothing needs them")
 
 
+def _try_outlet() -> None:
+    from socket import AF_UNIX, recv_fds, socketpair
+
+    ours, theirs = socketpair(AF_UNIX)
+    standing = [f"namespace-{name}" for name in _process.enter_namespaces(("user", "net"))]
+    _outlet.send(theirs.fileno(), standing)
+    if not recv_fds(ours, 1, 1)[1]:
+        raise RuntimeError("the listening socket of another network does not arrive")
+
+
 def _landlock_sentence() -> str:
     version = _landlock.abi()
     parts = ["files"]
@@ -126,4 +137,5 @@ _TRIALS: dict[str, tuple[Callable[[], object], Callable[[], str]]] = {
     "descriptors": (lambda: _process.close_descriptors(range(1024)), lambda: "close_range closes what was inherited"),
     "limits": (_try_limits, lambda: "RLIMIT_DATA bounds memory over what is in use"),
     "namespaces": (_try_namespaces, lambda: "user, ipc, uts and net, without privileges; taken where they help"),
+    OUTLET_LAYER: (_try_outlet, lambda: "programs can be given single hosts, through a proxy of wasmrt's"),
 }

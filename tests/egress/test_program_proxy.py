@@ -1,0 +1,168 @@
+"""The proxy of a confined program by itself: what it reads, and what it answers where something is in its way."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.isolation.outlet_escapes import hello
+from wasmrt.capabilities.sections import read_program_network
+from wasmrt.egress import EgressGateway, NetworkConfig
+from wasmrt.egress.proxy import ProgramProxy
+from wasmrt.egress.proxy._hello import NotAHelloError, read_hello
+from wasmrt.errors import ExternalServiceError
+from wasmrt.limits import MAX_PROXY_HELLO_BYTES
+from wasmrt.rates import RateLimiter
+from wasmrt.testing import FakeResolver
+
+NAMES = st.from_regex(r"[a-z0-9-]{1,30}(\.[a-z0-9-]{1,30}){0,3}", fullmatch=True)
+
+
+@given(st.binary(max_size=300), st.booleans())
+def test_any_bytes_are_a_hello_or_none_or_not_yet(data: bytes, after: bool) -> None:
+    try:
+        found = read_hello((b"\x16\x03\x01\x00\x40\x01" if after else b"") + data)
+    except NotAHelloError:
+        return
+    assert found is None or found.server_name == found.server_name.lower()
+
+
+@given(NAMES, st.integers(1, 80), st.data())
+def test_a_hello_is_read_the_same_however_it_is_cut(name: str, record: int, data: st.DataObject) -> None:
+    whole = hello(name.upper(), record=record)
+    assert read_hello(whole) == (name, False)
+    assert read_hello(whole[: data.draw(st.integers(0, len(whole) - 1))]) is None
+
+
+def test_a_hello_without_an_end_and_one_that_is_none_are_refused() -> None:
+    head = b"\x16\x03\x01\x40\x00"
+    endless = head + b"\x01\xff\xff\xff" + bytes(16380) + head + bytes(2000)
+    with pytest.raises(NotAHelloError, match="too long"):
+        read_hello(endless[:MAX_PROXY_HELLO_BYTES])
+    with pytest.raises(NotAHelloError, match="no ClientHello"):
+        read_hello(b"\x16\x03\x01\x00\x04\x02\x00\x00\x00")
+    with pytest.raises(NotAHelloError, match="a length that none has"):
+        read_hello(b"\x16\x03\x01\x00\x00")
+
+
+@contextmanager
+def proxy(*entries: object, rates: RateLimiter | None = None, **network: object) -> Iterator[tuple[ProgramProxy, int]]:
+    """A proxy on loopback, as it stands in the network of a program."""
+    config = NetworkConfig(unsafe_allowed_networks=("127.0.0.1/32",), **network)  # type: ignore[arg-type]
+    with EgressGateway(config) as gateway, socket.create_server(("127.0.0.1", 0)) as listener:
+        made = ProgramProxy(
+            read_program_network(list(entries)), gateway, user="ann", name="test", rates=rates or RateLimiter()
+        )
+        thread = threading.Thread(target=made.serve, args=(listener,))
+        thread.start()
+        try:
+            yield made, listener.getsockname()[1]
+        finally:
+            made.close()
+            thread.join()
+
+
+def ask(made: ProgramProxy, port: int, line: str, *headers: str, body: bytes = b"", cut: bool = False) -> bytes:
+    login = b64encode(f"wasmrt:{made.credential}".encode()).decode()
+    head = "\r\n".join((line, f"Proxy-Authorization: Basic {login}", *headers, "", ""))
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+        connection.sendall(head.encode()[:20] if cut else head.encode() + body)
+        answer = b""
+        while more := connection.recv(65536):
+            answer += more
+        return answer
+
+
+@pytest.fixture
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+def test_nobody_at_the_address_and_no_address_are_told_apart(free_port: int) -> None:
+    resolver = FakeResolver({"a.example": ["127.0.0.1"]})
+    entries = [{"host": name, "port": free_port} for name in ("a.example", "b.example")]
+    with proxy(*entries, resolver=resolver) as (made, port):
+        assert b" 502 " in ask(made, port, f"CONNECT a.example:{free_port} HTTP/1.1", "Host: a.example")
+        assert b" 403 " in ask(made, port, f"CONNECT b.example:{free_port} HTTP/1.1", "Host: b.example")
+        plain = ask(made, port, f"GET http://a.example:{free_port}/ HTTP/1.1", f"Host: a.example:{free_port}")
+        assert b" 403 " in plain
+        reasons = [str(each.reason) for each in made.decisions()]
+    assert reasons[:2] == ["no-address", "insecure-scheme"]
+
+
+def test_plain_http_with_nobody_at_the_address_is_a_bad_gateway(free_port: int) -> None:
+    resolver = FakeResolver({"a.example": ["127.0.0.1"]})
+    with proxy({"host": "a.example", "scheme": "http", "port": free_port}, resolver=resolver) as (made, port):
+        answer = ask(made, port, f"GET http://a.example:{free_port}/ HTTP/1.1", f"Host: a.example:{free_port}")
+    assert b" 502 " in answer
+
+
+def test_a_request_that_stops_is_answered_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wasmrt.egress.proxy._proxy.PROXY_HEAD_SECONDS", 0.1)
+    with proxy("a.example") as (made, port):
+        assert b" 408 " in ask(made, port, "CONNECT a.example:443 HTTP/1.1", cut=True)
+
+
+def test_a_handshake_that_stops_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wasmrt.egress.proxy._tunnel.PROXY_HEAD_SECONDS", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        there = server.getsockname()[1]
+        resolver = FakeResolver({"a.example": ["127.0.0.1"]})
+        with proxy({"host": "a.example", "port": there}, resolver=resolver) as (made, port):
+            answer = ask(made, port, f"CONNECT a.example:{there} HTTP/1.1", "Host: a.example")
+            refused = next(each for each in made.decisions() if not each.allowed)
+    assert answer.startswith(b"HTTP/1.1 200 ") and "none came in time" in refused.rule
+
+
+def test_rates_that_cannot_be_counted_let_nothing_through() -> None:
+    class Broken(RateLimiter):
+        def check_and_record(self, *_: object) -> None:
+            raise ExternalServiceError("the counter is gone", code="rates")
+
+    with proxy("a.example", rates=Broken()) as (made, port):
+        assert b"the counter is gone" in ask(made, port, "CONNECT a.example:443 HTTP/1.1", "Host: a.example")
+
+
+def test_bodies_and_heads_are_framed_anew() -> None:
+    def serve(listener: socket.socket) -> None:
+        for answer in (
+            b"200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+            b"204 No\r\n\r\n",
+            b"200 OK\r\nContent-Length: 9\r\n\r\n",
+        ):
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(b"HTTP/1.1 " + answer)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        there = server.getsockname()[1]
+        thread = threading.Thread(target=serve, args=(server,))
+        thread.start()
+        resolver = FakeResolver({"a.example": ["127.0.0.1"]})
+        with proxy({"host": "a.example", "scheme": "http", "port": there}, resolver=resolver) as (made, port):
+            host = f"Host: a.example:{there}"
+            url = f"http://a.example:{there}/"
+            chunks = ("Transfer-Encoding: chunked", "Connection: close, X-Own", "X-Own: a")
+            got = ask(made, port, f"POST {url} HTTP/1.1", host, *chunks, body=b"2\r\nhi\r\n0\r\n\r\n")
+            assert got.endswith(b"Content-Length: 3\r\nConnection: close\r\n\r\nabc")
+            assert b"Content-Length" not in ask(made, port, f"GET {url} HTTP/1.1", host)
+            head = ask(made, port, f"HEAD {url} HTTP/1.1", host)
+            assert head.startswith(b"HTTP/1.1 200 ") and head.endswith(b"\r\n\r\n")
+        thread.join()
+
+
+def test_a_proxy_that_is_closed_serves_nobody() -> None:
+    with proxy("a.example") as (made, port):
+        pass
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        made.serve(listener)  # returns at once
+    assert port

@@ -1,0 +1,219 @@
+"""ProgramProxy: connections of one program's run, each on a thread, until the run is over."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+from wasmrt.capabilities import EndpointPattern, HttpCapability, RateLimitConfig
+from wasmrt.egress._failure import HttpFailure
+from wasmrt.egress._gateway import EgressGateway
+from wasmrt.egress._host import HostCall, HostClient
+from wasmrt.egress._model import Face, HttpRequest
+from wasmrt.egress.proxy._request import Asked, RefusedError, read_request
+from wasmrt.egress.proxy._tunnel import Tunnel, for_program
+from wasmrt.errors import ExternalServiceError, RateLimitedError
+from wasmrt.limits import (
+    MAX_PROXY_CONNECTIONS,
+    MAX_PROXY_DECISIONS,
+    PROXY_BODY_BYTES,
+    PROXY_HEAD_SECONDS,
+    PROXY_REQUESTS_PER_HOUR,
+    PROXY_REQUESTS_PER_MINUTE,
+)
+from wasmrt.model import Decision
+from wasmrt.rates import RateLimiter
+
+_REASONS = {400: "Bad Request", 403: "Forbidden", 407: "Proxy Authentication Required", 408: "Request Timeout",
+            413: "Content Too Large", 429: "Too Many Requests", 502: "Bad Gateway"}  # fmt: skip
+_RATE = RateLimitConfig(PROXY_REQUESTS_PER_MINUTE, PROXY_REQUESTS_PER_HOUR)
+_BODYLESS = (204, 304)
+
+
+class ProgramProxy:
+    """The way out of one run of a program, to hosts that were granted to it. `close` it when the run is over.
+
+    Tunnels (CONNECT) are decided by host and port, resolved and dialled as the gateway does it, and carry TLS for that
+    host. Plain HTTP goes through the gateway itself, where an entry grants it.
+
+    Args:
+        allowlist: Entries that say what is reached.
+        gateway: Resolves and dials; shared, and left open.
+        user: Whose rate limits count.
+        name: The program, in rate limits and decisions.
+        rates: Counts tunnels.
+    """
+
+    def __init__(
+        self,
+        allowlist: Sequence[EndpointPattern],
+        gateway: EgressGateway,
+        *,
+        user: str,
+        name: str,
+        rates: RateLimiter,
+    ) -> None:
+        self.credential = secrets.token_urlsafe(24)
+        """SECURITY: the password of this run alone."""
+        self._name, self._user = name, user
+        self._gateway = gateway
+        self._rates = rates
+        http = HttpCapability(
+            tuple(allowlist), (), _RATE, max_request_bytes=PROXY_BODY_BYTES, max_response_bytes=PROXY_BODY_BYTES,
+            timeout_seconds=PROXY_HEAD_SECONDS * 12,
+        )  # fmt: skip
+        self._client = HostClient(
+            http, network=None, gateway=gateway, secrets=None, user=user, name=name, on_decision=self._keep
+        )
+        self._cancelled = threading.Event()
+        self._lock = threading.Lock()
+        self._sockets: set[socket.socket] = set()
+        self._threads: set[threading.Thread] = set()
+        self._free = threading.Semaphore(MAX_PROXY_CONNECTIONS)
+        self._kept: list[Decision] = []
+        self._refused: list[Decision] = []
+
+    def decisions(self) -> tuple[Decision, ...]:
+        """Return the decisions since the last time that this was asked, each once; refusals come first."""
+        with self._lock:
+            found = tuple(dict.fromkeys((*self._refused, *self._kept)))
+            self._kept, self._refused = [], []
+        return found
+
+    def serve(self, listener: socket.socket) -> None:
+        """Accept connections until `close`; returns then."""
+        with suppress(OSError), self._used(listener):
+            while not self._cancelled.is_set():
+                self._free.acquire()
+                try:
+                    client, _ = listener.accept()
+                except OSError:
+                    self._free.release()
+                    return
+                self._begin(client)
+
+    def close(self) -> None:
+        """End every connection, and wait for their threads."""
+        self._cancelled.set()
+        with self._lock:
+            sockets, threads = tuple(self._sockets), tuple(self._threads)
+        for each in sockets:
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+        for thread in threads:
+            thread.join()
+
+    def _begin(self, client: socket.socket) -> None:
+        thread = threading.Thread(target=self._connection, args=(client,), name="wasmrt-proxy", daemon=True)
+        with self._lock:
+            self._threads.add(thread)
+        try:
+            thread.start()
+        except RuntimeError:  # no thread is left
+            self._gone(thread)
+            client.close()
+
+    def _connection(self, client: socket.socket) -> None:
+        try:
+            with suppress(OSError), self._used(client):
+                try:
+                    self._serve(client)
+                except RefusedError as refused:
+                    client.settimeout(PROXY_HEAD_SECONDS)
+                    client.sendall(_refusal(refused))
+                except HttpFailure as failure:
+                    client.settimeout(PROXY_HEAD_SECONDS)
+                    client.sendall(_refusal(_as_refusal(failure)))
+        finally:
+            self._gone(threading.current_thread())
+
+    def _gone(self, thread: threading.Thread) -> None:
+        with self._lock:
+            self._threads.discard(thread)
+        self._free.release()
+
+    def _serve(self, client: socket.socket) -> None:
+        asked = read_request(client, self.credential, PROXY_HEAD_SECONDS)
+        if asked.method != "CONNECT":
+            self._plain(client, asked)
+            return
+        self._charge()
+        tunnel = Tunnel(asked.target, self._gateway, self._call(), self._record)
+        with tunnel.opened() as server, self._used(server):
+            client.settimeout(PROXY_HEAD_SECONDS)
+            client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            tunnel.join(client, server)
+
+    def _plain(self, client: socket.socket, asked: Asked) -> None:
+        request = HttpRequest(asked.method, asked.target, asked.headers, asked.body or None)
+        with self._gateway.open(self._call(), request, face=Face.HOST) as response:
+            body = response.read_all()
+        framing = [] if response.status in _BODYLESS else [("Content-Length", str(len(body)))]
+        if asked.method == "HEAD":
+            framing, body = [], b""
+        framed = {"content-length", "transfer-encoding", "connection", "content-encoding", "keep-alive"}
+        headers = [(name, value) for name, value in response.headers if name.lower() not in framed]
+        client.settimeout(PROXY_HEAD_SECONDS * 6)
+        client.sendall(_head(response.status, "", [*headers, *framing]) + body)
+
+    def _charge(self) -> None:
+        try:
+            self._rates.check_and_record(self._user, self._name, _RATE)
+        except RateLimitedError as error:
+            raise RefusedError(429, error.code, error.message, error.hint or "") from None
+        except ExternalServiceError as error:
+            raise RefusedError(502, error.code, error.message) from None
+
+    def _call(self) -> HostCall:
+        call = self._client.call()
+        call.cancelled = self._cancelled
+        return call
+
+    def _record(self, decision: Decision) -> None:
+        # SECURITY: a name that a program makes up may hold a secret.
+        self._keep(decision.redacted(self._client.call().scanner.redact))
+
+    def _keep(self, decision: Decision) -> None:
+        decision = for_program(decision)
+        with self._lock:
+            kept = self._kept if decision.allowed else self._refused
+            if len(kept) < MAX_PROXY_DECISIONS:
+                kept.append(decision)
+
+    @contextmanager
+    def _used(self, each: socket.socket) -> Iterator[None]:
+        """Have `close` end a socket, and close it at the end. Raises OSError where the run is over."""
+        with each:
+            with self._lock:
+                self._sockets.add(each)
+            try:
+                if self._cancelled.is_set():
+                    raise OSError("the run is over")
+                yield
+            finally:
+                with self._lock:
+                    self._sockets.discard(each)
+
+
+def _as_refusal(failure: HttpFailure) -> RefusedError:
+    status = 403 if failure.decision is not None else 429 if failure.code == "rate-limited" else 502
+    decision = None if failure.decision is None else for_program(failure.decision)
+    told = (failure.message, failure.hint) if decision is None else (decision.rule, decision.hint)
+    return RefusedError(status, failure.code, told[0], told[1] or "")
+
+
+def _refusal(refused: RefusedError) -> bytes:
+    sentence = f"wasmrt: {refused.sentence}{f'; {refused.hint}' if refused.hint else ''}\n".encode()
+    headers = [("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(sentence)))]
+    headers.append(("X-Wasmrt-Denied", refused.code))
+    if refused.status == 407:
+        headers.append(("Proxy-Authenticate", 'Basic realm="wasmrt"'))
+    return _head(refused.status, _REASONS[refused.status], headers) + sentence
+
+
+def _head(status: int, reason: str, headers: Sequence[tuple[str, str]]) -> bytes:
+    lines = [f"HTTP/1.1 {status} {reason}", *(f"{name}: {value}" for name, value in headers), "Connection: close"]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1", "replace")

@@ -1,0 +1,136 @@
+"""One request to the proxy: read by h11, its credential and its form checked."""
+
+from __future__ import annotations
+
+import hmac
+import re
+import socket
+import time
+from base64 import b64encode
+from typing import NamedTuple
+
+import h11
+
+from wasmrt.limits import MAX_PROXY_HEAD_BYTES, PROXY_BODY_BYTES
+
+_AUTHORITY = re.compile(r"(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]):[0-9]{1,5}")
+_CREDENTIAL = b"proxy-authorization"
+_HOP_BY_HOP = frozenset((
+    "connection", "proxy-connection", "proxy-authorization", "keep-alive", "te", "trailer", "transfer-encoding",
+    "upgrade", "host", "content-length",
+))  # fmt: skip
+_CHUNK = 64 * 1024
+
+
+class RefusedError(Exception):
+    """A request that is answered with a status and a sentence."""
+
+    def __init__(self, status: int, code: str, sentence: str, hint: str = "") -> None:
+        super().__init__(sentence)
+        self.status, self.code, self.sentence, self.hint = status, code, sentence, hint
+
+
+class Asked(NamedTuple):
+    """A request with its parts."""
+
+    method: str
+    target: str
+    headers: tuple[tuple[str, str], ...]
+    body: bytes = b""
+
+
+def read_request(client: socket.socket, credential: str, seconds: float) -> Asked:
+    """Read the head of a request, and the body of one that is no CONNECT.
+
+    Raises:
+        RefusedError: it is not HTTP, has no credential or another one, or is too long or too slow.
+        OSError: the connection broke.
+    """
+    http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_PROXY_HEAD_BYTES)
+    ends_at = time.monotonic() + seconds
+    try:
+        head = _next(http, client, ends_at)
+        if not isinstance(head, h11.Request):
+            raise RefusedError(400, "invalid-request", "no request came")
+        _check_credential(head, credential)
+        headers = tuple((name.decode("ascii"), value.decode("latin-1")) for name, value in head.headers)
+        method, target = head.method.decode("ascii"), head.target.decode("ascii")
+        if method == "CONNECT":
+            _check_connect(target, headers, http.trailing_data[0])
+            return Asked(method, target, headers)
+        _check_plain(target, headers)
+        body = _body(http, client, ends_at)
+    except h11.RemoteProtocolError:
+        raise RefusedError(400, "invalid-request", "the request is not valid HTTP") from None
+    except TimeoutError:
+        raise RefusedError(408, "timeout", "the request did not come in time") from None
+    dropped = _hop_by_hop(headers)
+    kept = tuple((name, value) for name, value in headers if name not in dropped)
+    return Asked(method, target, kept, body)
+
+
+def _check_credential(head: h11.Request, credential: str) -> None:
+    """SECURITY: the port is in a network of the run's own; the credential holds even where somebody got into it."""
+    expected = b"Basic " + b64encode(f"wasmrt:{credential}".encode())
+    given = [value for name, value in head.headers if name == _CREDENTIAL]
+    if len(given) != 1 or not hmac.compare_digest(given[0], expected):
+        raise RefusedError(
+            407, "proxy-credential", "this proxy is for one run of one program, which has its credential"
+        )
+
+
+def _check_connect(target: str, headers: tuple[tuple[str, str], ...], behind: bytes) -> None:
+    """SECURITY: one reading alone: what could be taken for another host or another request is refused."""
+    if not _AUTHORITY.fullmatch(target):
+        raise RefusedError(400, "invalid-request", "CONNECT is followed by a host and a port")
+    host = target.rpartition(":")[0].lower()
+    for name, value in headers:
+        if name == "host" and value.lower() not in (target.lower(), host):
+            raise RefusedError(400, "invalid-request", "the Host of a CONNECT is another than its target")
+        if name in ("content-length", "transfer-encoding", "upgrade"):
+            raise RefusedError(400, "invalid-request", f"a CONNECT has no {name}")
+    if behind:
+        raise RefusedError(400, "invalid-request", "bytes came behind a CONNECT before it was answered")
+
+
+def _check_plain(target: str, headers: tuple[tuple[str, str], ...]) -> None:
+    """SECURITY: the host that is checked is the host that is asked: a Host beside it is no other."""
+    authority = re.fullmatch(r"http://([^/?#@]+)(?:[/?][^#]*)?", target)
+    if authority is None:
+        raise RefusedError(400, "invalid-request", "a request to a proxy has a whole URL with http:// or is a CONNECT")
+    hosts = [value.lower() for name, value in headers if name == "host"]
+    named = authority[1].lower()
+    if any(host not in (named, named.removesuffix(":80")) for host in hosts):
+        raise RefusedError(400, "invalid-request", "the Host of the request is another than that of its URL")
+    if any(name == "upgrade" for name, _ in headers):
+        raise RefusedError(400, "invalid-request", "a request through the proxy stays HTTP")
+
+
+def _hop_by_hop(headers: tuple[tuple[str, str], ...]) -> frozenset[str]:
+    named = {part.strip().lower() for name, value in headers if name == "connection" for part in value.split(",")}
+    return _HOP_BY_HOP | named
+
+
+def _body(http: h11.Connection, client: socket.socket, ends_at: float) -> bytes:
+    if http.they_are_waiting_for_100_continue:
+        client.sendall(http.send(h11.InformationalResponse(status_code=100, headers=[])) or b"")
+    body = bytearray()
+    while isinstance(event := _next(http, client, ends_at), h11.Data):
+        body += event.data
+        if len(body) > PROXY_BODY_BYTES:
+            raise RefusedError(413, "request-too-large", "the request's body is too long for the proxy")
+    if http.trailing_data[0]:
+        raise RefusedError(400, "invalid-request", "a second request came before the first was answered")
+    return bytes(body)
+
+
+def _next(http: h11.Connection, client: socket.socket, ends_at: float) -> h11.Event | type[h11.PAUSED]:
+    while True:
+        event = http.next_event()
+        if event is not h11.NEED_DATA:
+            return event  # type: ignore[return-value]
+        left = ends_at - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        client.settimeout(left)
+        http.receive_data(client.recv(_CHUNK))

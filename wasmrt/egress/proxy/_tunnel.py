@@ -1,0 +1,209 @@
+"""A tunnel: decided by host and port, dialled to a checked address, and TLS for that host alone."""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from wasmrt.capabilities import AllowlistValidator
+from wasmrt.egress._budget import ExchangeBudget
+from wasmrt.egress._gateway import EgressGateway
+from wasmrt.egress._host import HostCall
+from wasmrt.egress._socket import UnreachableError, dial
+from wasmrt.egress.proxy._hello import Hello, NotAHelloError, read_hello
+from wasmrt.egress.proxy._request import RefusedError
+from wasmrt.limits import (
+    CONNECT_TIMEOUT_SECONDS,
+    MAX_PROXY_HELLO_BYTES,
+    MAX_PROXY_TUNNEL_BYTES,
+    PROXY_HEAD_SECONDS,
+    PROXY_IDLE_SECONDS,
+    PROXY_TUNNEL_SECONDS,
+)
+from wasmrt.model import Addition, Decision, Reason, Step
+from wasmrt.url import InvalidUrlError, ParsedUrl, parse_url
+
+_CHUNK = 64 * 1024
+_ANY_METHOD = "GET"
+"""Entries for https name no method here: TLS hides it."""
+Record = Callable[[Decision], None]
+
+
+class Tunnel:
+    """One CONNECT of a program."""
+
+    def __init__(self, target: str, gateway: EgressGateway, call: HostCall, record: Record) -> None:
+        self._gateway, self._call, self._record = gateway, call, record
+        self._url = self._parsed(target)
+        self._subject = f"CONNECT {self._url.origin}"
+
+    def opened(self) -> socket.socket:
+        """Decide, resolve and dial; return the connection to the host.
+
+        Raises:
+            RefusedError: it is not granted, has no address that may be dialled, or nobody answers.
+        """
+        http = self._call.grant.http
+        allowlist = AllowlistValidator(() if http is None else http.allowlist, self._gateway.networks)
+        self._check(allowlist.check(self._url, _ANY_METHOD))
+        networks = allowlist.networks_for(self._url, _ANY_METHOD)
+        budget = ExchangeBudget(
+            self._url.origin, seconds=PROXY_HEAD_SECONDS * 2, max_response_bytes=0, call=self._call, http=http
+        )
+        addresses, decision = self._gateway.look_up(self._url, networks, self._call.user, budget.ends_at)
+        if not decision.allowed:
+            self._check(decision)
+        for address in addresses:
+            # SECURITY: the checked address is dialled; the name is not looked up again.
+            with suppress(UnreachableError):
+                limit = CONNECT_TIMEOUT_SECONDS
+                return dial(address, self._url.port, self._url.host, None, budget, limit).release()
+        raise RefusedError(502, "connect", f"nobody answers at {self._url.origin}")
+
+    def join(self, client: socket.socket, server: socket.socket) -> None:
+        """Read the ClientHello, and carry bytes both ways where it is for the granted host.
+
+        Raises:
+            OSError: a connection broke.
+        """
+        try:
+            first = self._hello(client)
+        except NotAHelloError as error:
+            self._refuse(Reason.HOST_NOT_ALLOWED, f"through a tunnel goes TLS for the granted host alone: {error}")
+            return
+        if not _Relay(client, server, first).run():
+            self._refuse(Reason.RESPONSE_TOO_LARGE, "the tunnel carried more bytes, or took longer, than one may")
+
+    def _hello(self, client: socket.socket) -> bytes:
+        data, ends_at = b"", time.monotonic() + PROXY_HEAD_SECONDS
+        while True:
+            if (left := ends_at - time.monotonic()) <= 0:
+                raise NotAHelloError("none came in time")
+            client.settimeout(left)
+            try:
+                more = client.recv(MAX_PROXY_HELLO_BYTES - len(data))
+            except TimeoutError:
+                raise NotAHelloError("none came in time") from None
+            if not more:
+                raise NotAHelloError("none came")
+            data += more
+            if (hello := read_hello(data)) is not None:
+                self._check_hello(hello)
+                return data
+
+    def _check_hello(self, hello: Hello) -> None:
+        """SECURITY: many hosts share an address, and the name in the handshake decides which one answers."""
+        if hello.encrypted:
+            raise NotAHelloError("a second, encrypted name is in it (ECH), which cannot be checked")
+        is_address = self._url.address is not None
+        if hello.server_name.rstrip(".") != ("" if is_address else self._url.host):
+            raise NotAHelloError(f"it names {hello.server_name or 'no server'!r:.100}")
+
+    def _parsed(self, target: str) -> ParsedUrl:
+        try:
+            return parse_url(f"https://{target}/")
+        except InvalidUrlError as error:
+            decision = Decision(False, Reason.INVALID_URL, error.message, error.hint, "http", "CONNECT")
+            self._record(decision)
+            raise RefusedError(403, error.code, error.message, error.hint or "") from None
+
+    def _check(self, decision: Decision) -> None:
+        """Record a decision.
+
+        Raises:
+            RefusedError: it refuses.
+        """
+        suggestion = decision.suggestion
+        if isinstance(suggestion, Addition):
+            port = "" if self._url.port == 443 else f', "port": {self._url.port}'
+            suggestion = Addition(suggestion.to, f'{{"host": "{self._url.host}"{port}}}')
+        decision = for_program(decision._replace(subject=self._subject, suggestion=suggestion))
+        self._record(decision)
+        if not decision.allowed:
+            raise RefusedError(403, str(decision.reason), decision.rule, decision.hint or "")
+
+    def _refuse(self, reason: Reason, rule: str) -> None:
+        self._record(Decision(False, reason, rule, None, "http", self._subject))
+
+
+class _Relay:
+    """Bytes both ways between two sockets, bounded in number, time and silence."""
+
+    def __init__(self, client: socket.socket, server: socket.socket, first: bytes) -> None:
+        self._other = {client: server, server: client}
+        self._waiting = {client: b"", server: first}
+        """Bytes that are still to be written to a socket."""
+        self._open = {client, server}
+        """Sockets that more may come from."""
+        self._shut: set[socket.socket] = set()
+        self._left = MAX_PROXY_TUNNEL_BYTES - len(first)
+        for each in (client, server):
+            each.setblocking(False)
+
+    def run(self) -> bool:
+        """Carry until both ends are done; False where a bound ended it.
+
+        Raises:
+            OSError: a connection broke.
+        """
+        ends_at = time.monotonic() + PROXY_TUNNEL_SECONDS
+        with selectors.DefaultSelector() as selector:
+            while self._open or any(self._waiting.values()):
+                left = min(PROXY_IDLE_SECONDS, ends_at - time.monotonic())
+                if self._left < 0 or left <= 0 or not self._wait(selector, left):
+                    return False
+        return True
+
+    def _wait(self, selector: selectors.BaseSelector, seconds: float) -> bool:
+        for each, other in self._other.items():
+            # Nothing is read that cannot be written on: a slow end slows the other.
+            reads = each in self._open and not self._waiting[other]
+            events = (selectors.EVENT_READ if reads else 0) | (selectors.EVENT_WRITE if self._waiting[each] else 0)
+            _watch(selector, each, events)
+        ready = selector.select(seconds)
+        for key, found in ready:
+            if found & selectors.EVENT_READ:
+                self._read(key.fileobj)  # type: ignore[arg-type]
+            if found & selectors.EVENT_WRITE:
+                self._write(key.fileobj)  # type: ignore[arg-type]
+        return bool(ready)
+
+    def _read(self, source: socket.socket) -> None:
+        target = self._other[source]
+        with suppress(BlockingIOError):
+            data = source.recv(_CHUNK)
+            self._left -= len(data)
+            self._waiting[target] += data
+            if not data:
+                self._open.discard(source)
+            self._write(target)
+
+    def _write(self, target: socket.socket) -> None:
+        with suppress(BlockingIOError):
+            if self._waiting[target]:
+                self._waiting[target] = self._waiting[target][target.send(self._waiting[target]) :]
+        if not self._waiting[target] and self._other[target] not in self._open and target not in self._shut:
+            self._shut.add(target)
+            target.shutdown(socket.SHUT_WR)
+
+
+def for_program(decision: Decision) -> Decision:
+    """Return a decision in the words of a program's grant."""
+    suggestion = decision.suggestion
+    if isinstance(suggestion, Addition):
+        suggestion = Step(f"an operator can grant it in network: {suggestion.entry}")
+    return decision._replace(rule=decision.rule.replace("http.allowlist", "network"), suggestion=suggestion)
+
+
+def _watch(selector: selectors.BaseSelector, each: socket.socket, events: int) -> None:
+    registered = each in selector.get_map()
+    if not events:
+        if registered:
+            selector.unregister(each)
+    elif registered:
+        selector.modify(each, events)
+    else:
+        selector.register(each, events)
