@@ -242,7 +242,7 @@ def _sections(tree: dict[str, Any], mistakes: list[Mistake]) -> list[tuple[str, 
             mistakes.append(
                 Mistake(name, "must be a section", f"write [{name}] in a line of its own, and its keys below")
             )
-        elif home is not None:
+        elif home is not None and name not in _SECTIONS:
             mistakes.append(Mistake(name, "stands outside of its section", f"move it below a line that says [{home}]"))
         elif name not in _SECTIONS:
             shown = f"[{name}]" if isinstance(value, dict) else name

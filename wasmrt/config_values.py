@@ -7,7 +7,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from wasmrt.capabilities import RateLimitConfig
+from wasmrt.capabilities import EndpointPattern, RateLimitConfig
+from wasmrt.capabilities.sections import read_program_network
 from wasmrt.capabilities.services import read_services
 from wasmrt.errors import ConfigurationError
 from wasmrt.files import UnfitFileError, read_file
@@ -43,6 +44,10 @@ class ShellSettings(NamedTuple):
     """Files and folders that commands read, beside the workspace and the system."""
     execute: tuple[str, ...] = ()
     """Files and folders that commands read and execute, such as a toolchain."""
+    session: bool = False
+    """Keep directory and variables between the commands of one conversation."""
+    network: tuple[EndpointPattern, ...] = ()
+    """The hosts that commands reach, through a proxy of ours; none without."""
 
 
 def runtime_settings(values: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -196,6 +201,8 @@ VALUE_SECTIONS: dict[str, dict[str, ValueReader]] = {
         "memory_mib": _plain("memory_mib", whole_number(16, _SHELL_MIB)),
         "read": _paths("read"),
         "execute": _paths("execute"),
+        "session": switch("session"),
+        "network": _plain("network", read_program_network),
     },
     "secrets": {"backend": _plain("secrets_backend", one_of(str, BACKENDS))},
     "web_search": {

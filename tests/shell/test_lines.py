@@ -111,7 +111,7 @@ def test_words_are_expanded_as_bash_expands_them() -> None:
     compared = 0
     for word, shown in zip(words, done.stdout.decode().split("\0"), strict=False):
         try:
-            script_read = read_script(f"S {word}", environment=frozenset())
+            script_read = read_script(f"S {word}", environment=frozenset(), given={})
         except NotUnderstoodError:
             continue
         lines = [command.words[1:] for command in script_read.commands if command.name == "S"]

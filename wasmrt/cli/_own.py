@@ -96,7 +96,7 @@ def _tools(own: OwnTool, runtime: WasmToolRuntime, file: OperatorConfig) -> Sequ
         return memory_tools(MemoryStore(settings), detector=runtime.detector)
     if runtime.config.workspace is None:
         raise ConfigurationError("the shell needs a workspace", hint="name one with --workspace DIR")
-    return [ShellTool(runtime.config.workspace, file.shell)]
+    return [ShellTool(runtime.config.workspace, file.shell, network=runtime.config.network)]
 
 
 def _show_way_back(result: dict[str, Any], user: str) -> None:

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from wasmrt.config_values import ShellSettings
 from wasmrt.errors import ConfigurationError
-from wasmrt.isolation.confine import SHELL, Command, confined_command, layers
+from wasmrt.isolation.confine import OUTLET_LAYER, SHELL, Command, confined_command, layers
+from wasmrt.isolation.outlet import Outlet
 from wasmrt.limits import MIB
 from wasmrt.places import find_places
 
@@ -28,6 +29,8 @@ class Backend(StrEnum):
     """Places where commands run."""
 
     CONFINED = "confined"
+    SESSION = "session"
+    """Confined, and each command of a conversation begins with the directory and the variables of the last."""
     HOST = "host"
     DISABLED = "disabled"
 
@@ -43,12 +46,15 @@ def choose_backend(settings: ShellSettings) -> tuple[Backend, str]:
         return Backend.DISABLED, 'the grammar of bash is not installed: pip install "wasmrt[shell]"'
     if find_bash() is None:
         return Backend.DISABLED, "there is no bash in /usr/bin, /bin or /usr/local/bin"
+    if settings.unsafe_host and (settings.session or settings.network):
+        both = "session" if settings.session else "network"
+        return Backend.DISABLED, f"{both} and unsafe_host of [shell] do not go together: leave one of them out"
     if settings.unsafe_host:
         return Backend.HOST, ""
-    missing = _missing_layers()
+    missing = _missing_layers(with_outlet=bool(settings.network))
     if missing:
         return Backend.DISABLED, f"this machine cannot confine it: {missing}; wasmrt doctor shows the layers"
-    return Backend.CONFINED, ""
+    return (Backend.SESSION if settings.session else Backend.CONFINED), ""
 
 
 def find_bash() -> str | None:
@@ -57,9 +63,11 @@ def find_bash() -> str | None:
 
 
 @cache
-def _missing_layers() -> str:
+def _missing_layers(*, with_outlet: bool = False) -> str:
     standing = {layer.name for layer in layers() if layer.standing}
     needed = {"seccomp", "landlock", "no-new-privileges", "limits"}
+    if with_outlet:
+        return ", ".join(sorted((needed | {OUTLET_LAYER}) - standing))
     return "" if "sandbox" in standing else ", ".join(sorted(needed - standing))
 
 
@@ -91,9 +99,18 @@ def check_workspace(folder: Path) -> Path:
 
 @contextmanager
 def shell_command(
-    backend: Backend, text: str, settings: ShellSettings, *, workspace: Path, writable: Sequence[Path]
+    backend: Backend,
+    text: str,
+    settings: ShellSettings,
+    *,
+    workspace: Path,
+    writable: Sequence[Path],
+    report: Path | None = None,
+    outlet: Outlet | None = None,
 ) -> Iterator[Command]:
     """Give the command that runs a command line, with a private home that is there as long as this is open.
+
+    `report` is a file beside the workspace that it writes as well, `outlet` its way to the network.
 
     Raises:
         ConfineError: it cannot be confined here.
@@ -109,11 +126,12 @@ def shell_command(
         yield confined_command(
             SHELL,
             argv,
-            env=env,
+            env=env if outlet is None else env | outlet.env,
             read=[str(workspace), *settings.read],
-            write=[home, *map(str, writable)],
+            write=[home, *map(str, writable), *([] if report is None else [str(report)])],
             execute=[home, *map(str, writable), *settings.execute],
             data_bytes=settings.memory_mib * MIB,
+            outlet=None if outlet is None else outlet.descriptor,
         )
 
 

@@ -25,6 +25,7 @@ from wasmrt.shell._lists import (
 from wasmrt.shell._match import Fact, Match, match
 from wasmrt.shell._paths import FoundPath, paths_in
 from wasmrt.shell._reader import read_script
+from wasmrt.shell._start import WORKSPACE, Start
 from wasmrt.shell._unwrap import Inner, Reading, inner_of
 from wasmrt.shell._verdict import Action, Verdict
 from wasmrt.shell._words import UNKNOWN
@@ -40,7 +41,8 @@ _RUNS = Verdict(Action.RUN)
 class _Facts:
     """Every command of a command line, those inside of others too, and what is known of them beside the rules."""
 
-    def __init__(self) -> None:
+    def __init__(self, start: Start) -> None:
+        self._start = start
         self.facts: list[Fact] = []
         self.asks: list[Verdict] = []
         self._count = 0
@@ -53,8 +55,9 @@ class _Facts:
         """
         if depth > _MAX_DEPTH:
             raise NotUnderstoodError("scripts in scripts are nested too deeply")
-        script = read_script(text, environment=_VARIABLES, nested=depth > 0)
-        folders = tuple(_folders(script.commands))
+        given = dict(self._start.variables)
+        script = read_script(text, environment=_VARIABLES, given=given, nested=depth > 0)
+        folders = tuple(_folders(script.commands, tuple(self._start.folders())))
         programs = frozenset(each.name for each in script.commands if each.substituted)
         waiting: list[Command] = list(script.commands)
         while waiting:
@@ -91,15 +94,15 @@ class _Facts:
 
 
 @lru_cache(maxsize=32)  # a registry asks several times on the way of one call
-def decide_command(text: str) -> Verdict:
-    """Decide about a command line: the grammar first, then the four lists in their order.
+def decide_command(text: str, start: Start = WORKSPACE) -> Verdict:
+    """Decide about a command line that begins with `start`: the grammar first, then the four lists in their order.
 
     A refusal by any list comes before every question. Runs nothing.
     """
     problem = _unreadable(text)
     if problem is not None:
         return problem
-    found = _Facts()
+    found = _Facts(start)
     try:
         found.add(text)
     except (NotUnderstoodError, RecursionError) as error:
@@ -159,9 +162,9 @@ def _runs_one_of(fact: Fact, written: set[str]) -> bool:
     return any(each in written for each in runs)
 
 
-def _folders(commands: Iterable[Command]) -> Iterator[FoundPath]:
-    """Yield the folders that a script goes to: words count from there too."""
-    known: list[FoundPath] = []
+def _folders(commands: Iterable[Command], start: tuple[FoundPath, ...]) -> Iterator[FoundPath]:
+    """Yield the folders that a script begins in and goes to: words count from there too."""
+    known = list(start)
     for command in commands:
         words = command.arguments
         targets = (

@@ -39,6 +39,7 @@ INHERITED_VARIABLES: tuple[str, ...] = tuple(_ENVIRONMENT["inherited"])
 PRIVATE_VARIABLES: Mapping[str, str] = _ENVIRONMENT["private"]
 """Variables that name the private folder of the call, or a folder in it."""
 FIXED_VARIABLES: Mapping[str, str] = _ENVIRONMENT["fixed"]
+_NEVER_KEPT: tuple[str, ...] = tuple(_ENVIRONMENT["session"]["never"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,3 +139,15 @@ LAYERS: Mapping[str, tuple[Rule, ...]] = {
     name: _rules(name) for name in ("blocked", "dangerous", "injection", "approval")
 }
 """The layers that look at a command line, in their order; the fifth is the environment."""
+
+
+def may_be_kept(name: str) -> bool:
+    """Tell whether a session keeps a variable.
+
+    SECURITY: never one that decides what programs mean or load, however it was set: a script that was sourced, or a
+    program, may have set it, and no list has seen that.
+    """
+    if name in INHERITED_VARIABLES or name in PRIVATE_VARIABLES or name in FIXED_VARIABLES:
+        return False
+    ruled = (rule.assigns for rules in LAYERS.values() for rule in rules if rule.assigns)
+    return not fits(name, _NEVER_KEPT) and not any(fits(name, patterns) for patterns in ruled)

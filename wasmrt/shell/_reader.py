@@ -6,7 +6,7 @@ with too many readings.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 
@@ -61,7 +61,7 @@ class _Bound:
     words: list[Alternatives] = field(default_factory=list)
 
 
-def read_script(text: str, *, environment: frozenset[str], nested: bool = False) -> Script:
+def read_script(text: str, *, environment: frozenset[str], given: Mapping[str, str], nested: bool = False) -> Script:
     """Return everything that a script would run.
 
     Raises:
@@ -69,7 +69,7 @@ def read_script(text: str, *, environment: frozenset[str], nested: bool = False)
     """
     tree = _PARSER.parse(text.encode("utf-8", "surrogatepass"))
     nodes = _checked(tree.root_node)
-    reader = _Reader(Scope(environment, nested=nested))
+    reader = _Reader(Scope(environment, given=given, nested=nested))
     try:
         reader.declare(nodes)
         reader.visit(tree.root_node, _Around())
@@ -148,7 +148,7 @@ class _Reader:
                 for inner in _below(node):
                     if inner.type in ("variable_name", "word"):
                         self._scope.open(text_of(inner))
-            elif node.type == "declaration_command":
+            elif node.type in ("declaration_command", "unset_command"):
                 self._declare_words(node)
 
     def _declare_assignment(self, node: Node) -> None:
@@ -161,6 +161,8 @@ class _Reader:
             self._scope.open(text_of(name))
         elif value is not None:
             self._scope.assign(text_of(name), value)
+        else:
+            self._scope.clear(text_of(name))
 
     def _declare_loop(self, node: Node) -> None:
         name = node.child_by_field_name("variable")
@@ -194,6 +196,8 @@ class _Reader:
     def _declare_words(self, node: Node) -> None:
         """Take down `declare "a=b"`, whose assignment is only a word."""
         for child in node.named_children:
+            if child.type == "variable_name":
+                self._scope.clear(text_of(child))  # `unset` takes its value, and `local` hides it
             if child.type in ("variable_assignment", "variable_name"):
                 continue
             written = text_of(child)

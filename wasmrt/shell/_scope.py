@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from tree_sitter import Node
 
@@ -24,15 +24,17 @@ Evaluate = Callable[[Node], Alternatives]
 class Scope:
     """The variables of one script.
 
-    `environment` are those that it starts with; `nested` is true for a script inside of another, which may have been
-    given any variable and any parameter.
+    `environment` are those that it starts with; `given` those of them whose values are known; `nested` is true for a
+    script inside of another, which may have been given any variable and any parameter.
     """
 
-    def __init__(self, environment: frozenset[str], *, nested: bool) -> None:
+    def __init__(self, environment: frozenset[str], *, given: Mapping[str, str], nested: bool) -> None:
         self._environment = environment
+        self._given = given
         self._nested = nested
         self._nodes: dict[str, list[Node]] = {}
         self._open: set[str] = set()
+        self._cleared: set[str] = set()
         self._found: dict[str, Alternatives] = {}
         self._busy: set[str] = set()
         self.has_parameters = nested
@@ -44,6 +46,10 @@ class Scope:
     def open(self, name: str) -> None:
         """Take down that `name` may have any value."""
         self._open.add(name)
+
+    def clear(self, name: str) -> None:
+        """Take down that `name` may be empty, or not set, though it was given a value."""
+        self._cleared.add(name)
 
     def values(self, name: str, evaluate: Evaluate) -> Alternatives:
         """Return what `name` may stand for: each value it is given, none, and what it starts with."""
@@ -68,7 +74,18 @@ class Scope:
             return literal(_KNOWN[name])
         if name in ("@", "*") or name.isdigit():
             return (*unknown(), ()) if self.has_parameters else NOTHING
+        if name in self._given:
+            return self._kept(name)
         if name in _OWN or name in self._environment:
             return unknown()
         # SECURITY: a variable that nobody sets is empty, which is a way to write a name in two halves.
         return (*unknown(), ()) if self._nested else NOTHING
+
+    def _kept(self, name: str) -> Alternatives:
+        """Return what a session's variable may stand for; a script inside of another may have been given another."""
+        value = self._given[name]
+        readable = all(each >= " " or each in "\t\n" for each in value)  # control characters are marks here
+        found = literal(value) if readable else unknown()
+        if self._nested:
+            return (*found, *unknown(), ())
+        return (*found, ()) if name in self._cleared else found

@@ -111,7 +111,9 @@ def _add_own(registry: ToolRegistry, runtime: WasmToolRuntime, places: Places, c
     if config.code_mode:
         registry.add_code_mode()
     if runtime.config.workspace is not None:
-        registry.register(ShellTool(runtime.config.workspace, config.shell), builtin=True)
+        shell = ShellTool(runtime.config.workspace, config.shell, network=runtime.config.network)
+        registry.register(shell, builtin=True)
+        registry.on_close(shell.close)
 
 
 def _add_plugins(registry: ToolRegistry, runtime: WasmToolRuntime, policy: ToolPolicy, folder: Path) -> None:

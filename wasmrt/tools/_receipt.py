@@ -51,6 +51,8 @@ def write_receipt(state: CallState, failure: ToolError | None) -> None:
     if system.receipts is None or (state.in_sandbox and system.runtime_writes):
         return
     output = state.output
+    # A host's own tool decides too while it runs, such as the outlet of a confined program.
+    ended = output if output is not None else failure
     name = state.name[:MAX_NAME_LENGTH] if entry is None else entry.name
     hashed = system.hashed
     system.receipts(
@@ -68,7 +70,7 @@ def write_receipt(state: CallState, failure: ToolError | None) -> None:
             output_hash="" if hashed is None or output is None else hashed(_text(output.result)),
             outcome=OK if failure is None else failure.code,
             usage=NOTHING_USED if output is None else output.usage,
-            decisions=tuple(state.decisions) if failure is None else failure.decisions,
+            decisions=tuple(state.decisions if ended is None else ended.decisions),
         )
     )
 

@@ -60,6 +60,8 @@ class CallState:
     params: dict[str, Any] = field(default_factory=dict)
     entry: Entry | None = None
     """The tool, with all that it was granted for this call."""
+    bound: Any = None
+    """The tool as it is in this conversation, where it keeps something of it; None for the tool itself."""
     registered: Entry | None = None
     """The tool as it is registered."""
     traits: Traits = field(default_factory=Traits)
@@ -99,7 +101,7 @@ class CallState:
     def tool(self) -> Any:
         """The tool that is called; the step that looks it up has been."""
         assert self.entry is not None
-        return self.entry.tool
+        return self.entry.tool if self.bound is None else self.bound
 
     @property
     def known(self) -> Entry:

@@ -45,6 +45,8 @@ def look_up(state: CallState) -> Step:
     if entry is None:
         raise unknown(state)
     state.entry = state.registered = entry
+    in_conversation = getattr(entry.tool, "in_conversation", None)
+    state.bound = None if in_conversation is None else in_conversation(state.user, state.trace)
     derive(state)
     return f"source: {entry.source}"
 

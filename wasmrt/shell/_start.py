@@ -1,0 +1,27 @@
+"""Start: the directory and the variables that a command line begins with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from wasmrt.shell._paths import FoundPath, resolved
+
+
+class Start(NamedTuple):
+    """The state of a session between two commands, which is data and nothing that runs."""
+
+    folder: str = ""
+    """From the workspace, or from the root; empty for the workspace itself."""
+    variables: tuple[tuple[str, str], ...] = ()
+    """Names and values, sorted; all of them plain texts."""
+    exported: frozenset[str] = frozenset()
+    """Names of those that programs see."""
+
+    def folders(self) -> Iterator[FoundPath]:
+        """Yield the folder that words of a command line count from, where it is not the workspace."""
+        if self.folder not in ("", "."):
+            yield resolved(self.folder)
+
+
+WORKSPACE = Start()
