@@ -704,6 +704,46 @@ THREATS = (
         ),
     ),
     Threat(
+        threat="a program that was given one host reaches another, or whatever stands at that host's addresses",
+        source=OURS,
+        tests=(
+            *(
+                f"isolation/test_outlet.py::test_{name}"
+                for name in (
+                    "no_way_leads_past_the_outlet_and_more_than_sixty_are_proven",
+                    "after_the_run_nobody_uses_its_outlet",
+                    "nobody_outside_reaches_the_port_of_an_outlet",
+                    "what_a_run_leaves_open_ends_with_its_outlet",
+                    "a_tunnel_has_an_end",
+                    "a_body_of_plain_http_has_an_end",
+                    "tunnels_are_counted_for_each_user",
+                    "a_machine_without_networks_of_their_own_starts_nothing",
+                    "a_grant_that_cannot_be_held_is_refused",
+                )
+            ),
+            "shell/test_shell_network.py::test_a_machine_that_cannot_guard_an_outlet_runs_no_command",
+            "mcp_client/test_program_network.py::test_a_server_reaches_what_it_was_given_and_its_receipt_tells",
+        ),
+    ),
+    Threat(
+        threat="a command prepares the shell for a later one, which then gets past the lists or an approval",
+        source=OURS,
+        tests=tuple(
+            f"shell/test_sessions.py::test_{name}"
+            for name in (
+                "what_a_command_left_is_known_to_the_lists",
+                "nothing_else_of_a_command_reaches_the_next",
+                "a_command_cannot_tell_more_than_data",
+                "reports_that_are_no_reports_change_nothing",
+                "users_and_conversations_are_apart_and_a_call_outside_of_any_keeps_nothing",
+                "an_approval_is_for_the_state_that_was_seen",
+                "a_command_that_nobody_approved_is_decided_again_where_the_session_changed",
+                "a_session_keeps_a_bounded_number_of_bytes",
+                "what_needs_confinement_is_never_had_on_the_host",
+            )
+        ),
+    ),
+    Threat(
         threat="a plugin or program whose answer floods, lies about its request, or is another's",
         source=OURS,
         tests=(

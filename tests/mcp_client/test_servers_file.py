@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.mcp_client.world import THING
+from wasmrt.capabilities.sections import read_program_network
 from wasmrt.errors import ConfigFileError, ConfigurationError, NotInstalledError
 from wasmrt.mcp.client import (
     McpServerConfig,
@@ -45,6 +46,7 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
         McpServerConfig(name="a", url="http://localhost:1/mcp", bearer="token", trust=Trust.LOCAL, timeout_seconds=5.0),
         McpServerConfig(name="b", command=("x", "--y"), env={"A": "1"}, secret_env={"B": "b"}, workspace="/tmp",
                         read=("/a",), write=("/b",), network=True, enabled=False, description="d"),
+        McpServerConfig(name="d", command=("x",), hosts=read_program_network(["a.test", {"host": "b", "port": 8443}])),
         McpServerConfig(name="c", url="https://a.test/", oauth=OAuthConfig(client_id="x", extra_params={"a": "b"})),
     ]  # fmt: skip
     write_servers(tmp_path / "f.json", servers)
@@ -102,7 +104,7 @@ def test_a_name_that_is_not_there_is_told_with_the_nearest() -> None:
 
 @pytest.mark.parametrize("change", [
     {"command": ("x", "z")}, {"env": {"A": "2"}}, {"secret_env": {"S": "t"}}, {"read": ("/b",)}, {"write": ("/a",)},
-    {"network": True}, {"workspace": "/w"},
+    {"network": True}, {"hosts": read_program_network(["a.test"])}, {"workspace": "/w"},
 ])  # fmt: skip
 def test_a_changed_command_variable_or_grant_is_not_covered_by_an_older_consent(change: dict[str, Any]) -> None:
     given: dict[str, Any] = {"name": "a", "command": ("x", "y"), "env": {"A": "1"}, "secret_env": {"S": "s"}}
@@ -134,6 +136,21 @@ def test_the_whole_command_is_shown_with_everything_that_it_is_given(tmp_path: P
     assert long in lines
     assert f"it writes {tmp_path / 'w'}" in lines
     assert "it uses the network" in lines
+
+
+def test_each_host_is_shown_with_what_cannot_be_seen() -> None:
+    server = McpServerConfig(name="a", command=(sys.executable,), hosts=read_program_network(["a.test"]))
+    *_, first, last = consent_lines(server, find_program(server))
+    assert first == "it reaches a.test (https on port 443, every path and method: TLS hides them)"
+    assert last == "through a proxy, and nothing else of the network"
+
+
+def test_a_program_has_some_hosts_or_all_of_the_network() -> None:
+    hosts = read_program_network(["a.test"])
+    with pytest.raises(ConfigurationError, match="not both"):
+        McpServerConfig(name="a", command=("x",), network=True, hosts=hosts)
+    with pytest.raises(ConfigurationError, match="hosts is for a server that has a command"):
+        McpServerConfig(name="a", url="https://a.test/", hosts=hosts)
 
 
 def test_a_program_that_is_not_there_is_told() -> None:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from wasmrt.capabilities import EndpointPattern
+from wasmrt.capabilities.sections import read_program_network
 from wasmrt.cli import _mcp_servers as kept
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import print_message, show_columns, show_json
@@ -35,6 +37,7 @@ _FILE = click.Path(path_type=Path, exists=True, resolve_path=True)
 @click.option("--read", type=_FILE, multiple=True, metavar="PATH", help="What a program reads besides.")
 @click.option("--write", type=_FILE, multiple=True, metavar="PATH", help="What a program may write.")
 @click.option("--network", is_flag=True, help="Give a program the network, past all rules for it.")
+@click.option("--host", multiple=True, metavar="HOST[:PORT]", help="A host that a program reaches, through a proxy.")
 @click.option("--env", multiple=True, metavar="NAME=VALUE", help="A variable of a program. Not for secrets.")
 @click.option("--secret-env", multiple=True, metavar="NAME=SECRET", help="A variable that has a secret's value.")
 @click.option("--bearer", default="", metavar="SECRET", help="The secret that is sent to a URL as a bearer token.")
@@ -52,6 +55,7 @@ def add(
     target: tuple[str, ...],
     env: tuple[str, ...],
     secret_env: tuple[str, ...],
+    host: tuple[str, ...],
     no_connect: bool,
     replace: bool,
     yes: bool,
@@ -66,8 +70,10 @@ def add(
     \b
     Examples:
       wasmrt mcp add notion https://mcp.notion.com/mcp
+      wasmrt mcp add github --host api.github.com -- mcp-server-github
       wasmrt mcp add files --workspace . --write . -- mcp-server-filesystem "$PWD"
     """
+    options["hosts"] = _hosts(host)
     server = _server(name, target, env, secret_env, options)
     places = find_places()
     servers, known = load_servers(places)
@@ -116,12 +122,22 @@ def _server(
         read=tuple(map(str, options["read"])),  # type: ignore[call-overload]
         write=tuple(map(str, options["write"])),  # type: ignore[call-overload]
         network=bool(options["network"]),
+        hosts=options["hosts"],  # type: ignore[arg-type]
         transport=Transport(options["transport"]),  # type: ignore[arg-type]
         bearer=str(options["bearer"]),
         trust=Trust(options["trust"]),  # type: ignore[arg-type]
         description=str(options["description"]),
         timeout_seconds=float(options["timeout"]),  # type: ignore[arg-type]
     )
+
+
+def _hosts(given: tuple[str, ...]) -> tuple[EndpointPattern, ...]:
+    entries: list[object] = []
+    for text in given:
+        host, mark, port = text.rpartition(":")
+        is_apart = mark and port.isdecimal() and (":" not in host or host.endswith("]"))
+        entries.append({"host": host, "port": int(port)} if is_apart else text)
+    return read_program_network(entries)
 
 
 def _pairs(given: tuple[str, ...], option: str) -> dict[str, str]:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from wasmrt.approvals import Approvals
 from wasmrt.egress import NetworkConfig
 from wasmrt.errors import NotAuthorizedError, ToolError, WasmrtError
+from wasmrt.isolation.outlet import Outlets
 from wasmrt.lifetime import Lifetime
 from wasmrt.limits import MCP_CONNECT_SECONDS, MCP_IDLE_SECONDS, MCP_LIST_SECONDS
 from wasmrt.mcp.client._asking import Asker
@@ -74,6 +75,8 @@ class McpClient:
         self._owns_loop = parts is None
         self._open: dict[str, _Held] = {}
         self.secrets = KnownSecrets()
+        self._programs: dict[str, StdioServer] = {}
+        self._outlets = Outlets(server.hosts, name=f"mcp:{server.name}", network=self._parts.network)
 
     def __enter__(self) -> McpClient:
         return self
@@ -112,8 +115,14 @@ class McpClient:
         """End every connection, and the programs behind them."""
         with suppress(WasmrtError):
             self._parts.loop.run(self._close_all(), Lifetime(30.0))
+        self._outlets.close()
         if self._owns_loop:
             self._parts.loop.close()
+
+    def decisions(self, user: str) -> tuple[Decision, ...]:
+        """Return what was decided of the connections of a user's program since the last time; refusals first."""
+        program = self._programs.get(user)
+        return () if program is None else program.decisions()
 
     # -- in the loop -----------------------------------------------------------------------------------------------
 
@@ -201,7 +210,11 @@ class McpClient:
             env = dict(server.env)
             for name, secret in server.secret_env.items():
                 env[name] = self._secret(user, secret)
-            return Way(stdio=StdioServer(find_program(server, user), env, guard, self.secrets.redact))
+            outlet = partial(self._outlets.open, user) if server.hosts else None
+            program = self._programs[user] = StdioServer(
+                find_program(server, user), env, guard, self.secrets.redact, outlet
+            )
+            return Way(stdio=program)
         if server.bearer:
             self._secret(user, server.bearer)
         way = Way(url=server.url, transport=server.transport)
@@ -265,6 +278,7 @@ class McpClient:
     async def _close_oldest(self) -> None:
         idle = [(held.opened.used_at if held.opened else 0.0, user) for user, held in self._open.items()]
         _, user = min(idle)
+        self._programs.pop(user, None)
         await self._open.pop(user).end()
 
     async def _close_all(self) -> None:

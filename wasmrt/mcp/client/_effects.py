@@ -29,7 +29,7 @@ def possible_effects(server: McpServerConfig) -> frozenset[Effect]:
     found = {Effect.READ_FILESYSTEM, Effect.EXECUTE_CODE, Effect.SPAWN_PROCESS}
     if server.write:
         found |= {Effect.WRITE_FILESYSTEM, Effect.DELETE_FILESYSTEM}
-    if server.network:
+    if server.network or server.hosts:
         found |= {Effect.NETWORK, Effect.EXTERNAL_WRITE}
     return frozenset(found | ({Effect.USE_SECRET} if server.secret_env else set()))
 

@@ -9,8 +9,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from wasmrt.capabilities.sections import program_network_line
 from wasmrt.errors import ConfigurationError
 from wasmrt.isolation.confine import MCP_SERVER, Command, confined_command
+from wasmrt.isolation.outlet import Outlet
 from wasmrt.mcp.client._settings import McpServerConfig
 from wasmrt.places import Places, find_places
 from wasmrt.secrets import DEFAULT_USER
@@ -34,8 +36,8 @@ class Program:
     execute: tuple[str, ...]
     network: bool
 
-    def command(self, env: Mapping[str, str]) -> Command:
-        """Return the command that runs it confined, with these variables.
+    def command(self, env: Mapping[str, str], outlet: Outlet | None = None) -> Command:
+        """Return the command that runs it confined, with these variables and this way to the network.
 
         Raises:
             ConfineError: it cannot be confined here.
@@ -44,11 +46,12 @@ class Program:
         return confined_command(
             MCP_SERVER,
             list(self.argv),
-            env={**own, **env},
+            env={**own, **env, **({} if outlet is None else outlet.env)},
             read=self.read,
             write=(*self.write, self.home),
             execute=self.execute,
             network=self.network,
+            outlet=None if outlet is None else outlet.descriptor,
         )
 
 
@@ -93,6 +96,9 @@ def consent_lines(server: McpServerConfig, program: Program | None) -> list[str]
     lines += [f"it reads {path}" for path in program.read]
     lines += [f"it reads and executes {path}" for path in program.execute]
     lines += [f"it writes {path}" for path in program.write]
+    if server.hosts:
+        reached = [f"it reaches {program_network_line(entry)}" for entry in server.hosts]
+        return [*lines, *reached, "through a proxy, and nothing else of the network"]
     return [*lines, "it uses the network, past all rules for it" if server.network else "it has no network"]
 
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from wasmrt.capabilities import EndpointPattern
+from wasmrt.capabilities.sections import read_program_network
 from wasmrt.errors import ConfigFileError, ConfigurationError, NotInstalledError
 from wasmrt.files import UnfitFileError, read_file, replace_file
 from wasmrt.limits import MAX_JSON_DEPTH, MAX_MCP_FILE_BYTES, MAX_MCP_SERVERS
@@ -114,6 +116,8 @@ def _server(table: Any, place: Place, mistakes: list[Mistake]) -> McpServerConfi
         values["oauth"] = _made(OAuthConfig, oauth, str(place.at("oauth")), mistakes)
     if "name" not in table:
         mistakes.append(Mistake(str(place), "has no name"))
+    if isinstance(values.get("network"), tuple):
+        values["hosts"] = values.pop("network")
     return None if len(mistakes) > before else _made(McpServerConfig, values, str(place), mistakes)
 
 
@@ -163,6 +167,10 @@ def _folder(value: Any) -> str:
     return str(value)
 
 
+def _network(value: Any) -> bool | tuple[EndpointPattern, ...]:
+    return read_program_network(value) if isinstance(value, list) else boolean(value)
+
+
 _SERVER: dict[str, Reader] = {
     "name": _text,
     "url": _text,
@@ -172,7 +180,7 @@ _SERVER: dict[str, Reader] = {
     "workspace": _folder,
     "read": _folders,
     "write": _folders,
-    "network": boolean,
+    "network": _network,
     "transport": one_of(Transport, Transport),
     "bearer": _secret,
     "trust": one_of(Trust, Trust),

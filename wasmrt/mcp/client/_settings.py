@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from blake3 import blake3
 
+from wasmrt.capabilities import EndpointPattern
 from wasmrt.errors import ConfigurationError
 from wasmrt.limits import MCP_CALL_SECONDS
 from wasmrt.url import InvalidUrlError, ParsedUrl, parse_url
@@ -84,6 +85,8 @@ class McpServerConfig:
     """Files and folders that it may write, and read."""
     network: bool = False
     """True for a program that may use the network, past the gateway and all of its rules."""
+    hosts: tuple[EndpointPattern, ...] = ()
+    """The hosts that a program reaches, through a proxy of ours; none without."""
     transport: Transport = Transport.AUTO
     bearer: str = ""
     """The secret that is sent as a bearer token to the server's own origin."""
@@ -116,7 +119,8 @@ class McpServerConfig:
             raise ConfigurationError(
                 "url must begin with https://", hint="http:// is for servers on this machine alone"
             )
-        given = [name for name in ("env", "secret_env", "workspace", "read", "write", "network") if getattr(self, name)]
+        of_programs = ("env", "secret_env", "workspace", "read", "write", "network", "hosts")
+        given = [name for name in of_programs if getattr(self, name)]
         if given:
             raise ConfigurationError(
                 f"{given[0]} is for a server that has a command",
@@ -133,6 +137,8 @@ class McpServerConfig:
             raise ConfigurationError(
                 f"{given[0] if given else 'transport'} is for a server that has a URL", hint="leave it out"
             )
+        if self.network and self.hosts:
+            raise ConfigurationError("network is all of it or some hosts, and not both", hint="leave one out")
         both = self.env.keys() & self.secret_env.keys()
         if both:
             raise ConfigurationError(f"the variable {min(both)} is given twice")
@@ -171,6 +177,8 @@ class McpServerConfig:
             "network": self.network,
             "bearer": self.bearer,
         }
+        if self.hosts:
+            parts["hosts"] = [entry.as_dict() for entry in self.hosts]
         return blake3(_DOMAIN + json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     def as_json(self) -> dict[str, Any]:
@@ -187,6 +195,8 @@ class McpServerConfig:
                 data[name] = dict(variables)
         if self.network:
             data["network"] = True
+        if self.hosts:
+            data["network"] = [entry.as_dict() for entry in self.hosts]
         if self.transport is not Transport.AUTO:
             data["transport"] = str(self.transport)
         if self.oauth is not None:

@@ -16,11 +16,13 @@ from mcp.shared.message import SessionMessage
 
 from wasmrt.component import last_lines, printable_line
 from wasmrt.errors import ExternalServiceError, GuestOutputError, WasmrtError
+from wasmrt.isolation.outlet import Outlet
 from wasmrt.isolation.programs import is_over, not_started, signal_group, starting
 from wasmrt.limits import MAX_MCP_MESSAGE_BYTES, MAX_MCP_NOISE_LINES, MAX_MCP_STDERR_BYTES, MCP_STOP_SECONDS
 from wasmrt.mcp.client._guard import MessageGuard, broken, read_line
 from wasmrt.mcp.client._program import Program
 from wasmrt.mcp.client._streams import Streams
+from wasmrt.model import Decision
 
 _CHUNK = 64 * 1024
 _POLL_SECONDS = 0.02
@@ -31,12 +33,19 @@ class StdioServer:
     """The program of one connection."""
 
     def __init__(
-        self, program: Program, env: Mapping[str, str], guard: MessageGuard, redact: Callable[[str], str]
+        self,
+        program: Program,
+        env: Mapping[str, str],
+        guard: MessageGuard,
+        redact: Callable[[str], str],
+        outlet: Callable[[], Outlet] | None = None,
     ) -> None:
         self._program = program
         self._env = env
         self._guard = guard
         self._redact = redact
+        self._open_outlet = outlet
+        self._outlet: Outlet | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._stderr = bytearray()
         self._noise = 0
@@ -48,7 +57,11 @@ class StdioServer:
         Raises:
             ToolError: it cannot be started.
         """
-        self._process = process = self._started()
+        try:
+            self._process = process = self._started()
+        except BaseException:
+            await self._shut_outlet()
+            raise
         # The SDK parses nothing here: a line is bounded and read before it is a message.
         inbound, session_read = anyio.create_memory_object_stream[Any](0)
         session_write, outbound = anyio.create_memory_object_stream[Any](0)
@@ -73,6 +86,7 @@ class StdioServer:
         finally:
             with anyio.CancelScope(shield=True):
                 await self._end()
+                await self._shut_outlet()
             for pipe in pipes:
                 pipe.close()
             for stream in (inbound, session_read, session_write, outbound):
@@ -82,7 +96,17 @@ class StdioServer:
     def _started(self) -> subprocess.Popen[bytes]:
         Path(self._program.home).mkdir(parents=True, exist_ok=True, mode=0o700)
         with starting("the MCP server"):
-            return self._program.command(self._env).start(self._program.cwd)
+            if self._open_outlet is not None:
+                self._outlet = self._open_outlet().begin()
+            return self._program.command(self._env, self._outlet).start(self._program.cwd)
+
+    async def _shut_outlet(self) -> None:
+        if self._outlet is not None:
+            await asyncio.to_thread(self._outlet.close)
+
+    def decisions(self) -> tuple[Decision, ...]:
+        """Return what was decided of its connections since the last time that this was asked."""
+        return () if self._outlet is None else self._outlet.decisions()
 
     async def _receive(self, stdout: asyncio.StreamReader, inbound: Any) -> None:
         async with inbound:

@@ -76,9 +76,11 @@ class McpTool(ToolDefaults):
                 read_result(result, self.definition, client.server.name, client.secrets.redact)
             )
         except ToolError as error:
+            error.decisions = (*error.decisions, *client.decisions(context.user))
             client.secrets.clean(error)
             raise error from None
-        return ToolOutput(result=value, duration=round(time.monotonic() - started, 6))
+        decisions = tuple(each.redacted(client.secrets.redact_part) for each in client.decisions(context.user))
+        return ToolOutput(result=value, duration=round(time.monotonic() - started, 6), decisions=decisions)
 
     def _without_secrets(self, value: Any) -> Any:
         """Cut out the secrets that the server was given, however it sends them back."""
