@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.access.conftest import Agent
+from tests.access.conftest import Agent, install
+from wasmrt.capabilities.file import parse
 from wasmrt.cli import cli
 
 Run = Callable[..., Result]
@@ -101,3 +102,55 @@ def test_where_no_receipts_are_kept_an_answer_holds_without_one(agent: Agent, wa
     wasmrt("approvals", "approve", agent.only().id, "--user", "ann")
     assert agent.reads("notes/a.md") == "notes/a.md"
     assert not (home / "data" / "receipts").exists()
+
+
+def test_access_that_was_denied_for_good_is_listed_and_forgotten(agent: Agent, wasmrt: Run) -> None:
+    agent.answer("notes/a.md")
+    request = agent.only()
+    wasmrt("approvals", "deny", request.id, "--scope", "keep", "--user", "ann")
+    agent.answer("notes/a.md")
+    assert not agent.store.pending()
+    listed = wasmrt("approvals", "list").stdout
+    assert request.id in listed and "reader" in listed and "denied" in listed and "notes/" in listed
+    [found] = json.loads(wasmrt("approvals", "list", "--json").stdout)["denied_access"]
+    assert (found["id"], found["scope"]) == (request.id, "keep")
+    assert "forgot 1 answer" in wasmrt("approvals", "forget", request.id).stderr
+    assert not json.loads(wasmrt("approvals", "list", "--json").stdout)["denied_access"]
+    wasmrt("approvals", "forget", request.id, code=1)
+    agent.answer("notes/a.md")
+    assert agent.only().id != request.id
+
+
+def test_all_that_was_denied_for_good_is_forgotten_and_nothing_that_was_granted(agent: Agent, wasmrt: Run) -> None:
+    agent.answer("plans/p.md")
+    agent.grant("session")
+    agent.answer("notes/a.md")
+    wasmrt("approvals", "deny", agent.only().id, "--scope", "keep", "--user", "ann")
+    wasmrt("approvals", "deny", "aaaaa-aaaaa", code=1)
+    assert json.loads(wasmrt("approvals", "forget", "--all", "--json").stdout) == {"forgotten": 1}
+    assert agent.reads("plans/p.md") == "plans/p.md"
+
+
+def test_a_program_that_ends_with_its_call_is_offered_no_session(agent: Agent, wasmrt: Run, files: Path) -> None:
+    call = ("tools", "run", "reader", '{"path": "notes/a.md"}', "--user", "ann", "--trace", "talk")
+    wasmrt(*call, "--workspace", str(files), code=3)
+    request = agent.only()
+    assert [str(scope) for scope in request.scopes] == ["once", "keep"]
+    told = wasmrt("approvals", "approve", request.id, "--scope", "session", "--user", "ann", code=1).stderr
+    assert "the program that asked has ended" in told and "once or keep" in told
+    assert "this session" not in wasmrt("approvals", "show", request.id).stdout
+    assert "denied (this time)" in wasmrt("approvals", "deny", request.id, "--user", "ann").stderr
+
+
+@pytest.mark.parametrize("added", ["workspace=notes/", "http=https://a.example/"])
+def test_what_is_added_beyond_the_file_is_said_to_be_beyond_it(wasmrt: Run, added: str) -> None:
+    asked = """{"workspace": {"allowed_prefixes": ["notes/a.md"]},
+        "http": {"allowlist": [{"host": "a.example", "path_prefix": "/v1/", "methods": ["GET"]}]}}"""
+    install(parse(asked).capabilities, parse(asked).capabilities)
+    told = wasmrt("grant", "reader", "--add", added, "--yes", code=2).stderr
+    assert f"asks for a part of {added} alone" in told and "exactly that already" not in told
+    section = added.partition("=")[0]
+    wasmrt("grant", "reader", "--revoke", section, "--yes")
+    told = wasmrt("grant", "reader", "--add", added, "--yes").stderr
+    assert f"asks for a part of {added} alone; no more is granted" in told and "is changed" in told
+    assert "exactly that already" in wasmrt("grant", "reader", "--add", section, "--yes").stderr

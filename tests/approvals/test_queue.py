@@ -17,6 +17,7 @@ from wasmrt.approvals import (
     ApprovalScope,
     ApprovalStore,
     ParamsPattern,
+    ParkedRequests,
     QueueApprover,
     State,
     Widening,
@@ -234,3 +235,20 @@ def test_other_threads_answer_while_many_wait(path: Path) -> None:
     for thread in threads:
         thread.join(30)
     assert got == [True] * 8
+
+
+def test_a_parked_request_is_for_its_own_conversation_alone(path: Path) -> None:
+    store = ApprovalStore(path)
+
+    async def scenario() -> None:
+        parked = ParkedRequests(store)
+        one, other = await parked.park(request(trace="t1")), await parked.park(request(trace="t2"))
+        assert one is not other
+        assert len(store.pending()) == 2
+        await asyncio.to_thread(store.answer, one.id, ApprovalAnswer(approved=True, by="ann"), user="alice")
+        assert await parked.answer(await parked.park(request(trace="t2"))) is None
+        taken = await parked.answer(await parked.park(request(trace="t1")))
+        assert taken is not None
+        assert taken.approved
+
+    asyncio.run(scenario())

@@ -149,3 +149,20 @@ def test_a_wrapped_tool_has_the_actions_that_read_and_is_none_where_nothing_is_l
     registry = ToolRegistry()
     registry.register(wrapped)
     assert registry.execute("issues", {"action": "list"}).result == "list"
+
+
+def test_a_read_only_tool_is_known_by_the_names_and_destinations_of_the_whole_one() -> None:
+    class Mailbox(ToolDefaults):
+        name, description, schema = "mailbox", "Work with mail.", {"type": "object"}
+        traits = Traits.of(["network"])
+        aliases, destinations, ids = ("inbox",), ("folder",), ("mail_id",)
+
+        def execute(self, params: Any, context: ToolContext | None = None) -> ToolOutput:
+            return ToolOutput(result="nothing new")
+
+    wrapped = ReadOnlyToolWrapper.wrap(Mailbox())
+    assert wrapped is not None
+    assert (wrapped.aliases, wrapped.destinations, wrapped.ids) == (("inbox",), ("folder",), ("mail_id",))
+    registry = ToolRegistry()
+    registry.register(wrapped)
+    assert registry.execute("inbox", {}).result == "nothing new"

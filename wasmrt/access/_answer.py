@@ -100,7 +100,7 @@ def _entry(request: AccessRequest, choice: AccessChoice) -> Addition:
     """Return the entry that a choice grants. SECURITY: never more than what was asked for."""
     if choice.scope not in request.scopes:
         raise ApprovalError(
-            f"{request.id} cannot hold for {choice.scope}: {_why_not(choice.scope)}",
+            f"{request.id} cannot hold for {choice.scope}: {_why_not(choice.scope, request)}",
             code="not-offered", hint=f"choose {' or '.join(request.scopes)}",
         )  # fmt: skip
     asked = request.wish.addition
@@ -109,9 +109,9 @@ def _entry(request: AccessRequest, choice: AccessChoice) -> Addition:
     return entry
 
 
-def _why_not(scope: AccessScope) -> str:
+def _why_not(scope: AccessScope, request: AccessRequest) -> str:
     if scope is AccessScope.SESSION:
-        return "the call belongs to no conversation"
+        return "the call belongs to no conversation" if request.wish.lasting else "the program that asked has ended"
     return "the tool is not installed, so that no grant of it is stored"
 
 

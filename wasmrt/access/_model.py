@@ -76,6 +76,8 @@ class Wish:
     """The name in the catalog; empty for a tool that is not installed, whose grant nobody can keep."""
     part: str | None = None
     """Of a component whose grant tells its tools apart, the tool's own name."""
+    lasting: bool = True
+    """False where the program ends with the call, so that there is no session to grant anything for."""
     stored_grant: str = ""
     """The digest of the component's stored grant: one that changed since is another one."""
 
@@ -109,7 +111,7 @@ class AccessRequest:
     @property
     def scopes(self) -> tuple[AccessScope, ...]:
         """The scopes that an answer can have."""
-        session = (AccessScope.SESSION,) if self.caller.trace else ()
+        session = (AccessScope.SESSION,) if self.caller.trace and self.wish.lasting else ()
         keep = (AccessScope.KEEP,) if self.wish.component else ()
         return (AccessScope.ONCE, *session, *keep)
 

@@ -27,7 +27,7 @@ def row_of(request: AccessRequest) -> dict[str, Any]:
     caller, wish = request.caller, request.wish
     told = {
         name: getattr(wish, name)
-        for name in ("sentences", "limited", "refused", "origins", "params", "call", "component", "part")
+        for name in ("sentences", "limited", "refused", "origins", "params", "call", "component", "part", "lasting")
     }
     told |= {"stored_grant": wish.stored_grant, "addition": _plain(wish.addition)}
     told["again"] = [_plain(each) for each in wish.again]

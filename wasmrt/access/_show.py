@@ -55,6 +55,7 @@ def granted_words(request: AccessRequest) -> str:
     if request.scope is None:
         return str(request.state)
     if request.granted is None:
-        return f"denied ({'for good' if request.scope == 'keep' else 'for this session'})"
+        reach = "for good" if request.scope == "keep" else "for this session" if request.wish.lasting else "this time"
+        return f"denied ({reach})"
     narrower = "" if request.granted.entry == request.wish.addition.entry else f", narrower: {request.granted.entry}"
     return f"granted {_WORDS[request.scope]}{narrower}"

@@ -199,6 +199,38 @@ class AccessStore:
         """
         return self._read("SELECT * FROM access WHERE state != 'pending' ORDER BY created_ms DESC, id LIMIT ?", limit)
 
+    def refused(self, user: str | None = None) -> list[AccessRequest]:
+        """Return what was denied for good, of one user or of all, the oldest first: it is not asked for again.
+
+        Raises:
+            ApprovalError: the store cannot be read.
+        """
+        found = self._read("SELECT * FROM access WHERE state = 'denied' AND scope = 'keep' ORDER BY created_ms, id")
+        return [each for each in found if user in (None, each.caller.user)]
+
+    def forget(self, request_id: str) -> bool:
+        """Forget a denial that holds for good, so that it is asked for again; tell whether it was there.
+
+        Raises:
+            ApprovalError: the store cannot be written.
+        """
+        return self._forget("id = ?", request_id) > 0
+
+    def forget_all(self) -> int:
+        """Forget every denial that holds for good; return how many there were.
+
+        Raises:
+            ApprovalError: the store cannot be written.
+        """
+        return self._forget("1")
+
+    def _forget(self, which: str, *values: str) -> int:
+        if self._database.status() is None:
+            return 0
+        with self._changing() as db:
+            sql = f"DELETE FROM access WHERE state = 'denied' AND scope = 'keep' AND {which}"  # noqa: S608 - ours
+            return db.execute(sql, values).rowcount
+
     def _read(self, sql: str, *values: object) -> list[AccessRequest]:
         if self._database.status() is None:
             return []

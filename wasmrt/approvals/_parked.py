@@ -43,12 +43,12 @@ class Parked:
 class ParkedRequests:
     """The parked requests of one process. For one event loop.
 
-    A request and a later one are the same where their bindings are.
+    A request and a later one are the same where their bindings and their conversations are.
     """
 
     def __init__(self, store: ApprovalStore) -> None:
         self._store = store
-        self._parked: dict[str, Parked] = {}
+        self._parked: dict[tuple[str, str], Parked] = {}
 
     async def park(self, request: ApprovalRequest) -> Parked:
         """Return the parked request that is the same; else put this one into the store.
@@ -58,7 +58,8 @@ class ParkedRequests:
         """
         for key in [key for key, each in self._parked.items() if each.seconds_left <= 0]:
             del self._parked[key]
-        key = request.binding
+        # SECURITY: a person answered for one conversation, whose texts the question showed; another one asks anew.
+        key = (request.trace, request.binding)
         known = self._parked.get(key)
         if known is not None:
             known.again = True

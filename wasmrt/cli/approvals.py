@@ -116,13 +116,14 @@ def list_approvals(decided: bool, as_json: bool) -> None:
     """
     store = _store()
     waiting, answers = store.pending(), store.answers()
-    access = access_store().pending()
+    access, refused = access_store().pending(), access_store().refused()
     ended, over = (store.decided(), access_store().decided()) if decided else ([], [])
     if as_json:
         data: dict[str, Any] = {
             "pending": [request.as_dict() for request in waiting],
             "access": [request.as_dict() for request in access],
             "remembered": [answer.as_dict() for answer in answers],
+            "denied_access": [request.as_dict() for request in refused],
         }
         more = {
             "decided": [request.as_dict() for request in ended],
@@ -130,7 +131,7 @@ def list_approvals(decided: bool, as_json: bool) -> None:
         }
         show_json(data | (more if decided else {}))
         return
-    if not (waiting or access or answers or ended or over):
+    if not (waiting or access or answers or refused or ended or over):
         print_message("nothing waits for an approval, and no answer is remembered")
     if access:
         rows = [(r.id, r.caller.tool, r.caller.user, asked_words(r), r.wish.addition.hint) for r in access]
@@ -140,6 +141,9 @@ def list_approvals(decided: bool, as_json: bool) -> None:
         show_columns(("WAITS", "TOOL", "USER", "RISK", "TIME LEFT"), rows)
     if answers:
         show_columns(("REMEMBERED", "TOOL", "USER", "ANSWER", "FOR"), map(_row, answers))
+    if refused:
+        rows = [(r.id, r.caller.tool, r.caller.user, "denied", r.wish.addition.hint) for r in refused]
+        show_columns(("REMEMBERED", "TOOL", "USER", "ACCESS", "FOR"), rows)
     if ended:
         rows = [(q.id, q.tool, q.user, _outcome(q), q.by) for q in ended]
         show_columns(("ENDED", "TOOL", "USER", "ANSWER", "BY"), rows)
@@ -259,7 +263,7 @@ def deny(request_id: str, scope: str, user: str, note: str, as_json: bool) -> No
 @click.option("--all", "every", is_flag=True, help="Forget every remembered answer.")
 @json_option
 def forget(answer_id: str | None, every: bool, as_json: bool) -> None:
-    """Forget a remembered answer: the next such call asks again, in processes that run already too.
+    """Forget a remembered answer, or access denied for good: the next such call asks again, in any process.
 
     \b
     Examples:
@@ -270,9 +274,9 @@ def forget(answer_id: str | None, every: bool, as_json: bool) -> None:
     if every == (answer_id is not None):
         raise ConfigurationError("say which answer to forget, or --all", hint="wasmrt approvals list shows their ids")
     if answer_id is None:
-        count = store.forget_all()
+        count = store.forget_all() + access_store().forget_all()
     else:
-        count = int(store.forget(_typed(answer_id)))
+        count = int(store.forget(_typed(answer_id)) or access_store().forget(_typed(answer_id)))
         if not count:
             raise _unknown(_typed(answer_id))
     if as_json:

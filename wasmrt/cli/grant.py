@@ -8,7 +8,7 @@ import click
 
 from wasmrt.capabilities import Capabilities, merge
 from wasmrt.capabilities.file import format_file, parse
-from wasmrt.capabilities.lattice import Amendment, add_to_grant, revoke_from_grant
+from wasmrt.capabilities.lattice import Amendment, add_to_grant, asks_for_all, revoke_from_grant
 from wasmrt.capabilities.sentences import diff
 from wasmrt.cli._explained import about, explained
 from wasmrt.cli._grant import NotGrantedError, ask, print_difference, print_request
@@ -72,7 +72,8 @@ def grant(
             raise click.UsageError("--grant and --tool are for an update; change the grant with --add and --revoke")
         version = catalog.get(name)
         changed = _edited(version) if edit else _amended(version, added, revoked)
-        _regrant(catalog, version, changed, yes=yes, as_json=as_json)
+        beyond = tuple(text for text in added if not asks_for_all(request_of(version), Amendment.read(text)))
+        _regrant(catalog, version, changed, beyond, yes=yes, as_json=as_json)
         return
     _grant_pending(catalog, name, grant, only, yes=yes, as_json=as_json)
 
@@ -116,11 +117,23 @@ def _edited(version: ToolVersion) -> Capabilities:
     return merge(request_of(version), changed)
 
 
-def _regrant(catalog: Catalog, version: ToolVersion, changed: Capabilities, *, yes: bool, as_json: bool) -> None:
-    """Show the difference, ask where something is more, and store the grant."""
+def _regrant(
+    catalog: Catalog, version: ToolVersion, changed: Capabilities, beyond: tuple[str, ...], *, yes: bool, as_json: bool
+) -> None:
+    """Show the difference, ask where something is more, and store the grant.
+
+    `beyond` is what was to be added of which the capability file asks for a part alone.
+    """
     name = version.name
     changes = diff(granted_to(version), changed)
     more, less = ([change.sentence for change in side] for side in (changes.widened, changes.narrowed))
+    if beyond and not changes:
+        raise ConfigurationError(
+            f"its capability file asks for a part of {beyond[0]:.120} alone, which {name} has already",
+            hint="nothing is granted that a tool does not ask for; install it with a file that asks",
+        )
+    for text in () if as_json else beyond:
+        print_message(f"its capability file asks for a part of {text:.120} alone; no more is granted")
     if not as_json and changes:
         print_difference(f"the grant of {name} would change:", more, [f"no longer: {each}" for each in less])
     if more and not yes:

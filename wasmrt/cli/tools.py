@@ -139,6 +139,7 @@ def run_tool(
         raise click.UsageError("--as-model prints the answer alone; leave --token and --logs out")
     text, data = read_params(params), check_context(context)
     with open_registry(workspace=workspace) as registry:
+        registry.ends_with_its_call()
         view = view_of(registry)
         if as_model:
             call: dict[str, Any] = {"id": "call-1", "name": name, "arguments": text}

@@ -158,7 +158,7 @@ class OperatorPages:
             "access/": lambda: self._access_request(frame, name),
             "flows": lambda: flows_page(frame, self._sources.flows and self._sources.flows()),
             "requests/": lambda: self._request(frame, name),
-            "remembered": lambda: remembered_page(frame, store),
+            "remembered": lambda: remembered_page(frame, store, self._access),
             "receipts": lambda: receipts_page(frame, self._sources.receipts, query),
             "receipts/": lambda: receipt_page(frame, self._sources.receipts, unquote(name)),
             "grants": lambda: grants_page(frame, self._sources.data),
@@ -224,9 +224,9 @@ class OperatorPages:
 
     def _forget(self, frame: Frame, answer_id: str) -> Response:
         store = self._sources.approvals
-        if not store.forget(answer_id):
+        if not (store.forget(answer_id) or self._access.forget(answer_id)):
             gone = ApprovalError("this answer was forgotten already", code="unknown")
-            return remembered_page(frame, store, problem=alert(gone), status=409)
+            return remembered_page(frame, store, self._access, problem=alert(gone), status=409)
         return Response(status=303, headers=(("location", f"{frame.root}remembered"),))
 
     def _no_session(self) -> Response:

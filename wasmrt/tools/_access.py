@@ -189,6 +189,7 @@ def _wish(state: CallState, addition: Addition, decision: Decision, call: str) -
         call=call,
         component=component if tool.installed else "",
         part=part if grant.tools is not None else None,
+        lasting=state.system.lasting,
         stored_grant=grant_digest(grant),
     )
 

@@ -200,6 +200,10 @@ class ToolRegistry(ToolView):
         """Have `release` called by `close`."""
         self._on_close.append(release)
 
+    def ends_with_its_call(self) -> None:
+        """Say that the program makes one call and ends: access is not offered for a session of it."""
+        self._system.lasting = False
+
     def close(self) -> None:
         """Let go of what was made for the registry's own tools; the runtime is its maker's to close."""
         while self._on_close:

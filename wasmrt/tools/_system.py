@@ -56,6 +56,8 @@ class System:
     """Offers the tools as the catalog has them now, where the registry follows one."""
     session: str = field(default_factory=lambda: secrets.token_hex(8))
     """The name of this program's run, which nobody else has."""
+    lasting: bool = True
+    """False for a program that ends with its call, so that nothing holds for a session of it."""
     runtime_writes: bool = False
     """True where the runtime writes the receipts of its components' calls to the same place."""
     telemetry: Telemetry | None = None

@@ -63,6 +63,21 @@ class ReadOnlyToolWrapper(ToolDefaults):
         return getattr(self._tool, "own", NO_TERMS)
 
     @property
+    def destinations(self) -> tuple[str, ...] | None:  # type: ignore[override]  # the tool's own
+        """The parameters that decide where something goes, as the tool names them."""
+        return getattr(self._tool, "destinations", None)
+
+    @property
+    def ids(self) -> tuple[str, ...]:  # type: ignore[override]  # the tool's own
+        """The parameters that take the identifiers in its results."""
+        return tuple(getattr(self._tool, "ids", ()))
+
+    @property
+    def aliases(self) -> tuple[str, ...]:  # type: ignore[override]  # the tool's own
+        """Other names that it is known by."""
+        return tuple(getattr(self._tool, "aliases", ()))
+
+    @property
     def default_permission(self) -> str:  # type: ignore[override]  # the tool's own
         """The permission that the tool's package wants."""
         return getattr(self._tool, "default_permission", "")

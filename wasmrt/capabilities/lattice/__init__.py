@@ -7,6 +7,7 @@ from wasmrt.capabilities.lattice._amend import (
     add_to_grant,
     amendment_of,
     asks_for,
+    asks_for_all,
     read_endpoint,
     revoke_from_grant,
 )
@@ -17,6 +18,7 @@ __all__ = [
     "add_to_grant",
     "amendment_of",
     "asks_for",
+    "asks_for_all",
     "for_tool",
     "merge",
     "read_endpoint",

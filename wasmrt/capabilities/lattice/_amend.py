@@ -78,6 +78,20 @@ def add_to_grant(grant: Capabilities, request: Capabilities, amendment: Amendmen
     return merge(request, _union(grant, wanted, request))
 
 
+def asks_for_all(request: Capabilities, amendment: Amendment) -> bool:
+    """Tell whether a request has all that an amendment names, and not only a part of it."""
+    section, value = amendment
+    if value is None:
+        return True
+    if section == "http":
+        allowed = () if request.http is None else request.http.allowlist
+        return _covered((read_endpoint(value),), allowed, endpoint_within)
+    if section == "secrets":
+        return request.secrets is None or _covered((value,), request.secrets.allowed_names, name_within)
+    named = {"workspace": request.workspace_read, "workspace_write": request.workspace_write}.get(section)
+    return named is None or _covered((value,), named.allowed_prefixes, prefix_within)
+
+
 def revoke_from_grant(grant: Capabilities, amendment: Amendment) -> Capabilities:
     """Return the grant without the entries that an amendment covers; never wider than the grant.
 
