@@ -267,6 +267,8 @@ MAX_FLOW_IDS = 4096
 """Things that are known by an identifier."""
 MAX_FLOW_VALUES = 256
 """Values of one call that are looked up; a call with more is asked about."""
+MAX_FLOW_LINKS = 8
+"""Links of one text of which one question can be for all."""
 MAX_FLOW_TRACES = 1024
 """Traces that an agent's tools keep at a time."""
 

@@ -295,7 +295,35 @@ def test_an_address_that_is_the_name_of_a_member_is_asked_about() -> None:
 
 @pytest.mark.parametrize(
     "part",
-    ["a", "a-", "@", "a@", "1 ", "1,111", "%41", "&amp;", "x.y", "www.", "\\u0041", "xn--", "=41", "\u0430", "a. "],
+    [
+        "a",
+        "a-",
+        "@",
+        "a@",
+        "1 ",
+        "1,111",
+        "%41",
+        "&amp;",
+        "x.y",
+        "www.",
+        "\\u0041",
+        "xn--",
+        "=41",
+        "\u0430",
+        "a. ",
+        "a<b>",
+        "\\65 ",
+        "12 ",
+        "0x61,",
+        "a/../",
+        "\u202e",
+        "aATb",
+        "not a ",
+        "://http",
+        "=a.b&",
+        "10101010 ",
+        "QUFB",
+    ],
 )
 @pytest.mark.timeout(60)
 def test_no_text_takes_long(part: str) -> None:

@@ -30,6 +30,7 @@ results = ["private"]
 [tools.rules."drive.*"]
 ids = ["file_id"]
 destinations = ["file_id", "email"]
+vouched = ["owner"]
 
 [presets.web]
 tools = ["*"]
@@ -58,6 +59,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
     assert policy.results_for("contacts") == {Label.PRIVATE}
     assert (policy.ids_for("drive.search"), policy.destinations_for("drive.share")) == (
         ("file_id",), ("file_id", "email"))  # fmt: skip
+    assert (policy.vouched_for("drive.search"), policy.vouched_for("contacts")) == (("owner",), ())
     assert policy.presets["web"].flows == flow_policy("careful")
 
 

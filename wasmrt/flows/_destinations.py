@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, time
 from enum import StrEnum
 from functools import lru_cache
 from itertools import islice
@@ -26,8 +27,11 @@ _LINKS = re.compile(  # every repetition is bounded, so that no text takes long
     r"[a-zA-Z][a-zA-Z0-9+.-]{1,20}://[^\s<>\"'`]+|[^\s@<>\"',;:()]{1,64}@[^\s@<>\"',;:()]{1,253}\.[a-zA-Z]{2,24}"
     r"|\b(?:www\.)(?:[a-zA-Z0-9-]+\.)+[a-zA-Z]{2,24}(?:/[^\s<>\"'`]*)?"
 )
+_ENDS = ".,;:!?)]}'\""
 _NAME_AROUND = re.compile(r"[\w \t.,;'\"()-]{0,200}")
 """Behind a line break, and in brackets of its own, stands no name but what could be another recipient."""
+_MAX_WHEN = 32
+"""Characters of a date with a time and a zone."""
 _MAX_KEY = 256
 """Characters of a member's name that are looked at; no schema declares a longer one."""
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -89,8 +93,8 @@ class Outgoing:
     @property
     def carried(self) -> tuple[Destination, ...]:
         """The links and addresses inside of what is sent."""
-        found = dict.fromkeys(link.rstrip(".,;:!?)]}'\"") for body in self.bodies for link in _links(body))
-        kinds = (Kind.ADDRESS if _is_email(link) else Kind.URL for link in found)
+        found = dict.fromkeys(link for body in self.bodies for link in links(body))
+        kinds = (Kind.ADDRESS if is_email(link) else Kind.URL for link in found)
         return tuple(Destination("text", link, kind) for link, kind in zip(found, kinds, strict=True))
 
 
@@ -117,31 +121,38 @@ def outgoing(schema: Mapping[str, Any], params: Mapping[str, Any], named: Sequen
     destinations = destinations[:MAX_FLOW_VALUES]
     texts = [(path, key, value) for path, key, value in others if isinstance(value, str)]
     known = any(each.kind is not Kind.AMOUNT for each in destinations)
-    bodies = [value for _, _, value in texts]
+    bodies = [value for _, key, value in texts if not _says_when(key, value)]
     if known or named is not None:
         return Outgoing(tuple(destinations), tuple(bodies), cut=cut)
     chosen = [each for each in texts if not (_words(each[1]) & _TIMES) and not _listed(formats, each[1])]
     names = [each for each in chosen if not _words(each[1]) & _BODIES] or chosen
     destinations += [Destination(path, value, Kind.NAME) for path, _, value in names if value.strip()]
-    rest = [value for path, key, value in texts if (path, key, value) not in names or len(names) == len(texts)]
+    rest = [
+        value
+        for path, key, value in texts
+        if ((path, key, value) not in names or len(names) == len(texts)) and not _says_when(key, value)
+    ]
     return Outgoing(tuple(destinations), tuple(rest), guessed_all=True, cut=cut)
 
 
-def _links(text: str) -> list[str]:
-    """Return the links and addresses inside of a text."""
-    return _LINKS.findall(text) if any(mark in text for mark in ("@", "://", "www.")) else []
+def links(text: str) -> tuple[str, ...]:
+    """Return the links and addresses inside of a text, without what ends a sentence behind them."""
+    if not any(mark in text for mark in ("@", "://", "www.")):
+        return ()
+    return tuple(found.rstrip(_ENDS) for found in _LINKS.findall(text))
 
 
-def _is_email(text: str) -> bool:
+def is_email(text: str) -> bool:
+    """Tell whether a text is an address of mail."""
     found = _EMAIL.fullmatch(text)
     return found is not None and "." in found[1][1:-1]
 
 
 def _several(value: Any, kind: Kind) -> tuple[Any, ...]:
     """Return the addresses of a value that holds several, or one behind a name: `Bob <bob@example.com>`."""
-    if kind is not Kind.ADDRESS or not isinstance(value, str) or _is_email(value.strip()):
+    if kind is not Kind.ADDRESS or not isinstance(value, str) or is_email(value.strip()):
         return (value,)
-    found = _links(value)
+    found = links(value)
     rest = _LINKS.sub("", value).replace("<>", "")
     if found and (not rest.strip() or _NAME_AROUND.fullmatch(rest)):
         return tuple(found)
@@ -208,7 +219,20 @@ def _shape(value: Any) -> Kind | None:
     text = value.strip()
     if _URL.fullmatch(text) or _WWW.fullmatch(text):
         return Kind.URL
-    return Kind.ADDRESS if _is_email(text) or _ACCOUNT.fullmatch(text) else None
+    return Kind.ADDRESS if is_email(text) or _ACCOUNT.fullmatch(text) else None
+
+
+def _says_when(key: str, value: str) -> bool:
+    """Tell whether a parameter that says when holds a date or a time alone, which is no text that is sent."""
+    if len(value) > _MAX_WHEN or not _words(key) & _TIMES:
+        return False
+    for read in (datetime.fromisoformat, time.fromisoformat):
+        try:
+            read(value)
+        except ValueError:
+            continue
+        return True
+    return False
 
 
 def _listed(formats: Mapping[str, Any], key: str) -> bool:

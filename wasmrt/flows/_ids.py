@@ -43,6 +43,19 @@ class Ids:
         self._names.setdefault(key, set()).update(sorted(names)[: len(_NAMES)])
 
 
+def members(result: Any, names: Sequence[str]) -> Iterator[str | int | float]:
+    """Yield the values of the members of a result that have one of some names, and of lists there.
+
+    SECURITY: what a text says inside of itself is no member.
+    """
+    for record in _records(result):
+        for name in names:
+            value = record.get(name)
+            for each in value if isinstance(value, (list, tuple)) else (value,):
+                if isinstance(each, (str, int, float)) and not isinstance(each, bool):
+                    yield each
+
+
 def _records(value: Any) -> Iterator[Mapping[str, Any]]:
     if isinstance(value, Mapping):
         yield value

@@ -20,6 +20,19 @@ _MAX_VALUE = 2048
 _MAX_PLACES = 1000
 _URLS = re.compile(r"[a-z][a-z0-9+.-]{0,20}://[^\s<>\"'`]+|(?<![\w.@/\\%+~-])[\w-]+(?:\.[\w-]+)+[^\s<>\"'`]*")
 """Of an address the domain is none: who says ann@example.com says nothing of a server there."""
+_RUN_ON = re.compile(r"(?:https?://|\bwww\.)[a-z0-9.-]{1,253}\.[a-z]{2,24}(?=\.[A-Z][a-z]{2,24}\s)")
+"""A link with the next sentence right behind its full stop: `www.example.com.They sent it`."""
+_MAX_CLAUSE = 200
+"""Characters before a value in which the words of its clause are looked for."""
+_CLAUSE = re.compile(r"[.!?;:\n]\s|[,\n]|\b(?:but|instead|aber|sondern)\b(?! of)")
+_REFUSED = re.compile(
+    r"\b(?:not|never|don'?t|don’t|won'?t|mustn'?t|cannot|can'?t|no longer|except|instead of|other than|without|avoid"
+    r"|ignore|nicht|niemals|nie|kein(?:e[nmrs]?)?|außer|ohne)\b"
+)
+_REMINDER = re.compile(
+    r"\b(?:(?:do not|don'?t|don’t|never) (?:forget|hesitate|fail)|(?:not|nicht) (?:only|just|nur)|why not)\b"
+)
+"""Words that read like a refusal and ask for something."""
 _FILE_ENDINGS = frozenset(re.findall(r"\w+", """
     7z as avi bak bash bat bin bmp bz bz2 c cab cc cfg cl class cmd conf cpp cs css csv dat db deb diff dll dmg
     doc docs docx dot env eps epub exe fish gd gif go gz h hpp hs htm html ico ini ipynb iso jar java jpeg jpg
@@ -43,6 +56,8 @@ class Said:
     def __init__(self, limit: int = MAX_FLOW_SAID_BYTES) -> None:
         self._limit = limit
         self._texts: list[str] = []
+        self._hosts: list[str] = []
+        """Of links that the next sentence follows without a blank."""
         self._numbers: set[str] = set()
         self._size = 0
 
@@ -53,6 +68,7 @@ class Said:
             return
         self._size += len(plain)
         self._texts.append(plain)
+        self._hosts += [_plain(found[0]) for found in _RUN_ON.finditer(text)]
         self._numbers |= likely_numbers(plain)
 
     def names(self, value: object, kind: Kind, noun: str = "") -> bool:
@@ -80,7 +96,10 @@ class Said:
 
     @staticmethod
     def _bounded(text: str, plain: str) -> bool:
-        return any(_ends_here(text, start, start + len(plain)) for start in _found(text, plain))
+        return any(
+            _ends_here(text, start, start + len(plain)) and not _is_refused(text, start)
+            for start in _found(text, plain)
+        )
 
     def _identifies(self, plain: str, noun: str) -> bool:
         """Tell whether an identifier was said as one; 13 in a date is none."""
@@ -109,14 +128,14 @@ class Said:
         if wanted is None:
             return False
         scheme, host, path = wanted
-        for text in self._texts:
+        for text in (*self._texts, *self._hosts):
             for found in _URLS.finditer(text):
                 said = _parts(found[0].rstrip(_TRAILING))
                 if said is None or said[1] != host or not (said[0] or _is_host(said[1], said[2])):
                     continue
                 if scheme and scheme not in ((said[0],) if said[0] else _WEB):
                     continue
-                if _is_below(path, said[2]):
+                if _is_below(path, said[2]) and not _is_refused(text, found.start()):
                     return True
         return False
 
@@ -133,6 +152,12 @@ def _found(text: str, plain: str) -> Iterator[int]:
             return
         yield start
         start = text.find(plain, start + 1)
+
+
+def _is_refused(text: str, start: int) -> bool:
+    """Tell whether what stands there is what the person does not want: `never send it to eve@example.com`."""
+    before = _CLAUSE.split(text[max(0, start - _MAX_CLAUSE) : start])[-1]
+    return _REFUSED.search(_REMINDER.sub("", before)) is not None
 
 
 def _ends_here(text: str, start: int, end: int) -> bool:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ipaddress
+import posixpath
 import re
+import socket
 import zlib
 from dataclasses import dataclass
 
+from wasmrt.flows._destinations import links
 from wasmrt.flows._forms import (
     MIN_SQUEEZED,
+    amount,
     decoded,
-    number,
     numbers,
     readings,
     short_words,
@@ -28,8 +32,20 @@ _MAX_SENTENCES = 500
 _PENDING_BYTES = 256 * 1024
 _SENTENCES = re.compile(r"(?<=[.!?])\s+|\n+")
 _HOST = re.compile(
-    r"[a-z][a-z0-9+.-]*:[/\\]{2,}(?:[^/?#@\\]*@)?([^/?#:\\]+)|((?:www\.)?(?:[\w-]+\.)+[a-z]{2,24})(?=[/?#:])"
+    r"(?:(?:[a-z][a-z0-9+.-]*:)?[/\\]{2,}|(?:https?|wss?|ftp):[/\\]*)(?:[^/?#@\\]*@)?(\[[^\]]*\]|[^/?#:\\]+)"
+    r"|((?:www\.)?(?:[\w-]+\.)+[a-z]{2,24})(?=[/?#:])"
 )
+_OF_A_HOST = re.compile(r"[\w.-]+")
+_NUMERIC = re.compile(  # a host that is an address, in the spellings that programs take
+    r"(?<=[/\\@])((?:0x[0-9a-f]{1,8}|\d{1,11})(?:\.(?:0x[0-9a-f]{1,8}|\d{1,11})){0,3}|\[[0-9a-f:.]{2,45}\])"
+    r"(?=[/?#:\s\"'<>]|$)"
+)
+_PHONE = re.compile(r"[+(]?[\d ()/.-]{6,24}")
+_IN_A_LINK = re.compile(r"(?<=[^a-z])(https?:/\S{1,2048})|(?<==)((?:[\w-]{1,63}\.){1,8}[a-z]{2,24}/?)(?=[&#]|$)")
+_ACCOUNT = re.compile(r"[A-Z]{2}\d{2}(?: ?[A-Z0-9]{2,4}){3,8}|0x[0-9a-fA-F]{40}")
+_MAX_INSIDE = 4096
+"""Characters of a value in which other values are looked for."""
+_MAX_ADDRESS = 45
 _GAP = b"\0"
 """Between two texts, so that nothing is found across them."""
 
@@ -51,6 +67,10 @@ class _Source:
     packed: bytes | None
     """The text, compressed; None where it had to go."""
 
+    @property
+    def text(self) -> str:
+        return "" if self.packed is None else zlib.decompress(self.packed).decode("utf-8", "replace")
+
 
 class _Index:
     """The letters and digits of texts, and their short words and numbers as marks."""
@@ -70,6 +90,7 @@ class _Index:
             letters += squeezed(plain) + _GAP
             words |= {b"w" + word.encode("utf-8", "replace") for word in short_words(plain)}
             words |= {f"#{found}".encode() for found in numbers(plain)}
+            words |= {b"ip" + found for host in _NUMERIC.findall(plain) if (found := _internet_address(host))}
         if len(letters) + 4 * len(words) > room:
             words = {word for word in words if word not in self._marks}
             if len(letters) + 4 * len(words) > room:
@@ -80,13 +101,15 @@ class _Index:
 
     def holds(self, value: object) -> bool:
         """Tell whether a value stands in a text, whole, in whatever spelling."""
-        if (found := number(value)) is not None and f"#{found}".encode() in self._marks:
+        if (found := amount(value)) is not None and f"#{found}".encode() in self._marks:
             return True
         if not isinstance(value, str):
             return False
+        if (address := _internet_address(value)) and b"ip" + address in self._marks:
+            return True
         return any(
             form in self._text if len(form) >= MIN_SQUEEZED else b"w" + form in self._marks
-            for form in value_forms(value)
+            for form in (*value_forms(value), *_phone_forms(value))
         )
 
 
@@ -145,19 +168,41 @@ class Seen:
                 self._packed += len(packed)
 
     def holds(self, value: object) -> bool:
-        """Tell whether a value stands in what was seen: of an address or a URL the domain, which decides about it."""
+        """Tell whether a value stands in what was seen: of an address or a URL the domain, which decides about it.
+
+        Of a value that holds others, such as a name with an address behind it, one of them is enough.
+        """
         self.prepare()
+        return self._holds(value) or any(map(self._holds, inside(value)))
+
+    def _holds(self, value: object) -> bool:
         parts = deciding_parts(value)
-        if parts and len(squeezed(parts[-1])) >= MIN_SQUEEZED:  # what holds the whole value holds the domain
-            return self._index.holds(parts[-1])
+        ends = [part for part in parts if not any(part != other and part.endswith(other) for other in parts)]
+        if ends and all(len(squeezed(part)) >= MIN_SQUEEZED for part in ends):
+            return any(map(self._index.holds, ends))  # what holds the whole value holds the domain
         return any(self._index.holds(part) for part in (value, *parts))
+
+    def links_beside(self, value: object) -> tuple[str, ...]:
+        """Return the other links of the text that a link stands in, spelled as it is."""
+        self.prepare()
+        for source in self._sources:
+            found = tuple(dict.fromkeys(links(source.text)))
+            if value in found:
+                return tuple(each for each in found if each != value)
+        return ()
 
     def where(self, value: object) -> Origin | None:
         """Return where a value stood first; None where no text that is kept holds it."""
         self.prepare()
-        for wanted in (value, *deciding_parts(value)):
+        within = inside(value)
+        for wanted in (
+            value,
+            *deciding_parts(value),
+            *within,
+            *(part for each in within for part in deciding_parts(each)),
+        ):
             for source in self._sources:
-                text = "" if source.packed is None else zlib.decompress(source.packed).decode("utf-8", "replace")
+                text = source.text
                 if text and _stands_in(text, wanted):
                     return Origin(source.tool, source.call, _sentence(text, wanted))
         return None
@@ -170,11 +215,57 @@ def deciding_parts(value: object) -> tuple[str, ...]:
     plain = decoded(skeleton(value)).strip()
     if (found := _HOST.match(plain)) is not None:
         host = (found[1] or found[2]).removeprefix("www.")
-        return tuple(dict.fromkeys((host, _domain(host))))
-    local, at, domain = plain.rpartition("@")
+        if host.startswith("["):
+            return (host,)
+        # Programs differ in where a host ends that holds anything else.
+        hosts = dict.fromkeys((*_OF_A_HOST.findall(host), host))
+        return tuple(dict.fromkeys(part for each in hosts for part in (each, _domain(each))))
+    local, at, domain = plain.removeprefix("mailto:").partition("?")[0].rpartition("@")
     if not (at and local and "." in domain) or " " in plain:
         return ()
     return tuple(dict.fromkeys((domain, _domain(domain))))
+
+
+def inside(value: object) -> tuple[str, ...]:
+    """Return the links, addresses and accounts inside of a value that is more than one of them."""
+    if not isinstance(value, str) or len(value) > _MAX_INSIDE:
+        return ()
+    plain = value if value.isascii() and "%" not in value else decoded(skeleton(value))
+    found = [*links(plain), *(each[0] for each in _ACCOUNT.finditer(value))]
+    if "://" in plain:
+        found += [each[0] for each in _IN_A_LINK.finditer(plain)]
+    if "/." in plain:
+        found.append(posixpath.normpath(plain))
+    return tuple(each for each in dict.fromkeys(found) if each != value)
+
+
+def _internet_address(host: str) -> bytes:
+    """Return an address of the internet in its one spelling; nothing for what is none. 3405803783 is 203.0.113.7."""
+    found = _HOST.match(host.lower())
+    plain = (found[1] or "" if found else host).strip("[]")
+    if not plain or len(plain) > _MAX_ADDRESS or (not plain[0].isalnum() and plain[0] != ":"):
+        return b""
+    try:
+        if ":" in plain:
+            address = ipaddress.IPv6Address(plain)
+            return str(address.ipv4_mapped or address).encode()
+        return socket.inet_ntoa(socket.inet_aton(plain)).encode() if plain.isascii() else b""
+    except (OSError, ValueError):
+        return b""
+
+
+def _phone_forms(value: str) -> tuple[bytes, ...]:
+    """Return the digits of a telephone number without the code of its country, as the others of it write it."""
+    plain = skeleton(value).strip().removeprefix("tel:").replace("(0)", "")
+    if _PHONE.fullmatch(plain) is None:
+        return ()
+    digits = re.sub(r"\D", "", plain)
+    abroad = plain.startswith("+") or digits.startswith("00")
+    if not abroad and not digits.startswith("0"):
+        return ()
+    digits = digits.lstrip("0")
+    cuts = range(4 if abroad else 1)
+    return tuple(digits[cut:].encode() for cut in cuts if len(digits) - cut >= MIN_SQUEEZED)
 
 
 def _domain(host: str) -> str:
@@ -198,7 +289,7 @@ def _sentence(text: str, value: object) -> str:
     """Return the shortest run of sentences that holds a value, cut."""
     parts = [part.strip() for part in _SENTENCES.split(text) if part.strip()]
     wanted = str(value).lower()
-    plain = next((part for part in parts if wanted in part.lower()), None)
+    plain = next((part for part in parts if wanted in part.lower() and _stands_in(part, value)), None)
     if plain is not None:
         return _cut(plain, value)
     for count in (1, 2, 3):

@@ -9,17 +9,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from wasmrt.flows._destinations import Destination, Kind, Outgoing
+from wasmrt.flows._destinations import Destination, Kind, Outgoing, is_email
 from wasmrt.flows._forms import number
-from wasmrt.flows._ids import Ids
+from wasmrt.flows._ids import Ids, members
 from wasmrt.flows._labels import Label, Provenance, read_labels
 from wasmrt.flows._marks import Marks
 from wasmrt.flows._private import Private
 from wasmrt.flows._said import Said
-from wasmrt.flows._seen import Origin, Seen
-from wasmrt.limits import MAX_FLOW_BYTES, MAX_FLOW_SAID_BYTES, MAX_FLOW_VALUES
+from wasmrt.flows._seen import Origin, Seen, inside
+from wasmrt.limits import MAX_FLOW_BYTES, MAX_FLOW_LINKS, MAX_FLOW_SAID_BYTES, MAX_FLOW_VALUES
 
 _WEB_HOST = re.compile(r"(?:(?:https?|wss?)://)?([\w.-]+)(?::\d{1,5})?(?:[/?#]\S*)?")
+_PLAIN_LINK = re.compile(r"(?:https?://)?[a-zA-Z0-9.-]{1,60}(?:/[a-zA-Z0-9._~/-]{0,40})?")
+_AMOUNT = b"\0#"
+"""Before a number that is known as an amount."""
 _LOCAL_PART = re.compile(r"[\w.+'=&~-]{1,64}")
 """Without the signs that old servers take for a route to another host (`eve%evil.example@example.com`)."""
 
@@ -68,6 +71,8 @@ class FlowTrace:
         self._ids = Ids()
         self._approved: set[tuple[str, str]] = set()
         """Tools, and destinations that a person approved for them."""
+        self._approved_links: set[tuple[str, str]] = set()
+        """Tools, and links that a person let them read beside the one that was asked about."""
 
     @property
     def labels(self) -> frozenset[Label]:
@@ -98,12 +103,13 @@ class FlowTrace:
         tool: str = "",
         call: str = "",
         ids: Sequence[str] = (),
+        vouched: Sequence[str] = (),
         asked: Any = None,
     ) -> None:
         """Take in a result, or any other text that the model gets, with its labels.
 
-        `ids` are the parameters that take the identifiers in it, where the operator vouches for these. `asked` are the
-        parameters of the call.
+        `ids` are the parameters that take the identifiers in it, and `vouched` the members of it that the service
+        writes itself, where the operator vouches for these. `asked` are the parameters of the call.
         """
         given = read_labels(labels)
         text = "\n".join(flow_texts(result))
@@ -111,19 +117,49 @@ class FlowTrace:
             self._labels |= given
             if Label.UNTRUSTED in given:
                 self._seen.add(text, tool, call)
-            elif given and self._known.size < MAX_FLOW_SAID_BYTES:
-                # SECURITY: what a tool repeats of its parameters is the model's word, and nobody vouches for it.
-                repeated = b"\n".join(_whole(each) for each in flow_texts(asked))
-                self._known.add(mark for each in _wholes(result) if (mark := _whole(each)) not in repeated)
+            elif given:
+                self._vouch(_wholes(result), asked)
+            if vouched:
+                self._vouch(members(result, vouched), asked)
             if Label.PRIVATE in given:
                 self._private.add(text)
             if ids:
                 self._ids.add(result, ids)
 
+    def _vouch(self, values: Iterable[Any], asked: Any) -> None:
+        """Take in values that the operator vouches for, so far as there is room; the others are asked about."""
+        if self._known.size >= MAX_FLOW_SAID_BYTES:
+            return
+        # SECURITY: what a tool repeats of its parameters is the model's word, and nobody vouches for it.
+        repeated = b"\n".join(_whole(each) for each in flow_texts(asked))
+        self._known.add(mark for each in values if (mark := _known_mark(each)) and _whole(each) not in repeated)
+
     def approve(self, tool: str, destinations: Iterable[Traced]) -> None:
         """Take in destinations that a person approved for a tool. What may be read is not thereby to be deleted."""
         with self._lock:
             self._approved |= {(tool, _key(each.destination)) for each in destinations}
+
+    def approve_links(self, tool: str, links: Iterable[Destination]) -> None:
+        """Take in links that a person lets a tool read: for calls that carry nothing else, and no others."""
+        with self._lock:
+            self._approved_links |= {(tool, _key(each)) for each in links}
+
+    def links_beside(self, traced: Traced) -> tuple[Destination, ...]:
+        """Return the other links of the text that a link stands in, where all of them are few, plain and a stranger's.
+
+        SECURITY: the link has to stand there whole, and a link with a query, or a long one, is left out: what carries
+        data is asked about by itself. Of many links none is returned, since which one is read would tell something.
+        """
+        with self._lock:
+            found = [
+                Destination(traced.destination.param, link, Kind.URL)
+                for link in self._seen.links_beside(traced.destination.value)
+                if "://" in link or not is_email(link)
+            ]
+            if not 0 < len(found) < MAX_FLOW_LINKS or not all(map(_is_plain_link, found)):
+                return ()
+            known = {Provenance.SAID, Provenance.KNOWN}
+            return tuple(each for each in found if self._provenance("", each, ()) not in known)
 
     def written(self, outgoing: Outgoing) -> tuple[str, ...]:
         """Return what a call writes down after strangers' text was seen: read again, it is still a stranger's."""
@@ -146,13 +182,17 @@ class FlowTrace:
             if Label.PRIVATE in cleared:
                 self._private = Private(self._limit)
             if Label.TRUSTED in cleared:
-                self._said, self._known, self._ids, self._approved = Said(), Marks(), Ids(), set()
+                self._said, self._known, self._ids = Said(), Marks(), Ids()
+                self._approved, self._approved_links = set(), set()
         return cleared
 
     def flow(self, tool: str, outgoing: Outgoing, known: Sequence[str] = ()) -> Flow:
         """Return a call as a flow. `known` are destinations that the operator vouches for (`*@example.com`)."""
         with self._lock:
-            traced = tuple(Traced(each, self._provenance(tool, each, known)) for each in outgoing.destinations)
+            reads = not outgoing.bodies
+            traced = tuple(
+                Traced(each, self._provenance(tool, each, known, reads=reads)) for each in outgoing.destinations
+            )
             carried = outgoing.carried  # found in the texts each time
             links = tuple(Traced(each, self._provenance(tool, each, known)) for each in carried[:MAX_FLOW_VALUES])
             body = "\n".join(outgoing.bodies)
@@ -175,13 +215,15 @@ class FlowTrace:
         names = self._ids.names(each.param, each.value)
         return bool(names) and all(self._said.names(name, Kind.NAME) for name in names)
 
-    def _provenance(self, tool: str, each: Destination, known: Sequence[str]) -> Provenance:
+    def _provenance(self, tool: str, each: Destination, known: Sequence[str], *, reads: bool = False) -> Provenance:
         brought = each.kind is Kind.PATH and self._brought(each.value)
-        if not brought and self._said.names(each.value, each.kind, each.noun):
+        if not brought and self._said.names(each.value, each.kind, each.noun) and not self._leads_on(each):
             return Provenance.SAID
         if (tool, _key(each)) in self._approved or any(_fits(each, pattern) for pattern in known):
             return Provenance.KNOWN
-        if _whole(each.value) in self._known:
+        if reads and (tool, _key(each)) in self._approved_links:
+            return Provenance.KNOWN
+        if any(mark in self._known for mark in _known_marks(each)):
             return Provenance.KNOWN
         if each.kind is Kind.ID and self._said_by_name(each):
             return Provenance.SAID
@@ -189,6 +231,13 @@ class FlowTrace:
             return Provenance.UNSAID
         found = brought or self._seen.holds(each.value) or self._seen.blind
         return Provenance.UNTRUSTED if found else Provenance.UNSAID
+
+    def _leads_on(self, each: Destination) -> bool:
+        """Tell whether a URL that was said holds another link, which only a stranger's text names."""
+        if each.kind is not Kind.URL or Label.UNTRUSTED not in self._labels:
+            return False
+        within = (link for link in inside(each.value) if not self._said.names(link, Kind.URL))
+        return any(self._seen.holds(link) for link in within)
 
     def _brought(self, path: object) -> bool:
         """Tell whether a stranger's text may have brought a folder of a path that the person did not say whole."""
@@ -212,6 +261,23 @@ def _wholes(result: Any) -> Iterable[str]:
 
 def _whole(value: object) -> bytes:
     return unicodedata.normalize("NFC", str(value)).casefold().strip().encode("utf-8", "replace")
+
+
+def _known_mark(value: object) -> bytes:
+    """Return what is kept of a value that is known. A number is one of an amount, and nothing else."""
+    if isinstance(value, (int, float)) and (found := number(value)) is not None:
+        return _AMOUNT + found.encode()
+    return _whole(value)
+
+
+def _known_marks(destination: Destination) -> tuple[bytes, ...]:
+    found = number(destination.value) if destination.kind is Kind.AMOUNT else None
+    whole = _whole(destination.value)
+    return (whole,) if found is None else (whole, _AMOUNT + found.encode())
+
+
+def _is_plain_link(link: Destination) -> bool:
+    return _PLAIN_LINK.fullmatch(link.value) is not None
 
 
 def _fits(destination: Destination, pattern: str) -> bool:

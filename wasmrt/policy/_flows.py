@@ -55,6 +55,8 @@ class FlowRule:
     labels: frozenset[Label] = frozenset()
     provenance: frozenset[Provenance]
     """Empty for a rule that holds wherever the call goes."""
+    every: bool = False
+    """True for a rule that holds only where each destination is of the provenance."""
     carries: Carries = Carries.ANYTHING
     action: FlowAction = FlowAction.ASK
 
@@ -67,6 +69,9 @@ class FlowRule:
             return None
         if not self.provenance:
             return flow.destinations
+        if self.every:
+            found = self._of(flow.destinations)
+            return found if len(found) == len(flow.destinations) else None
         if self.carries is Carries.LINK:
             return self._of(flow.carried) or None
         if self.carries is Carries.HOST:
@@ -118,7 +123,12 @@ DELETION = FlowRule(
     name="deletion", why="would be deleted, and the trace has seen strangers' text",
     effects=frozenset({Effect.DELETE_FILESYSTEM}), labels=frozenset({Label.UNTRUSTED}), provenance=frozenset(),
 )  # fmt: skip
-_DEFAULT = (UNTRUSTED_DESTINATION, UNSAID_DESTINATION, NEW_HOST, PRIVATE_BODY, CARRIED_LINK, DELETION)
+PAYMENT = FlowRule(
+    name="payment", why="is paid, and the person said nothing of whom and how much",
+    effects=frozenset({Effect.FINANCIAL}), labels=frozenset({Label.UNTRUSTED}),
+    provenance=frozenset(Provenance) - {Provenance.SAID}, every=True,
+)  # fmt: skip
+_DEFAULT = (UNTRUSTED_DESTINATION, UNSAID_DESTINATION, NEW_HOST, PRIVATE_BODY, CARRIED_LINK, DELETION, PAYMENT)
 _CAREFUL = (
     replace(UNTRUSTED_DESTINATION, effects=_CHANGING),
     replace(UNSAID_DESTINATION, labels=frozenset(), why="was said by nobody"),
@@ -126,6 +136,7 @@ _CAREFUL = (
     replace(PRIVATE_BODY, provenance=frozenset(Provenance), why="would get private text for the first time"),
     CARRIED_LINK,
     DELETION,
+    PAYMENT,
 )
 
 
@@ -155,7 +166,15 @@ class FlowPolicy:
     def digest(self) -> str:
         """BLAKE3 of what the rules say, in hex."""
         rules = [
-            [rule.name, sorted(rule.effects), sorted(rule.labels), sorted(rule.provenance), rule.carries, rule.action]
+            [
+                rule.name,
+                sorted(rule.effects),
+                sorted(rule.labels),
+                sorted(rule.provenance),
+                rule.carries,
+                rule.action,
+                rule.every,
+            ]
             for rule in self.rules
         ]
         said = [rules, sorted(self.known), self.automation, self.files_untrusted]

@@ -139,6 +139,8 @@ class ToolRule:
     """Parameters that decide where something goes or what is changed; empty for none."""
     ids: tuple[str, ...] = ()
     """Parameters, of any tool, that take the identifiers in its results: each stands for the name beside it."""
+    vouched: tuple[str, ...] = ()
+    """Members of its results that the service writes itself and nobody else can: their values are known."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -273,6 +275,10 @@ class ToolPolicy:
         """Return the parameters that take the identifiers in the results of a tool, as the rules say."""
         return tuple(dict.fromkeys(name for rule in self.rules_for(tool) for name in rule.ids))
 
+    def vouched_for(self, tool: str) -> tuple[str, ...]:
+        """Return the members of a tool's results that the service itself writes, as the rules say."""
+        return tuple(dict.fromkeys(name for rule in self.rules_for(tool) for name in rule.vouched))
+
     def warnings(self, *, built_in: Iterable[str] = (), known: Iterable[str] | None = None) -> tuple[str, ...]:
         """Return in sentences what in the policy has no effect.
 
@@ -304,9 +310,10 @@ class ToolPolicy:
 
 def _flow_words(rule: ToolRule) -> list[object]:
     """Return what a rule says about flows; nothing for one that says nothing, whose digest stays what it was."""
-    if rule.results is None and rule.destinations is None and not rule.ids:
+    if rule.results is None and rule.destinations is None and not rule.ids and not rule.vouched:
         return []
-    return [None if rule.results is None else sorted(rule.results), rule.destinations, rule.ids]
+    said: list[object] = [None if rule.results is None else sorted(rule.results), rule.destinations, rule.ids]
+    return [*said, rule.vouched] if rule.vouched else said
 
 
 def _both(one: Tightening, other: Tightening) -> Tightening:

@@ -49,6 +49,7 @@ _RULE: dict[str, Reader] = {
     "results": labels,
     "destinations": texts,
     "ids": texts,
+    "vouched": texts,
 }
 _APPROVALS: dict[str, Reader] = {
     "approver": one_of(ApproverKind, ApproverKind),
@@ -156,7 +157,7 @@ def _rule(name: str, table: Any, mistakes: list[Mistake]) -> ToolRule:
         rate = RateLimitConfig(minute or min(hour, _MAX_RATE), hour or min(minute * 60, _MAX_RATE))
     permission, timeout = values.pop("permission", None), values.pop("timeout_seconds", None)
     tier = values.pop("safety_tier", None)
-    about_flows = {name: values.pop(name) for name in ("results", "destinations", "ids") if name in values}
+    about_flows = {name: values.pop(name) for name in ("results", "destinations", "ids", "vouched") if name in values}
     return ToolRule(
         tool=name, permission=permission, tightening=Tightening(tier=tier, **values), rate=rate,
         timeout_seconds=timeout, **about_flows,

@@ -7,6 +7,7 @@ from typing import Any
 
 from wasmrt.effects import NETWORKING, READING
 from wasmrt.flows import (
+    Destination,
     Flow,
     FlowTrace,
     Label,
@@ -19,7 +20,7 @@ from wasmrt.flows import (
     read_labels,
 )
 from wasmrt.model import Decision, Reason
-from wasmrt.policy import FlowPolicy, decide_flow, flow_policy
+from wasmrt.policy import Carries, FlowFinding, FlowPolicy, decide_flow, flow_policy
 from wasmrt.tools._state import CallState
 from wasmrt.tools._tool import ToolSource
 
@@ -68,7 +69,7 @@ def check_flow(state: CallState) -> Decision | str:
     name = state.known.name
     if finding is None:
         return Decision(True, Reason.ALLOWED, f"{_seen(state.flow.labels)}; {_goes(state.flow)}", None, _WHAT, name)
-    state.finding = finding
+    state.finding, state.beside = finding, _links_beside(state, trace, finding)
     said = f"{finding.sentence}; {_seen(state.flow.labels)}"
     if finding.refused:
         hint = "have the person name it (trace.user_said), or name it under known in [tools.flows]"
@@ -86,6 +87,9 @@ def provenance_lines(state: CallState) -> tuple[str, ...]:
     lines = [line for each in finding.destinations[:_SHOWN] for line in origin_lines(trace, each)]
     if len(finding.destinations) > _SHOWN:
         lines.append(f"and {len(finding.destinations) - _SHOWN} more")
+    if state.beside:
+        lines.append("a yes is for reading these links of the same text as well:")
+        lines += [f"  {each.value}" for each in state.beside]
     if state.flow is not None and state.flow.private_body:
         lines.append("what is sent holds a part of what this trace read of private text")
     return tuple(lines)
@@ -103,9 +107,21 @@ def origin_lines(trace: FlowTrace, traced: Traced) -> list[str]:
     return lines
 
 
+def _links_beside(state: CallState, trace: FlowTrace, finding: FlowFinding) -> tuple[Destination, ...]:
+    """Return the links that a yes is for besides: those that stand beside the one that a call only reads."""
+    if finding.rule.carries is not Carries.HOST or not state.effects <= READING:
+        return ()
+    if len(finding.destinations) != 1 or _outgoing(state).bodies:
+        return ()
+    return trace.links_beside(finding.destinations[0])
+
+
 def asked_destinations(state: CallState) -> tuple[str, ...]:
-    """Return the destinations that a question is about, as a remembered answer is bound to them."""
-    return () if state.finding is None else tuple(each.named for each in state.finding.destinations)
+    """Return the destinations that a question is about, as an answer is bound to them."""
+    if state.finding is None:
+        return ()
+    beside = (f"beside it {each.value}" for each in state.beside)
+    return (*(each.named for each in state.finding.destinations), *beside)
 
 
 def approved(state: CallState) -> None:
@@ -115,6 +131,9 @@ def approved(state: CallState) -> None:
         return
     flow = state.flow if not state.edited else trace.flow(state.known.name, _outgoing(state))
     trace.approve(state.known.name, (*flow.destinations, *flow.carried))
+    # SECURITY: a token, an answer that was given before, and one to other params are for no links that nobody saw.
+    if state.answer is not None and not state.answer.remembered and not state.edited:
+        trace.approve_links(state.known.name, state.beside)
 
 
 def wrote(state: CallState) -> None:
@@ -149,7 +168,8 @@ def saw(state: CallState, result: Any, told: Iterable[str] | None = None) -> Non
         labels = (labels | {Label.UNTRUSTED}) - {Label.TRUSTED}
     ids = tuple(getattr(state.tool, "ids", ())) if state.known.source in OWN_SOURCES else ()
     ids = (*policy.ids_for(name), *ids)
-    trace.saw(result, labels, tool=name, call=state.call_id, ids=ids, asked=state.params)
+    vouched = policy.vouched_for(name)
+    trace.saw(result, labels, tool=name, call=state.call_id, ids=ids, vouched=vouched, asked=state.params)
 
 
 def result_labels(

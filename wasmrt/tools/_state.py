@@ -18,7 +18,7 @@ from wasmrt.traits import Traits
 if TYPE_CHECKING:
     from wasmrt.access import AccessRequest
     from wasmrt.approvals import ApprovalAnswer, Approver
-    from wasmrt.flows import Flow
+    from wasmrt.flows import Destination, Flow
     from wasmrt.policy import FlowFinding
     from wasmrt.telemetry import Operation
     from wasmrt.tools._entry import Entry
@@ -80,6 +80,8 @@ class CallState:
     flow: Flow | None = None
     """The call as a flow, where flows are looked at."""
     finding: FlowFinding | None = None
+    beside: tuple[Destination, ...] = ()
+    """The links that a yes to a call that only reads is for besides."""
     """The rule over flows that the call does not pass."""
     access: tuple[AccessRequest, ...] = ()
     """The answers by which a person granted the call more than the tool has."""
