@@ -5,7 +5,6 @@ from __future__ import annotations
 import ipaddress
 import posixpath
 import re
-import socket
 import zlib
 from dataclasses import dataclass
 
@@ -249,9 +248,22 @@ def _internet_address(host: str) -> bytes:
         if ":" in plain:
             address = ipaddress.IPv6Address(plain)
             return str(address.ipv4_mapped or address).encode()
-        return socket.inet_ntoa(socket.inet_aton(plain)).encode() if plain.isascii() else b""
-    except (OSError, ValueError):
+        return str(ipaddress.IPv4Address(_ipv4(plain.split(".")))).encode()
+    except ValueError:
         return b""
+
+
+def _ipv4(parts: list[str]) -> int:
+    """Return the number of an IPv4 address in one to four parts: decimal, octal behind a 0, hexadecimal behind 0x.
+
+    Raises:
+        ValueError: it is none.
+    """
+    *first, last = (int(part, 16 if part[1:2] == "x" else 8 if part[0] == "0" else 10) for part in parts if part)
+    room = 256 ** (4 - len(first))
+    if len(first) > 3 or last >= room or max(first, default=0) > 255:
+        raise ValueError("not an address")
+    return sum(part * 256 ** (3 - place) for place, part in enumerate(first)) + last
 
 
 def _phone_forms(value: str) -> tuple[bytes, ...]:
