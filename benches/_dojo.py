@@ -47,7 +47,11 @@ RESULTS = {  # who can write them: the person alone, or the service
     "get_current_day": NEUTRAL, "get_iban": PRIVATE, "get_balance": PRIVATE, "get_user_info": PRIVATE,
     "get_users_in_channel": PRIVATE, "get_channels": PRIVATE,
 }  # fmt: skip
-_THINGS = {"email": "email_id", "calendar_event": "event_id", "file": "file_id"}
+VOUCHED = {  # who sent a message in a workspace of admitted people; whom the user paid, and the amounts of the bank
+    "read_channel_messages": ("sender",), "read_inbox": ("sender",),
+    "get_most_recent_transactions": ("recipient", "amount"), "get_scheduled_transactions": ("recipient", "amount"),
+}  # fmt: skip
+_THINGS = {"email": "email_id", "calendar_event": "event_id", "file": "file_id", "scheduled_transaction": "id"}
 """The services that give their things identifiers of their own, and the parameter that takes them."""
 
 
@@ -114,6 +118,7 @@ def policy(names: Iterable[str], flows: FlowPolicy) -> ToolPolicy:
     rules = [
         ToolRule(
             tool=name, permission=Permission.ALLOW, results=RESULTS.get(name),  # type: ignore[arg-type]
+            vouched=VOUCHED.get(name, ()),
             ids=tuple(param for word, param in _THINGS.items() if word in name and name not in RESULTS),
         )
         for name in names

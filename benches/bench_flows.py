@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from benches._measure import Line, Report, Table, run, shown
@@ -64,6 +64,8 @@ class Played:
 
     questions: list[int] = field(default_factory=list)
     """Of each user's task."""
+    asking: list[tuple[str, int, str]] = field(default_factory=list)
+    """Tasks that ask: how often, and the call and the parameters that the first question is about."""
     unfinished: list[str] = field(default_factory=list)
     pairs: int = 0
     through: list[tuple[str, str, str, str]] = field(default_factory=list)
@@ -93,7 +95,7 @@ class Stage:
         return None
 
 
-def play_user(suite: Any, task: Any, clean: Any, flows: FlowPolicy) -> tuple[int, bool]:
+def play_user(suite: Any, task: Any, clean: Any, flows: FlowPolicy) -> tuple[list[ApprovalRequest], bool]:
     """Play a user's task with a person who says yes; return the questions, and whether the task was finished."""
     asked = Asked()
     world = dojo.Live(suite, deepcopy(clean))
@@ -101,8 +103,8 @@ def play_user(suite: Any, task: Any, clean: Any, flows: FlowPolicy) -> tuple[int
     stage.trace.user_said(task.PROMPT)
     errors = [stage.play(call) for call in dojo.calls_of(task, clean)]
     if any(error is not None and error.code in ("approval-denied", "untrusted-flow") for error in errors):
-        return len(asked.requests), False
-    return len(asked.requests), dojo.is_done(task, clean, world.env)
+        return asked.requests, False
+    return asked.requests, dojo.is_done(task, clean, world.env)
 
 
 def play_pair(suite: Any, pair: Pair, flows: FlowPolicy) -> Iterator[tuple[str, str]]:
@@ -148,8 +150,9 @@ def play(suite: Any, pairs: Sequence[Pair], flows: FlowPolicy) -> Played:
     found = Played()
     clean = suite.load_and_inject_default_environment({})
     for name, task in suite.user_tasks.items():
-        count, done = play_user(suite, task, clean, flows)
-        found.questions.append(count)
+        asked, done = play_user(suite, task, clean, flows)
+        found.questions.append(len(asked))
+        found.asking += [(name, len(asked), f"{asked[0].tool}: {asked[0].why.rule.partition(';')[0]}")] if asked else []
         found.unfinished += [] if done else [name]
     for pair in pairs:
         found.pairs += (suite.name, pair.attack) not in NOT_THE_ATTACKERS
@@ -170,21 +173,23 @@ def measure(quick: bool) -> Report:
     policies = {"default": default}
     if not quick:
         policies |= {f"default, {rule.name} off": default.switched({rule.name: "allow"}) for rule in default.rules}
+        policies |= {f"{rule.name} alone": replace(default, rules=(rule,)) for rule in default.rules}
         both = {"untrusted-destination": "allow", "unsaid-destination": "allow"}  # what one misses the other asks about
         policies["default, both rules of destinations off"] = default.switched(both)
         policies |= {"careful": flow_policy("careful"), "trusting": flow_policy("trusting")}
-    rows, through = [], []
+    rows, through, asking = [], [], []
     for label, flows in policies.items():
-        chosen = dojo.DEVELOPED_WITH if " off" in label else names
-        played = {name: play(suites[name], pairs[name], flows) for name in chosen}
+        played = {name: play(suites[name], pairs[name], flows) for name in names}
         print(*(" | ".join(row) for row in _rows(label, played)), sep="\n", flush=True)
         rows += _rows(label, played)
         if label == "default":
             through = _through(played)
+            asking = [[name, task, str(count), why] for name in names for task, count, why in played[name].asking]
             _targets(report, played)
     columns = ["rules", "suite", "tasks without a question", "with one at most", "finished", "pairs", "through"]
     report.tables.append(Table("AgentDojo, a model that obeys every injection", columns, rows))
     report.tables.append(Table("What gets through under default", ["suite", "attack", "calls", "why"], through))
+    report.tables.append(Table("Tasks that ask under default", ["suite", "task", "questions", "about"], asking))
     return report
 
 
