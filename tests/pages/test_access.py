@@ -70,3 +70,14 @@ def test_what_is_cut_is_not_granted_from_the_list(site: Site, ann: Person) -> No
     page = ann.get().text
     assert 'value="deny-session"' in page and 'value="grant-once"' not in page
     assert "x" * 1000 in ann.get(f"access/{wish.id}").text
+
+
+def test_access_that_was_denied_for_good_is_shown_and_forgotten(site: Site, ann: Person) -> None:
+    wish = asking(site)
+    ann.post(f"access/{wish.id}", answer="deny-keep")
+    page = ann.get("remembered").text
+    assert "Access that is not asked for again" in page and "allowed_prefixes" in page
+    assert ann.post(f"remembered/{wish.id}").status == 303
+    assert site.access.refused() == []
+    assert "Access that is not asked for again" not in ann.get("remembered").text
+    assert ann.post(f"remembered/{wish.id}").status == 409

@@ -260,10 +260,10 @@ def _ipv4(parts: list[str]) -> int:
         ValueError: it is none.
     """
     *first, last = (int(part, 16 if part[1:2] == "x" else 8 if part[0] == "0" else 10) for part in parts if part)
-    room = 256 ** (4 - len(first))
-    if len(first) > 3 or last >= room or max(first, default=0) > 255:
+    room = 1 << 8 * (4 - len(first)) if len(first) < 4 else 0
+    if last >= room or max(first, default=0) > 255:
         raise ValueError("not an address")
-    return sum(part * 256 ** (3 - place) for place, part in enumerate(first)) + last
+    return sum(part << 8 * (3 - place) for place, part in enumerate(first)) + last
 
 
 def _phone_forms(value: str) -> tuple[bytes, ...]:
