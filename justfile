@@ -35,6 +35,11 @@ ci:
 lock *args:
     uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command "just lock" --all-extras --group dev pyproject.toml -o requirements-dev.txt {{args}}
 
+# Pin the programs of others that MCP is tried with anew: what package.json and the .in files of tests/mcp_peers name
+lock-peers:
+    cd tests/mcp_peers && npm install --package-lock-only --ignore-scripts --omit-lockfile-registry-resolved --no-audit --no-fund
+    cd tests/mcp_peers && for name in node programs; do uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command "just lock-peers" $name.in -o $name.txt; done
+
 # Fail where a commit's subject has more than 72 characters: `just commits v0.1.0..`
 commits +range="-n 20":
     @subjects="$(git log --format='%h %s' {{range}})" && ! printf '%s\n' "$subjects" | grep -E '^[0-9a-f]+ .{73}'

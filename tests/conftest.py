@@ -8,7 +8,9 @@ from coverage import Coverage
 from wasmrt.guest.settings import EngineConfig
 from wasmrt.isolation.pool import launcher
 
-pytest_plugins = ["tests.guests.fixtures", "tests.egress.world", "tests.rates.redis_server"]
+pytest_plugins = [
+    "tests.guests.fixtures", "tests.egress.world", "tests.mcp_peers.fixtures", "tests.rates.redis_server",
+]  # fmt: skip
 
 
 @pytest.hookimpl(wrapper=True)

@@ -8,8 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from tests.guests.build import Missing, build
+from tests.skips import skips
 
-_missing: dict[str, Missing] = {}
+_SKIPPED = "guest not built: "
 
 
 @pytest.fixture(scope="session")
@@ -22,15 +23,12 @@ def guest() -> Callable[[str], bytes]:
     def component(name: str) -> bytes:
         made = build(name, prepare=os.environ.get("WASMRT_GUESTS_PREPARE") == "1")
         if isinstance(made, Missing):
-            _missing[name] = made
-            pytest.skip(f"toolchain {made.toolchain} missing: {made.reason}")
+            pytest.skip(f"{_SKIPPED}{name}, toolchain {made.toolchain} missing: {made.reason}")
         return made.read_bytes()
 
     return component
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    for name, why in sorted(_missing.items()):
-        terminalreporter.write_line(
-            f"guest {name} not built, toolchain {why.toolchain} missing: {why.reason}", red=True
-        )
+    for why in sorted(skips(terminalreporter, _SKIPPED)):
+        terminalreporter.write_line(why, red=True)

@@ -1,8 +1,4 @@
-"""Servers that others wrote: with the official SDK, and from the registries of Python and Node where they are there.
-
-`WASMRT_MCP_SERVERS` names a folder with `venv/` (`pip install mcp-server-time mcp-server-fetch mcp-server-git`) and
-`node_modules/` (`npm install @modelcontextprotocol/server-everything` and so on).
-"""
+"""Servers that others wrote: with the official SDK, and from the registries of Python and Node where they are there."""
 
 from __future__ import annotations
 
@@ -20,11 +16,11 @@ import uvicorn
 
 from tests.mcp_client import sdk_server
 from tests.mcp_client.world import World, processes_of
+from tests.mcp_peers.fixtures import NodePeers
 from wasmrt.errors import DeadlineExceededError, ToolError
 from wasmrt.mcp.client import McpClient, McpServerConfig, Transport, Trust, offer_tools, refused_tools, trust_server
 
 SDK = Path(sdk_server.__file__).resolve()
-SERVERS = Path(os.environ.get("WASMRT_MCP_SERVERS", "/nowhere"))
 
 
 def sdk(**settings: Any) -> McpServerConfig:
@@ -118,26 +114,28 @@ def test_a_site_is_asked_by_sse_alone_where_the_configuration_says_so(site: McpS
         assert world.call("get_sum", a=1, b=2) == {"result": 3}
 
 
-# Name, the program below WASMRT_MCP_SERVERS with its arguments, a call, and a part of its answer.
-REGISTRY: list[tuple[str, tuple[str, ...], str, dict[str, Any], str]] = [
-    ("time", ("venv/bin/mcp-server-time",), "get_current_time", {"timezone": "Asia/Tokyo"}, "Asia/Tokyo"),
-    ("git", ("venv/bin/mcp-server-git",), "git_status", {"repo_path": "{work}"}, "branch"),
-    ("fetch", ("venv/bin/mcp-server-fetch",), "fetch", {"url": "http://127.0.0.1:9/"}, "fetch"),
-    ("everything", ("node_modules/.bin/mcp-server-everything",), "echo", {"message": "hi"}, "Echo: hi"),
-    ("files", ("node_modules/.bin/mcp-server-filesystem", "{work}"), "list_directory", {"path": "{work}"}, "a.txt"),
-    ("memory", ("node_modules/.bin/mcp-server-memory",), "read_graph", {}, "entities"),
-    ("thinking", ("node_modules/.bin/mcp-server-sequential-thinking",), "sequentialthinking",
+# Name, the fixture of the registry, the program with its arguments, a call, and a part of its answer.
+REGISTRY: list[tuple[str, str, tuple[str, ...], str, dict[str, Any], str]] = [
+    ("time", "python_peers", ("mcp-server-time",), "get_current_time", {"timezone": "Asia/Tokyo"}, "Asia/Tokyo"),
+    ("git", "python_peers", ("mcp-server-git",), "git_status", {"repo_path": "{work}"}, "branch"),
+    ("fetch", "python_peers", ("mcp-server-fetch",), "fetch", {"url": "http://127.0.0.1:9/"}, "fetch"),
+    ("everything", "node_peers", ("mcp-server-everything",), "echo", {"message": "hi"}, "Echo: hi"),
+    ("files", "node_peers", ("mcp-server-filesystem", "{work}"), "list_directory", {"path": "{work}"}, "a.txt"),
+    ("memory", "node_peers", ("mcp-server-memory",), "read_graph", {}, "entities"),
+    ("thinking", "node_peers", ("mcp-server-sequential-thinking",), "sequentialthinking",
      {"thought": "x", "nextThoughtNeeded": False, "thoughtNumber": 1, "totalThoughts": 1}, "thoughtNumber"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "command", "tool", "params", "part"), REGISTRY, ids=[row[0] for row in REGISTRY])
+@pytest.mark.parametrize(
+    ("name", "registry", "command", "tool", "params", "part"), REGISTRY, ids=[row[0] for row in REGISTRY]
+)
 def test_a_server_of_a_registry_is_called_confined(
-    tmp_path: Path, name: str, command: tuple[str, ...], tool: str, params: dict[str, Any], part: str
-) -> None:
-    program = SERVERS / command[0]
-    if not program.exists():
-        pytest.skip(f"{command[0]} is not in the folder that WASMRT_MCP_SERVERS names")
+    request: pytest.FixtureRequest, tmp_path: Path, name: str, registry: str, command: tuple[str, ...], tool: str,
+    params: dict[str, Any], part: str,
+) -> None:  # fmt: skip
+    found = request.getfixturevalue(registry)
+    program = found.command(f".bin/{command[0]}") if isinstance(found, NodePeers) else [str(found / command[0])]
     work = tmp_path / "work"
     (work / ".git" / "objects").mkdir(parents=True)
     (work / ".git" / "refs" / "heads").mkdir(parents=True)
@@ -148,7 +146,7 @@ def test_a_server_of_a_registry_is_called_confined(
         return text.replace("{work}", str(work)) if isinstance(text, str) else text
 
     server = McpServerConfig(
-        name=name, command=(str(program), *map(here, command[1:])), workspace=str(work), trust=Trust.LOCAL,
+        name=name, command=(*program, *map(here, command[1:])), workspace=str(work), trust=Trust.LOCAL,
         env={"GIT_CONFIG_NOSYSTEM": "1"},
     )  # fmt: skip
     with looked_at(server) as world:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.mcp_server.node import needed
+from tests.mcp_peers.fixtures import NodePeers
 
 ROOT = Path(__file__).resolve().parents[2]
 # What a server of tools alone does not do: resources, prompts, completion, logging, sampling and roots.
@@ -32,8 +32,9 @@ NOT_SERVED = {
 
 
 @pytest.mark.parametrize("version", NOT_SERVED)
-def test_every_scenario_that_a_server_of_tools_can_meet_passes(version: str, tmp_path: Path) -> None:
-    program, modules = needed()
+def test_every_scenario_that_a_server_of_tools_can_meet_passes(
+    version: str, node_peers: NodePeers, tmp_path: Path
+) -> None:
     expected = tmp_path / "expected.yml"
     expected.write_text("server:\n" + "".join(f"  - {each}\n" for each in NOT_SERVED[version]))
     command = [sys.executable, "-m", "tests.mcp_server.conformance"]
@@ -41,10 +42,10 @@ def test_every_scenario_that_a_server_of_tools_can_meet_passes(version: str, tmp
     try:
         assert server.stdout is not None
         url = server.stdout.readline().strip()
-        script = modules / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
+        suite = node_peers.command(".bin/conformance")
         arguments = ["server", "--url", url, "--requirements", version, "--expected-failures", str(expected)]
         done = subprocess.run(
-            [program, str(script), *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+            [*suite, *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
         )
     finally:
         server.terminate()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.first_party.names import SHIPPED
-from tests.mcp_server.node import needed
+from tests.mcp_peers.fixtures import NodePeers
 from tests.mcp_server.processes import WASMRT
 
 _START = """
@@ -43,24 +43,24 @@ pytestmark = pytest.mark.usefixtures("unmeasured")
 
 
 @pytest.mark.parametrize("library", SCRIPTS)
-def test_a_typescript_client_lists_and_calls(home: Path, tmp_path: Path, library: str) -> None:
-    program, modules = needed()
-    (tmp_path / "node_modules").symlink_to(modules)
+def test_a_typescript_client_lists_and_calls(home: Path, node_peers: NodePeers, tmp_path: Path, library: str) -> None:
+    (tmp_path / "node_modules").symlink_to(node_peers.modules)
     script = tmp_path / "client.mjs"
     end = "await client.connect(new StdioClientTransport(server));\nawait show(client);\n"
     script.write_text(SCRIPTS[library] + _START + end)
-    done = subprocess.run([program, str(script), sys.executable], capture_output=True, timeout=60, check=True)
+    done = subprocess.run(
+        [str(node_peers.node), str(script), sys.executable], capture_output=True, timeout=60, check=True
+    )
     said = json.loads(done.stdout)
     assert (said["listed"], said["text"]) == (SHIPPED, "hi")
     assert said["structured"] == ("hi" if library == "client, auto" else {"result": "hi"})
 
 
 @pytest.mark.parametrize("era", ["legacy", "modern", "auto"])
-def test_the_inspector_calls_a_tool(home: Path, era: str) -> None:
-    program, modules = needed()
+def test_the_inspector_calls_a_tool(home: Path, node_peers: NodePeers, era: str) -> None:
     options = ["--format", "json", "-q", "--protocol-era", era, "--method", "tools/call", "--tool-name", "echo"]
-    command = [program, str(modules / ".bin" / "mcp-inspector"), "--cli", *options]
+    command = [*node_peers.command(".bin/mcp-inspector"), "--cli", *options]
     command += ["--tool-args-json", '{"message":"hi"}', *WASMRT, "serve"]
-    environ = os.environ | {"PATH": f"{Path(program).parent}{os.pathsep}{os.environ['PATH']}"}
+    environ = os.environ | {"PATH": f"{node_peers.node.parent}{os.pathsep}{os.environ['PATH']}"}
     done = subprocess.run(command, env=environ, capture_output=True, timeout=60, check=True)
     assert json.loads(done.stdout)["result"]["content"] == [{"type": "text", "text": "hi"}]

@@ -1,0 +1,1 @@
+"""Programs of others that speak MCP, for the tests of `wasmrt serve` and of the client: see `install.py`."""
