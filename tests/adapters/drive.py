@@ -19,7 +19,15 @@ from wasmrt import ToolView
 from wasmrt.adapters import anthropic, anthropic_runner, langchain, langgraph, openai, openai_agents
 from wasmrt.adapters.pydantic_ai import RegistryToolset
 
-from .models import AgentsModel, Turn, async_anthropic_client, async_openai_client, chat_model, pydantic_model
+from .models import (
+    AgentsModel,
+    Turn,
+    async_anthropic_client,
+    async_openai_client,
+    async_openai_responses_client,
+    chat_model,
+    pydantic_model,
+)
 
 Says = Callable[[Any], bool]
 
@@ -167,6 +175,20 @@ async def with_openai(view: ToolView, turns: Sequence[Turn], says: Says) -> Told
     )
 
 
+async def with_openai_responses(view: ToolView, turns: Sequence[Turn], says: Says) -> Told:
+    client, requests = async_openai_responses_client(turns)
+    async with client:
+        ask = [{"role": "user", "content": "go"}]
+        held = await openai.arun_responses(client, view, ask, user="ann", trace="t", model="m")
+    told = [item for item in requests[-1]["input"] if item.get("type") == "function_call_output"]
+    return Told(
+        [item["output"] for item in told],
+        [None] * len(told),
+        [_used(answer) for answer in held.answers],
+        {each["name"]: each["parameters"] for each in requests[0]["tools"]},
+    )
+
+
 def _used(answer: Any) -> dict[str, Any]:
     done = answer.output or answer.error
     return {"usage": {} if done.usage is None else done.usage.as_dict(), "outcome": "ok" if answer.ok else done.code}
@@ -179,7 +201,7 @@ ASKING: dict[str, Drive] = {
 """Frameworks that ask their own people."""
 PLAIN: dict[str, Drive] = {
     "langchain": with_langchain, "anthropic-runner": with_anthropic_runner, "anthropic": with_anthropic,
-    "openai": with_openai,
+    "openai": with_openai, "openai-responses": with_openai_responses,
 }  # fmt: skip
 """Frameworks in which the registry's approver is asked."""
 ALL = ASKING | PLAIN

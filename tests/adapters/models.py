@@ -130,6 +130,54 @@ def _openai_reply(turn: Turn, number: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _chunks(reply: dict[str, Any]) -> list[dict[str, Any]]:
+    """A completion in pieces: of its text and of each call's arguments every letter is one."""
+    [choice] = reply["choices"]
+    message = choice["message"]
+    calls = message.get("tool_calls", [])
+    deltas = [{"role": "assistant", "content": None}, *({"content": letter} for letter in message["content"] or "")]
+    for place, call in enumerate(calls):
+        deltas.append({"tool_calls": [call | {"index": place, "function": call["function"] | {"arguments": ""}}]})
+        deltas += [
+            {"tool_calls": [{"index": place, "function": {"arguments": letter}}]}
+            for letter in call["function"]["arguments"]
+        ]
+    common = {"id": reply["id"], "object": "chat.completion.chunk", "created": 1, "model": reply["model"]}
+    end = {"index": 0, "delta": {}, "finish_reason": "tool_calls" if calls else "stop"}
+    choices = [[{"index": 0, "delta": delta, "finish_reason": None}] for delta in deltas] + [[end]]
+    return [*(common | {"choices": each} for each in choices), common | {"choices": [], "usage": reply["usage"]}]
+
+
+def _responses_reply(turn: Turn, number: int) -> dict[str, Any]:
+    said = {"type": "output_text", "text": turn, "annotations": []}
+    output: list[dict[str, Any]] = [{"type": "reasoning", "id": f"r{number}", "summary": []}]
+    output += [{"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": [said]}] if (
+        isinstance(turn, str)
+    ) else [
+        {"type": "function_call", "id": f"f{number}-{place}", "call_id": f"c{number}-{place}", "name": name,
+         "arguments": args if isinstance(args, str) else json.dumps(args), "status": "completed"}
+        for place, (name, args) in enumerate(turn)
+    ]  # fmt: skip
+    return {
+        "id": "resp_1", "object": "response", "created_at": 1, "model": "a-model", "output": output,
+        "status": "completed", "parallel_tool_calls": True, "tool_choice": "auto", "tools": [],
+        "usage": {
+            "input_tokens": 10, "output_tokens": 5, "total_tokens": 15,
+            "input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0},
+        },
+    }  # fmt: skip
+
+
+def _response_events(reply: dict[str, Any]) -> list[dict[str, Any]]:
+    begun = reply | {"output": [], "status": "in_progress", "usage": None}
+    done = [
+        {"type": "response.output_item.done", "output_index": place, "item": item}
+        for place, item in enumerate(reply["output"])
+    ]
+    events = [{"type": "response.created", "response": begun}, *done, {"type": "response.completed", "response": reply}]
+    return [event | {"sequence_number": number} for number, event in enumerate(events)]
+
+
 class _Server:
     """Answers requests by a script, and keeps them."""
 
@@ -141,7 +189,12 @@ class _Server:
     def __call__(self, request: httpx2.Request) -> httpx2.Response:
         self.requests.append(json.loads(request.content))
         number, turn = next(self.turns)
-        return httpx2.Response(200, json=self.reply(turn, number))
+        reply = self.reply(turn, number)
+        if not self.requests[-1].get("stream"):
+            return httpx2.Response(200, json=reply)
+        events = _response_events(reply) if reply["object"] == "response" else _chunks(reply)
+        body = "".join(f"data: {json.dumps(event)}\n\n" for event in events)
+        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, text=f"{body}data: [DONE]\n\n")
 
 
 def _before(client: Any, http: Any, reply: Any, turns: Sequence[Turn]) -> tuple[Any, list[dict[str, Any]]]:
@@ -167,3 +220,13 @@ def openai_client(turns: Sequence[Turn]) -> tuple[openai.OpenAI, list[dict[str, 
 def async_openai_client(turns: Sequence[Turn]) -> tuple[openai.AsyncOpenAI, list[dict[str, Any]]]:
     """OpenAI's asynchronous client before a scripted model."""
     return _before(openai.AsyncOpenAI, httpx2.AsyncClient, _openai_reply, turns)
+
+
+def openai_responses_client(turns: Sequence[Turn]) -> tuple[openai.OpenAI, list[dict[str, Any]]]:
+    """OpenAI's client before a scripted model of the Responses API."""
+    return _before(openai.OpenAI, httpx2.Client, _responses_reply, turns)
+
+
+def async_openai_responses_client(turns: Sequence[Turn]) -> tuple[openai.AsyncOpenAI, list[dict[str, Any]]]:
+    """OpenAI's asynchronous client before a scripted model of the Responses API."""
+    return _before(openai.AsyncOpenAI, httpx2.AsyncClient, _responses_reply, turns)

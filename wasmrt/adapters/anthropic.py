@@ -25,7 +25,7 @@ except ImportError as error:
 def _read(reply: Message) -> Turn:
     content = [block.model_dump(mode="json", exclude_unset=True) for block in reply.content]
     calls = [ToolCall(each["id"], each["name"], each["input"]) for each in content if each["type"] == "tool_use"]
-    return Turn({"role": "assistant", "content": content}, calls, reply.usage.model_dump())
+    return Turn([{"role": "assistant", "content": content}], calls, reply.usage.model_dump())
 
 
 def _results(answers: list[ToolAnswer]) -> list[dict[str, Any]]:
@@ -33,7 +33,7 @@ def _results(answers: list[ToolAnswer]) -> list[dict[str, Any]]:
 
 
 _MESSAGES: Provider[Anthropic, AsyncAnthropic, Message] = Provider(
-    "anthropic", lambda client: client.messages.create, _read, _results
+    lambda view: view.definitions("anthropic"), lambda client: client.messages.create, _read, _results
 )
 run, arun = _MESSAGES.run, _MESSAGES.arun
 

@@ -1,6 +1,7 @@
-"""OpenAI's client without a framework: the loop of a chat whose model calls a registry's tools.
+"""OpenAI's client without a framework: the loop of a chat, or of responses, whose model calls a registry's tools.
 
     said = run(OpenAI(), registry, [{"role": "user", "content": "hello"}], model="gpt-5").reply
+    said = run_responses(OpenAI(), registry, [{"role": "user", "content": "hello"}], model="gpt-5").reply
 
 A call that needs a person asks the registry's approver; without an answer the model is told so, and goes on.
 """
@@ -11,23 +12,27 @@ from collections.abc import Callable, Mapping
 from typing import Any, Unpack
 
 from wasmrt.adapters._bridge import Declared, missing
-from wasmrt.adapters._loop import Provider, Turn, function_from
-from wasmrt.errors import ConfigurationError
-from wasmrt.tools import SchemaTool, ToolAnswer, ToolCall
+from wasmrt.adapters._loop import Provider, Streaming, Turn, function_from
+from wasmrt.errors import ConfigurationError, ExternalServiceError
+from wasmrt.tools import SchemaTool, ToolAnswer, ToolCall, ToolView
 
 try:
     from openai import AsyncOpenAI, OpenAI
-    from openai.types.chat import ChatCompletion
+    from openai.lib.streaming.chat import ChatCompletionStreamState
+    from openai.types.chat import ChatCompletion, ChatCompletionChunk
+    from openai.types.responses import Response, ResponseStreamEvent
 except ImportError as error:
     raise missing("openai>=2") from error
 
 
 def _read(reply: ChatCompletion) -> Turn:
     said = reply.choices[0].message
-    called = [call.model_dump(exclude_unset=True) for call in said.tool_calls or ()]
+    # What only the pieces of a stream have is no part of a request.
+    pieces: Any = {"index": True, "function": {"parsed_arguments"}}
+    called = [call.model_dump(exclude_unset=True, exclude=pieces) for call in said.tool_calls or ()]
     message: dict[str, Any] = {"role": "assistant", "content": said.content}
     tokens = {} if reply.usage is None else reply.usage.model_dump()
-    return Turn(message | ({"tool_calls": called} if called else {}), [_call(each) for each in called], tokens)
+    return Turn([message | ({"tool_calls": called} if called else {})], [_call(each) for each in called], tokens)
 
 
 def _call(call: Mapping[str, Any]) -> ToolCall:
@@ -40,10 +45,79 @@ def _results(answers: list[ToolAnswer]) -> list[dict[str, Any]]:
     return [answer.message("openai") for answer in answers]
 
 
+class _Chat:
+    """A completion that comes in chunks."""
+
+    def __init__(self) -> None:
+        self._state = ChatCompletionStreamState()
+        self._ended = False
+
+    def take(self, chunk: ChatCompletionChunk) -> None:
+        self._state.handle_chunk(chunk)
+        self._ended |= any(choice.finish_reason for choice in chunk.choices)
+
+    def reply(self) -> ChatCompletion:
+        if not self._ended:
+            raise _cut()
+        return self._state.current_completion_snapshot
+
+
+def _cut() -> ExternalServiceError:
+    return ExternalServiceError("the model's stream ended before its reply did", code="model-stream")
+
+
 _CHAT: Provider[OpenAI, AsyncOpenAI, ChatCompletion] = Provider(
-    "openai", lambda client: client.chat.completions.create, _read, _results
+    lambda view: view.definitions("openai"),
+    lambda client: client.chat.completions.create,
+    _read,
+    _results,
+    streaming=Streaming({"stream_options": {"include_usage": True}}, _Chat),
 )
 run, arun = _CHAT.run, _CHAT.arun
+
+
+def _read_response(reply: Response) -> Turn:
+    items = [item.model_dump(mode="json", exclude_unset=True) for item in reply.output]
+    calls = [
+        ToolCall(each["call_id"], each["name"], each["arguments"]) for each in items if each["type"] == "function_call"
+    ]
+    return Turn(items, calls, {} if reply.usage is None else reply.usage.model_dump())
+
+
+def _response_tools(view: ToolView) -> list[dict[str, Any]]:
+    """Return the definitions of responses, where a schema is strict unless it says otherwise."""
+    return [{"type": "function", "strict": False, **each["function"]} for each in view.definitions("openai")]
+
+
+def _outputs(answers: list[ToolAnswer]) -> list[dict[str, Any]]:
+    return [{"type": "function_call_output", "call_id": answer.id, "output": answer.text} for answer in answers]
+
+
+class _Response:
+    """A response that comes as events, the last of which holds all of it."""
+
+    def __init__(self) -> None:
+        self._found: Response | None = None
+
+    def take(self, event: ResponseStreamEvent) -> None:
+        if event.type in ("response.completed", "response.incomplete", "response.failed"):
+            self._found = event.response
+
+    def reply(self) -> Response:
+        if self._found is None:
+            raise _cut()
+        return self._found
+
+
+_RESPONSES: Provider[OpenAI, AsyncOpenAI, Response] = Provider(
+    _response_tools,
+    lambda client: client.responses.create,
+    _read_response,
+    _outputs,
+    conversation="input",
+    streaming=Streaming({}, _Response),
+)
+run_responses, arun_responses = _RESPONSES.run, _RESPONSES.arun
 
 
 def tool_from(definition: Mapping[str, Any], function: Callable[..., Any], **declared: Unpack[Declared]) -> SchemaTool:
