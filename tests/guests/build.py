@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import importlib.util
 import json
@@ -76,7 +77,13 @@ def build(name: str, *, prepare: bool = False) -> Path | Missing:
     if final.is_file():
         return final
     BUILT.mkdir(exist_ok=True)
-    with TemporaryDirectory(dir=BUILT) as work:
+    with (
+        (BUILT / f"{recipe.toolchain.partition(' ')[0]}.lock").open("w") as lock,
+        TemporaryDirectory(dir=BUILT) as work,
+    ):
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another process of the tests may be building it, or with the same folders
+        if final.is_file():
+            return final
         out = Path(work, "out.wasm")
         try:
             recipe.make(recipe, out, prepare)
@@ -84,7 +91,6 @@ def build(name: str, *, prepare: bool = False) -> Path | Missing:
             return absent.missing
         for old in BUILT.glob(f"{name}-{'?' * 16}.wasm"):
             old.unlink()
-        # Other test runs may build the same guest: whoever is last replaces equal by equal.
         os.replace(out, final)
     return final
 

@@ -113,7 +113,11 @@ DEEDS: list[tuple[int | str, ...]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("deed", DEEDS, ids=lambda deed: " ".join(map(str, deed[:2])).replace("/", "|"))
+@pytest.mark.parametrize(
+    "deed",
+    DEEDS,
+    ids=lambda deed: " ".join("HOST" if part is HOST else str(part).replace("/", "|") for part in deed[:2]),
+)
 def test_native_code_that_does_anything_else_is_ended_by_the_kernel(
     escaped: PreparedTool, deed: tuple[int | str, ...]
 ) -> None:

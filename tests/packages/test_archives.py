@@ -266,6 +266,7 @@ ONE = zipped(("a", b"some text, some text"))
         b"neither",
         b"",
     ],
+    ids=map(str, range(19)),  # of some of them, the bytes hold the time
 )
 def test_a_broken_archive_is_a_typed_error(data: bytes) -> None:
     assert refusal(data) == "package-broken"
