@@ -9,7 +9,8 @@ from wasmrt.guest.settings import EngineConfig
 from wasmrt.isolation.pool import launcher
 
 pytest_plugins = [
-    "tests.guests.fixtures", "tests.egress.world", "tests.mcp_peers.fixtures", "tests.rates.redis_server",
+    "tests.compiled", "tests.egress.world", "tests.guests.fixtures", "tests.mcp_peers.fixtures",
+    "tests.rates.redis_server",
 ]  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.border.relays import agent_http
+from tests.compiled import Installation
 from tests.packages.desk_package import component, write_package
 from tests.programs.test_program_writes import tool_with as program
 from wasmrt import Capabilities, PreparedTool, ToolError, UnknownToolError, WasmRuntimeConfig, WasmToolRuntime
@@ -26,10 +27,10 @@ ECHO = wat2wasm(tool(Body(execute="(call $say (local.get $params) (local.get $le
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path: Path, sharing_code: Installation, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("WASMRT_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("WASMRT_SECRETS_BACKEND", raising=False)
-    return tmp_path / "home"
+    return sharing_code(tmp_path / "home")
 
 
 @pytest.fixture
@@ -197,7 +198,7 @@ def test_no_name_of_a_user_leads_out_of_the_root_or_to_another_user(tmp_path: Pa
 
 
 def test_one_file_configures_the_command_and_a_program(home: Path) -> None:
-    (home / "data").mkdir(parents=True)
+    (home / "data").mkdir(exist_ok=True)
     (home / "data" / "config.toml").write_text(
         "[limits]\nmemory_bytes = 1048576\nfuel = 1000\nmax_concurrent_calls = 3\n"
         '[rates]\ncalls_per_minute = 5\n[workspace]\npath = "files"\nper_user = true\n'
@@ -226,7 +227,7 @@ def test_one_file_configures_the_command_and_a_program(home: Path) -> None:
     ],
 )
 def test_a_mistake_in_a_section_is_named(home: Path, text: str, said: str) -> None:
-    (home / "data").mkdir(parents=True)
+    (home / "data").mkdir(exist_ok=True)
     (home / "data" / "config.toml").write_text(text)
 
     with pytest.raises(ConfigFileError, match=said.replace(".", r"\.")):

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.compiled import Installation
 from tests.docs.commands import commands, problem
 from tests.docs.fakes import fake_network, put_files
 from tests.docs.pages import PAGES, Block, blocks, named, spans
@@ -42,9 +43,11 @@ def test_every_block_says_its_language_and_what_is_not_run_says_why(page: Path) 
 
 
 @pytest.mark.parametrize("page", _WITH_BLOCKS, ids=named)
-def test_the_blocks_of_a_page_work_in_their_order(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_blocks_of_a_page_work_in_their_order(
+    page: Path, tmp_path: Path, sharing_code: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("WASMRT_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("WASMRT_HOME", str(sharing_code(tmp_path / "home")))
     monkeypatch.setenv("WASMRT_SECRETS_BACKEND", "file")
     fake_network(monkeypatch)
     put_files(tmp_path)

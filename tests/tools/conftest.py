@@ -11,14 +11,15 @@ import trustme
 
 from tests.border.conftest import Site, only_tool, site  # noqa: F401  a fixture
 from tests.border.relays import agent_http
+from tests.compiled import Installation
 from wasmrt import CallbackApprover, ToolRegistry, WasmRuntimeConfig, WasmToolRuntime, tool
 from wasmrt.approvals import ApprovalRequest
 from wasmrt.testing import http_response
 
 
 @pytest.fixture(autouse=True)
-def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WASMRT_HOME", str(tmp_path / "home"))
+def _home(tmp_path: Path, sharing_code: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WASMRT_HOME", str(sharing_code(tmp_path / "home")))
 
 
 @pytest.fixture(scope="session")
