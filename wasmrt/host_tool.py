@@ -32,7 +32,7 @@ class HostTool(ToolDefaults):
         effects: Reading wasmrt's own folders is none: nobody but this installation writes there.
         approval: A person has to approve every call, whatever the operator's rules say.
         check: Decides on params before anybody is asked.
-        by_hand: Returns the command with which a person does the same.
+        by_hand: Returns the command with which a person does the same; empty where there is none.
         foreign: Tells whether strangers wrote a part of a result; of any result, where it gets None.
         in_programs: False for one that programs of the model's do not call.
     """

@@ -57,6 +57,16 @@ def test_a_secret_that_is_not_set_is_told_at_install_and_check_with_the_command_
     assert "api_token" not in wasmrt("doctor").stdout
 
 
+def test_doctor_misses_the_key_that_the_chosen_provider_of_searches_needs(wasmrt: Run, home: Path) -> None:
+    (home / "data").mkdir(parents=True, exist_ok=True)
+    (home / "data/config.toml").write_text('[web_search]\nprovider = "brave"\n')
+    assert "web_search: the secret brave_api_key is not set; run: wasmrt secret set brave_api_key" in (
+        wasmrt("doctor").stdout
+    )
+    wasmrt("secret", "set", "brave_api_key", stdin="a-value")
+    assert "brave_api_key" not in wasmrt("doctor").stdout
+
+
 @pytest.mark.parametrize(
     ("sections", "counted"),
     [

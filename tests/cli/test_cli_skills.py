@@ -36,7 +36,14 @@ def test_a_skill_is_kept_listed_trusted_and_removed(wasmrt: Run, notes: Path, ho
     assert "notes" in wasmrt("skills", "list").stdout
     assert json.loads(wasmrt("skills", "trust", "notes", "--yes", "--json").stdout)["trust"] == "trusted"
     assert [row["trust"] for row in json.loads(wasmrt("skills", "list", "--json").stdout)] == ["trusted"]
-    wasmrt("skills", "remove", "notes")
+    for arguments in (("notes",), ("notes", "--json")):  # nobody is at a terminal
+        assert "say so if it is meant: wasmrt skills remove notes --yes" in (
+            wasmrt("skills", "remove", *arguments, code=2).stderr
+        )
+    assert len(json.loads(wasmrt("skills", "list", "--json").stdout)) == 1
+    assert on_a_terminal(b"n\n", "skills", "remove", "notes")[0] == 2
+    assert len(json.loads(wasmrt("skills", "list", "--json").stdout)) == 1
+    assert json.loads(wasmrt("skills", "remove", "notes", "--yes", "--json").stdout) == {"removed": "notes"}
     assert json.loads(wasmrt("skills", "list", "--json").stdout) == []
 
 

@@ -57,6 +57,7 @@ def test_a_tool_is_found_installed_offered_called_and_removed(agent: Agent) -> N
     assert (kept["version"], kept["next"]) == (1, "tool_activate") and "parrot" not in agent.registry
     (row,) = agent.call("tool_list", kind="wasm")["tools"]
     assert (row["name"], row["digest"], row["active"]) == ("parrot", kept["digest"], [])
+    assert row["description"] == "A bird.", "its package's own words, and not only those of its tools"
     assert agent.call("tool_activate", name="parrot")["active"] == ["parrot"]
     assert agent.call("parrot", message="hi") == "hi"
     assert agent.call("tool_list", kind="mcp") == {"tools": [], "total": 0}
@@ -299,6 +300,24 @@ def test_auth_names_what_a_person_runs_and_holds_no_secret(agent: Agent) -> None
     found = agent.call("tool_auth", name="parrot")
     assert found["state"] == "authorized" and "hunter2" not in json.dumps(found)
     assert "value" not in agent.registry.get("tool_auth").schema["properties"]
+
+
+def test_auth_names_no_command_for_a_tool_that_needs_none(agent: Agent) -> None:
+    agent.put()
+    agent.call("tool_install", name="parrot")
+    agent.put("with_key", sidecar=LOGIN)
+    agent.call("tool_install", name="with_key")
+    agent.answer = lambda _: False
+    for name in ("echo", "read_file", "parrot"):
+        assert "wasmrt auth" not in (refused(agent, "tool_auth", name=name).hint or ""), name
+    assert "wasmrt secret set parrot_key" in (refused(agent, "tool_auth", name="with_key").hint or "")
+
+
+def test_auth_names_the_key_that_the_chosen_provider_of_searches_needs(make_agent: MakeAgent) -> None:
+    agent = make_agent(more='[web_search]\nprovider = "brave"\n')
+    assert agent.call("tool_auth", name="web_search")["commands"] == ["wasmrt secret set brave_api_key"]
+    agent.secrets.set("local", "brave_api_key", Secret("hunter2-hunter2"))
+    assert agent.call("tool_auth", name="web_search")["state"] == "authorized"
 
 
 def test_auth_is_about_the_calling_user_alone(agent: Agent) -> None:

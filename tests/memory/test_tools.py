@@ -75,7 +75,7 @@ def test_targets_stand_for_the_documents_of_the_seed(call: Call) -> None:
 
 
 def test_append_is_the_default_and_replacing_keeps_what_was_there(store: MemoryStore, call: Call) -> None:
-    call("memory_write", content="one", target="memory")
+    assert call("memory_write", content="one", target="memory")["append"] is True, "of a new document too"
     assert call("memory_write", content="two", target="memory") == {
         "status": "written", "path": "MEMORY.md", "version": 2, "append": True, "content_length": 3,
     }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,13 @@ from wasmrt import (
     ToolRegistry,
     ToolRule,
 )
-from wasmrt.approvals import ApprovalRequest
+from wasmrt.approvals import ApprovalAnswer, ApprovalRequest, ApprovalStore
 from wasmrt.cli import cli
 from wasmrt.config_file import read_config_file
 from wasmrt.effects import Effect
 from wasmrt.errors import ConfigFileError, NotAuthorizedError
 from wasmrt.isolation.confine import Layer
+from wasmrt.places import find_places
 from wasmrt.shell import Backend, ShellSettings, ShellTool, _backend
 
 pytestmark = [needs_seccomp, needs_landlock]
@@ -171,6 +173,26 @@ def test_what_cannot_be_taken_back_is_not_run_without_a_terminal(home: Path, fol
     said = run("run", "shell", '{"command": "rm -rf ."}', "--workspace", folder, code=3).stderr
     assert "rm-recursive" in said and "at a terminal" in said and "[tools.rules]" not in said
     assert folder.exists()
+
+
+def test_a_queue_that_is_configured_is_asked_for_a_typed_command(home: Path, folder: Path) -> None:
+    places = find_places()
+    places.config.parent.mkdir(parents=True, exist_ok=True)
+    places.config.write_text('[approvals]\napprover = "queue"\n')
+    (folder / "old").mkdir()
+
+    def answer() -> None:
+        store = ApprovalStore(places.approvals)
+        for _ in range(100_000):
+            if waiting := store.pending():
+                break
+        store.answer(waiting[0].request.id, ApprovalAnswer(approved=True, by="ann"), user="local")
+
+    person = threading.Thread(target=answer)
+    person.start()
+    said = run("run", "shell", '{"command": "rm -rf old"}', "--workspace", folder)
+    person.join()
+    assert "wasmrt approvals approve" in said.stderr and not (folder / "old").exists()
 
 
 def test_the_command_says_what_is_wrong(home: Path, folder: Path) -> None:

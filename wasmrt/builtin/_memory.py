@@ -161,7 +161,7 @@ class MemoryWrite(_MemoryTool):
             trust=_trust(context.seen), lifetime=context.lifetime,
         )  # fmt: skip
         answer = {
-            "status": "written", "path": written.path, "version": written.number, "append": written.appended,
+            "status": "written", "path": written.path, "version": written.number, "append": append,
             "content_length": len(content),
         }  # fmt: skip
         try:

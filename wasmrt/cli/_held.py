@@ -41,7 +41,7 @@ def view_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return chosen
 
 
-class _Announcing:
+class Announcing:
     """Says on stderr what waits for a person elsewhere, and how it is answered."""
 
     def __init__(self, approver: Approver) -> None:
@@ -59,7 +59,7 @@ def open_registry(*, workspace: Path | None = None) -> Iterator[ToolRegistry]:
     settings = {} if workspace is None else {"workspace": workspace}
     with WasmToolRuntime(WasmRuntimeConfig.load(**settings)) as runtime:
         with status("preparing the tools"):
-            registry = load_registry(runtime, around=_Announcing)
+            registry = load_registry(runtime, around=Announcing)
         with registry:
             offer_configured_servers(registry)
             for name, error in registry.problems.items():

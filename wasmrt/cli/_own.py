@@ -8,9 +8,10 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from wasmrt.approvals import ApprovalAnswer, ApprovalRequest, DenyApprover, default_approver
+from wasmrt.approvals import ApprovalAnswer, ApprovalRequest, ApprovalStore, Approver, DenyApprover, QueueApprover
 from wasmrt.builtin import memory_tools
 from wasmrt.cli._calling import check_context, interruptible, show_denials
+from wasmrt.cli._held import Announcing
 from wasmrt.cli._output import print_message, show_json
 from wasmrt.cli._runtime import open_runtime
 from wasmrt.config_file import OperatorConfig, read_config_file
@@ -20,22 +21,22 @@ from wasmrt.memory import MemoryStore
 from wasmrt.places import find_places
 from wasmrt.runtime import WasmToolRuntime
 from wasmrt.shell import ShellTool
-from wasmrt.tools import Tool, ToolRegistry
+from wasmrt.tools import Tool, ToolRegistry, approver_of
 
 
 class _Typed:
     """Approves what somebody typed; what cannot be taken back is asked for at the terminal all the same."""
 
-    def __init__(self, shell: ShellTool) -> None:
+    def __init__(self, shell: ShellTool, approver: Approver) -> None:
         self._shell = shell
+        self._approver = approver
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
         """Answer a request."""
         if not self._shell.requires_approval(request.params):
             return ApprovalAnswer(approved=True, by="command line")
-        approver = default_approver()
-        answer = await approver.ask(request)
-        if isinstance(approver, DenyApprover):
+        answer = await self._approver.ask(request)
+        if isinstance(self._approver, DenyApprover):
             note = f"{self._shell.why(request.params)}; run it at a terminal, where you are asked"
             return ApprovalAnswer(approved=False, note=note)
         return answer
@@ -62,7 +63,8 @@ def run_own(
     data, file = check_context(context), read_config_file(find_places().config)
     with open_runtime(workspace=workspace, receipts=True) as runtime:
         tools = _tools(own, runtime, file)
-        approver = next((_Typed(tool) for tool in tools if isinstance(tool, ShellTool)), None) or default_approver()
+        approver = _configured_approver(file)
+        approver = next((_Typed(tool, approver) for tool in tools if isinstance(tool, ShellTool)), approver)
         with ToolRegistry(runtime, policy=file.policy, approver=approver) as registry:
             for tool in tools:
                 registry.register(tool, builtin=True)
@@ -85,6 +87,12 @@ def run_own(
     if own.name == "memory_write" and not as_json:
         _show_way_back(output.result, user)
     return 0
+
+
+def _configured_approver(file: OperatorConfig) -> Approver:
+    """Return the approver that the configuration file names, as every command asks it."""
+    approver = approver_of(file.policy.approver, ApprovalStore(find_places().approvals))
+    return Announcing(approver) if isinstance(approver, QueueApprover) else approver
 
 
 def _tools(own: OwnTool, runtime: WasmToolRuntime, file: OperatorConfig) -> Sequence[Tool]:

@@ -234,7 +234,9 @@ def _catalog(places: Places) -> tuple[str, str]:
 def _needed_secrets(places: Places) -> tuple[str, str]:
     from wasmrt.capabilities.file import parse
     from wasmrt.cli._missing import missing_secrets
+    from wasmrt.config_file import read_config_file
     from wasmrt.install import Catalog
+    from wasmrt.install.bundled import WEB_SEARCH
     from wasmrt.install.granted import granted_to
 
     catalog = Catalog(places.data)
@@ -243,6 +245,10 @@ def _needed_secrets(places: Places) -> tuple[str, str]:
         tools = catalog.tools()
     except InstallError:
         return "warning", "unknown while the catalog cannot be read"
+    search = read_config_file(places.config).runtime.get("web_search")
+    if search is not None:
+        missing = missing_secrets(parse(search.sidecar), granted=search.grant, tool=WEB_SEARCH)
+        lacking += [f"{WEB_SEARCH}: {secret.problem}; {secret.hint or 'set it again'}" for secret in missing]
     for tool in tools:
         version = catalog.get(tool.name)
         if version.sidecar is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import click
@@ -10,7 +11,7 @@ import click
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import is_interactive, print_lines, print_message, show_columns, show_json, show_json_list
 from wasmrt.config_file import read_config_file
-from wasmrt.errors import GrantRequiredError, SourceError
+from wasmrt.errors import ConfigurationError, GrantRequiredError, SourceError
 from wasmrt.leaks import LeakDetector
 from wasmrt.places import find_places
 from wasmrt.skills import SkillFiles, SkillStore, SkillTrust, describe_new, read_folder, read_skill, scan
@@ -147,16 +148,27 @@ def trust(name: str, level: str, yes: bool, as_json: bool) -> None:
 
 @skills.command("remove")
 @click.argument("name")
+@click.option("--yes", is_flag=True, help="Remove it without being asked: for scripts.")
 @json_option
-def remove(name: str, as_json: bool) -> None:
+def remove(name: str, yes: bool, as_json: bool) -> None:
     """Remove an installed skill, and what was agreed to of it.
+
+    It asks first; without a terminal, or with --json, nothing is removed unless --yes is given.
 
     \b
     Examples:
       wasmrt skills remove release-notes
-      wasmrt skills remove release-notes --json
+      wasmrt skills remove release-notes --yes --json
     """
-    _store().remove(name)
+    store = _store()
+    store.check_removable(name)
+    if not yes:
+        if as_json or not is_interactive():
+            hint = f"say so if it is meant: wasmrt skills remove {quote(name)} --yes"
+            raise ConfigurationError(f"{name} was not removed: nobody is here to ask", code="not-confirmed", hint=hint)
+        if not click.confirm(f"Remove {name} and what was agreed to of it?", default=False, err=True):
+            raise ConfigurationError(f"{name} was not removed", code="not-confirmed")
+    store.remove(name)
     show_json({"removed": name}) if as_json else print_message(f"{name} is removed")
 
 

@@ -26,7 +26,7 @@ from wasmrt.extensions.servers import Servers
 from wasmrt.extensions.sources import ToolSources
 from wasmrt.host_tool import HostTool, Params, Plan, PlannedTool
 from wasmrt.install import Catalog, ComponentInfo
-from wasmrt.install.bundled import bundled_tool
+from wasmrt.install.bundled import bundled_grant, bundled_sidecar, bundled_tool
 from wasmrt.install.granted import granted_to
 from wasmrt.install.installer import Installer
 from wasmrt.install.removal import check_removable
@@ -35,7 +35,7 @@ from wasmrt.model import Decision, Reason
 from wasmrt.names import check_installed_name
 from wasmrt.places import Places
 from wasmrt.runtime import WasmToolRuntime
-from wasmrt.secrets import SecretsStore
+from wasmrt.secrets import DEFAULT_USER, SecretsStore
 
 _MAX_ROWS = 200
 _MAX_DISCOVERED = 64
@@ -212,7 +212,10 @@ class ExtensionTools:
         check_installed_name(params["name"])
 
     def _auth_by_hand(self, params: Params) -> str:
-        return f"wasmrt {'mcp ' if self._is_server(params['name']) else ''}auth {params['name']}"
+        try:
+            return ", then ".join(self._steps(params["name"], DEFAULT_USER))
+        except WasmrtError:  # what keeps the call from its end says so itself
+            return ""
 
     def _auth(self, params: Params, context: ToolContext) -> Any:
         name = params["name"]
@@ -244,13 +247,18 @@ class ExtensionTools:
         """Return the commands that a person runs. SECURITY: of the calling user alone, and without a value."""
         if self._is_server(name):
             return self._servers(name).steps(name, user)
-        if not self._catalog.has(name):
+        if self._catalog.has(name):
+            version = self._catalog.get(name)
+            sidecar, granted = version.sidecar, granted_to(version)
+        elif (shipped := bundled_tool(name)) is not None:
+            search = self._runtime.config.web_search
+            sidecar, granted = bundled_sidecar(shipped, search), bundled_grant(shipped, search)
+        else:
             return []
-        version = self._catalog.get(name)
-        if version.sidecar is None:
+        if sidecar is None:
             return []
-        of = "" if user == "local" else f" --user {user}"
-        missing = missing_from(parse(version.sidecar), self._secrets, granted=granted_to(version), tool=name, user=user)
+        of = "" if user == DEFAULT_USER else f" --user {user}"
+        missing = missing_from(parse(sidecar), self._secrets, granted=granted, tool=name, user=user)
         steps = ((secret.hint or f"wasmrt secret set {secret.name}").removeprefix("run: ") for secret in missing)
         return [step if step.endswith(of) else f"{step}{of}" for step in steps]
 

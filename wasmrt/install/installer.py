@@ -99,7 +99,8 @@ class Installer:
         name = _suggested(fetched.name) if name is None else name
         result = self._validator.validate(fetched.data)
         result.raise_first()
-        asked = Capabilities.none() if fetched.sidecar is None else parse(fetched.sidecar).capabilities
+        file = None if fetched.sidecar is None else parse(fetched.sidecar)
+        asked = Capabilities.none() if file is None else file.capabilities
         given = asked if grant is None else merge(asked, parse(grant).capabilities)
         if only:
             given = only_tools(given, only)
@@ -112,7 +113,11 @@ class Installer:
         new = NewVersion(
             name=name,
             component=component,
-            info=info._replace(imports=info.imports or result.imports, exports=info.exports or result.exports),
+            info=info._replace(
+                description=(file and file.description) or info.description,
+                imports=info.imports or result.imports,
+                exports=info.exports or result.exports,
+            ),
             origin=fetched.origin,
             sidecar=sidecar,
             package=fetched.package,

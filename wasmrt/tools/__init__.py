@@ -6,7 +6,7 @@ from wasmrt.tools._answer import ToolAnswer
 from wasmrt.tools._calls import ToolCall, ToolCallAccumulator
 from wasmrt.tools._explain import Explanation, Outcome
 from wasmrt.tools._function import FunctionTool, tool
-from wasmrt.tools._load import load_registry
+from wasmrt.tools._load import approver_of, load_registry
 from wasmrt.tools._registry import ToolRegistry
 from wasmrt.tools._schema_tool import SchemaTool
 from wasmrt.tools._store import PROTECTED_TOOL_NAMES
@@ -30,6 +30,7 @@ __all__ = [
     "ToolSource",
     "ToolView",
     "Trace",
+    "approver_of",
     "load_registry",
     "tool",
 ]

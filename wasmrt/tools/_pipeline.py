@@ -171,7 +171,8 @@ def _not_approved(state: CallState, answer: ApprovalAnswer) -> Decision:
     if not state.tool.requires_approval(state.params):  # else no rule approves it
         ways += ", or approve it in [tools.rules]"
     by_hand = getattr(state.tool, "by_hand", None)
-    ways += "" if by_hand is None else f"; a person does it with: {by_hand(state.params)}"
+    command = "" if by_hand is None else by_hand(state.params)
+    ways += f"; a person does it with: {command}" if command else ""
     said = f"{answer.note}; " if answer.note else ""
     hint = f"{said}{state.needs.rule}" if answer.by else f"{said}{state.needs.rule}; {ways}"
     return Decision(False, Reason.APPROVAL_DENIED, rule, hint, "tool.approval", state.known.name)
