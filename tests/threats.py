@@ -744,6 +744,35 @@ THREATS = (
         ),
     ),
     Threat(
+        threat="a page in a browser that reaches inside, sends something, or lives beyond its call",
+        source=OURS,
+        tests=tuple(
+            f"desktop/test_pages.py::{name}"
+            for name in (
+                "test_a_page_runs_its_scripts_and_reaches_nothing_but_public_hosts",
+                "test_a_page_that_moves_to_another_site_is_told_and_not_followed",
+                "test_a_page_that_never_ends_is_ended_with_its_browser",
+                "test_requests_and_bytes_of_a_page_are_bounded",
+                "test_a_secret_in_an_address_of_the_page_is_not_sent",
+            )
+        ),
+    ),
+    Threat(
+        threat="a model that uses a person's desktop against them: pasted commands, markup, applications, passwords",
+        source=OURS,
+        tests=tuple(
+            f"desktop/test_desktop.py::{name}"
+            for name in (
+                "test_what_would_type_into_a_terminal_is_not_put_into_the_clipboard",
+                "test_a_notification_is_shown_as_the_agents_without_markup",
+                "test_what_the_operator_did_not_allow_is_refused_with_the_line_that_would_allow_it",
+                "test_a_program_has_nothing_of_this_processs_environment_but_the_session",
+                "test_a_registry_asks_a_person_before_the_clipboard_is_read_or_written",
+                "test_each_is_off_until_the_operator_turns_it_on_and_shown_as_such",
+            )
+        ),
+    ),
+    Threat(
         threat="a plugin or program whose answer floods, lies about its request, or is another's",
         source=OURS,
         tests=(

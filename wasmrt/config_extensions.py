@@ -1,15 +1,19 @@
-"""Sections of the operator's configuration file about what an agent may ask for: [extensions] and [skills]."""
+"""Sections of the operator's configuration file about what an agent may ask for: [extensions], [skills], [desktop]."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from wasmrt.egress import read_host
 from wasmrt.errors import ConfigurationError
+from wasmrt.install.bundled import DESKTOP_NAMES
+from wasmrt.names import did_you_mean
 
 _MAX_ENTRIES = 64
+_APPLICATION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
 
 class ExtensionSettings(NamedTuple):
@@ -30,6 +34,19 @@ class SkillSettings(NamedTuple):
     """Folders of skills that a model may have installed by name."""
     hosts: tuple[str, ...] = ()
     """Hosts of which a model may name the address of a skill."""
+
+
+class DesktopSettings(NamedTuple):
+    """The section [desktop]. Without it none of its tools is there."""
+
+    tools: tuple[str, ...] = ()
+    """The tools that are turned on."""
+    applications: tuple[str, ...] = ()
+    """Ids of desktop entries that `apps.open` may open."""
+    hosts: tuple[str, ...] = ()
+    """Hosts that `browser.open_url` may ask; every public one where none is named."""
+    browser: Path | None = None
+    """A headless Chromium; None for the one that is found."""
 
 
 def _folders(key: str) -> Callable[[Any, Path], dict[str, Any]]:
@@ -58,7 +75,39 @@ def _texts(value: Any, hint: str) -> tuple[str, ...]:
     return tuple(value)
 
 
+def _desktop_tools(value: Any, _: Path) -> dict[str, Any]:
+    hint = 'write it like tools = ["notify.send"]'
+    names = _texts(value, hint)
+    for name in names:
+        if name not in DESKTOP_NAMES:
+            near = did_you_mean(name, DESKTOP_NAMES)
+            known = f"did you mean {near}?" if near else f"they are {', '.join(DESKTOP_NAMES)}"
+            raise ConfigurationError(f"tools has {name!r:.80}, which is no tool for a desktop", hint=known)
+    return {"tools": names}
+
+
+def _applications(value: Any, _: Path) -> dict[str, Any]:
+    hint = 'write it like applications = ["org.gnome.Calculator"], the names of desktop entries'
+    names = _texts(value, hint)
+    for name in names:
+        if not _APPLICATION.fullmatch(name):
+            raise ConfigurationError(f"applications has {name!r:.80}, which is no id of an application", hint=hint)
+    return {"applications": tuple(name.removesuffix(".desktop") for name in names)}
+
+
+def _browser(value: Any, folder: Path) -> dict[str, Any]:
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise ConfigurationError("browser must be a path", hint='write it like browser = "/opt/chromium/shell"')
+    return {"browser": folder / value}
+
+
 EXTENSION_SECTIONS: dict[str, dict[str, Callable[[Any, Path], dict[str, Any]]]] = {
     "extensions": {"sources": _folders("sources"), "hosts": _hosts},
+    "desktop": {
+        "tools": _desktop_tools,
+        "applications": _applications,
+        "hosts": _hosts,
+        "browser": _browser,
+    },
     "skills": {"folders": _folders("folders"), "sources": _folders("sources"), "hosts": _hosts},
 }

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wasmrt.capabilities.services import Service
-from wasmrt.config_extensions import EXTENSION_SECTIONS, ExtensionSettings, SkillSettings
+from wasmrt.config_extensions import EXTENSION_SECTIONS, DesktopSettings, ExtensionSettings, SkillSettings
 from wasmrt.config_serve import SERVE_SECTIONS, ResourceSettings, read_resource
 from wasmrt.config_values import (
     VALUE_SECTIONS,
@@ -81,6 +81,13 @@ class AuditSettings(NamedTuple):
         }
 
 
+_ELSEWHERE = (
+    *("policy", "services", "secrets_backend", "shell", "runtime", "telemetry", "extensions", "skills", "desktop"),
+    *("resource", "code_mode"),
+)
+"""Settings of a registry and of commands, which a runtime has not."""
+
+
 class OperatorConfig(NamedTuple):
     """The settings of the configuration file; the defaults are those without a file."""
 
@@ -108,14 +115,14 @@ class OperatorConfig(NamedTuple):
     """Services of this operator, which explanations know besides those that ship."""
     extensions: ExtensionSettings = ExtensionSettings()
     skills: SkillSettings = SkillSettings()
+    desktop: DesktopSettings = DesktopSettings()
     resource: ResourceSettings | None = None
     """Of `wasmrt serve --http` with access tokens of an authorization server."""
 
     def as_runtime_settings(self) -> dict[str, Any]:
         """Return the settings by their names in `WasmRuntimeConfig`."""
         settings = self._asdict() | self.audit.as_runtime_settings()
-        own = "policy services secrets_backend shell runtime telemetry extensions skills resource code_mode"
-        for name in own.split():
+        for name in _ELSEWHERE:
             del settings[name]
         return settings | dict(self.runtime)
 
@@ -187,6 +194,7 @@ def read_config_file(path: Path) -> OperatorConfig:
         shell=ShellSettings(**values["shell"]),
         extensions=extensions,
         skills=skills,
+        desktop=DesktopSettings(**values["desktop"]),
         resource=resource,
     )
 

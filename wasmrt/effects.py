@@ -14,6 +14,11 @@ class Effect(StrEnum):
     READ_MEMORY = "read-memory"
     WRITE_MEMORY = "write-memory"
     """The agent's own memory of its user: nothing is lost by a write, since every version is kept."""
+    READ_DESKTOP = "read-desktop"
+    """The text that a person copied: a password as likely as anything else."""
+    WRITE_DESKTOP = "write-desktop"
+    NOTIFY = "notify"
+    """A message that a person sees: nothing is changed or lost."""
     NETWORK = "network"
     EXTERNAL_WRITE = "external-write"
     USE_SECRET = "use-secret"  # noqa: S105 - an effect's name
@@ -30,6 +35,9 @@ _WORDS = {
     Effect.DELETE_FILESYSTEM: "delete files",
     Effect.READ_MEMORY: "read its memory",
     Effect.WRITE_MEMORY: "write its memory",
+    Effect.READ_DESKTOP: "read the clipboard",
+    Effect.WRITE_DESKTOP: "change the clipboard",
+    Effect.NOTIFY: "show notifications",
     Effect.NETWORK: "use the network",
     Effect.EXTERNAL_WRITE: "change something outside",
     Effect.USE_SECRET: "use a credential",
@@ -51,10 +59,12 @@ def in_words(effects: frozenset[Effect]) -> str:
 EVERY_EFFECT = frozenset(Effect)
 READING = frozenset({Effect.READ_FILESYSTEM, Effect.READ_MEMORY, Effect.NETWORK, Effect.USE_SECRET, Effect.INVOKE_TOOL})
 """Effects that change nothing by themselves. A tool with another one writes."""
-REVERSIBLE = READING | {Effect.WRITE_MEMORY}
-"""Effects that nobody has to confirm: they change nothing, or the agent's own alone, and that can be taken back."""
+REVERSIBLE = READING | {Effect.WRITE_MEMORY, Effect.NOTIFY}
+"""Effects that nobody has to confirm: nothing is changed, or the agent's own alone, and that can be taken back."""
 MEMORY = frozenset({Effect.READ_MEMORY, Effect.WRITE_MEMORY})
 NETWORKING = frozenset({Effect.NETWORK, Effect.EXTERNAL_WRITE})
 """Effects that reach somebody outside of this machine."""
-PRIVILEGED = frozenset({Effect.EXECUTE_CODE, Effect.SPAWN_PROCESS, Effect.MODIFY_TOOLS, Effect.FINANCIAL})
+PRIVILEGED = frozenset(
+    {Effect.READ_DESKTOP, Effect.EXECUTE_CODE, Effect.SPAWN_PROCESS, Effect.MODIFY_TOOLS, Effect.FINANCIAL}
+)
 """Effects that a person is asked about each time."""

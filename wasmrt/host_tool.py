@@ -37,7 +37,7 @@ class HostTool(ToolDefaults):
         in_programs: False for one that programs of the model's do not call.
     """
 
-    destinations = ()
+    destinations: tuple[str, ...] = ()
 
     def __init__(
         self,

@@ -398,3 +398,12 @@ MCP_STOP_SECONDS = 2.0
 """For a program to end once its standard input is closed, and again once it is told to."""
 MAX_MCP_QUESTION_CHARS = 2000
 """Of a server's question to a person."""
+MAX_CLIPBOARD_BYTES = 1 * MIB
+MAX_NOTIFICATION_TITLE_CHARS = 200
+MAX_NOTIFICATION_BODY_CHARS = 2000
+MAX_PAGE_REQUESTS = 200
+"""Of one page that a browser opens, with all that it loads."""
+MAX_PAGE_BYTES = 24 * MIB
+MAX_PAGE_PART_BYTES = 5 * MIB
+MAX_PAGE_CHARS = 50_000
+PAGE_SECONDS = 45.0

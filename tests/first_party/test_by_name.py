@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,20 @@ from tests.first_party.web import PUBLIC, Web, page
 from tests.isolation.conftest import needs_landlock, needs_seccomp
 from wasmrt import CallbackApprover, PreparedTool, ToolRegistry, WasmToolRuntime, load_registry
 from wasmrt.cli import cli
+from wasmrt.config_extensions import DesktopSettings
+from wasmrt.desktop import desktop_tool
 from wasmrt.egress import EgressGateway
-from wasmrt.install.bundled import CODE_TOOLS, HOST_TOOLS, SHELL_ALIASES, SHELL_NAME, TOOLS, bundled_names, bundled_tool
+from wasmrt.install.bundled import (
+    CODE_TOOLS,
+    DESKTOP_NAMES,
+    HOST_TOOLS,
+    SHELL_ALIASES,
+    SHELL_NAME,
+    TOOLS,
+    bundled_names,
+    bundled_tool,
+    shipped_names,
+)
 from wasmrt.limits import MIB
 from wasmrt.tools import PROTECTED_TOOL_NAMES, ToolCall
 
@@ -188,7 +201,8 @@ def test_the_names_of_the_files_tools_are_protected() -> None:
 
 
 def rows() -> dict[str, list[str]]:
-    lines = [line for line in PAGE.read_text().splitlines() if line.startswith("| `")]
+    text = PAGE.read_text().partition("## Not here")[0]
+    lines = [line for line in text.splitlines() if line.startswith("| `")]
     cells = ([cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines)
     return {re.findall(r"`([^`]+)`", row[0])[0]: row for row in cells}
 
@@ -202,6 +216,7 @@ def test_the_page_has_every_tool_with_its_names_params_effects_and_approval(
     every[SHELL_NAME] = SHELL_ALIASES, registry.get(SHELL_NAME)
     registry.add_code_mode()
     every |= {name: ((), registry.get(name)) for name in CODE_TOOLS}
+    every |= {name: ((), desktop_tool(name, DesktopSettings(), EgressGateway)) for name in DESKTOP_NAMES}
     assert sorted(listed) == sorted(every)
     for name, (aliases, tool) in every.items():
         names, params, _limits, effects, approval, place, test = listed[name]
@@ -211,11 +226,37 @@ def test_the_page_has_every_tool_with_its_names_params_effects_and_approval(
         required = schema.get("required", [])
         written = sorted((param, "*" if param in required else "") for param in schema["properties"])
         assert sorted(re.findall(r"`([^`]+)`(\*?)", params)) == written, name
-        traits = registry.traits(name)
+        assert place.endswith(", off") == (name in DESKTOP_NAMES)
+        traits = tool.traits if name in DESKTOP_NAMES else registry.traits(name)
         assert sorted(re.findall(r"`([^`]+)`", effects)) == sorted(traits.effects), name
         asks = getattr(tool, "default_permission", "") == "ask"
         assert approval == ("always" if asks else traits.confirmation()), name
         assert (PAGE.parents[1] / test.strip("`")).is_file(), name
+
+
+def test_nothing_that_the_specifications_name_is_missing_without_a_reason(
+    registry: ToolRegistry, prepared: Callable[[str], PreparedTool]
+) -> None:
+    named: dict[str, list[str]] = {}
+    for section in tomllib.loads(Path(__file__).with_name("seed_names.toml").read_text()).values():
+        named |= section
+    shipped = set(shipped_names())
+    left_out = {
+        name
+        for line in PAGE.read_text().partition("## Not here")[2].splitlines()
+        if line.startswith("|") and (cells := [cell.strip() for cell in line.strip("|").split("|")])[1]
+        for name in re.findall(r"`([^`]+)`", cells[0]) or [cells[0]]
+    }
+    assert {name for name in named if name not in shipped} == left_out & set(named)
+    assert not left_out & shipped
+    for name, params in named.items():
+        if not params or name not in shipped:
+            continue
+        tool = prepared(name) if bundled_tool(name) is not None else registry.get(name)
+        required = set(tool.schema.get("required", []))
+        for param in params:
+            plain = param.rstrip("*")
+            assert plain in tool.schema["properties"] and param.endswith("*") == (plain in required), (name, param)
 
 
 def test_the_limits_of_the_page_are_those_of_the_capability_files(prepared: Callable[[str], PreparedTool]) -> None:

@@ -1,4 +1,4 @@
-"""Runs a tool of the memory, or the shell, through the steps of a registry, as `wasmrt run` does a component."""
+"""Runs one of the host's own tools through the steps of a registry, as `wasmrt run` does a component."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from wasmrt.cli._held import Announcing
 from wasmrt.cli._output import print_message, show_json
 from wasmrt.cli._runtime import open_runtime
 from wasmrt.config_file import OperatorConfig, read_config_file
+from wasmrt.egress import EgressGateway
 from wasmrt.errors import ConfigurationError, NotAuthorizedError, ToolError
-from wasmrt.install.bundled import OwnTool
+from wasmrt.install.bundled import DESKTOP_NAMES, OwnTool, missing_part
 from wasmrt.memory import MemoryStore
 from wasmrt.places import find_places
 from wasmrt.runtime import WasmToolRuntime
@@ -25,19 +26,20 @@ from wasmrt.tools import Tool, ToolRegistry, approver_of
 
 
 class _Typed:
-    """Approves what somebody typed; what cannot be taken back is asked for at the terminal all the same."""
+    """Approves what somebody typed; a command that cannot be taken back is asked for all the same."""
 
-    def __init__(self, shell: ShellTool, approver: Approver) -> None:
-        self._shell = shell
+    def __init__(self, tool: Tool, approver: Approver) -> None:
+        self._tool = tool
         self._approver = approver
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
         """Answer a request."""
-        if not self._shell.requires_approval(request.params):
+        if not self._tool.requires_approval(request.params):
             return ApprovalAnswer(approved=True, by="command line")
         answer = await self._approver.ask(request)
         if isinstance(self._approver, DenyApprover):
-            note = f"{self._shell.why(request.params)}; run it at a terminal, where you are asked"
+            why = self._tool.why(request.params) if isinstance(self._tool, ShellTool) else "it asks"
+            note = f"{why}; run it at a terminal, where you are asked"
             return ApprovalAnswer(approved=False, note=note)
         return answer
 
@@ -64,7 +66,8 @@ def run_own(
     with open_runtime(workspace=workspace, receipts=True) as runtime:
         tools = _tools(own, runtime, file)
         approver = _configured_approver(file)
-        approver = next((_Typed(tool, approver) for tool in tools if isinstance(tool, ShellTool)), approver)
+        if own.needs != "memory":
+            approver = _Typed(tools[0], approver)
         with ToolRegistry(runtime, policy=file.policy, approver=approver) as registry:
             for tool in tools:
                 registry.register(tool, builtin=True)
@@ -102,6 +105,16 @@ def _tools(own: OwnTool, runtime: WasmToolRuntime, file: OperatorConfig) -> Sequ
             hint = "set enabled = true in [memory] of the configuration file"
             raise ConfigurationError("the memory is switched off", hint=hint)
         return memory_tools(MemoryStore(settings), detector=runtime.detector)
+    if own.name in DESKTOP_NAMES:
+        from wasmrt.desktop import desktop_tool  # few commands need it
+
+        if own.name not in file.desktop.tools:
+            raise ConfigurationError(f"{own.name} is off, as every tool for a desktop is", hint=missing_part(own, ()))
+
+        def gateway() -> EgressGateway:
+            return EgressGateway(runtime.config.network, rates=runtime.pipeline.rates)
+
+        return [desktop_tool(own.name, file.desktop, gateway)]
     if runtime.config.workspace is None:
         raise ConfigurationError("the shell needs a workspace", hint="name one with --workspace DIR")
     return [ShellTool(runtime.config.workspace, file.shell, network=runtime.config.network)]

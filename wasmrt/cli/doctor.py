@@ -259,6 +259,19 @@ def _needed_secrets(places: Places) -> tuple[str, str]:
     return "ok", "every installed tool has those that it needs"
 
 
+def _desktop(places: Places) -> tuple[str, str]:
+    """Say which tools for a desktop are on, and what each of those lacks here."""
+    from wasmrt.config_file import read_config_file
+    from wasmrt.desktop import desktop_problem
+
+    settings = read_config_file(places.config).desktop
+    if not settings.tools:
+        return "ok", "off: the section [desktop] of the configuration file turns each of its tools on"
+    found = {name: desktop_problem(name, settings) for name in settings.tools}
+    lacking = [f"{name}: {problem}" for name, problem in found.items() if problem]
+    return ("warning", "; ".join(lacking)) if lacking else ("ok", f"on: {', '.join(found)}")
+
+
 def _secrets(places: Places) -> tuple[str, str]:
     from wasmrt.config_file import read_config_file
     from wasmrt.secrets import DEFAULT_USER
@@ -287,5 +300,6 @@ _CHECKS: dict[str, Callable[[Places], tuple[str, str]]] = {
     "catalog": _catalog,
     "secrets": _secrets,
     "needed secrets": _needed_secrets,
+    "desktop": _desktop,
     "clock": _clock,
 }

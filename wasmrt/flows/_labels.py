@@ -40,7 +40,7 @@ class Provenance(StrEnum):
 
 _KEPT = frozenset({Effect.READ_FILESYSTEM, Effect.READ_MEMORY})
 """Effects by which a tool reads what was written down before; whoever did may have been told to by a stranger."""
-_READS = _KEPT | NETWORKING
+_READS = _KEPT | NETWORKING | {Effect.READ_DESKTOP}
 """Effects of a tool whose results come from somewhere else than its params."""
 
 
@@ -59,7 +59,7 @@ def labels_of(
         labels.add(Label.PRIVATE)
     if effects & _KEPT and files_untrusted:
         labels.add(Label.UNTRUSTED)
-    if effects & {Effect.EXECUTE_CODE, Effect.SPAWN_PROCESS}:
+    if effects & {Effect.EXECUTE_CODE, Effect.SPAWN_PROCESS, Effect.READ_DESKTOP}:
         labels |= {Label.PRIVATE, Label.UNTRUSTED}
     return frozenset(labels)
 

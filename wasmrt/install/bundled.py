@@ -95,6 +95,8 @@ REGISTRY_TOOLS = (
     *("tool_activate", "tool_auth", "tool_install", "tool_list", "tool_remove", "tool_search"),
 )
 """Tools for skills and tools, which only a registry has: `wasmrt.skills` and `wasmrt.extensions` have them."""
+DESKTOP_NAMES = ("clipboard.read", "clipboard.write", "notify.send", "apps.open", "browser.open_url")
+"""Tools for a person's desktop, each off until an operator turns it on: `wasmrt.desktop` has them."""
 SHELL_NAME, SHELL_ALIASES = "shell", ("shell_exec", "shell.run")
 """The shell: `wasmrt.shell` has it."""
 CODE_TOOLS = ("run_code", "search_tools")
@@ -104,6 +106,7 @@ _IN_WORKSPACE = f"it runs command lines in a workspace: wasmrt tools describe {S
 OWN_TOOLS = (
     *(OwnTool(name, "memory", _IN_REGISTRY) for name in HOST_TOOLS),
     *(OwnTool(name, "registry", f"a registry has it: wasmrt tools run {name}") for name in REGISTRY_TOOLS),
+    *(OwnTool(name, name, f"it is for a desktop: wasmrt tools describe {name}") for name in DESKTOP_NAMES),
     OwnTool(SHELL_NAME, "workspace", _IN_WORKSPACE, SHELL_ALIASES),
     *(OwnTool(name, "code", f"a registry has it: wasmrt tools run {name}") for name in CODE_TOOLS),
 )
@@ -115,6 +118,7 @@ _STEPS = {
     "memory": "give the runtime a memory: enabled = true in [memory] of the configuration file",
     "search": CHOOSE_PROVIDER,
     "code": "turn code mode on: enabled = true in [code_mode] of the configuration file",
+    **{name: f'turn it on: tools = ["{name}"] in [desktop] of the configuration file' for name in DESKTOP_NAMES},
 }
 FILES = BundledTool("files", "files", "")
 """All tools of one component, for whoever chooses one of them by `--tool` or `.tool(name)`."""

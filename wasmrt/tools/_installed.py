@@ -9,7 +9,7 @@ from typing import Any
 
 from wasmrt.errors import WasmrtError
 from wasmrt.install import Catalog
-from wasmrt.install.bundled import RUN_CODE, SHIPPED, TOOLS, BundledTool, OwnTool, missing_part
+from wasmrt.install.bundled import DESKTOP_NAMES, RUN_CODE, SHIPPED, TOOLS, BundledTool, OwnTool, missing_part
 from wasmrt.runtime import WasmToolRuntime
 from wasmrt.tools._registry import ToolRegistry
 from wasmrt.tools._tool import ToolSource
@@ -67,6 +67,7 @@ class InstalledTools:
         parts = {"workspace": config.workspace, "search": config.web_search, "memory": config.memory_settings()}
         has = {part for part, given in parts.items() if given is not None}
         has |= {"code"} if RUN_CODE.name in self._registry.all_names() else set()
+        has |= {name for name in DESKTOP_NAMES if name in self._registry.all_names()}  # those that are turned on
         self._registry.absent = absent = {
             name: step
             for tool in SHIPPED

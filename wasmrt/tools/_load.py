@@ -105,6 +105,10 @@ def _add_own(registry: ToolRegistry, runtime: WasmToolRuntime, places: Places, c
     groups: dict[str, Iterable[Tool]] = {"extensions": extensions.all(), "skills": skills.all()}
     if (remembering := runtime.config.memory_settings()) is not None:
         groups["memory"] = memory_tools(MemoryStore(remembering), detector=runtime.detector)
+    if config.desktop.tools:
+        from wasmrt.desktop import desktop_tools
+
+        groups["desktop"] = desktop_tools(config.desktop, gateway)
     for group, tools in groups.items():
         for tool in tools:
             registry.register(tool, builtin=True, group=group)

@@ -1,0 +1,99 @@
+"""The confined side of a browser: Playwright and its Chromium, which have no network.
+
+It is executed as a program of its own, with nothing of this package around it. Everything that the page asks for is a
+line on standard output, and its answer one on standard input; the last line is what the page became.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+from typing import Any
+
+_FLAGS = (
+    # SECURITY: it may start no namespaces of its own here: the kernel's rules around all of it are the sandbox.
+    *("--no-sandbox", "--no-zygote", "--disable-dev-shm-usage", "--in-process-gpu", "--disable-breakpad"),
+    *("--disable-crash-reporter", "--disable-crashpad-for-testing", "--disable-remote-fonts"),
+)
+_MAX_MOVES = 5
+
+
+class _Page:
+    """One page, and what it asked for."""
+
+    def __init__(self, asked: dict[str, Any]) -> None:
+        self.asked = asked
+        self.moved = ""
+        self.status = 0
+        self.main: Any = None
+
+    def route(self, route: Any) -> None:
+        """Answer one request of the page by what the host says of it."""
+        request = route.request
+        top = request.is_navigation_request() and request.frame.parent_frame is None
+        _say({"request": request.url, "method": request.method, "top": top})
+        answer = json.loads(sys.stdin.readline())
+        if top:
+            self.moved, self.status = answer.get("moved", ""), answer.get("status", 0)
+        if self.moved:
+            route.fulfill(status=204)  # stays where it is, without an error page
+            return
+        if "body" not in answer:
+            route.abort("blockedbyclient")
+            return
+        body = base64.b64decode(answer["body"])
+        route.fulfill(status=answer["status"], headers=dict(answer["headers"]), body=body)
+
+    def open(self, page: Any) -> dict[str, Any]:
+        """Open the page, and return what it became."""
+        url = self.asked["url"]
+        for _ in range(_MAX_MOVES):
+            self.moved = ""
+            try:
+                page.goto(url, wait_until="load", timeout=self.asked["seconds"] * 1000)
+            except Exception:
+                if not self.moved:
+                    raise
+            if not self.moved:
+                break
+            url = self.moved
+        most = self.asked["max_chars"]
+        found = page.evaluate(
+            "most => { const text = document.body ? document.body.innerText : '';"
+            " return [document.title.slice(0, 500), text.slice(0, most), text.length, location.href] }",
+            most,
+        )
+        return {"title": found[0], "text": found[1], "chars": found[2], "url": found[3], "status": self.status}
+
+
+def main() -> None:
+    """Open one page."""
+    from playwright.sync_api import sync_playwright
+
+    asked = json.loads(sys.stdin.readline())
+    opened = _Page(asked)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=asked["browser"], headless=True, args=list(_FLAGS), env=asked["env"], chromium_sandbox=False
+        )
+        context = browser.new_context(accept_downloads=False, service_workers="block", locale="en-US")
+        context.route("**/*", opened.route)
+        context.route_web_socket("**/*", lambda socket: socket.close())
+        page = context.new_page()
+        page.on("popup", lambda other: other.close())
+        page.on("dialog", lambda dialog: dialog.dismiss())
+        try:
+            _say({"page": opened.open(page)})
+        except Exception as error:
+            _say({"failed": str(error).partition("\n")[0][:300]})
+        browser.close()
+
+
+def _say(line: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
