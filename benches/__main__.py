@@ -41,6 +41,7 @@ OTHERS = (
     Other("`wasmrt run` as a process", ["bench_start.py"], ["bench_start.py", "7"]),
     Other("`wasmrt list` and `run` with 10,000 tools", ["bench_list.py"], ["bench_list.py", "3"]),
     Other("A guarded request beside bare httpx", ["bench_http.py"], ["bench_http.py"]),
+    Other("`html_to_markdown` beside trafilatura and markdownify", ["bench_web.py"], ["bench_web.py", "3"]),
     Other("The leak detector", ["-m", "pytest", "-q", "-s", "--benchmark-columns=median", "bench_leaks.py"],
           ["-m", "pytest", "-q", "-s", "-k", "clean", "--benchmark-columns=median", "bench_leaks.py"]),
     Other("A soak of 50,000 calls and attacks, and kills", ["bench_soak.py", "50000", "--kill-every", "20"], None),

@@ -142,6 +142,15 @@ def _memory_settings(**given: Any) -> MemorySettings:
     return MemorySettings(**given)
 
 
+def _embedder(value: Any, _: Path) -> dict[str, Any]:
+    if value != "wordllama":
+        hint = 'write embedder = "wordllama"; in Python any object is one: MemorySettings(embedder=...)'
+        raise ConfigurationError("embedder must be one that comes with wasmrt", hint=hint)
+    from wasmrt.memory import WordLlamaEmbedder
+
+    return {"embedder": WordLlamaEmbedder()}
+
+
 def _paths(key: str) -> ValueReader:
     def read(value: Any, folder: Path) -> dict[str, Any]:
         paths = texts(value)
@@ -192,6 +201,7 @@ VALUE_SECTIONS: dict[str, dict[str, ValueReader]] = {
         "max_document_bytes": _memory("max_document_bytes"),
         "max_user_bytes": _memory("max_user_bytes"),
         "max_versions": _memory("max_versions"),
+        "embedder": _embedder,
     },
     "shell": {
         "enabled": switch("enabled"),

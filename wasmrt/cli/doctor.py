@@ -259,6 +259,18 @@ def _needed_secrets(places: Places) -> tuple[str, str]:
     return "ok", "every installed tool has those that it needs"
 
 
+def _memory(places: Places) -> tuple[str, str]:
+    """Say how a memory is searched here."""
+    from wasmrt.config_file import read_config_file
+    from wasmrt.memory import MemorySettings, why_not_in_c
+
+    settings = read_config_file(places.config).runtime.get("memory") or MemorySettings()
+    if settings.embedder is None:
+        return "ok", 'by words; by meaning too with embedder = "wordllama" in [memory] and wasmrt[embeddings]'
+    how = why_not_in_c()
+    return "ok", f"by words and by {settings.embedder.name}; vectors are compared in {f'Python: {how}' if how else 'C'}"
+
+
 def _desktop(places: Places) -> tuple[str, str]:
     """Say which tools for a desktop are on, and what each of those lacks here."""
     from wasmrt.config_file import read_config_file
@@ -300,6 +312,7 @@ _CHECKS: dict[str, Callable[[Places], tuple[str, str]]] = {
     "catalog": _catalog,
     "secrets": _secrets,
     "needed secrets": _needed_secrets,
+    "memory": _memory,
     "desktop": _desktop,
     "clock": _clock,
 }

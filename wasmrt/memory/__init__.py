@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from wasmrt.memory._in_c import why_not_in_c
 from wasmrt.memory._model import (
     Author,
     MemoryDocument,
@@ -15,6 +16,7 @@ from wasmrt.memory._model import (
 from wasmrt.memory._paths import Target, decide_write, read_target
 from wasmrt.memory._store import MemoryStore
 from wasmrt.memory._vectors import Embedder
+from wasmrt.memory._wordllama import WordLlamaEmbedder
 
 __all__ = [
     "Author",
@@ -28,6 +30,8 @@ __all__ = [
     "MemoryVersion",
     "Target",
     "Trust",
+    "WordLlamaEmbedder",
     "decide_write",
     "read_target",
+    "why_not_in_c",
 ]

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 
 from wasmrt.memory._model import MemoryHit, Trust
 from wasmrt.memory._text import match_query
-from wasmrt.memory._vectors import nearest
 
 RRF_K = 60
 """Cormack, Clarke and Buettcher, "Reciprocal Rank Fusion", SIGIR 2009, section 2."""
@@ -22,12 +21,6 @@ def by_words(db: sqlite3.Connection, question: str) -> list[int]:
         return []
     found = db.execute("SELECT rowid FROM word WHERE word MATCH ? ORDER BY rank, rowid LIMIT ?", (query, CANDIDATES))
     return [chunk for (chunk,) in found]
-
-
-def by_vector(db: sqlite3.Connection, model: str, vector: bytes) -> list[int]:
-    """Return the pieces whose vectors are nearest to one, the nearest first."""
-    kept = db.execute("SELECT chunk, value FROM vector WHERE model = ?", (model,))
-    return nearest(vector, kept, CANDIDATES)
 
 
 def fused(rankings: Sequence[Sequence[int]]) -> list[tuple[int, float]]:

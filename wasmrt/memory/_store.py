@@ -12,6 +12,7 @@ from wasmrt.errors import InvalidParametersError, MemoryStoreError, NotAuthorize
 from wasmrt.lifetime import Lifetime
 from wasmrt.limits import MAX_MEMORY_QUERY_CHARS, MAX_MEMORY_RESULTS
 from wasmrt.memory import _rows, _search
+from wasmrt.memory._in_c import by_vector
 from wasmrt.memory._model import (
     Author,
     MemoryDocument,
@@ -98,7 +99,7 @@ class MemoryStore:
             if db is None:
                 return MemoryFindings((), "full-text" if vector is None else "hybrid", note)
             words = _search.by_words(db, query)
-            near = [] if vector is None else _search.by_vector(db, self._embedder.name, vector)
+            near = [] if vector is None else by_vector(db, self._embedder.name, vector, _search.CANDIDATES)
             scored = _search.fused([words] if vector is None else [words, near])[:limit]
             found = _search.hits(db, scored, words, near)
         return MemoryFindings(found, "full-text" if vector is None else "hybrid", note)
