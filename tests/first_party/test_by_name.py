@@ -33,6 +33,7 @@ from wasmrt.install.bundled import (
     shipped_names,
 )
 from wasmrt.limits import MIB
+from wasmrt.names import offered_name
 from wasmrt.tools import PROTECTED_TOOL_NAMES, ToolCall
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/first-party-tools.md"
@@ -146,6 +147,15 @@ def test_a_registry_has_a_tool_by_each_of_its_names(
 ) -> None:
     assert registry.get(name).name == canonical
     assert registry.execute(name, PARAMS[canonical]).result is not None
+
+
+@pytest.mark.parametrize(("name", "canonical"), NAMES)
+def test_a_scripted_model_calls_a_tool_by_each_of_its_names(
+    registry: ToolRegistry, files: Path, name: str, canonical: str
+) -> None:
+    offered = offered_name(name) if name == canonical else name  # as it is declared to a provider
+    answer = registry.answer(ToolCall("1", offered, json.dumps(PARAMS[canonical])))
+    assert answer.ok, answer.text
 
 
 def test_the_command_lists_the_tools_for_files_where_there_is_a_workspace(
