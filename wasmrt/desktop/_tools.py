@@ -7,6 +7,7 @@ clipboard is confirmed, and a notification is shown.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -113,8 +114,8 @@ def _apps_open(settings: DesktopSettings, _: Gateway) -> HostTool:
     def check(params: Params) -> Decision | None:
         if params["app"] in allowed:
             return None
-        hint = f"the operator allows it: add {params['app']!r:.80} to applications in [desktop]"
-        rule = "the operator allowed this application to nobody"
+        hint = f"the operator allows it: add {json.dumps(params['app'])[:80]} to applications in [desktop]"
+        rule = "it is not among the applications that the operator allows"
         return Decision(False, Reason.NOT_FOUND, rule, hint, "tool.application", params["app"][:200])
 
     def start(params: Params, context: ToolContext) -> Any:
