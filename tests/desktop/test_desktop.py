@@ -26,6 +26,7 @@ from wasmrt.errors import (
 )
 from wasmrt.install.bundled import DESKTOP_NAMES
 from wasmrt.limits import MAX_CLIPBOARD_BYTES
+from wasmrt.tools import _installed
 from wasmrt.traits import Confirmation, Risk
 
 needs_xclip = pytest.mark.skipif(shutil.which("xclip") is None, reason="no xclip here")
@@ -257,7 +258,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "home/data/config.toml"
 
 
-def test_each_is_off_until_the_operator_turns_it_on_and_shown_as_such(home: Path) -> None:
+def test_each_is_off_until_the_operator_turns_it_on_and_shown_as_such(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_installed, "TOOLS", ())  # components, which would be compiled
     for name in DESKTOP_NAMES:
         step = f'tools = ["{name}"] in [desktop]'
         assert step in wasmrt("run", name, "{}", code=2).stderr

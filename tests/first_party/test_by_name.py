@@ -142,20 +142,13 @@ def test_denials_on_the_command_line_name_the_step(files: Path, tmp_path: Path, 
 
 
 @pytest.mark.parametrize(("name", "canonical"), NAMES)
-def test_a_registry_has_a_tool_by_each_of_its_names(
-    registry: ToolRegistry, files: Path, name: str, canonical: str
-) -> None:
-    assert registry.get(name).name == canonical
-    assert registry.execute(name, PARAMS[canonical]).result is not None
-
-
-@pytest.mark.parametrize(("name", "canonical"), NAMES)
 def test_a_scripted_model_calls_a_tool_by_each_of_its_names(
     registry: ToolRegistry, files: Path, name: str, canonical: str
 ) -> None:
+    assert registry.get(name).name == canonical
     offered = offered_name(name) if name == canonical else name  # as it is declared to a provider
     answer = registry.answer(ToolCall("1", offered, json.dumps(PARAMS[canonical])))
-    assert answer.ok, answer.text
+    assert answer.ok and answer.output is not None, answer.text
 
 
 def test_the_command_lists_the_tools_for_files_where_there_is_a_workspace(
