@@ -80,6 +80,8 @@ PROTECTED = [
     "routine_delete",
     "routine_history",
     "build_software",
+    "run_code",
+    "search_tools",
 ]
 
 

@@ -15,6 +15,7 @@ from wasmrt.config_extensions import EXTENSION_SECTIONS, DesktopSettings, Extens
 from wasmrt.config_serve import SERVE_SECTIONS, ResourceSettings, read_resource
 from wasmrt.config_values import (
     VALUE_SECTIONS,
+    AuditSettings,
     ShellSettings,
     check_web_search,
     check_workspace,
@@ -26,7 +27,7 @@ from wasmrt.errors import ConfigFileError, ConfigurationError
 from wasmrt.files import Unfit, UnfitFileError, read_file
 from wasmrt.guest.settings import DEFAULT_ISOLATION, Isolation
 from wasmrt.leaks import DECODE_LIMIT_RULE, Action, Direction, LeakDetector, Overrides, Rule, read_rule_file
-from wasmrt.limits import DEFAULT_SEGMENT_BYTES, MAX_CONFIG_FILE_BYTES, MIN_SEGMENT_BYTES
+from wasmrt.limits import MAX_CONFIG_FILE_BYTES, MIN_SEGMENT_BYTES
 from wasmrt.places import find_places
 from wasmrt.policy import POLICY_SECTIONS, ToolPolicy, read_policy
 from wasmrt.rates import RateLimiter
@@ -60,25 +61,6 @@ class HostsResolver:
         """Return the addresses of a host: those of the table, else those of the resolver behind it."""
         known = self.known(host)
         return known if known is not None else self._rest.resolve(host, port, timeout_seconds=timeout_seconds)
-
-
-class AuditSettings(NamedTuple):
-    """The section [audit]."""
-
-    enabled: bool = True
-    path: Path | None = None
-    """The folder of the receipts; None for that of the data folder."""
-    record: bool = False
-    """Keep what each call was answered by the host, so that it can be replayed."""
-    max_segment_bytes: int = DEFAULT_SEGMENT_BYTES
-
-    def as_runtime_settings(self) -> dict[str, Any]:
-        """Return the settings by their names in `WasmRuntimeConfig`."""
-        return {
-            "audit": (self.path or find_places().receipts) if self.enabled else None,
-            "audit_record": self.enabled and self.record,
-            "audit_segment_bytes": self.max_segment_bytes,
-        }
 
 
 _ELSEWHERE = (

@@ -1,4 +1,4 @@
-"""Sections of the operator's configuration file that set limits, rates, workspace, secrets, the shell, explanations."""
+"""Sections of the operator's configuration file that set values: limits, rates, workspace, receipts, the shell, ..."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from wasmrt.capabilities.services import read_services
 from wasmrt.errors import ConfigurationError
 from wasmrt.files import UnfitFileError, read_file
 from wasmrt.install.search import PROVIDERS, WebSearch
-from wasmrt.limits import MAX_CONFIG_FILE_BYTES, ResourceLimits
+from wasmrt.limits import DEFAULT_SEGMENT_BYTES, MAX_CONFIG_FILE_BYTES, ResourceLimits
+from wasmrt.places import find_places
 from wasmrt.secrets import BACKENDS
 from wasmrt.strict_toml import one_of, texts, whole_number
 from wasmrt.workspace import UserFolders
@@ -26,6 +27,25 @@ ValueReader = Callable[[Any, Path], dict[str, Any]]
 _MAX_CONCURRENT = 10_000
 _SHELL_SECONDS = 3600
 _SHELL_MIB = 1024 * 1024
+
+
+class AuditSettings(NamedTuple):
+    """The section [audit]."""
+
+    enabled: bool = True
+    path: Path | None = None
+    """The folder of the receipts; None for that of the data folder."""
+    record: bool = False
+    """Keep what each call was answered by the host, so that it can be replayed."""
+    max_segment_bytes: int = DEFAULT_SEGMENT_BYTES
+
+    def as_runtime_settings(self) -> dict[str, Any]:
+        """Return the settings by their names in `WasmRuntimeConfig`."""
+        return {
+            "audit": (self.path or find_places().receipts) if self.enabled else None,
+            "audit_record": self.enabled and self.record,
+            "audit_segment_bytes": self.max_segment_bytes,
+        }
 
 
 class ShellSettings(NamedTuple):

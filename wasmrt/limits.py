@@ -290,10 +290,6 @@ MAX_SHELL_SESSION_BYTES = 32 * KIB
 """Of the directory and the variables, as they are written for the next command."""
 
 # The outlet of a confined program: a proxy that speaks to granted hosts alone.
-MAX_PROXY_CONNECTIONS = 32
-"""At once; further ones wait."""
-MAX_PROXY_HEAD_BYTES = 16 * KIB
-"""Of a request's line and headers."""
 MAX_PROXY_HELLO_BYTES = 16 * KIB + 512
 """Of a TLS ClientHello, with its records' heads."""
 PROXY_HEAD_SECONDS = 10.0
@@ -303,12 +299,8 @@ PROXY_IDLE_SECONDS = 300.0
 PROXY_TUNNEL_SECONDS = 3600.0
 MAX_PROXY_TUNNEL_BYTES = GIB
 """Of one tunnel, both directions together."""
-PROXY_REQUESTS_PER_MINUTE = 600
-PROXY_REQUESTS_PER_HOUR = 20_000
 PROXY_BODY_BYTES = 64 * MIB
 """Of a request or a response in plain HTTP."""
-MAX_PROXY_DECISIONS = 256
-"""That one run keeps; refusals are kept first."""
 MAX_CONNECTIONS_PER_ORIGIN = 128
 MAX_IDLE_CONNECTIONS = 256
 MAX_ASYNC_HTTP_THREADS = 64
@@ -330,12 +322,7 @@ MAX_CA_FILE_BYTES = 16 * MIB
 """The authorities of a system take 0.2 MiB."""
 
 # Making tools: what a template, a project and its test cases may hold, and how long a build step may take.
-MAX_TEMPLATE_FILES = 64
-MAX_TEMPLATE_FILE_BYTES = 256 * KIB
 MAX_PROJECT_FILES = 10_000
-MAX_TEST_FILES = 256
-MAX_TEST_FILE_BYTES = 4 * MIB
-MAX_TEST_CASES = 2_000
 MAX_BUILD_INPUT_BYTES = 256 * MIB
 MAX_BUILD_RECORD_BYTES = 4 * MIB
 MAX_BUILD_OUTPUT_BYTES = 64 * KIB

@@ -72,7 +72,7 @@ def test_the_public_names_on_a_page_can_be_imported(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_the_recipes_on_a_page_are_in_the_justfile(page: Path) -> None:
-    recipes = set(re.findall(r"^(\w+)(?: [^:\n]*)?:(?!=)", (ROOT / "justfile").read_text(), re.MULTILINE))
+    recipes = set(re.findall(r"^([\w-]+)(?: [^:\n]*)?:(?!=)", (ROOT / "justfile").read_text(), re.MULTILINE))
     assert {span for span in spans(page) if span.startswith("just ") and span.split()[1] not in recipes} == set()
 
 

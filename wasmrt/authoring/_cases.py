@@ -11,13 +11,16 @@ from typing import Any
 from wasmrt.authoring._project import Project
 from wasmrt.capabilities import METHODS, path_problem, read_secret_name
 from wasmrt.errors import ConfigurationError, ToolErrorKind
-from wasmrt.limits import MAX_TEST_CASES, MAX_TEST_FILE_BYTES, MAX_TEST_FILES
+from wasmrt.limits import MIB
 from wasmrt.url import InvalidUrlError, ParsedUrl, parse_url
 
 _KEYS = {
     "name", "tool", "input", "context", "expected_output", "expected_error", "http", "workspace", "secrets",
 }  # fmt: skip
 _ERROR_KEYS = {"kind", "code", "message"}
+_MAX_TEST_FILES = 256
+_MAX_TEST_FILE_BYTES = 4 * MIB
+_MAX_TEST_CASES = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,24 +64,24 @@ def read_cases(project: Project) -> tuple[TestCase, ...]:
         ConfigurationError: there is none, or one is not a case; the message says which and why.
     """
     files = sorted((project.folder / "tests").glob("*.json"))
-    if len(files) > MAX_TEST_FILES:
-        raise ConfigurationError(f"there are over {MAX_TEST_FILES} files of test cases")
+    if len(files) > _MAX_TEST_FILES:
+        raise ConfigurationError(f"there are over {_MAX_TEST_FILES} files of test cases")
     cases = tuple(case for path in files for case in _of_file(path))
     if not cases:
         raise ConfigurationError(
             "there are no test cases", hint='write one: tests/first.json with {"name", "input", "expected_output"}'
         )
-    if len(cases) > MAX_TEST_CASES:
-        raise ConfigurationError(f"there are over {MAX_TEST_CASES} test cases")
+    if len(cases) > _MAX_TEST_CASES:
+        raise ConfigurationError(f"there are over {_MAX_TEST_CASES} test cases")
     return cases
 
 
 def _of_file(path: Path) -> Iterator[TestCase]:
     try:
         with path.open("rb") as file:
-            data = file.read(MAX_TEST_FILE_BYTES + 1)
-        if len(data) > MAX_TEST_FILE_BYTES:
-            raise _CaseError(f"it is over {MAX_TEST_FILE_BYTES} bytes")
+            data = file.read(_MAX_TEST_FILE_BYTES + 1)
+        if len(data) > _MAX_TEST_FILE_BYTES:
+            raise _CaseError(f"it is over {_MAX_TEST_FILE_BYTES} bytes")
         value = json.loads(data)
     except (OSError, ValueError, RecursionError) as error:
         raise _wrong(path.name, getattr(error, "strerror", None) or f"it is not JSON: {error}") from None

@@ -13,10 +13,12 @@ from wasmrt.authoring._placeholders import fill, names_of
 from wasmrt.authoring._template import Template, WorldForm, load_template, template_names, world_text
 from wasmrt.errors import ConfigurationError
 from wasmrt.install.package import read_package_file
-from wasmrt.limits import MAX_TEMPLATE_FILE_BYTES, MAX_TEMPLATE_FILES
+from wasmrt.limits import KIB
 from wasmrt.names import check_project_name
 
 PROJECT_FILE = "wasmrt.toml"
+_MAX_TEMPLATE_FILES = 64
+_MAX_TEMPLATE_FILE_BYTES = 256 * KIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +96,14 @@ def open_project(folder: Path) -> Project:
     """
     try:
         with (folder / PROJECT_FILE).open("rb") as file:
-            text = file.read(MAX_TEMPLATE_FILE_BYTES + 1)
+            text = file.read(_MAX_TEMPLATE_FILE_BYTES + 1)
     except OSError as error:
         raise ConfigurationError(
             f"this folder has no {PROJECT_FILE} ({error.strerror})",
             hint="give the folder of a tool's source, or make one: wasmrt new NAME --lang LANGUAGE",
         ) from error
     try:
-        table = tomllib.loads(text[:MAX_TEMPLATE_FILE_BYTES].decode())
+        table = tomllib.loads(text[:_MAX_TEMPLATE_FILE_BYTES].decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{PROJECT_FILE} is not TOML: {error}") from None
     if not isinstance(table.get("name"), str) or table.get("language") not in template_names():
@@ -120,8 +122,8 @@ def _write(template: Template, name: str, folder: Path, world: WorldForm) -> Non
     if world is WorldForm.FUNCTIONS:
         sources |= _sources(template.functions)
         wit = folder / "wit" / "deps" / "wasmrt-tool" / "tool.wit"
-    if len(sources) > MAX_TEMPLATE_FILES:
-        raise ConfigurationError(f"the template of {template.language} has over {MAX_TEMPLATE_FILES} files")
+    if len(sources) > _MAX_TEMPLATE_FILES:
+        raise ConfigurationError(f"the template of {template.language} has over {_MAX_TEMPLATE_FILES} files")
     for path, source in sources.items():
         target = folder / fill(_renamed(path, name), values)
         target.parent.mkdir(parents=True, exist_ok=True)

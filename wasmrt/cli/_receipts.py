@@ -12,7 +12,8 @@ import click
 from wasmrt.audit import Keys, existing_keys
 from wasmrt.audit.reading import Filter
 from wasmrt.audit.words import moment
-from wasmrt.config_file import AuditSettings, read_config_file
+from wasmrt.config_file import read_config_file
+from wasmrt.config_values import AuditSettings
 from wasmrt.places import find_places
 
 folder_option = click.option(

@@ -17,19 +17,19 @@ from wasmrt.egress.proxy._request import Asked, RefusedError, read_request
 from wasmrt.egress.proxy._tunnel import Tunnel, for_program
 from wasmrt.errors import ExternalServiceError, RateLimitedError
 from wasmrt.limits import (
-    MAX_PROXY_CONNECTIONS,
-    MAX_PROXY_DECISIONS,
     PROXY_BODY_BYTES,
     PROXY_HEAD_SECONDS,
-    PROXY_REQUESTS_PER_HOUR,
-    PROXY_REQUESTS_PER_MINUTE,
 )
 from wasmrt.model import Decision
 from wasmrt.rates import RateLimiter
 
 _REASONS = {400: "Bad Request", 403: "Forbidden", 407: "Proxy Authentication Required", 408: "Request Timeout",
             413: "Content Too Large", 429: "Too Many Requests", 502: "Bad Gateway"}  # fmt: skip
-_RATE = RateLimitConfig(PROXY_REQUESTS_PER_MINUTE, PROXY_REQUESTS_PER_HOUR)
+_RATE = RateLimitConfig(requests_per_minute=600, requests_per_hour=20_000)
+_MAX_CONNECTIONS = 32
+"""At once; further ones wait."""
+_MAX_DECISIONS = 256
+"""That one run keeps; refusals are kept first."""
 _BODYLESS = (204, 304)
 
 
@@ -72,7 +72,7 @@ class ProgramProxy:
         self._lock = threading.Lock()
         self._sockets: set[socket.socket] = set()
         self._threads: set[threading.Thread] = set()
-        self._free = threading.Semaphore(MAX_PROXY_CONNECTIONS)
+        self._free = threading.Semaphore(_MAX_CONNECTIONS)
         self._kept: list[Decision] = []
         self._refused: list[Decision] = []
 
@@ -180,7 +180,7 @@ class ProgramProxy:
         decision = for_program(decision)
         with self._lock:
             kept = self._kept if decision.allowed else self._refused
-            if len(kept) < MAX_PROXY_DECISIONS:
+            if len(kept) < _MAX_DECISIONS:
                 kept.append(decision)
 
     @contextmanager

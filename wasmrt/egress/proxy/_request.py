@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import h11
 
-from wasmrt.limits import MAX_PROXY_HEAD_BYTES, PROXY_BODY_BYTES
+from wasmrt.limits import KIB, PROXY_BODY_BYTES
 
 _AUTHORITY = re.compile(r"(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]):[0-9]{1,5}")
 _CREDENTIAL = b"proxy-authorization"
@@ -20,6 +20,8 @@ _HOP_BY_HOP = frozenset((
     "upgrade", "host", "content-length",
 ))  # fmt: skip
 _CHUNK = 64 * 1024
+_MAX_HEAD_BYTES = 16 * KIB
+"""Of a request's line and headers."""
 
 
 class RefusedError(Exception):
@@ -46,7 +48,7 @@ def read_request(client: socket.socket, credential: str, seconds: float) -> Aske
         RefusedError: it is not HTTP, has no credential or another one, or is too long or too slow.
         OSError: the connection broke.
     """
-    http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_PROXY_HEAD_BYTES)
+    http = h11.Connection(h11.SERVER, max_incomplete_event_size=_MAX_HEAD_BYTES)
     ends_at = time.monotonic() + seconds
     try:
         head = _next(http, client, ends_at)
