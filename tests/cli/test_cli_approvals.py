@@ -39,7 +39,8 @@ def asked(store: ApprovalStore) -> ApprovalRequest:
 
 def test_nothing_waits_where_nothing_was_asked(wasmrt: Run, home: Path) -> None:
     assert "nothing waits" in wasmrt("approvals", "list").stderr
-    assert json.loads(wasmrt("approvals", "list", "--json").stdout) == {"pending": [], "access": [], "remembered": []}
+    listed = json.loads(wasmrt("approvals", "list", "--json").stdout)
+    assert listed == {"pending": [], "access": [], "denied_access": [], "remembered": []}
     assert not home.exists()
 
 
