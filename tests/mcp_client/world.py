@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import sys
 import uuid
 from collections.abc import Callable
@@ -21,6 +22,9 @@ HOSTILE = Path(hostile.__file__).resolve()
 THING = read_definition(
     hostile.TOOL["name"], "", hostile.TOOL["description"], (hostile.TOOL["inputSchema"], None), None
 )
+
+_ENDS_SECONDS = 10.0
+"""For which a process that was killed may wait for a core; none of the hostile ones ends by itself so soon."""
 
 
 class World:
@@ -76,7 +80,7 @@ def hostile_server(case: str, *more: str, **settings: Any) -> McpServerConfig:
 
 
 def processes_of(server: McpServerConfig) -> list[str]:
-    """The processes that have the server's marker on their command line."""
+    """The processes with the server's marker on their command line, but those that are ending."""
     marker = next(part for part in server.command if part.startswith("marker-")).encode()
     found = []
     for entry in os.scandir("/proc"):
@@ -85,6 +89,18 @@ def processes_of(server: McpServerConfig) -> list[str]:
                 line = Path(entry.path, "cmdline").read_bytes()
             except OSError:
                 continue
-            if marker in line:
+            if marker in line and not _ends(int(entry.name)):
                 found.append(f"{entry.name}: {line!r}")
     return found
+
+
+def _ends(process: int) -> bool:
+    """Tell whether a process ends, which one that was killed does as soon as it is given a core."""
+    try:
+        handle = os.pidfd_open(process)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([handle], [], [], _ENDS_SECONDS)[0])
+    finally:
+        os.close(handle)
