@@ -91,10 +91,10 @@ def check_server(options: Sequence[str], *, as_json: bool) -> int:
     started = time.monotonic()
     client = _Client([program, *before, "serve", *options])
     try:
-        with status("starting the server"):
+        with status("starting the server, which prepares its tools"):
             found = client.ask("server/discover", _meta=_META)
-        start_seconds = time.monotonic() - started
-        modern = _listed(client, _meta=_META)
+            start_seconds = time.monotonic() - started
+            modern = _listed(client, _meta=_META)
         opened = client.ask("initialize", protocolVersion=LEGACY[0], capabilities={}, clientInfo={"name": "check"})
         client.tell({"jsonrpc": "2.0", "method": "notifications/initialized"})
         legacy = _listed(client)

@@ -13,8 +13,10 @@ from wasmrt.cli._errors import exit_code
 from wasmrt.cli._held import open_registry, view_options
 from wasmrt.cli._options import complete_tools, json_option, workspace_option
 from wasmrt.cli._output import print_message, show, show_columns, show_json, show_json_list, show_section
+from wasmrt.cli._runtime import prepare
 from wasmrt.effects import in_words
 from wasmrt.errors import NotAuthorizedError, ToolError
+from wasmrt.install.bundled import RUN_CODE, bundled_component
 from wasmrt.policy import Permission
 from wasmrt.tools import ToolRegistry, ToolView
 
@@ -140,6 +142,7 @@ def run_tool(
     text, data = read_params(params), check_context(context)
     with open_registry(workspace=workspace) as registry:
         registry.ends_with_its_call()
+        _prepare_interpreter(name, registry)
         view = view_of(registry)
         if as_model:
             call: dict[str, Any] = {"id": "call-1", "name": name, "arguments": text}
@@ -163,6 +166,13 @@ def run_tool(
     if workspace is not None and not as_json:
         show_changes(output.call_id)
     return 0
+
+
+def _prepare_interpreter(name: str, registry: ToolRegistry) -> None:
+    """Compile the interpreter of code mode before its call, saying so: the first time that takes seconds."""
+    if name == RUN_CODE.name and name in registry.all_names() and registry.runtime is not None:
+        prepare(registry.runtime, name, bundled_component(RUN_CODE))
+        registry.runtime.forget(name)  # no component can invoke it
 
 
 def _closing(registry: ToolRegistry) -> Callable[[], None]:
