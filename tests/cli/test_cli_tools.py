@@ -12,6 +12,7 @@ from click.testing import Result
 
 from tests.first_party.names import SHIPPED
 from wasmrt.install.bundled import HOST_TOOLS, SHELL_ALIASES, SHELL_NAME
+from wasmrt.limits import MAX_CODE_BYTES
 
 Run = Callable[..., Result]
 
@@ -125,8 +126,30 @@ def test_the_policy_is_checked_and_shown(wasmrt: Run, configure: Callable[[str],
     assert "dev" in wasmrt("policy", "show").stdout
 
 
+def test_a_rule_for_a_tool_that_comes_with_wasmrt_is_known_though_the_tool_is_off(
+    wasmrt: Run, configure: Callable[[str], None]
+) -> None:
+    named = ("shell", "run_code", "memory_write", "tool_install", "clipboard.read", "web_search")
+    configure("".join(f'[tools.rules."{name}"]\npermission = "ask"\n' for name in (*named, "shel")))
+    (warning,) = json.loads(wasmrt("policy", "check", "--json").stdout)["warnings"]
+    assert warning == "tools.rules names 'shel', which no tool is called; did you mean shell?"
+
+
 def test_a_mistake_in_the_policy_is_told_with_its_line(wasmrt: Run, configure: Callable[[str], None]) -> None:
     configure("[tools]\nprest = 'dev'\n")
     said = wasmrt("policy", "check", code=2).stderr
     assert "tools.prest is not known (line 2)" in said
     assert "did you mean preset?" in said
+
+
+def test_the_interpreter_of_programs_is_prepared_in_sight(
+    wasmrt: Run, configure: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared: list[str] = []
+    monkeypatch.setattr("wasmrt.cli.tools.prepare", lambda runtime, name, component: prepared.append(name))
+    code = json.dumps({"code": "x" * (MAX_CODE_BYTES + 1)})  # refused before the interpreter is asked
+    assert "turn code mode on" in wasmrt("tools", "run", "run_code", code, code=2).stderr
+    assert not prepared
+    configure("[code_mode]\nenabled = true\n")
+    assert "split it" in wasmrt("tools", "run", "run_code", code, code=3).stderr
+    assert prepared == ["run_code"]

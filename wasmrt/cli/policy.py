@@ -16,7 +16,7 @@ from wasmrt.cli._output import print_message, show, show_columns, show_json, sho
 from wasmrt.config_file import read_config_file
 from wasmrt.flows import Label, picture
 from wasmrt.install import Catalog
-from wasmrt.install.bundled import TOOLS, bundled_names
+from wasmrt.install.bundled import SHIPPED, TOOLS, bundled_names
 from wasmrt.places import find_places
 from wasmrt.policy import Preset, ToolPolicy, ToolRule
 from wasmrt.tools import Outcome, ToolView
@@ -121,8 +121,11 @@ def flows(svg: Path | None, workspace: Path | None, view_of: Callable[[ToolView]
         show(f"{'open ' if each.shortest.is_open else 'asks '} {each.sentence}")
     if not counted:
         show("the tools for files were not counted: name the folder that they would have with --workspace DIR")
-    changes = [f"{each.line}   ({each.breaks} of {found.count} open paths)" for each in found.changes()]
-    show_section("To break, above the first section of the configuration file", changes)
+    changes = []
+    for change in found.changes():
+        section, key = change.section
+        changes += [f"{section}   # {change.breaks} of {found.count} open paths", key]
+    show_section("To break, in the configuration file", changes)
     show_section("Rules over flows", _flow_lines(registry.policy))
     if svg is not None:
         print_message(f"drawn into {svg}")
@@ -194,7 +197,7 @@ def _known(found: ToolPolicy) -> list[str]:
     plugins = sorted(path.stem for path in found.plugin_dir.glob("*.toml")) if found.plugin_dir else []
     meant = [rule.tool for rule in found.rules] + [tool for each in found.presets.values() for tool in each.tools]
     below = [name for name in meant if name.partition(".")[0] in installed]
-    return [*bundled_names(), *installed, *plugins, *below]
+    return [*(tool.name for tool in SHIPPED), *installed, *plugins, *below]
 
 
 def as_data(found: ToolPolicy) -> dict[str, object]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 MAX_PATHS = 10_000
+_ASKS = 'permission = "ask"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +76,18 @@ class FlowSummary:
 class Change:
     """A change of the policy that breaks open paths, and how many of them."""
 
-    line: str
+    tool: str
     breaks: int
+
+    @property
+    def line(self) -> str:
+        """The change as one line, by its whole key."""
+        return f'tools.rules."{self.tool}".{_ASKS}'
+
+    @property
+    def section(self) -> tuple[str, str]:
+        """The change as a section of its own: it may stand beside `[tools]`, where the one line may not."""
+        return f'[tools.rules."{self.tool}"]', _ASKS
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +124,7 @@ class FlowMap:
     def changes(self) -> tuple[Change, ...]:
         """Return for each tool that sends without a question the line that breaks its paths, and no more."""
         return tuple(
-            Change(f'tools.rules."{reach.tool}".permission = "ask"', self._reading)
+            Change(reach.tool, self._reading)
             for reach in self.reaches
             if reach.sends and not reach.asks and self._reading
         )
