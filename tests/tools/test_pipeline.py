@@ -12,6 +12,7 @@ import pytest
 from tests.tools.conftest import Notebook, read_note
 from wasmrt import (
     ApprovalAnswer,
+    ApprovalRequest,
     CallbackApprover,
     ConfigurationError,
     RateLimitConfig,
@@ -29,6 +30,7 @@ from wasmrt import (
     UnknownToolError,
     tool,
 )
+from wasmrt.approvals import Approver, DenyApprover
 from wasmrt.errors import DeadlineExceededError, NotAuthorizedError, RateLimitedError
 from wasmrt.model import Decision
 from wasmrt.policy import ExternalFilter, Permission, Preset, ToolRule
@@ -495,3 +497,25 @@ def test_a_blocking_call_works_where_an_event_loop_runs(registry: ToolRegistry, 
         return registry.execute("write_note", {"name": "a"}).result
 
     assert asyncio.run(main()) == "wrote a, number 1"
+
+
+def test_who_did_not_answer_in_time_is_told_of_the_time_and_not_of_an_approver() -> None:
+    class Away:
+        async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
+            await asyncio.Event().wait()
+            raise AssertionError("nobody ends the wait")
+
+    @tool(effects=["financial"])
+    def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    def hint(approver: Approver) -> str:
+        registry = ToolRegistry(policy=ToolPolicy(approval_seconds=0.01), approver=approver)
+        registry.register(pay)
+        with pytest.raises(NotAuthorizedError) as caught:
+            registry.execute("pay", {})
+        return caught.value.hint or ""
+
+    assert "timeout_seconds in [approvals] gives more time" in hint(Away()) and "queue" not in hint(Away())
+    assert 'approver = "queue" in [approvals]' in hint(DenyApprover()) and "more time" not in hint(DenyApprover())

@@ -152,7 +152,8 @@ class Approvals:
             if not asking.done():
                 asking.cancel()
                 await asyncio.wait({asking}, timeout=_WITHDRAWAL_SECONDS)
-        return ApprovalAnswer(approved=False, note=f"nobody answered within {seconds:.0f} seconds")
+        note = f"nobody answered within {seconds:.0f} seconds"
+        return ApprovalAnswer(approved=False, note=note, timed_out=True)
 
     async def _kept(self, request: ApprovalRequest, answer: ApprovalAnswer) -> ApprovalAnswer:
         """Remember what is to be remembered, and let it answer the requests that wait and fit."""

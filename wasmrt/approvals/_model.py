@@ -110,6 +110,8 @@ class ApprovalAnswer:
     """The way that it was given, for the receipt: a person answered, or a `client` says that one did."""
     remembered: bool = False
     """True for an answer that was given before, or that is kept already: it is not to be remembered again."""
+    timed_out: bool = False
+    """True where somebody was asked, and nobody answered in time."""
 
     def __post_init__(self) -> None:
         # SECURITY: only True approves; another true value may be a mistake.

@@ -168,6 +168,8 @@ def _not_approved(state: CallState, answer: ApprovalAnswer) -> Decision:
     assert state.needs is not None
     rule = "a person denied this call" if answer.by else "a person has to approve this call, and nobody did"
     ways = 'give the registry an approver (approver = "queue" in [approvals])'
+    if answer.timed_out:
+        ways = "make the call again and answer it; timeout_seconds in [approvals] gives more time"
     if not state.tool.requires_approval(state.params):  # else no rule approves it
         ways += ", or approve it in [tools.rules]"
     by_hand = getattr(state.tool, "by_hand", None)
