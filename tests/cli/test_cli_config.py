@@ -215,7 +215,9 @@ def test_doctor_fails_where_the_file_cannot_be_used(wasmrt: Run, configure: Conf
     path = configure("[network]\nca_fil = 'x'")
     checks = checks_of(wasmrt, code=1)
     assert checks["configuration"] == ("failed", f"{path}: network.ca_fil is not known (line 2); did you mean ca_file?")
-    assert checks["network"][0] == "warning"
+    assert [name for name, (state, _) in checks.items() if state == "failed"] == ["configuration"]
+    for name in ("engine", "network", "secrets", "needed secrets", "memory", "shell", "desktop"):
+        assert checks[name] == ("warning", "unknown while the configuration file cannot be used")
 
 
 def test_doctor_reads_the_ca_file(wasmrt: Run, configure: Configure, tmp_path: Path) -> None:

@@ -234,3 +234,19 @@ def test_doctor_warns_of_a_home_that_others_may_write(wasmrt: Run, home: Path) -
     (home / "data").mkdir(parents=True)
     (home / "data").chmod(0o777)
     assert state_of(wasmrt, "folders")[0] == "warning"
+
+
+def test_doctor_says_where_commands_of_the_shell_run_and_why_nowhere(wasmrt: Run, home: Path) -> None:
+    def shell() -> tuple[str, str]:
+        checks = json.loads(wasmrt("doctor", "--json").stdout)
+        return next((check["state"], check["found"]) for check in checks if check["name"] == "shell")
+
+    (home / "data").mkdir(parents=True)
+    for text, state, said in (
+        ("enabled = false", "optional", "enabled = false in [shell] of the configuration file turns it off"),
+        ("unsafe_host = true", "warning", "unsafe_host runs commands without confinement"),
+        ("unsafe_host = true\nsession = true", "warning", "leave one of them out"),
+    ):
+        (home / "data/config.toml").write_text(f"[shell]\n{text}\n")
+        found = shell()
+        assert found[0] == state and said in found[1]

@@ -14,7 +14,7 @@ import click
 from wasmrt.cli._errors import FAILED
 from wasmrt.cli._options import json_option
 from wasmrt.cli._output import show_columns, show_json, size_in_words
-from wasmrt.errors import ConfigurationError, InstallError, MissingToolchainError, WasmrtError
+from wasmrt.errors import ConfigFileError, InstallError, MissingToolchainError, WasmrtError
 
 if TYPE_CHECKING:
     from wasmrt.places import Places
@@ -80,6 +80,8 @@ def _looked(name: str, look: Callable[[Places], tuple[str, str]], places: Places
     try:
         return Check(name, *look(places))
     except WasmrtError as error:
+        if isinstance(error, ConfigFileError) and look is not _configuration:  # its mistakes are told there
+            return Check(name, "warning", "unknown while the configuration file cannot be used")
         return Check(name, "failed", error.message + (f"; {error.hint}" if error.hint else ""))
     except Exception as error:
         return Check(name, "failed", f"{type(error).__name__}, please report it")
@@ -183,10 +185,7 @@ def _network(places: Places) -> tuple[str, str]:
     from wasmrt.egress import EgressGateway
     from wasmrt.rates import RateLimiter
 
-    try:
-        config = read_config_file(places.config)
-    except ConfigurationError:
-        return "warning", "unknown while the configuration file cannot be used"
+    config = read_config_file(places.config)
     network, storage = config.network, config.rate_limit_storage
     EgressGateway(network).close()  # reads the CA file
     RateLimiter(redis_url=storage).remaining("nobody", "doctor", RateLimitConfig())  # asks Redis, where it is one
@@ -271,6 +270,22 @@ def _memory(places: Places) -> tuple[str, str]:
     return "ok", f"by words and by {settings.embedder.name}; vectors are compared in {f'Python: {how}' if how else 'C'}"
 
 
+def _shell(places: Places) -> tuple[str, str]:
+    """Say where the shell's commands run, or why nowhere."""
+    from wasmrt.config_file import read_config_file
+    from wasmrt.shell import ShellSettings, choose_backend
+
+    settings = read_config_file(places.config).shell
+    backend, why = choose_backend(settings)
+    if why:
+        return (
+            "optional" if settings == ShellSettings() or not settings.enabled else "warning"
+        ), f"no command runs: {why}"
+    if settings.unsafe_host:
+        return "warning", "unsafe_host runs commands without confinement"
+    return "ok", f"commands run confined; back end: {backend}"
+
+
 def _desktop(places: Places) -> tuple[str, str]:
     """Say which tools for a desktop are on, and what each of those lacks here."""
     from wasmrt.config_file import read_config_file
@@ -313,6 +328,7 @@ _CHECKS: dict[str, Callable[[Places], tuple[str, str]]] = {
     "secrets": _secrets,
     "needed secrets": _needed_secrets,
     "memory": _memory,
+    "shell": _shell,
     "desktop": _desktop,
     "clock": _clock,
 }
