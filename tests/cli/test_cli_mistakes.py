@@ -112,6 +112,11 @@ def test_what_cannot_be_meant_is_one_sentence_with_a_step_and_the_same_in_json(
     assert words in f"{error['message']} {error['hint']}"
 
 
+def test_an_option_without_its_argument_names_the_help_of_its_command(wasmrt: Run) -> None:
+    assert "hint: wasmrt serve --help" in wasmrt("serve", "--http", code=2).stderr
+    assert json.loads(wasmrt("mcp", "add", "--json", "--host", code=2).stderr)["hint"] == "wasmrt mcp add --help"
+
+
 def test_a_component_whose_name_leaves_no_room_for_a_sidecars_is_run(
     wasmrt: Run, tool_file: Write, tmp_path: Path
 ) -> None:

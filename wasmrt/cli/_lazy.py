@@ -36,6 +36,16 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(_load(self.modules[cmd_name]), name)
         return command
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; a mistake that the option parser found is one of the command's, whose help tells more."""
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as error:
+            name = ctx.invoked_subcommand
+            if error.ctx is None and name is not None and (command := self.get_command(ctx, name)) is not None:
+                error.ctx = click.Context(command, parent=ctx, info_name=name)
+            raise
+
 
 def _load(name: str) -> ModuleType:
     """Import a module without searching for garbage: what it loads stays, and the search is a tenth of a short run."""
