@@ -164,6 +164,7 @@ def test_what_the_operator_did_not_allow_is_refused_with_the_line_that_would_all
     for app in ("other", "../other", "/usr/bin/true"):
         error = refusal("apps.open", DesktopSettings(applications=("paint",)), app=app)
         assert isinstance(error, NotAuthorizedError) and "applications in [desktop]" in (error.hint or "")
+        assert error.hint not in error.message, "it is told once"
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def no_desktop(what: str, step: str) -> ToolError:
 
 def refused(decision: Decision) -> NotAuthorizedError:
     """Return a refusal as the error of a call."""
-    error = NotAuthorizedError(decision.sentence, code=str(decision.reason), hint=decision.hint)
+    error = NotAuthorizedError(decision.refusal, code=str(decision.reason), hint=decision.hint)
     error.decisions = (decision,)
     return error
 
