@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from wasmrt.cli._errors import fail
-from wasmrt.errors import MemoryLimitError, WasmrtError
+from wasmrt.cli._errors import exit_code, fail
+from wasmrt.errors import MemoryLimitError, NotAuthorizedError, WasmrtError
+from wasmrt.model import Decision, Reason
 from wasmrt.testing.attacks import Body, tool
 
 Run = Callable[..., Result]
@@ -249,6 +250,17 @@ def test_an_error_with_a_number_that_json_lacks_is_told_as_json_without_it(capsy
     assert fail(error, as_json=True) == 1
     told = json.loads(capsys.readouterr().err)
     assert (told["message"], told["code"], told["exit_code"]) == ("too much", "memory-limit", 1)
+
+
+def test_a_refusal_for_want_of_an_address_alone_counts_as_a_failure() -> None:
+    unknown = Decision(
+        False, Reason.NO_ADDRESS, "the host's name is not known", None, "http", "https://nowhere.invalid"
+    )
+    denied = Decision(False, Reason.PATH_NOT_ALLOWED, "other paths", None, "http", "https://nowhere.invalid")
+    for decisions, code in (((unknown,), 1), ((unknown, denied), 3), ((denied,), 3), ((), 3)):
+        error = NotAuthorizedError("refused")
+        error.decisions = decisions
+        assert exit_code(error) == code
 
 
 @pytest.mark.parametrize("as_json", [False, True])

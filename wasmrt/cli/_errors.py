@@ -66,11 +66,11 @@ def exit_code(error: WasmrtError) -> int:
         return FAILED
     if error.code == "interrupted":
         return INTERRUPTED
-    if isinstance(error, ToolError) and any(
-        not decision.allowed and (decision.capability, decision.reason) not in _NOT_DENIED
-        for decision in error.decisions
-    ):
+    refusals = [each for each in error.decisions if not each.allowed] if isinstance(error, ToolError) else []
+    if any((each.capability, each.reason) not in _NOT_DENIED for each in refusals):
         return DENIED
+    if refusals and isinstance(error, NotAuthorizedError):
+        return FAILED
     return next(code for kind, code in _CODES if isinstance(error, kind))
 
 

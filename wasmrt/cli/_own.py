@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -12,7 +13,7 @@ from wasmrt.approvals import ApprovalAnswer, ApprovalRequest, ApprovalStore, App
 from wasmrt.builtin import memory_tools
 from wasmrt.cli._calling import check_context, interruptible, show_denials
 from wasmrt.cli._held import Announcing
-from wasmrt.cli._output import print_message, show_json
+from wasmrt.cli._output import print_message, show_json, status
 from wasmrt.cli._runtime import open_runtime
 from wasmrt.config_file import OperatorConfig, read_config_file
 from wasmrt.egress import EgressGateway
@@ -77,9 +78,10 @@ def run_own(
                 said = params if isinstance(params, str) else params.decode("utf-8", "replace")
                 registry.trace(trace, user=user).user_said(said)  # what a person types is theirs, and no stranger's
             try:
-                output = interruptible(
-                    runtime.close, lambda: registry.execute(own.name, params, user=user, data=data, trace=trace)
-                )
+                with status("opening the page") if own.name == "browser.open_url" else nullcontext():
+                    output = interruptible(
+                        runtime.close, lambda: registry.execute(own.name, params, user=user, data=data, trace=trace)
+                    )
             except ToolError as error:
                 if not as_json and not isinstance(
                     error, NotAuthorizedError
