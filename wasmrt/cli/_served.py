@@ -14,7 +14,7 @@ from wasmrt.config import WasmRuntimeConfig
 from wasmrt.config_file import read_config_file
 from wasmrt.mcp.server.tools import PagesOf, ServedApprover, ServedTools, watch
 from wasmrt.places import find_places
-from wasmrt.policy import ApproverKind
+from wasmrt.policy import ApproverKind, fits
 from wasmrt.runtime import WasmToolRuntime
 from wasmrt.tools import ToolRegistry, ToolView, load_registry
 
@@ -45,7 +45,8 @@ def open_served(options: ServeOptions, held: ExitStack, own_pages: Callable[[], 
         print_message(f"{name} cannot be used: {error.message}")
     for problem in tools.offer.problems:
         print_message(problem)
-    hidden = len(registry.all_names()) - len(tools.offer)
+    meant = [name for name in registry.all_names() if not options.patterns or fits(name, options.patterns)]
+    hidden = len(meant) - len(tools.offer)  # what --tool leaves out is no news
     if hidden:
         print_message(f"{hidden} more {'tool is' if hidden == 1 else 'tools are'} not offered; "
                       "wasmrt policy explain NAME says why")  # fmt: skip
