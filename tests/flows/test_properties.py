@@ -155,6 +155,21 @@ def test_what_is_kept_is_bounded_by_what_was_seen_and_by_the_limit(results: list
                             word.isalnum() and word not in ("at", "dot"))  # fmt: skip
 
 
+def test_a_long_text_that_is_seen_again_takes_no_more_room_and_is_seen_after_it_was_cleared() -> None:
+    text = " ".join(f"word{number} host{number}.example" for number in range(500))
+    trace = FlowTrace()
+    for _ in range(3):
+        for number in range(40):
+            trace.saw(text, [Label.UNTRUSTED], tool="page", call=f"c{number}")
+        one = trace._seen
+        assert one.holds("host77.example") and not one.holds("host777.example") and not one.blind
+        assert one.size <= 3 * len(text)
+        origin = one.where("host77.example")
+        assert origin is not None and origin.call == "c0"
+        trace.clear(Label.UNTRUSTED)
+        assert not trace._seen.holds("host77.example")
+
+
 @given(st.text(max_size=300))
 def test_any_text_can_be_taken_in_and_looked_for(text: str) -> None:
     trace = FlowTrace()

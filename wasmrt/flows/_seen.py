@@ -8,6 +8,8 @@ import re
 import zlib
 from dataclasses import dataclass
 
+from blake3 import blake3
+
 from wasmrt.flows._destinations import links
 from wasmrt.flows._forms import (
     MIN_SQUEEZED,
@@ -25,6 +27,7 @@ from wasmrt.limits import MAX_FLOW_BYTES, MAX_FLOW_SOURCES
 
 _FIRST_BYTES = 4096
 """Kept beyond two bytes a byte seen, since the first words of a trace are all new."""
+_LONG_BYTES = 1024
 _MAX_SENTENCE = 300
 _MAX_SENTENCES = 500
 """Looked through one by one for a value that is spelled in another way."""
@@ -126,6 +129,8 @@ class Seen:
         self._packed = 0
         self._pending: list[tuple[_Source | None, str]] = []
         self._pending_bytes = 0
+        self._long: set[bytes] = set()
+        """Digests of the long texts that are kept: a program that goes on is given the same ones again, many times."""
         self.seen = 0
         """Bytes that were added, kept or not."""
         self.blind = False
@@ -140,10 +145,15 @@ class Seen:
         if not text:
             return
         size = _size(text)
+        digest = blake3(text.encode("utf-8", "surrogatepass")).digest() if size >= _LONG_BYTES else b""
+        if digest in self._long:
+            return
         self.seen += size
         if self.size + size > self._limit:
             self.blind = True
             return
+        if digest:
+            self._long.add(digest)
         source = None
         if len(self._sources) < MAX_FLOW_SOURCES:
             source = _Source(tool, call, None)
