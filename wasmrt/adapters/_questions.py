@@ -152,6 +152,9 @@ class Answered:
     since the tool, its grant or the policy changed meanwhile, nobody has approved it.
     """
 
+    for_one_call = True
+    """Nobody was shown the calls of a program inside of it: the registry's approver is asked about them."""
+
     def __init__(self, fits: Callable[[Question], bool], answer: ApprovalAnswer, call_id: str) -> None:
         self._fits = fits
         self._answer = answer

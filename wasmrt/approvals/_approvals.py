@@ -71,6 +71,11 @@ class Approvals:
         self._waiting: set[_Waiting] = set()
 
     @property
+    def approver(self) -> Approver:
+        """Who is asked."""
+        return self._approver
+
+    @property
     def timeout_seconds(self) -> float:
         """Seconds after which nobody's answer is a denial."""
         return self._timeout_seconds

@@ -22,7 +22,7 @@ from wasmrt.errors import BudgetExceededError, RunReplayError
 from wasmrt.files import create_file, unfit
 from wasmrt.limits import CODE_RUN_SECONDS, MAX_CODE_CALLS, MAX_CODE_RUN_BYTES, MAX_CODE_RUNS
 
-_VERSION = 1
+_VERSION = 2
 _MAX_FILE_BYTES = 4 * MAX_CODE_RUN_BYTES
 _ANEW = "change the program, such as by a comment, to start another run"
 _encode = json.JSONEncoder(separators=(",", ":")).encode
@@ -40,6 +40,8 @@ class Answered(NamedTuple):
     message: str = ""
     labels: tuple[str, ...] | None = None
     """The tool's own labels of its result."""
+    left: tuple[str, str] | None = None
+    """The tool, and a digest of what it kept of the conversation after the call, where it keeps something."""
 
 
 class Run:
@@ -55,6 +57,8 @@ class Run:
         self.seed = int.from_bytes(os.urandom(6), "little")  # a number that JSON holds
         self.start_ms = time.time_ns() // 1_000_000
         self.answers: list[Answered] = []
+        self._given = 0
+        """Answers that this pass is given again, and that no call of its own is behind."""
 
     @property
     def circumstances(self) -> dict[str, int]:
@@ -85,6 +89,22 @@ class Run:
             raise RunReplayError(said, code="run-interrupted", hint=f"look first; {_ANEW}")
         return None
 
+    def check_left(self, tool: str, state: str) -> None:
+        """Check that what a tool keeps of the conversation is still as the program left it, before it calls it anew.
+
+        SECURITY: calls that are not made again set up what the next one counts on, such as the folder to remove from.
+
+        Raises:
+            RunReplayError: it is not.
+        """
+        if any(each.left is not None and each.left[0] == tool for each in self.answers[self._given :]):
+            return  # this pass has called it, and what came of that is the program's own
+        given = (each.left for each in reversed(self.answers[: self._given]))
+        left = next((each for each in given if each is not None and each[0] == tool), None)
+        if left is not None and left[1] != state:
+            said = f"the session of {tool} is not as the program left it, and the calls before are not made again"
+            raise RunReplayError(said, code="run-session-changed", hint=_ANEW)
+
     def begin(self, asked: str, *, reads: bool) -> None:
         """Write down that the next call is made now; `reads` says that it may be made again."""
         if self._file is not None:
@@ -98,6 +118,7 @@ class Run:
     def rewind(self) -> None:
         """Begin another pass: what was sent and got is counted from the beginning, with the answers given again."""
         self._bytes = 0
+        self._given = len(self.answers)
 
     def charge(self, size: int) -> None:
         """Count bytes of params and answers.
@@ -194,8 +215,8 @@ class Run:
             self._begun = None
             return
         fields = line["answered"]
-        labels = fields["labels"]
-        self.answers.append(Answered(**(fields | {"labels": None if labels is None else tuple(labels)})))
+        lists = {name: None if fields[name] is None else tuple(fields[name]) for name in ("labels", "left")}
+        self.answers.append(Answered(**(fields | lists)))
         self._begun = None
 
     def _write(self, line: dict[str, Any]) -> None:
@@ -244,7 +265,9 @@ class CodeRuns:
         if waiting >= MAX_CODE_RUNS:
             raise RunReplayError(
                 f"{MAX_CODE_RUNS} programs of this user wait for a person already, so that this one cannot",
-                code="too-many-runs", hint="answer them: wasmrt approvals list",
+                code="too-many-runs",
+                hint="answer them (wasmrt approvals list), or remove files of those that nobody will go on with from"
+                f" {self._folder}",
             )  # fmt: skip
 
     def _forget_expired(self) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import NamedTuple
+
+from blake3 import blake3
 
 from wasmrt.shell._paths import FoundPath, resolved
 
@@ -17,6 +20,12 @@ class Start(NamedTuple):
     """Names and values, sorted; all of them plain texts."""
     exported: frozenset[str] = frozenset()
     """Names of those that programs see."""
+
+    @property
+    def digest(self) -> str:
+        """BLAKE3 of all of it, in hex."""
+        parts = [self.folder, self.variables, sorted(self.exported)]
+        return blake3(json.dumps(parts).encode()).hexdigest()
 
     def folders(self) -> Iterator[FoundPath]:
         """Yield the folder that words of a command line count from, where it is not the workspace."""

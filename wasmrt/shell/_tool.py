@@ -143,6 +143,11 @@ class ShellTool(ToolDefaults):
         bound._held = Held(self._sessions.of((user, trace_id)))
         return bound
 
+    @property
+    def kept(self) -> str | None:
+        """A digest of the session as this call has it, or has left it; None outside of a session."""
+        return None if self._held is None else self._held.start.digest
+
     def close(self) -> None:
         """Forget the sessions, and close the way to the network."""
         self._sessions.close()

@@ -18,6 +18,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from wasmrt.approvals import Approver, DenyApprover
 from wasmrt.code_mode import Answered, Run, asked_digest
 from wasmrt.component.worlds import FailureKind
 from wasmrt.context import Program, ToolContext
@@ -180,7 +181,7 @@ class _Calls:
                 raise self._suspended(inner, failure) from failure
             answered = self._failed(waiting.asked, failure)
         else:
-            answered = Answered(waiting.asked, _text(output), labels=output.labels)
+            answered = _answered(waiting.asked, inner, output)
         self._run.add(answered)
 
     # -- a call ----------------------------------------------------------------------------------------------------
@@ -189,7 +190,7 @@ class _Calls:
         outer = self._outer
         return CallState(
             system=outer.system, lens=outer.lens, name=name, arguments=params, user=outer.user, trace=outer.trace,
-            tools=outer.tools, data=outer.data, approver=outer.approver, call_id=f"{_PROCESS}-p{next(_numbers):x}",
+            tools=outer.tools, data=outer.data, approver=_approver_of(outer), call_id=f"{_PROCESS}-p{next(_numbers):x}",
             parent_id=guest.call_id, chain=(*outer.chain, outer.known.name), receipt_trace=guest.trace_id,
             within=guest.lifetime, direct=True,
         )  # fmt: skip
@@ -220,16 +221,18 @@ class _Calls:
             self.waiting = _Waiting(inner, asked, failure)
             raise RunSuspendedError("the program waits for a person") from failure
         except ToolError as failure:
-            if isinstance(failure, _OVER) or self._over:
+            if isinstance(failure, (*_OVER, RunReplayError)) or self._over:
                 raise
             return self._failed(asked, failure)
-        return Answered(asked, _text(output), labels=output.labels)
+        return _answered(asked, inner, output)
 
     async def _direct(self, inner: CallState, asked: str) -> ToolOutput:
         """Take a call through the pipeline, as far as it goes without a person."""
         waits = BlockingWaits() if self._loop is None else AwaitingWaits()
         try:
             self._steps.admit(inner)
+            if (kept := _kept(inner)) is not None:
+                self._run.check_left(inner.known.name, kept)
             if self._steps.asks(inner):
                 raise _NeedsPersonError
             await self._steps.approve(inner, waits)
@@ -293,12 +296,30 @@ class _NeedsPersonError(Exception):
     """A person has to be asked, and the program still runs."""
 
 
+def _approver_of(outer: CallState) -> Approver | None:
+    """Return who is asked about the calls inside: whoever is asked about the outer one, unless about that alone."""
+    return None if getattr(outer.approver, "for_one_call", False) else outer.approver
+
+
 def _unanswered(inner: CallState) -> bool:
-    """Tell whether a call was not approved because nobody has answered: no person's no."""
-    answer = inner.answer
+    """Tell whether a call was not approved because nobody has answered yet: no person's no, and somebody may."""
+    answer, approver = inner.answer, inner.approver or inner.system.approvals.approver
+    if isinstance(approver, DenyApprover):
+        return False
     last = inner.decisions[-1] if inner.decisions else None
     denied = last is not None and not last.allowed and last.reason == Reason.APPROVAL_DENIED
     return denied and answer is not None and not answer.approved and not answer.by
+
+
+def _answered(asked: str, inner: CallState, output: ToolOutput) -> Answered:
+    kept = _kept(inner)
+    left = None if kept is None else (inner.known.name, kept)
+    return Answered(asked, _text(output), labels=output.labels, left=left)
+
+
+def _kept(inner: CallState) -> str | None:
+    """Return a digest of what the tool keeps of the conversation; None where it keeps nothing."""
+    return getattr(inner.bound, "kept", None)
 
 
 def _text(output: ToolOutput) -> str:
