@@ -7,6 +7,7 @@ import base64
 import json
 import time
 from collections.abc import Iterator
+from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import trustme
 from cryptography.hazmat.primitives import serialization
 
 from tests.mcp_server.authority import HOST, RESOURCE, Authority, ec_key, ed_key, encoded, public, rsa_key
-from tests.mcp_server.site import Site
+from tests.mcp_server.site import Site, events
 from tests.mcp_server.world import FORMS, META, World
 from wasmrt.config_serve import ResourceSettings
 from wasmrt.mcp.server.http import BadToken, TokenFault, UserTokens
@@ -123,6 +124,30 @@ def test_a_token_of_the_authority_lets_its_user_in(place: Deployment) -> None:
     assert found.json()["result"]["structuredContent"] == 3
     assert place.world.receipts[-1].user == "alice"
     assert place.authority.fetched == 1
+
+
+class _InAnHour(datetime):
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> Any:
+        return datetime.now(tz) + timedelta(hours=1)
+
+
+def test_a_subscription_ends_when_its_token_has_expired(place: Deployment) -> None:
+    message = place.message("subscriptions/listen", {"_meta": META, "notifications": {"toolsListChanged": True}})
+    headers = {
+        "host": HOST, "mcp-protocol-version": "2026-07-28", "mcp-method": "subscriptions/listen",
+        "accept": "application/json, text/event-stream",
+        "authorization": f"Bearer {place.authority.token(exp=int(time.time()) + 600)}",
+    }  # fmt: skip
+    with place.client.stream("POST", place.url, json=message, headers=headers) as listening:
+        told = events(listening)
+        assert next(told)["method"] == "notifications/subscriptions/acknowledged"
+        with pytest.MonkeyPatch.context() as later:
+            later.setattr("jwt.api_jwt.datetime", _InAnHour)
+            place.world.registry.remove("media")
+            place.world.refresh()
+            assert list(told) == []
+    assert place.outcomes == ["expired-token"]
 
 
 @pytest.mark.parametrize(

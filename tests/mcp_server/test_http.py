@@ -77,6 +77,19 @@ def test_a_subscription_is_a_stream_of_changes(site: Site) -> None:
         assert next(told)["method"] == "notifications/tools/list_changed"
 
 
+def test_a_subscription_ends_with_its_token(site: Site) -> None:
+    message = site.message("subscriptions/listen", {"_meta": META, "notifications": {"toolsListChanged": True}})
+    headers = site.headers("eve", mcp_protocol_version="2026-07-28", mcp_method="subscriptions/listen")
+    with site.client.stream("POST", site.url, json=message, headers=headers) as listening:
+        told = events(listening)
+        assert next(told)["method"] == "notifications/subscriptions/acknowledged"
+        site.users.renew("eve")
+        site.world.registry.remove("media")
+        site.world.refresh()
+        assert list(told) == []
+    assert [each.outcome for each in site.world.receipts] == ["invalid-token"]
+
+
 @pytest.mark.parametrize(
     "headers",
     [

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any
 
 from wasmrt.mcp.server.http._entrance import Entrance, TurnedAway
@@ -212,11 +214,27 @@ class Endpoint:
         exchange.answering.add_done_callback(lambda _: self._ended(peer.user, len(requests)))
         if not await exchange.begun():
             if _accepts(web, "text/event-stream"):
-                return WebResponse(headers=_STREAM, body=exchange.stream())
+                endless = any(each.method == "subscriptions/listen" for each in requests)
+                body = self._while_let_in(exchange.stream(), web) if endless else exchange.stream()
+                return WebResponse(headers=_STREAM, body=body)
             await exchange.end()
             unfit = plain(406, "The answer to this request is a text/event-stream.")
             return self._refuse(Refusal.WRONG_MEDIA_TYPE, unfit, peer.user)
         return self._answered(requests[0], exchange, modern=modern)
+
+    async def _while_let_in(self, stream: AsyncGenerator[bytes, None], web: WebRequest) -> AsyncGenerator[bytes, None]:
+        """Yield the events of a subscription, which has no end of its own, for as long as its token holds.
+
+        SECURITY: looked at before each event, of which one comes every few seconds.
+        """
+        async with aclosing(stream) as events:
+            async for event in events:
+                try:
+                    await self._entrance.user_of(web)
+                except TurnedAway as turned:
+                    self._server.refusals.note(turned.refusal)
+                    return
+                yield event
 
     def _answered(self, request: Request, exchange: Exchange, *, modern: bool) -> WebResponse:
         if exchange.answering.cancelled():  # pragma: no cover - only the server's own end does so
