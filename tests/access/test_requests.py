@@ -110,6 +110,18 @@ def test_a_tool_that_answers_without_what_it_was_refused_asks_beside_its_answer(
     assert "a person was asked" in answer.text and agent.only().id not in answer.text
 
 
+def test_a_program_that_called_such_a_tool_says_so_beside_its_own_answer(program: Program) -> None:
+    install(component=agent_read("@0.4.1").component())
+    agent = program()
+    agent.registry.add_code_mode()
+    (name,) = (each for each in agent.registry.tool_names() if each.startswith("reader"))
+    code = f"await tools[{name!r}]({{path: 'notes/a.md'}}); await tools[{name!r}]({{path: 'plans/p.md'}}); return 1"
+    call = {"id": "1", "name": "run_code", "arguments": {"code": code}}
+    answer = agent.registry.answer(call, user="ann", trace="talk")
+    assert answer.ok and set(answer.access) == {each.id for each in agent.store.pending()} and len(answer.access) == 2
+    assert "a person was asked" in answer.text
+
+
 def test_what_the_file_asks_for_and_nobody_granted_is_asked_for_like_anything_else(program: Program) -> None:
     wanted = Capabilities.none().with_workspace_read(["notes/"])
     install(wanted, Capabilities.none())

@@ -85,9 +85,10 @@ async def run_program(state: CallState, waits: Waits, context: ToolContext, seco
     receipt = context.receipt._replace(trace_id=state.trace or state.call_id)
     loop = asyncio.get_running_loop() if isinstance(waits, AwaitingWaits) else None
     spent = 0.0
+    access_asked: dict[str, None] = {}
     with state.tool.runs.opened(state.user, state.trace, state.params["code"]) as run:
         while True:
-            calls = _Calls(state, run, steps, loop)
+            calls = _Calls(state, run, steps, loop, access_asked)
             # All passes together have the time of one call; the time that people take is not counted.
             left = max(seconds - spent, 0.0)
             life = Lifetime(left)
@@ -101,6 +102,7 @@ async def run_program(state: CallState, waits: Waits, context: ToolContext, seco
                     raise
             else:
                 run.forget()
+                state.access_asked = tuple(access_asked)
                 return output
             finally:
                 calls.end()
@@ -111,8 +113,17 @@ async def run_program(state: CallState, waits: Waits, context: ToolContext, seco
 class _Calls:
     """The calls of one pass of a program through the interpreter."""
 
-    def __init__(self, outer: CallState, run: Run, steps: Steps, loop: asyncio.AbstractEventLoop | None) -> None:
+    def __init__(
+        self,
+        outer: CallState,
+        run: Run,
+        steps: Steps,
+        loop: asyncio.AbstractEventLoop | None,
+        access_asked: dict[str, None],
+    ) -> None:
         self._outer = outer
+        self._access_asked = access_asked
+        """Requests for what calls were refused that answered without it, to be told beside the program's answer."""
         self._run = run
         run.rewind()
         self._steps = steps
@@ -181,7 +192,7 @@ class _Calls:
                 raise self._suspended(inner, failure) from failure
             answered = self._failed(waiting.asked, failure)
         else:
-            answered = _answered(waiting.asked, inner, output)
+            answered = self._answered(waiting.asked, inner, output)
         self._run.add(answered)
 
     # -- a call ----------------------------------------------------------------------------------------------------
@@ -224,7 +235,7 @@ class _Calls:
             if isinstance(failure, (*_OVER, RunReplayError)) or self._over:
                 raise
             return self._failed(asked, failure)
-        return _answered(asked, inner, output)
+        return self._answered(asked, inner, output)
 
     async def _direct(self, inner: CallState, asked: str) -> ToolOutput:
         """Take a call through the pipeline, as far as it goes without a person."""
@@ -271,6 +282,12 @@ class _Calls:
             return answered.text
         raise HostFailure(FailureKind(answered.kind), answered.code, answered.message)
 
+    def _answered(self, asked: str, inner: CallState, output: ToolOutput) -> Answered:
+        self._access_asked.update(dict.fromkeys(inner.access_asked))
+        kept = _kept(inner)
+        left = None if kept is None else (inner.known.name, kept)
+        return Answered(asked, _text(output), labels=output.labels, left=left)
+
     @staticmethod
     def _failed(asked: str, failure: ToolError) -> Answered:
         """Return a failure as the program may know it: as a model would, which wrote the program."""
@@ -309,12 +326,6 @@ def _unanswered(inner: CallState) -> bool:
     last = inner.decisions[-1] if inner.decisions else None
     denied = last is not None and not last.allowed and last.reason == Reason.APPROVAL_DENIED
     return denied and answer is not None and not answer.approved and not answer.by
-
-
-def _answered(asked: str, inner: CallState, output: ToolOutput) -> Answered:
-    kept = _kept(inner)
-    left = None if kept is None else (inner.known.name, kept)
-    return Answered(asked, _text(output), labels=output.labels, left=left)
 
 
 def _kept(inner: CallState) -> str | None:
