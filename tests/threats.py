@@ -54,6 +54,7 @@ THREATS = (
         tests=(
             _CODE + "test_a_tool_outside_of_the_view_is_had_by_no_spelling",
             _CODE + "test_programs_run_no_programs_and_change_no_tools",
+            _CODE + "test_a_tool_that_no_program_calls_is_none_behind_a_wrapper_either",
             _CODE + "test_a_program_that_changes_its_own_world_changes_no_call",
             _CODE + "test_a_denial_by_a_person_is_no_yes_however_often_it_is_asked",
             _CODE + "test_a_call_that_waits_is_not_caught_by_the_program",

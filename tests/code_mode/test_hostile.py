@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.code_mode.conftest import Desk, Run, made
-from wasmrt import ToolRegistry, WasmToolRuntime, tool
+from wasmrt import ReadOnlyToolWrapper, ToolRegistry, WasmToolRuntime, tool
 from wasmrt.context import ToolContext
 from wasmrt.errors import (
     BudgetExceededError,
@@ -26,6 +26,7 @@ from wasmrt.errors import (
     TrapError,
 )
 from wasmrt.guest.services import HostFailure
+from wasmrt.host_tool import HostTool
 from wasmrt.limits import MAX_CODE_BYTES, MAX_CODE_CALLS, MAX_CODE_RUNS
 from wasmrt.model import ToolOutput
 
@@ -364,3 +365,11 @@ def test_nobody_but_us_can_make_a_tool_that_gets_the_callers_tools(registry: Too
     registry.register(innocent)
     registry.execute("innocent", {})
     assert seen == [(None, None)]
+
+
+def test_a_tool_that_no_program_calls_is_none_behind_a_wrapper_either(registry: ToolRegistry) -> None:
+    apart = HostTool("apart", "Stand apart.", {}, lambda params, context: "done", in_programs=False)
+    registry.register(ReadOnlyToolWrapper.wrap(apart) or apart, builtin=True)
+    assert registry.execute("apart", {}).result == "done"
+    code = "try { return await tools.apart({}) } catch (error) { return error.code }"
+    assert registry.execute("run_code", {"code": code}).result == {"result": "not-in-view"}

@@ -14,15 +14,17 @@ from wasmrt.tools._entry import with_actions
 from wasmrt.tools._lens import actions_within, decide_effects, is_visible
 from wasmrt.tools._state import denied
 from wasmrt.tools._tool import Tool
-from wasmrt.traits import NO_TERMS, OwnTerms, ToolDefaults, Traits
+from wasmrt.traits import Traits
 
 _PASSED_ON = (
     "preview", "by_hand", "foreign", "is_async", "ends_by_itself", "digest", "grant_digest", "granted_effects",
-    "prompt", "output_schema",
+    "prompt", "output_schema", "check", "own", "destinations", "ids", "aliases", "default_permission",
+    "requires_sanitization", "in_programs",
 )  # fmt: skip
+"""Parts of a tool that it may have, and that are its own whatever is left of its effects."""
 
 
-class ReadOnlyToolWrapper(ToolDefaults):
+class ReadOnlyToolWrapper:
     """A tool whose calls change nothing: other actions are neither in its schema nor taken, and a sandbox holds it.
 
     `ToolView.read_only` does this for a whole registry. Make one with `wrap`.
@@ -51,41 +53,6 @@ class ReadOnlyToolWrapper(ToolDefaults):
         if name in _PASSED_ON:
             return getattr(self._tool, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-    @property
-    def check(self) -> Any:  # type: ignore[override]  # the tool's own
-        """The tool's own check of the params."""
-        return getattr(self._tool, "check", None)
-
-    @property
-    def own(self) -> OwnTerms:  # type: ignore[override]  # the tool's own
-        """The program's terms of the tool."""
-        return getattr(self._tool, "own", NO_TERMS)
-
-    @property
-    def destinations(self) -> tuple[str, ...] | None:  # type: ignore[override]  # the tool's own
-        """The parameters that decide where something goes, as the tool names them."""
-        return getattr(self._tool, "destinations", None)
-
-    @property
-    def ids(self) -> tuple[str, ...]:  # type: ignore[override]  # the tool's own
-        """The parameters that take the identifiers in its results."""
-        return tuple(getattr(self._tool, "ids", ()))
-
-    @property
-    def aliases(self) -> tuple[str, ...]:  # type: ignore[override]  # the tool's own
-        """Other names that it is known by."""
-        return tuple(getattr(self._tool, "aliases", ()))
-
-    @property
-    def default_permission(self) -> str:  # type: ignore[override]  # the tool's own
-        """The permission that the tool's package wants."""
-        return getattr(self._tool, "default_permission", "")
-
-    @property
-    def requires_sanitization(self) -> bool:  # type: ignore[override]  # the tool's own
-        """False for a tool whose output is the agent's own."""
-        return getattr(self._tool, "requires_sanitization", True)
 
     @classmethod
     def wrap(cls, tool: Tool) -> ReadOnlyToolWrapper | None:
