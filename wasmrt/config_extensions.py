@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +10,7 @@ from wasmrt.egress import read_host
 from wasmrt.errors import ConfigurationError
 from wasmrt.install.bundled import DESKTOP_NAMES
 from wasmrt.names import did_you_mean
+from wasmrt.strict_toml import ValueReader, path_in
 
 _MAX_ENTRIES = 64
 _APPLICATION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
@@ -49,7 +49,7 @@ class DesktopSettings(NamedTuple):
     """A headless Chromium; None for the one that is found."""
 
 
-def _folders(key: str) -> Callable[[Any, Path], dict[str, Any]]:
+def _folders(key: str) -> ValueReader:
     def read(value: Any, folder: Path) -> dict[str, Any]:
         return {key: tuple(folder / text for text in _texts(value, f'write it like {key} = ["/srv/{key}"]'))}
 
@@ -95,19 +95,13 @@ def _applications(value: Any, _: Path) -> dict[str, Any]:
     return {"applications": tuple(name.removesuffix(".desktop") for name in names)}
 
 
-def _browser(value: Any, folder: Path) -> dict[str, Any]:
-    if not isinstance(value, str) or not value or "\0" in value:
-        raise ConfigurationError("browser must be a path", hint='write it like browser = "/opt/chromium/shell"')
-    return {"browser": folder / value}
-
-
-EXTENSION_SECTIONS: dict[str, dict[str, Callable[[Any, Path], dict[str, Any]]]] = {
+EXTENSION_SECTIONS: dict[str, dict[str, ValueReader]] = {
     "extensions": {"sources": _folders("sources"), "hosts": _hosts},
     "desktop": {
         "tools": _desktop_tools,
         "applications": _applications,
         "hosts": _hosts,
-        "browser": _browser,
+        "browser": path_in("browser", "path", "/opt/chromium/shell"),
     },
     "skills": {"folders": _folders("folders"), "sources": _folders("sources"), "hosts": _hosts},
 }

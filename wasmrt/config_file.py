@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -31,7 +31,7 @@ from wasmrt.limits import MAX_CONFIG_FILE_BYTES, MIN_SEGMENT_BYTES
 from wasmrt.places import find_places
 from wasmrt.policy import POLICY_SECTIONS, ToolPolicy, read_policy
 from wasmrt.rates import RateLimiter
-from wasmrt.strict_toml import Mistake, Place, lines_of, read_table
+from wasmrt.strict_toml import Mistake, Place, ValueReader, lines_of, path_in, read_table
 from wasmrt.url import AddressClass, InvalidUrlError, classify_address, parse_url
 
 if TYPE_CHECKING:
@@ -247,11 +247,11 @@ def _values(name: str, section: dict[str, Any], folder: Path, mistakes: list[Mis
     return {key: value for values in found.values() for key, value in values.items()}
 
 
-def _read_in(folder: Path, read: Callable[[Any, Path], dict[str, Any]], value: Any) -> dict[str, Any]:
+def _read_in(folder: Path, read: ValueReader, value: Any) -> dict[str, Any]:
     return read(value, folder)
 
 
-def _network_setting(key: str) -> Callable[[Any, Path], dict[str, Any]]:
+def _network_setting(key: str) -> ValueReader:
     def read(value: Any, _: Path) -> dict[str, Any]:
         given = {key: value}
         NetworkConfig(**given)  # raises for this one alone
@@ -345,12 +345,6 @@ def _leak_actions(value: Any, _: Path) -> dict[str, Any]:
     return {"leak_overrides": overrides}
 
 
-def _audit_path(value: Any, folder: Path) -> dict[str, Any]:
-    if not isinstance(value, str) or not value or "\0" in value:
-        raise ConfigurationError("path must be a folder", hint='write it like path = "/var/lib/wasmrt/receipts"')
-    return {"path": folder / value}
-
-
 def _audit_segment_bytes(value: Any, _: Path) -> dict[str, Any]:
     if not isinstance(value, int) or isinstance(value, bool) or value < MIN_SEGMENT_BYTES:
         raise ConfigurationError(
@@ -360,7 +354,7 @@ def _audit_segment_bytes(value: Any, _: Path) -> dict[str, Any]:
     return {"max_segment_bytes": value}
 
 
-_READERS: dict[str, Callable[[Any, Path], dict[str, Any]]] = {
+_READERS: dict[str, ValueReader] = {
     "unsafe_allowed_networks": _network_setting("unsafe_allowed_networks"),
     "ca_file": _ca_file,
     "hosts": _hosts,
@@ -372,13 +366,13 @@ _READERS: dict[str, Callable[[Any, Path], dict[str, Any]]] = {
 }
 _OWN = ("rate_limit_storage", "unsafe_rate_limits_without_redis")
 """Keys of [network] that are not of `NetworkConfig`."""
-_SECTIONS: dict[str, dict[str, Callable[[Any, Path], dict[str, Any]]]] = {
+_SECTIONS: dict[str, dict[str, ValueReader]] = {
     _SECTION: _READERS,
     "guests": {"isolation": _isolation},
     "leaks": {"rules": _leak_rules, "actions": _leak_actions},
     "audit": {
         "enabled": switch("enabled"),
-        "path": _audit_path,
+        "path": path_in("path", "folder", "/var/lib/wasmrt/receipts"),
         "record": switch("record"),
         "max_segment_bytes": _audit_segment_bytes,
     },

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from wasmrt.errors import ConfigurationError
 from wasmrt.limits import MAX_USER_BYTES
-from wasmrt.strict_toml import Mistake, one_of, texts, whole_number
+from wasmrt.strict_toml import Mistake, ValueReader, keyed, one_of, texts, whole_number
 from wasmrt.url import InvalidUrlError, parse_url
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 """Signatures by a key pair (RFC 7518, RFC 8037). SECURITY: `none` and shared secrets (HS256) are not to be had."""
 ENDPOINT_PATH = "/mcp"
+METADATA_PATH = "/.well-known/oauth-protected-resource"
+"""RFC 9728, 3."""
 MAX_CLAIM_CHARS = 256
 _NEEDED = ("resource", "issuer", "jwks_url", "users")
 _MAX_USERS = 1000
@@ -114,19 +115,15 @@ def _algorithms(value: Any) -> tuple[str, ...]:
     return tuple(known(each) for each in found)
 
 
-def _plain(key: str, read: Callable[[Any], Any]) -> Callable[[Any, Path], dict[str, Any]]:
-    return lambda value, _: {key: read(value)}
-
-
-SERVE_SECTIONS: dict[str, dict[str, Callable[[Any, Path], dict[str, Any]]]] = {
+SERVE_SECTIONS: dict[str, dict[str, ValueReader]] = {
     "serve": {
-        "resource": _plain("resource", _resource),
-        "issuer": _plain("issuer", lambda value: _https(value, "https://login.example.com")),
-        "jwks_url": _plain("jwks_url", lambda value: _https(value, "https://login.example.com/keys")),
-        "users": _plain("users", _users),
-        "user_claim": _plain("user_claim", _claim),
-        "scopes": _plain("scopes", _scopes),
-        "algorithms": _plain("algorithms", _algorithms),
-        "clock_skew_seconds": _plain("clock_skew_seconds", whole_number(0, 300)),
+        "resource": keyed("resource", _resource),
+        "issuer": keyed("issuer", lambda value: _https(value, "https://login.example.com")),
+        "jwks_url": keyed("jwks_url", lambda value: _https(value, "https://login.example.com/keys")),
+        "users": keyed("users", _users),
+        "user_claim": keyed("user_claim", _claim),
+        "scopes": keyed("scopes", _scopes),
+        "algorithms": keyed("algorithms", _algorithms),
+        "clock_skew_seconds": keyed("clock_skew_seconds", whole_number(0, 300)),
     }
 }

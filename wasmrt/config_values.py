@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,14 +16,12 @@ from wasmrt.install.search import PROVIDERS, WebSearch
 from wasmrt.limits import DEFAULT_SEGMENT_BYTES, MAX_CONFIG_FILE_BYTES, ResourceLimits
 from wasmrt.places import find_places
 from wasmrt.secrets import BACKENDS
-from wasmrt.strict_toml import one_of, texts, whole_number
+from wasmrt.strict_toml import ValueReader, keyed, one_of, path_in, texts, whole_number
 from wasmrt.workspace import UserFolders
 
 if TYPE_CHECKING:
     from wasmrt.memory import MemorySettings
 
-ValueReader = Callable[[Any, Path], dict[str, Any]]
-"""From a value and the folder of the file to settings by name."""
 _MAX_CONCURRENT = 10_000
 _SHELL_SECONDS = 3600
 _SHELL_MIB = 1024 * 1024
@@ -138,16 +136,6 @@ def _rate(key: str, name: str) -> ValueReader:
     return read
 
 
-def _plain(key: str, reader: Callable[[Any], Any]) -> ValueReader:
-    return lambda value, _: {key: reader(value)}
-
-
-def _folder(value: Any, folder: Path) -> dict[str, Any]:
-    if not isinstance(value, str) or not value or "\0" in value:
-        raise ConfigurationError("path must be a folder", hint='write it like path = "/srv/agent/files"')
-    return {"path": folder / value}
-
-
 def _memory(key: str) -> ValueReader:
     def read(value: Any, _: Path) -> dict[str, Any]:
         _memory_settings(**{key: value})  # raises for this one alone
@@ -205,19 +193,20 @@ def _price(value: Any) -> Decimal:
     return Decimal(str(value))
 
 
+_FOLDER = path_in("path", "folder", "/srv/agent/files")
 VALUE_SECTIONS: dict[str, dict[str, ValueReader]] = {
     "limits": {
         **{key: _limit(key) for key in ResourceLimits.__dataclass_fields__},
-        "max_concurrent_calls": _plain("max_concurrent_calls", whole_number(1, _MAX_CONCURRENT)),
+        "max_concurrent_calls": keyed("max_concurrent_calls", whole_number(1, _MAX_CONCURRENT)),
     },
     "rates": {
         "calls_per_minute": _rate("calls_per_minute", "requests_per_minute"),
         "calls_per_hour": _rate("calls_per_hour", "requests_per_hour"),
     },
-    "workspace": {"path": _folder, "per_user": switch("per_user"), "undo": switch("undo")},
+    "workspace": {"path": _FOLDER, "per_user": switch("per_user"), "undo": switch("undo")},
     "memory": {
         "enabled": switch("enabled"),
-        "path": _folder,
+        "path": _FOLDER,
         "max_document_bytes": _memory("max_document_bytes"),
         "max_user_bytes": _memory("max_user_bytes"),
         "max_versions": _memory("max_versions"),
@@ -226,19 +215,19 @@ VALUE_SECTIONS: dict[str, dict[str, ValueReader]] = {
     "shell": {
         "enabled": switch("enabled"),
         "unsafe_host": switch("unsafe_host"),
-        "timeout_seconds": _plain("timeout_seconds", whole_number(1, _SHELL_SECONDS)),
-        "max_timeout_seconds": _plain("max_timeout_seconds", whole_number(1, _SHELL_SECONDS)),
-        "memory_mib": _plain("memory_mib", whole_number(16, _SHELL_MIB)),
+        "timeout_seconds": keyed("timeout_seconds", whole_number(1, _SHELL_SECONDS)),
+        "max_timeout_seconds": keyed("max_timeout_seconds", whole_number(1, _SHELL_SECONDS)),
+        "memory_mib": keyed("memory_mib", whole_number(16, _SHELL_MIB)),
         "read": _paths("read"),
         "execute": _paths("execute"),
         "session": switch("session"),
-        "network": _plain("network", read_program_network),
+        "network": keyed("network", read_program_network),
     },
-    "secrets": {"backend": _plain("secrets_backend", one_of(str, BACKENDS))},
+    "secrets": {"backend": keyed("secrets_backend", one_of(str, BACKENDS))},
     "web_search": {
-        "provider": _plain("provider", one_of(str, PROVIDERS)),
-        "url": _plain("url", _address),
-        "cost_per_search": _plain("cost_per_search", _price),
+        "provider": keyed("provider", one_of(str, PROVIDERS)),
+        "url": keyed("url", _address),
+        "cost_per_search": keyed("cost_per_search", _price),
     },
     "explain": {"services": _services},
 }

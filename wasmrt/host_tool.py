@@ -125,7 +125,5 @@ class PlannedTool(HostTool):
             )
             hint = f"ask again, or have a person do it: {self.by_hand(params)}"
             decision = Decision(False, Reason.APPROVAL_REQUIRED, what, hint, "tool.approval", self.name)
-            error = NotAuthorizedError(decision.sentence, code="not-shown", hint=decision.hint)
-            error.decisions = (decision,)
-            raise error
+            raise NotAuthorizedError.of(decision, code="not-shown")
         return plan.apply(context)

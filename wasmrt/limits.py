@@ -278,29 +278,6 @@ MAX_DNS_LOOKUPS = 64
 MAX_CONNECT_ATTEMPTS = 3
 CONNECT_TIMEOUT_SECONDS = 10.0
 KEEPALIVE_SECONDS = 30.0
-
-# A session of the shell: data between two commands, and no process.
-MAX_SHELL_SESSIONS = 256
-SHELL_SESSION_IDLE_SECONDS = 1800.0
-SHELL_SESSION_AGE_SECONDS = 12 * 3600.0
-MAX_SHELL_SESSION_REPORT_BYTES = 512 * KIB
-"""Of what a command tells at its end."""
-MAX_SHELL_SESSION_VARIABLES = 128
-MAX_SHELL_SESSION_BYTES = 32 * KIB
-"""Of the directory and the variables, as they are written for the next command."""
-
-# The outlet of a confined program: a proxy that speaks to granted hosts alone.
-MAX_PROXY_HELLO_BYTES = 16 * KIB + 512
-"""Of a TLS ClientHello, with its records' heads."""
-PROXY_HEAD_SECONDS = 10.0
-"""For the head of a request, and for a ClientHello."""
-PROXY_IDLE_SECONDS = 300.0
-"""For which a tunnel may be silent."""
-PROXY_TUNNEL_SECONDS = 3600.0
-MAX_PROXY_TUNNEL_BYTES = GIB
-"""Of one tunnel, both directions together."""
-PROXY_BODY_BYTES = 64 * MIB
-"""Of a request or a response in plain HTTP."""
 MAX_CONNECTIONS_PER_ORIGIN = 128
 MAX_IDLE_CONNECTIONS = 256
 MAX_ASYNC_HTTP_THREADS = 64
@@ -385,6 +362,31 @@ MCP_STOP_SECONDS = 2.0
 """For a program to end once its standard input is closed, and again once it is told to."""
 MAX_MCP_QUESTION_CHARS = 2000
 """Of a server's question to a person."""
+
+# A session of the shell: data between two commands, and no process.
+MAX_SHELL_SESSIONS = 256
+SHELL_SESSION_IDLE_SECONDS = 1800.0
+SHELL_SESSION_AGE_SECONDS = 12 * 3600.0
+MAX_SHELL_SESSION_REPORT_BYTES = 512 * KIB
+"""Of what a command tells at its end."""
+MAX_SHELL_SESSION_VARIABLES = 128
+MAX_SHELL_SESSION_BYTES = 32 * KIB
+"""Of the directory and the variables, as they are written for the next command."""
+
+# The outlet of a confined program: a proxy that speaks to granted hosts alone.
+MAX_PROXY_HELLO_BYTES = 16 * KIB + 512
+"""Of a TLS ClientHello, with its records' heads."""
+PROXY_HEAD_SECONDS = 10.0
+"""For the head of a request, and for a ClientHello."""
+PROXY_IDLE_SECONDS = 300.0
+"""For which a tunnel may be silent."""
+PROXY_TUNNEL_SECONDS = 3600.0
+MAX_PROXY_TUNNEL_BYTES = GIB
+"""Of one tunnel, both directions together."""
+PROXY_BODY_BYTES = 64 * MIB
+"""Of a request or a response in plain HTTP."""
+
+# The person's desktop, and a page of a browser.
 MAX_CLIPBOARD_BYTES = 1 * MIB
 MAX_NOTIFICATION_TITLE_CHARS = 200
 MAX_NOTIFICATION_BODY_CHARS = 2000

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
     from wasmrt.backends import BackendFactory
+    from wasmrt.egress import EgressGateway
     from wasmrt.schema.providers import Provider
 
 CLOSE_SECONDS = 5.0
@@ -199,6 +200,16 @@ class WasmToolRuntime:
         near = did_you_mean(name, known)
         hint = f"did you mean {near}?" if near else "prepare it first: prepare, prepare_installed or installed"
         raise NotInstalledError(f"no tool named {name!r:.80} is prepared", hint=hint)
+
+    def open_gateway(self) -> EgressGateway:
+        """Return a way out with this runtime's network, whose requests count among those of its users; close it.
+
+        Raises:
+            ConfigurationError: the CA file of the operator cannot be used.
+        """
+        from wasmrt.egress import EgressGateway
+
+        return EgressGateway(self.config.network, rates=self._rates)
 
     def check_open(self) -> None:
         """Refuse work on a runtime that is closed, or that stayed behind in the process this one was forked from.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from wasmrt.errors import ConfigurationError
@@ -36,6 +37,8 @@ class Place(NamedTuple):
 
 
 Reader = Callable[[Any], Any]
+ValueReader = Callable[[Any, Path], dict[str, Any]]
+"""From a value and the folder of the file to settings by name."""
 
 
 def lines_of(text: str) -> dict[str, int]:
@@ -130,6 +133,22 @@ def one_of(kind: Callable[[Any], Any], known: Iterable[str]) -> Reader:
             hint = f'did you mean "{near}"?' if near else None
             raise ConfigurationError(f"must be one of {', '.join(listed)}", hint=hint)
         return kind(value)
+
+    return read
+
+
+def keyed(key: str, reader: Reader) -> ValueReader:
+    """Return the reader of a key that sets `key`, whatever the folder of the file."""
+    return lambda value, _: {key: reader(value)}
+
+
+def path_in(key: str, kind: str, example: str) -> ValueReader:
+    """Return the reader of a key that is a path from the folder of the file; `kind` is what messages call it."""
+
+    def read(value: Any, folder: Path) -> dict[str, Any]:
+        if not isinstance(value, str) or not value or "\0" in value:
+            raise ConfigurationError(f"{key} must be a {kind}", hint=f'write it like {key} = "{example}"')
+        return {key: folder / value}
 
     return read
 

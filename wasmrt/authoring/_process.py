@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
-import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -15,7 +14,7 @@ from tempfile import TemporaryFile
 from typing import IO
 
 from wasmrt.errors import BuildError
-from wasmrt.isolation.programs import signal_group
+from wasmrt.isolation.programs import end_group
 from wasmrt.limits import BUILD_STEP_SECONDS, MAX_BUILD_LOG_BYTES, MAX_BUILD_OUTPUT_BYTES, MIB
 
 _POLL_SECONDS = 1.0
@@ -68,7 +67,7 @@ def run_command(
             _bound(process, bounds or {})
             return CommandResult(_wait(process, output, shown, seconds), _tail(output))
         except BaseException:
-            _end(process)
+            end_group(process)
             raise
 
 
@@ -92,11 +91,6 @@ def _wait(process: subprocess.Popen[bytes], output: IO[bytes], shown: str, secon
             raise BuildError(f"{shown} took longer than {seconds:g} s", output=_tail(output))
         with contextlib.suppress(subprocess.TimeoutExpired):
             return process.wait(min(left, _POLL_SECONDS))
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    signal_group(process, signal.SIGKILL)
-    process.wait()
 
 
 def _tail(output: IO[bytes]) -> str:

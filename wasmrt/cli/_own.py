@@ -16,7 +16,6 @@ from wasmrt.cli._held import Announcing
 from wasmrt.cli._output import print_message, show_json, status
 from wasmrt.cli._runtime import open_runtime
 from wasmrt.config_file import OperatorConfig, read_config_file
-from wasmrt.egress import EgressGateway
 from wasmrt.errors import ConfigurationError, NotAuthorizedError, ToolError
 from wasmrt.install.bundled import DESKTOP_NAMES, OwnTool, missing_part
 from wasmrt.memory import MemoryStore
@@ -61,7 +60,7 @@ def run_own(
 
     Raises:
         ToolError: it was refused, or failed.
-        ConfigurationError: there is no workspace, or the operator has switched the memory off.
+        ConfigurationError: there is no workspace, or the operator has it switched off.
     """
     data, file = check_context(context), read_config_file(find_places().config)
     with open_runtime(workspace=workspace, receipts=True) as runtime:
@@ -112,11 +111,7 @@ def _tools(own: OwnTool, runtime: WasmToolRuntime, file: OperatorConfig) -> Sequ
 
         if own.name not in file.desktop.tools:
             raise ConfigurationError(f"{own.name} is off, as every tool for a desktop is", hint=missing_part(own, ()))
-
-        def gateway() -> EgressGateway:
-            return EgressGateway(runtime.config.network, rates=runtime.pipeline.rates)
-
-        return [desktop_tool(own.name, file.desktop, gateway)]
+        return [desktop_tool(own.name, file.desktop, runtime.open_gateway)]
     if runtime.config.workspace is None:
         raise ConfigurationError("the shell needs a workspace", hint="name one with --workspace DIR")
     return [ShellTool(runtime.config.workspace, file.shell, network=runtime.config.network)]

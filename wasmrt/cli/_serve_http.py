@@ -51,9 +51,6 @@ def new_token(user: str, *, as_json: bool) -> int:
 async def _serve(options: ServeOptions, users: UserTokens, host: str, port: int) -> int:
     server, ended = Server(version=VERSION), asyncio.Event()
     pages, config = operator_pages(_PAGES), read_config_file(find_places().config)
-    gateway = EgressGateway(config.network)
-    access, origin = _access(config, gateway)
-
     at: list[str] = []
 
     def started(url: str) -> None:
@@ -70,17 +67,19 @@ async def _serve(options: ServeOptions, users: UserTokens, host: str, port: int)
         print_message("clients send it as Authorization: Bearer TOKEN; wasmrt serve --new-token USER makes another")
 
     beside = Beside(_PAGES, pages.gate, pages)
-    transport = serve_http(
-        server, Entrance(users, access), host=host, port=port, ended=ended, started=started, beside=beside,
-        origin=origin,
-    )  # fmt: skip
     with ExitStack() as held:
-        held.callback(gateway.close)
+        access, origin = _access(config, held)
+        transport = serve_http(
+            server, Entrance(users, access), host=host, port=port, ended=ended, started=started, beside=beside,
+            origin=origin,
+        )  # fmt: skip
         return await serve_tools(options, server, transport, ended, own_pages=lambda: at[0] if at else None)
 
 
-def _access(config: OperatorConfig, gateway: EgressGateway) -> tuple[Access | None, str | None]:
+def _access(config: OperatorConfig, held: ExitStack) -> tuple[Access | None, str | None]:
     """Return the access tokens that are taken beside the server's own, and the origin that they are for.
+
+    `held` closes the way to their keys.
 
     Raises:
         ConfigurationError: the library that reads them is missing.
@@ -93,7 +92,8 @@ def _access(config: OperatorConfig, gateway: EgressGateway) -> tuple[Access | No
         raise ConfigurationError(
             "the section [serve] needs a library that reads access tokens", hint="pip install 'wasmrt[serve]'"
         ) from None
-    return AccessTokens(config.resource, KeySet(gateway, config.resource.jwks_url)), config.resource.origin
+    keys = KeySet(held.enter_context(EgressGateway(config.network)), config.resource.jwks_url)
+    return AccessTokens(config.resource, keys), config.resource.origin
 
 
 def _address(text: str) -> tuple[str, int]:

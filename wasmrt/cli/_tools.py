@@ -11,7 +11,7 @@ from wasmrt.component_bytes import ComponentBytes
 from wasmrt.errors import ConfigurationError, NotInstalledError
 from wasmrt.install import Catalog
 from wasmrt.install._stored import load_tools
-from wasmrt.install.bundled import SHELL_NAME, WEB_SEARCH, OwnTool, bundled_tool, own_tool
+from wasmrt.install.bundled import RUN_CODE, SHELL_NAME, WEB_SEARCH, OwnTool, bundled_tool, own_tool
 from wasmrt.install.find import FoundTool, described_by_sidecar, find_tool
 from wasmrt.limits import ARCHIVE_SUFFIXES, COMPONENT_MAX_BYTES, MAX_INVOKE_DEPTH
 from wasmrt.names import installed_name
@@ -57,9 +57,9 @@ def is_tool_name(name: str) -> bool:
 
 
 def find_own(name: str, part: str | None, capabilities: Path | None) -> OwnTool | None:
-    """Return the tool of the memory that a command names, or the shell; None for any other tool.
+    """Return the tool that a command names and that is no component; None for any other, or one of a registry alone.
 
-    An installed tool stands in for the shell, as for a component that comes with wasmrt, and for none of the memory.
+    An installed tool stands in for the shell, as for a component that comes with wasmrt, and for no other of these.
 
     Raises:
         ConfigurationError: a part or capabilities are named, which are for components.
@@ -67,7 +67,7 @@ def find_own(name: str, part: str | None, capabilities: Path | None) -> OwnTool 
     own = own_tool(name)
     if (
         own is None
-        or own.needs in ("registry", "code")
+        or own.needs in ("registry", RUN_CODE.name)
         or (own.name == SHELL_NAME and Catalog(find_places().data).has(name))
     ):
         return None

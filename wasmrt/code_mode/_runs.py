@@ -23,6 +23,8 @@ from wasmrt.files import create_file, unfit
 from wasmrt.limits import CODE_RUN_SECONDS, MAX_CODE_CALLS, MAX_CODE_RUN_BYTES, MAX_CODE_RUNS
 
 _VERSION = 2
+_USER_CHARS = 16
+"""Of the name of a file, for its user."""
 _MAX_FILE_BYTES = 4 * MAX_CODE_RUN_BYTES
 _ANEW = "change the program, such as by a comment, to start another run"
 _encode = json.JSONEncoder(separators=(",", ":")).encode
@@ -169,26 +171,24 @@ class Run:
             os.close(self._file)
             self._file = None
 
-    def load(self) -> bool:
-        """Read the run where it was kept; tell whether there was one to continue.
+    def load(self) -> None:
+        """Read the run, where one was kept.
 
         Raises:
             RunReplayError: another call continues it at this moment, or its file is not as it was written.
         """
         try:
             self._file = _locked(self._path)
-            if self._file is None:
-                return False
-            self._read(self._file)
+            if self._file is not None:
+                self._read(self._file)
         except FileNotFoundError:
-            return False
+            return
         except OSError as error:
             self.close()
             raise _unusable(error) from error
         except RunReplayError:
             self.close()
             raise
-        return True
 
     def _read(self, file: int) -> None:
         with os.fdopen(file, "rb", closefd=False) as reader:
@@ -242,9 +242,9 @@ class CodeRuns:
         Raises:
             RunReplayError: another call continues it at this moment, or its file cannot be used.
         """
-        code_digest = blake3(code.encode("utf-8", "surrogatepass")).hexdigest()
-        owner = [user, trace, code_digest]
-        name = f"{_prefix(user)}{blake3(_encode(owner).encode()).hexdigest()[:48]}.jsonl"
+        owner = [user, trace, blake3(code.encode("utf-8", "surrogatepass")).hexdigest()]
+        prefix, rest = (blake3(text.encode()).hexdigest() for text in (user, _encode(owner)))
+        name = f"{prefix[:_USER_CHARS]}-{rest[:48]}.jsonl"
         self._forget_expired()
         run = Run(self, self._folder / name, owner)
         run.load()
@@ -261,7 +261,7 @@ class CodeRuns:
             OSError: the folder cannot be made.
         """
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        waiting = sum(1 for each in self._folder.glob(f"{path.name[:17]}*") if each != path)
+        waiting = sum(1 for each in self._folder.glob(f"{path.name[: _USER_CHARS + 1]}*") if each != path)
         if waiting >= MAX_CODE_RUNS:
             raise RunReplayError(
                 f"{MAX_CODE_RUNS} programs of this user wait for a person already, so that this one cannot",
@@ -282,10 +282,6 @@ class CodeRuns:
 def asked_digest(name: str, params: str) -> str:
     """Return the digest of a call as a program makes it."""
     return blake3(_encode([name, params]).encode()).hexdigest()
-
-
-def _prefix(user: str) -> str:
-    return f"{blake3(user.encode()).hexdigest()[:16]}-"
 
 
 def _locked(path: Path) -> int | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import selectors
-import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -13,7 +12,7 @@ from typing import Any
 
 from wasmrt.errors import ToolError, ToolErrorKind
 from wasmrt.isolation.confine import Command
-from wasmrt.isolation.programs import signal_group
+from wasmrt.isolation.programs import end_group
 from wasmrt.lifetime import Lifetime
 from wasmrt.limits import MIB, PROGRAM_TAIL_CHARS
 
@@ -113,9 +112,7 @@ def talking(command: Command, cwd: str, lifetime: Lifetime) -> Iterator[Conversa
     try:
         yield Conversation(process, lifetime)
     finally:
-        # SECURITY: the group is killed before its first process is waited for: until then nobody else has its number.
-        signal_group(process, signal.SIGKILL)
-        process.wait()
+        end_group(process)
         for pipe in _pipes(process):
             with suppress(OSError):
                 pipe.close()

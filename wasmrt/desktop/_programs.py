@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 import threading
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ from typing import NamedTuple
 
 from wasmrt.errors import DeadlineExceededError, NotAuthorizedError, OutputLimitError, ToolError, ToolErrorKind
 from wasmrt.isolation.confine import Command
-from wasmrt.isolation.programs import run_to_end, signal_group, starting
+from wasmrt.isolation.programs import end_group, run_to_end, starting
 from wasmrt.lifetime import Lifetime
 from wasmrt.limits import PROGRAM_TAIL_CHARS
 from wasmrt.model import Decision
@@ -117,8 +116,7 @@ def hand_over(argv: Sequence[str], stdin: bytes) -> int:
     try:
         process.communicate(stdin, SECONDS)
     except subprocess.TimeoutExpired:
-        signal_group(process, signal.SIGKILL)
-        process.wait()
+        end_group(process)
         raise DeadlineExceededError(
             f"{argv[0]} took longer than {SECONDS:g} s, and was ended",
             limit=SECONDS,

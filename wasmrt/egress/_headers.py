@@ -35,7 +35,7 @@ _SENSITIVE_PARTS = (
 # `x-auth-method: token` names a method, not a credential. No other sensitive word may stand beside it.
 _WAYS = frozenset({"method", "methods", "scheme", "schemes", "type", "types"})
 # They describe the bytes on the wire, which the guest does not get.
-_FRAMING = frozenset({"content-encoding", "content-length", "transfer-encoding", "connection", "keep-alive", "trailer"})
+FRAMING = frozenset({"content-encoding", "content-length", "transfer-encoding", "connection", "keep-alive", "trailer"})
 
 
 def request_problem(headers: Headers, body_bytes: int, owned_by_injector: Iterable[str]) -> str | None:
@@ -104,7 +104,7 @@ def visible_headers(
 
     In a response to `HEAD` (`bodyless`) the body's length and coding are what was asked for, and stay.
     """
-    hidden = _FRAMING - {"content-length", "content-encoding"} if bodyless else _FRAMING
+    hidden = FRAMING - {"content-length", "content-encoding"} if bodyless else FRAMING
     kept = []
     for raw_name, raw_value in headers:
         name = raw_name.decode("latin-1")

@@ -213,6 +213,13 @@ class NotAuthorizedError(ToolError):
     code = "not-authorized"
     kind = ToolErrorKind.NOT_AUTHORIZED
 
+    @staticmethod
+    def of(decision: Decision, code: str | None = None) -> NotAuthorizedError:
+        """Return the error of a decision that refuses; its code is the reason, unless another one is given."""
+        error = NotAuthorizedError(decision.sentence, code=code or str(decision.reason), hint=decision.hint)
+        error.decisions = (decision,)
+        return error
+
     def for_model(self) -> str:
         """Return the rule that refused it, and not what would lift it."""
         denial = next((each for each in self.decisions if not each.allowed), None)

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from wasmrt.component_bytes import digest_of
 from wasmrt.context import ToolContext
-from wasmrt.egress import EgressGateway, download
+from wasmrt.egress import download
 from wasmrt.errors import InvalidNameError, SourceError
 from wasmrt.extensions.sources import SUFFIXES, source_at
 from wasmrt.files import replace_file
@@ -96,7 +96,7 @@ def _fetched(
     places: Places,
     context: ToolContext,
 ) -> dict[str, object]:
-    with EgressGateway(runtime.config.network, rates=runtime.pipeline.rates) as gateway:
+    with runtime.open_gateway() as gateway:
         data = download(gateway, url, hosts, name="tool_install", user=context.user, max_bytes=_MAX_FETCHED_BYTES)
     try:
         places.fetched_packages.mkdir(parents=True, exist_ok=True, mode=0o700)

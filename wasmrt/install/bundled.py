@@ -99,7 +99,9 @@ DESKTOP_NAMES = ("clipboard.read", "clipboard.write", "notify.send", "apps.open"
 """Tools for a person's desktop, each off until an operator turns it on: `wasmrt.desktop` has them."""
 SHELL_NAME, SHELL_ALIASES = "shell", ("shell_exec", "shell.run")
 """The shell: `wasmrt.shell` has it."""
-CODE_TOOLS = ("run_code", "search_tools")
+RUN_CODE = BundledTool("run_code", "code", "run_code")
+"""The interpreter of programs."""
+CODE_TOOLS = (RUN_CODE.name, "search_tools")
 """Tools of code mode, which is off by default: `wasmrt.code_mode` has them."""
 _IN_REGISTRY = "load_registry(runtime) has it; wasmrt tools describe NAME shows it"
 _IN_WORKSPACE = f"it runs command lines in a workspace: wasmrt tools describe {SHELL_NAME} --workspace ."
@@ -108,16 +110,14 @@ OWN_TOOLS = (
     *(OwnTool(name, "registry", f"a registry has it: wasmrt tools run {name}") for name in REGISTRY_TOOLS),
     *(OwnTool(name, name, f"it is for a desktop: wasmrt tools describe {name}") for name in DESKTOP_NAMES),
     OwnTool(SHELL_NAME, "workspace", _IN_WORKSPACE, SHELL_ALIASES),
-    *(OwnTool(name, "code", f"a registry has it: wasmrt tools run {name}") for name in CODE_TOOLS),
+    *(OwnTool(name, RUN_CODE.name, f"a registry has it: wasmrt tools run {name}") for name in CODE_TOOLS),
 )
-RUN_CODE = BundledTool("run_code", "code", "run_code")
-"""The interpreter of programs: `wasmrt.code_mode` has the tool, which is off by default."""
 SHIPPED: tuple[BundledTool | OwnTool, ...] = (*OWN_TOOLS, *TOOLS)
 _STEPS = {
     "workspace": "give the runtime a workspace: --workspace DIR, or path in [workspace] of the configuration file",
     "memory": "give the runtime a memory: enabled = true in [memory] of the configuration file",
     "search": CHOOSE_PROVIDER,
-    "code": "turn code mode on: enabled = true in [code_mode] of the configuration file",
+    RUN_CODE.name: "turn code mode on: enabled = true in [code_mode] of the configuration file",
     **{name: f'turn it on: tools = ["{name}"] in [desktop] of the configuration file' for name in DESKTOP_NAMES},
 }
 FILES = BundledTool("files", "files", "")

@@ -118,12 +118,8 @@ class _Run:
                 self._move(key)
 
     def end(self) -> int:
-        """End every process of the program's group, and return the exit code of the first. Safe to call twice."""
-        if self._process.returncode is None:
-            # SECURITY: the group is killed before its first process is waited for: until then nobody else has its
-            # number.
-            signal_group(self._process, signal.SIGKILL)
-        return self._process.wait()
+        """End it, and return its exit code. Safe to call twice."""
+        return end_group(self._process)
 
     def close(self) -> None:
         """End it, and let go of the pipes."""
@@ -174,6 +170,14 @@ def _handle_of(process: subprocess.Popen[bytes]) -> int:
         return os.pidfd_open(process.pid)
     except (AttributeError, OSError):
         return -1
+
+
+def end_group(process: subprocess.Popen[bytes]) -> int:
+    """End a program and all that it started, and return its exit code. Safe to call twice."""
+    if process.returncode is None:
+        # SECURITY: the group is killed before its first process is waited for: until then nobody else has its number.
+        signal_group(process, signal.SIGKILL)
+    return process.wait()
 
 
 def signal_group(process: subprocess.Popen[bytes], number: int) -> None:

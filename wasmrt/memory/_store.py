@@ -65,9 +65,7 @@ class MemoryStore:
             MemoryStoreError: it does not fit (`memory-too-large`, `memory-full`).
         """
         if author is Author.TOOL and (refused := decide_write(path)) is not None:
-            error = NotAuthorizedError(refused.sentence, code=str(refused.reason), hint=refused.hint)
-            error.decisions = (refused,)
-            raise error
+            raise NotAuthorizedError.of(refused)
         name = read_path(path)
         _check_text(content)
         with self._writing(user, lifetime) as db:

@@ -160,9 +160,7 @@ class PluginTool(ToolDefaults):
             capability="tool.network",
             subject=self.name,
         )
-        error = NotAuthorizedError(decision.sentence, code=str(decision.reason), hint=decision.hint)
-        error.decisions = (decision,)
-        raise error
+        raise NotAuthorizedError.of(decision)
 
 
 def _response(printed: Printed, request_id: str) -> Response:

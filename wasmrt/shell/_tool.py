@@ -168,8 +168,7 @@ class ShellTool(ToolDefaults):
         return decide_command(command, self._start(workdir))
 
     def _start(self, workdir: str) -> Start:
-        start = WORKSPACE if self._held is None else self._held.start
-        return start._replace(folder=workdir) if workdir else start
+        return _moved(WORKSPACE if self._held is None else self._held.start, workdir)
 
     def _decided(self, params: Any) -> Verdict:
         return self.decide(_command_of(params), _workdir_of(params))
@@ -205,7 +204,7 @@ class ShellTool(ToolDefaults):
 
     def preview(self, params: Any) -> str:
         """Return for a person what would run, where, and what they are asked for."""
-        verdict = self.decide(_command_of(params))
+        verdict = self._decided(params)
         start = self._start(_workdir_of(params))
         where = f"in {start.folder or 'the workspace'}, {self.backend}"
         why = f"\nasked because {self.why(params)}" if verdict.action is Action.ASK else ""
@@ -245,15 +244,11 @@ class ShellTool(ToolDefaults):
     def _runs_with(self, start: Start, params: dict[str, Any]) -> bool:
         from wasmrt.shell._decide import decide_command
 
-        folder = _workdir_of(params)
-        now = decide_command(_command_of(params), start._replace(folder=folder) if folder else start)
-        return now.action is Action.RUN
+        return decide_command(_command_of(params), _moved(start, _workdir_of(params))).action is Action.RUN
 
     def _check_refused(self, params: dict[str, Any]) -> None:
         if (refused := self.check(params)) is not None:
-            error = NotAuthorizedError(refused.sentence, code=str(refused.reason), hint=refused.hint)
-            error.decisions = (refused,)
-            raise error
+            raise NotAuthorizedError.of(refused)
 
     def _seconds(self, params: dict[str, Any]) -> float:
         return float(min(params.get("timeout", self._settings.timeout_seconds), self.timeout_seconds))
@@ -342,6 +337,10 @@ def _command_of(params: Any) -> str:
 def _workdir_of(params: Mapping[str, Any]) -> str:
     workdir = params.get("workdir")
     return workdir if isinstance(workdir, str) else ""
+
+
+def _moved(start: Start, workdir: str) -> Start:
+    return start._replace(folder=workdir) if workdir else start
 
 
 def _folder_in(root: Path, given: str) -> Path:

@@ -66,8 +66,7 @@ class InstalledTools:
         config = self._runtime.config
         parts = {"workspace": config.workspace, "search": config.web_search, "memory": config.memory_settings()}
         has = {part for part, given in parts.items() if given is not None}
-        has |= {"code"} if RUN_CODE.name in self._registry.all_names() else set()
-        has |= {name for name in DESKTOP_NAMES if name in self._registry.all_names()}  # those that are turned on
+        has |= {RUN_CODE.name, *DESKTOP_NAMES}.intersection(self._registry.all_names())  # those that are turned on
         self._registry.absent = absent = {
             name: step
             for tool in SHIPPED

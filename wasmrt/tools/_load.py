@@ -18,7 +18,6 @@ from wasmrt.approvals import (
 )
 from wasmrt.builtin import memory_tools
 from wasmrt.config_file import OperatorConfig, read_config_file
-from wasmrt.egress import EgressGateway
 from wasmrt.errors import ConfigurationError, WasmrtError
 from wasmrt.extensions.sources import ToolSources
 from wasmrt.extensions.tools import ExtensionTools
@@ -91,24 +90,22 @@ def approver_of(kind: ApproverKind, store: ApprovalStore) -> Approver:
 
 
 def _add_own(registry: ToolRegistry, runtime: WasmToolRuntime, places: Places, config: OperatorConfig) -> None:
-    """Offer the tools that are no components: for tools, skills, memory, and the shell."""
+    """Offer the tools that are no components: for tools, skills, memory, the desktop, programs, and the shell."""
     sources = ToolSources(config.extensions.sources, config.extensions.hosts)
     extensions = ExtensionTools(registry, runtime, places, sources, PROTECTED_TOOL_NAMES)
     workspace = getattr(runtime.config.workspace, "root", runtime.config.workspace)  # of `UserFolders`
     own = workspace if isinstance(workspace, Path) else None
     store = SkillStore(places, config.skills.folders, workspace=own)
 
-    def gateway() -> EgressGateway:
-        return EgressGateway(runtime.config.network, rates=runtime.pipeline.rates)
-
-    skills = SkillTools(store, SkillSources(config.skills.sources, config.skills.hosts), gateway, runtime.detector)
+    online = SkillSources(config.skills.sources, config.skills.hosts)
+    skills = SkillTools(store, online, runtime.open_gateway, runtime.detector)
     groups: dict[str, Iterable[Tool]] = {"extensions": extensions.all(), "skills": skills.all()}
     if (remembering := runtime.config.memory_settings()) is not None:
         groups["memory"] = memory_tools(MemoryStore(remembering), detector=runtime.detector)
     if config.desktop.tools:
         from wasmrt.desktop import desktop_tools
 
-        groups["desktop"] = desktop_tools(config.desktop, gateway)
+        groups["desktop"] = desktop_tools(config.desktop, runtime.open_gateway)
     for group, tools in groups.items():
         for tool in tools:
             registry.register(tool, builtin=True, group=group)

@@ -8,9 +8,7 @@ Where nobody answers, what was done so far is kept, and the same program goes on
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
-import os
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import CancelledError as FutureCancelledError
@@ -44,8 +42,6 @@ from wasmrt.tools import _flow
 from wasmrt.tools._state import CallState
 from wasmrt.tools._waits import AwaitingWaits, BlockingWaits, Waits, driven
 
-_PROCESS = os.urandom(6).hex()
-_numbers = itertools.count(1)
 _OVER = (CancelledError, RuntimeClosedError)
 """Errors of a call that say nothing of the call itself: everything ends."""
 _FOR_GOOD = (GuestError, TrapError, LimitError)
@@ -201,7 +197,7 @@ class _Calls:
         outer = self._outer
         return CallState(
             system=outer.system, lens=outer.lens, name=name, arguments=params, user=outer.user, trace=outer.trace,
-            tools=outer.tools, data=outer.data, approver=_approver_of(outer), call_id=f"{_PROCESS}-p{next(_numbers):x}",
+            tools=outer.tools, data=outer.data, approver=_approver_of(outer),
             parent_id=guest.call_id, chain=(*outer.chain, outer.known.name), receipt_trace=guest.trace_id,
             within=guest.lifetime, direct=True,
         )  # fmt: skip
@@ -219,7 +215,7 @@ class _Calls:
                 said = f"call {self._made} of the program was made before, and would be refused now: {error.message}"
                 raise RunReplayError(said, code="run-refused", hint=error.hint) from error
         if inner.entry is not None:
-            _flow.saw(inner, known.message if known.text is None else _read(known.text), known.labels)
+            _flow.saw(inner, known.message if known.text is None else json.loads(known.text), known.labels)
         return self._given(known)
 
     def _made_now(self, inner: CallState, asked: str) -> Answered:
@@ -335,7 +331,3 @@ def _kept(inner: CallState) -> str | None:
 
 def _text(output: ToolOutput) -> str:
     return output.raw if output.raw is not None else write_json(output.result)
-
-
-def _read(text: str) -> Any:
-    return json.loads(text)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     from wasmrt.tools._lens import Lens
     from wasmrt.tools._system import System
 
+_PROCESS = os.urandom(6).hex()
+_numbers = itertools.count(1)
+
 
 @dataclass(slots=True, kw_only=True)
 class CallState:
@@ -34,7 +39,7 @@ class CallState:
     lens: Lens
     name: str
     arguments: Any
-    call_id: str
+    call_id: str = field(default_factory=lambda: f"{_PROCESS}-t{next(_numbers):x}")
     user: str = "local"
     trace: str = ""
     data: Any = None
@@ -80,9 +85,9 @@ class CallState:
     flow: Flow | None = None
     """The call as a flow, where flows are looked at."""
     finding: FlowFinding | None = None
+    """The rule over flows that the call does not pass."""
     beside: tuple[Destination, ...] = ()
     """The links that a yes to a call that only reads is for besides."""
-    """The rule over flows that the call does not pass."""
     access: tuple[AccessRequest, ...] = ()
     """The answers by which a person granted the call more than the tool has."""
     access_asked: tuple[str, ...] = ()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -31,8 +29,6 @@ from wasmrt.traits import Traits
 if TYPE_CHECKING:
     from wasmrt.schema.providers import Provider
 
-_PROCESS = os.urandom(6).hex()
-_numbers = itertools.count(1)
 Call = ToolCall | Mapping[str, Any]
 
 
@@ -313,7 +309,7 @@ class ToolView:
             raise ConfigurationError("a tool's name is a text", hint="call it by one of tool_names()")
         return CallState(
             system=self._system, lens=self._lens, name=name, arguments={} if params is None else params, user=user,
-            trace=trace, data=data, token=token, call_id=f"{_PROCESS}-t{next(_numbers):x}", tools=self,
+            trace=trace, data=data, token=token, tools=self,
         )  # fmt: skip
 
     def _definition(self, entry: Entry, provider: Provider) -> dict[str, Any]:

@@ -7,24 +7,21 @@ import socket
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from http import HTTPStatus
 
 from wasmrt.capabilities import EndpointPattern, HttpCapability, RateLimitConfig
 from wasmrt.egress._failure import HttpFailure
 from wasmrt.egress._gateway import EgressGateway
+from wasmrt.egress._headers import FRAMING, without
 from wasmrt.egress._host import HostCall, HostClient
 from wasmrt.egress._model import Face, HttpRequest
 from wasmrt.egress.proxy._request import Asked, RefusedError, read_request
 from wasmrt.egress.proxy._tunnel import Tunnel, for_program
 from wasmrt.errors import ExternalServiceError, RateLimitedError
-from wasmrt.limits import (
-    PROXY_BODY_BYTES,
-    PROXY_HEAD_SECONDS,
-)
+from wasmrt.limits import PROXY_BODY_BYTES, PROXY_HEAD_SECONDS
 from wasmrt.model import Decision
 from wasmrt.rates import RateLimiter
 
-_REASONS = {400: "Bad Request", 403: "Forbidden", 407: "Proxy Authentication Required", 408: "Request Timeout",
-            413: "Content Too Large", 429: "Too Many Requests", 502: "Bad Gateway"}  # fmt: skip
 _RATE = RateLimitConfig(requests_per_minute=600, requests_per_hour=20_000)
 _MAX_CONNECTIONS = 32
 """At once; further ones wait."""
@@ -154,10 +151,8 @@ class ProgramProxy:
         framing = [] if response.status in _BODYLESS else [("Content-Length", str(len(body)))]
         if asked.method == "HEAD":
             framing, body = [], b""
-        framed = {"content-length", "transfer-encoding", "connection", "content-encoding", "keep-alive"}
-        headers = [(name, value) for name, value in response.headers if name.lower() not in framed]
         client.settimeout(PROXY_HEAD_SECONDS * 6)
-        client.sendall(_head(response.status, "", [*headers, *framing]) + body)
+        client.sendall(_head(response.status, "", [*without(response.headers, FRAMING), *framing]) + body)
 
     def _charge(self) -> None:
         try:
@@ -211,7 +206,7 @@ def _refusal(refused: RefusedError) -> bytes:
     headers.append(("X-Wasmrt-Denied", refused.code))
     if refused.status == 407:
         headers.append(("Proxy-Authenticate", 'Basic realm="wasmrt"'))
-    return _head(refused.status, _REASONS[refused.status], headers) + sentence
+    return _head(refused.status, HTTPStatus(refused.status).phrase, headers) + sentence
 
 
 def _head(status: int, reason: str, headers: Sequence[tuple[str, str]]) -> bytes:

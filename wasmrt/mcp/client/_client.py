@@ -167,9 +167,7 @@ class McpClient:
         hint = f"look at what changed, and agree to it: wasmrt mcp trust {self.server.name}"
         rule = f"the MCP server {self.server.name} {how}"
         decision = Decision(False, Reason.DEFINITION_CHANGED, rule, hint, "tool.definition", tool.name)
-        error = NotAuthorizedError(decision.sentence, code=str(decision.reason), hint=decision.hint)
-        error.decisions = (decision,)
-        raise error
+        raise NotAuthorizedError.of(decision)
 
     async def _held(self, user: str) -> _Held:
         """Return the user's connection, opened where there is none that can be used."""
@@ -247,9 +245,7 @@ class McpClient:
         rule = f"nobody agreed to the {what} of the MCP server {self.server.name} as it is now"
         hint = f"look at it, and agree to it: wasmrt mcp trust {self.server.name}"
         decision = Decision(False, Reason.DEFINITION_CHANGED, rule, hint, "tool.definition", self.server.name)
-        error = NotAuthorizedError(decision.sentence, code=str(decision.reason), hint=decision.hint)
-        error.decisions = (decision,)
-        raise error
+        raise NotAuthorizedError.of(decision)
 
     async def _listed(self, held: _Held, seconds: float) -> list[Definition]:
         try:

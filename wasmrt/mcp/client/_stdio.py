@@ -17,7 +17,7 @@ from mcp.shared.message import SessionMessage
 from wasmrt.component import last_lines, printable_line
 from wasmrt.errors import ExternalServiceError, GuestOutputError, WasmrtError
 from wasmrt.isolation.outlet import Outlet
-from wasmrt.isolation.programs import is_over, not_started, signal_group, starting
+from wasmrt.isolation.programs import end_group, is_over, not_started, signal_group, starting
 from wasmrt.limits import MAX_MCP_MESSAGE_BYTES, MAX_MCP_NOISE_LINES, MAX_MCP_STDERR_BYTES, MCP_STOP_SECONDS
 from wasmrt.mcp.client._guard import MessageGuard, broken, read_line
 from wasmrt.mcp.client._program import Program
@@ -163,9 +163,7 @@ class StdioServer:
             if await _ends(process, patience):
                 break
             signal_group(process, number)
-        # SECURITY: what it started may live on; the group keeps its number until its first process is waited for.
-        signal_group(process, signal.SIGKILL)
-        await asyncio.to_thread(process.wait)
+        await asyncio.to_thread(end_group, process)  # what it started may live on
 
     def ended(self) -> WasmrtError | None:
         """Return why the program ended by itself; None where it did not."""

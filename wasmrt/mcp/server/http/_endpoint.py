@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
+from wasmrt.config_serve import ENDPOINT_PATH
 from wasmrt.mcp.server.http._entrance import Entrance, TurnedAway
 from wasmrt.mcp.server.http._exchange import Exchange
 from wasmrt.mcp.server.http._headers import SESSION_HEADER, VERSION_HEADER, check_modern, is_modern, legacy_version
@@ -42,7 +43,7 @@ from wasmrt.web import Request as WebRequest
 from wasmrt.web import Response as WebResponse
 from wasmrt.web import plain
 
-PATH = "/mcp"
+PATH = ENDPOINT_PATH
 MAX_REQUESTS = 256
 """Of one user that are not answered yet, subscriptions included."""
 _STATUS = {
@@ -139,15 +140,15 @@ class Endpoint:
     async def _batch(self, messages: list[Message | UnreadableError], web: WebRequest, user: str) -> WebResponse:
         """Answer a batch: 202 where nothing of it needs an answer, else one array."""
         requests = [each for each in messages if isinstance(each, Request)]
-        refused = [(each.id, each) for each in messages if isinstance(each, UnreadableError)]
+        unreadable = [each for each in messages if isinstance(each, UnreadableError)]
         session: HttpSession | None = None
         if web.has(SESSION_HEADER):
             session = self._sessions.find(web.header(SESSION_HEADER), user)
             if session is None:
                 return self._no_session(user, None)
-        for _, error in refused:
-            self._server.refused(error, user)
-        errors = [error_message(number, error) for number, error in refused]
+        for each in unreadable:
+            self._server.refused(each, user)
+        errors = [error_message(each.id, each) for each in unreadable]
         unheard = [self._hear(each, session, user) for each in messages if isinstance(each, (Notification, Response))]
         errors += [error_message(None, error) for error in unheard if error is not None]
         if not requests:

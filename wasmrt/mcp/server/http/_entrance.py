@@ -6,13 +6,12 @@ import json
 from enum import StrEnum
 from typing import Any, Protocol
 
+from wasmrt.config_serve import METADATA_PATH
 from wasmrt.mcp.server.http._users import PREFIX, UserTokens
 from wasmrt.mcp.server.protocol import Refusal
 from wasmrt.web import Request as WebRequest
 from wasmrt.web import Response as WebResponse
 from wasmrt.web import bearer_token, plain
-
-METADATA_PATH = "/.well-known/oauth-protected-resource"
 
 
 class TokenFault(StrEnum):

@@ -9,7 +9,7 @@ from typing import Any
 
 import jwt
 
-from wasmrt.config_serve import MAX_CLAIM_CHARS, ResourceSettings
+from wasmrt.config_serve import MAX_CLAIM_CHARS, METADATA_PATH, ResourceSettings
 from wasmrt.limits import KIB
 from wasmrt.mcp.server.http import BadToken, TokenFault
 from wasmrt.mcp.server.oauth._keys import KeySet, NoKeysError
@@ -49,7 +49,7 @@ class AccessTokens:
     def metadata_url(self) -> str:
         """The address of that document (RFC 9728, 3.1)."""
         origin = self._settings.origin
-        return f"{origin}/.well-known/oauth-protected-resource{self._settings.resource.removeprefix(origin)}"
+        return f"{origin}{METADATA_PATH}{self._settings.resource.removeprefix(origin)}"
 
     @property
     def scopes(self) -> tuple[str, ...]:

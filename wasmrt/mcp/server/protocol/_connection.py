@@ -67,8 +67,7 @@ class Connection:
         batch = BatchAnswer(self._send)
         for each in messages_of(message):
             if isinstance(each, UnreadableError):
-                self._server.refused(each, self.peer.user)
-                batch.add(error_message(each.id, each))
+                self.refuse(each, batch.add)
             else:
                 self._take(each, batch)
         batch.end()
@@ -83,10 +82,10 @@ class Connection:
         else:
             self._server.note(message, self.peer)
 
-    def refuse(self, error: UnreadableError) -> None:
-        """Answer a message that could not be read."""
+    def refuse(self, error: UnreadableError, send: Send | None = None) -> None:
+        """Answer a message that could not be read; `send` takes the answer in place of the connection."""
         self._server.refused(error, self.peer.user)
-        self._send(error_message(error.id, error))
+        (send or self._send)(error_message(error.id, error))
 
     async def drained(self, seconds: float) -> None:
         """Wait until every request is answered, but no longer than `seconds`; what still runs then is cancelled."""
@@ -115,9 +114,7 @@ class Connection:
         send = self._send if batch is None else batch.add
         if key in self._running:
             # Under its id, the answer would be taken for that of the one that runs.
-            error = UnreadableError(INVALID_REQUEST, "a request with this id is not answered yet")
-            self._server.refused(error, self.peer.user)
-            send(error_message(None, error))
+            self.refuse(UnreadableError(INVALID_REQUEST, "a request with this id is not answered yet"), send)
             return
         if len(self._running) >= MAX_IN_FLIGHT:
             busy = RpcError(INTERNAL_ERROR, f"{MAX_IN_FLIGHT} requests are not answered yet; wait for some of them")
