@@ -107,6 +107,18 @@ def test_a_page_that_scripts_make_is_read_and_cut_and_a_move_within_the_site_is_
 @needs_browser
 @needs_seccomp
 @needs_landlock
+def test_windows_that_a_page_opens_ask_for_nothing_and_do_not_end_it(web: Web) -> None:
+    opening = "for (let i = 0; i < 12; i++) window.open('https://other.example/' + i)"
+    web.pages["https://example.com/"] = page(f"<p>here</p><script>{opening}</script>")
+    found = open_url(web, "https://example.com/")
+    assert found["text"] == "here" and "moved_to" not in found
+    assert {each["why"] for each in found["refused"]} <= {"a page opens no windows"}
+    assert {request.header("Host") for request in web.asked} == {"example.com"}
+
+
+@needs_browser
+@needs_seccomp
+@needs_landlock
 def test_a_page_that_moves_to_another_site_is_told_and_not_followed(web: Web) -> None:
     web.pages |= {
         "https://example.com/": page("", status=302, Location="https://other.example/landing"),

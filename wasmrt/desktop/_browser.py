@@ -79,6 +79,8 @@ class PageTraffic:
     def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Return what the browser gets for one request: a response, another address of the page, or nothing."""
         url, method, top = str(asked.get("request", "")), str(asked.get("method", "")), asked.get("top") is True
+        if asked.get("window") is True:
+            return self._refuse(url, "a page opens no windows")
         try:
             return self._answer(url, method, top=top)
         except HttpFailure as failure:

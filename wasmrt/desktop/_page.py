@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import sys
+from contextlib import suppress
 from typing import Any
 
 _FLAGS = (
@@ -26,14 +27,19 @@ class _Page:
         self.asked = asked
         self.moved = ""
         self.status = 0
-        self.main: Any = None
+        self.page: Any = None
 
     def route(self, route: Any) -> None:
         """Answer one request of the page by what the host says of it."""
-        request = route.request
-        top = request.is_navigation_request() and request.frame.parent_frame is None
-        _say({"request": request.url, "method": request.method, "top": top})
+        request, frame = route.request, _frame_of(route.request)
+        is_window = frame is None or frame.page != self.page
+        top = not is_window and request.is_navigation_request() and frame.parent_frame is None
+        _say({"request": request.url, "method": request.method, "top": top, "window": is_window})
         answer = json.loads(sys.stdin.readline())
+        if is_window:
+            with suppress(Exception):  # it was closed meanwhile
+                route.abort("blockedbyclient")
+            return
         if top:
             self.moved, self.status = answer.get("moved", ""), answer.get("status", 0)
         if self.moved:
@@ -67,6 +73,14 @@ class _Page:
         return {"title": found[0], "text": found[1], "chars": found[2], "url": found[3], "status": self.status}
 
 
+def _frame_of(request: Any) -> Any:
+    """Return the frame of a request; None for that of a window that is only being opened."""
+    try:
+        return request.frame
+    except Exception:
+        return None
+
+
 def main() -> None:
     """Open one page."""
     from playwright.sync_api import sync_playwright
@@ -80,7 +94,7 @@ def main() -> None:
         context = browser.new_context(accept_downloads=False, service_workers="block", locale="en-US")
         context.route("**/*", opened.route)
         context.route_web_socket("**/*", lambda socket: socket.close())
-        page = context.new_page()
+        page = opened.page = context.new_page()
         page.on("popup", lambda other: other.close())
         page.on("dialog", lambda dialog: dialog.dismiss())
         try:
