@@ -187,10 +187,10 @@ def test_git_python_and_pip_find_the_outlet_by_themselves(world: World) -> None:
 
 def test_each_refusal_names_the_entry_that_would_allow_it(world: World) -> None:
     with world.outlet() as outlet:
-        world.run(outlet, "curl", "--silent", "https://pypi.org/")
+        world.run(outlet, "curl", "--silent", "https://packages.example.com/")
         (refused,) = outlet.decisions()
-    assert refused.subject == "CONNECT https://pypi.org"
-    assert refused.hint == 'an operator can grant it in network: {"host": "pypi.org"}'
+    assert refused.subject == "CONNECT https://packages.example.com"
+    assert refused.hint == 'an operator can grant it in network: {"host": "packages.example.com"}'
     assert list(refusal_lines([refused])) == [f"wasmrt: {refused.subject}: {refused.rule}; {refused.hint}"]
 
 

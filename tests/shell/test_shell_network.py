@@ -102,9 +102,9 @@ def test_a_machine_that_cannot_guard_an_outlet_runs_no_command(
 
 def test_the_configuration_file_grants_hosts_and_every_mistake_is_told(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
-    path.write_text('[shell]\nsession = true\nnetwork = ["pypi.org", {host = "a.example", port = 8443}]\n')
+    path.write_text('[shell]\nsession = true\nnetwork = ["b.example", {host = "a.example", port = 8443}]\n')
     settings = read_config_file(path).shell
-    assert settings.session and [entry.host_pattern for entry in settings.network] == ["pypi.org", "a.example"]
+    assert settings.session and [entry.host_pattern for entry in settings.network] == ["b.example", "a.example"]
     path.write_text('[shell]\nnetwork = [{host = "a.example", path_prefix = "/x/"}]\n')
     with pytest.raises(ConfigFileError, match="TLS hides paths"):
         read_config_file(path)

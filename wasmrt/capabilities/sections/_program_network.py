@@ -12,7 +12,7 @@ from wasmrt.capabilities.sections._read import build_endpoint
 from wasmrt.errors import ConfigurationError
 from wasmrt.limits import MAX_CAPABILITY_ENTRIES
 
-_HINT = 'write it like network = ["pypi.org", {host = "mirror.example.com", port = 8443}]'
+_HINT = 'write it like network = ["packages.example.com", {host = "mirror.example.com", port = 8443}]'
 
 
 def read_program_network(value: Any) -> tuple[EndpointPattern, ...]:
