@@ -82,9 +82,8 @@ def run_own(
                         runtime.close, lambda: registry.execute(own.name, params, user=user, data=data, trace=trace)
                     )
             except ToolError as error:
-                if not as_json and not isinstance(
-                    error, NotAuthorizedError
-                ):  # whose sentence and hint are its denial's
+                is_denial = isinstance(error, NotAuthorizedError)  # its own sentence and hint tell it
+                if not as_json and not is_denial:
                     show_denials(error.decisions, None)
                 raise
     show_json(output.as_dict() if as_json else output.result)

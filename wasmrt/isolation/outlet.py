@@ -11,12 +11,16 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from wasmrt.capabilities import EndpointPattern
 from wasmrt.egress import EgressGateway, NetworkConfig
 from wasmrt.isolation.confine import OUTLET_PORT
 from wasmrt.model import Decision
 from wasmrt.rates import RateLimiter
+
+if TYPE_CHECKING:
+    from wasmrt.egress.proxy import ProgramProxy
 
 _VARIABLES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")
 
@@ -29,18 +33,8 @@ class Outlet:
         descriptor: What `confined_command` takes as `outlet`.
     """
 
-    def __init__(
-        self,
-        allowlist: Sequence[EndpointPattern],
-        gateway: EgressGateway,
-        *,
-        user: str,
-        name: str,
-        rates: RateLimiter,
-    ) -> None:
-        from wasmrt.egress.proxy import ProgramProxy  # with h11
-
-        self._proxy = ProgramProxy(allowlist, gateway, user=user, name=name, rates=rates)
+    def __init__(self, proxy: ProgramProxy) -> None:
+        self._proxy = proxy
         self._ours, self._theirs = socket.socketpair()
         address = f"http://wasmrt:{self._proxy.credential}@127.0.0.1:{OUTLET_PORT}"
         # Node reads these variables only when it is told to.
@@ -109,11 +103,13 @@ class Outlets:
         Raises:
             ConfigurationError: the CA file of the operator cannot be used.
         """
+        from wasmrt.egress.proxy import ProgramProxy  # with h11
+
         with self._lock:
             if self._gateway is None:
                 self._gateway = EgressGateway(self._network, rates=self._rates)
             gateway = self._gateway
-        return Outlet(self._allowlist, gateway, user=user, name=self._name, rates=self._rates)
+        return Outlet(ProgramProxy(self._allowlist, gateway, user=user, name=self._name, rates=self._rates))
 
     def close(self) -> None:
         """Close what all outlets share."""
