@@ -39,7 +39,11 @@ class UnfitFileError(OSError):
 
 
 def replace_file(
-    path: Path, *parts: bytes, mode: int | None = PRIVATE_MODE, durable: bool = True, drafts: Path | None = None
+    path: Path,
+    *parts: bytes | memoryview,
+    mode: int | None = PRIVATE_MODE,
+    durable: bool = True,
+    drafts: Path | None = None,
 ) -> None:
     """Make `path` a file that holds `parts`, or leave it as it is.
 
@@ -138,6 +142,17 @@ def read_file(path: Path, *, max_bytes: int, follow_link: bool, private: bool = 
         return file.read(status.st_size)
 
 
+def write_whole(descriptor: int, data: bytes | memoryview) -> None:
+    """Write all of `data` to an open file.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
 def private_key(path: Path) -> bytes:
     """Return the secret key that `path` holds; it is made on first use. Processes that race end with the same one.
 
@@ -175,7 +190,7 @@ def unfit(status: os.stat_result, *, private: bool) -> Unfit | None:
     return Unfit.EXPOSED if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO) else None
 
 
-def _write_draft(folder: Path, parts: tuple[bytes, ...], mode: int, *, durable: bool) -> Path:
+def _write_draft(folder: Path, parts: tuple[bytes | memoryview, ...], mode: int, *, durable: bool) -> Path:
     """Write a file under a name that nobody has and nobody can guess."""
     draft = folder / f".new-{os.urandom(8).hex()}"
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.engine.conftest import PLAIN, assembled
 from wasmrt.errors import InvalidComponentError
-from wasmrt.guest.artifacts import DiskCache, cache_key
+from wasmrt.guest.artifacts import DiskCache, NotCachedError, cache_key
 from wasmrt.guest.compiler import Compiler
 from wasmrt.guest.engine import _engine as engine_module
 from wasmrt.guest.settings import EngineConfig
@@ -75,6 +75,34 @@ def test_an_artifact_moved_to_another_key_does_not_verify(tmp_path: Path) -> Non
     cache.store("one", b"code")
     (tmp_path / "cache").joinpath(cache._path("one").name).rename(cache._path("two"))
     assert cache.load("two") is None
+
+
+def test_what_was_changed_anywhere_is_not_copied_and_the_file_is_removed(tmp_path: Path) -> None:
+    cache, code = disk(tmp_path), os.urandom(600_000)
+    for place in (0, 31, 32, 300_000, 600_031):
+        cache.store("k", code)
+        blob = bytearray(cache._path("k").read_bytes())
+        blob[place] ^= 1
+        cache._path("k").write_bytes(blob)
+        with pytest.raises(NotCachedError), (tmp_path / "out").open("wb") as target:
+            cache.copy("k", target.fileno())
+        assert not cache._path("k").exists()
+
+
+@pytest.mark.parametrize("size", [0, 1, 262_144, 262_145, 600_000])
+def test_an_artifact_is_copied_as_it_is_loaded(tmp_path: Path, size: int) -> None:
+    cache, code = disk(tmp_path), os.urandom(size)
+    cache.store("k", memoryview(code))
+    with (tmp_path / "out").open("wb") as target:
+        cache.copy("k", target.fileno())
+    assert (tmp_path / "out").read_bytes() == code == cache.load("k")
+
+
+def test_an_artifact_over_the_cap_is_not_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    disk(tmp_path).store("k", b"x" * 4000)
+    with caplog.at_level(logging.WARNING, "wasmrt.guest"):
+        assert disk(tmp_path, max_bytes=3000).load("k") is None
+    assert "larger" in caplog.text
 
 
 def test_code_signed_by_another_installation_is_not_loaded(tmp_path: Path) -> None:

@@ -49,6 +49,7 @@ LATE_IMPORTS = {
     "config_values.py": "a file without a section [memory] needs nothing of it, and no database",
     "config_file.py": "keyrings and ciphers are for commands that use a secret",
     "cli/_store.py": "a command that only keeps a secret uses no network",
+    "extensions/sources.py": "most agents install no tool, and archives take 2 MB to be read",
     "extensions/missing.py": "a tool without a login needs nothing of OAuth",
     "cli/_options.py": "only a shell that completes a name reads the catalog",
     "config.py": "a program that sets everything itself reads no file, and opens no store of secrets",

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wasmrt.errors import NotInstalledError, SourceError
-from wasmrt.install.package import PackageSource
 from wasmrt.install.sources import MANIFESTS, FileSource, Source, is_package
 from wasmrt.limits import ARCHIVE_SUFFIXES
 from wasmrt.names import check_installed_name, did_you_mean
@@ -74,6 +73,8 @@ def source_at(path: Path) -> Source:
         SourceError: its name ends like nothing that can be one.
     """
     if is_package(path):
+        from wasmrt.install.package import PackageSource  # archives are opened where one is installed
+
         return PackageSource(path)
     if path.suffix != ".wasm":
         hint = f"it ends in one of {', '.join(SUFFIXES)}"

@@ -9,18 +9,25 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Callable
+from functools import partial
 from hmac import compare_digest
 from pathlib import Path
 
 from blake3 import blake3
 
-from wasmrt.files import private_key, read_file, replace_file
+from wasmrt.files import Unfit, UnfitFileError, opened_file, private_key, replace_file, write_whole
 from wasmrt.guest.settings import EngineConfig
-from wasmrt.limits import MIB
+from wasmrt.limits import KIB, MIB
 
 DEFAULT_CACHE_BYTES = 1024 * MIB
 _MAC_BYTES = 32
+_PIECE_BYTES = 256 * KIB
 _SUFFIX = ".cwasm"
+
+
+class NotCachedError(LookupError):
+    """No authentic artifact is stored under a key."""
 
 
 class DiskCache:
@@ -41,43 +48,63 @@ class DiskCache:
 
     def load(self, key: str) -> bytes | None:
         """Return the authenticated artifact stored under `key`, or None."""
-        if self._key is None:
-            return None
-        path = self._path(key)
-        try:
-            blob = read_file(path, max_bytes=self._max_bytes + _MAC_BYTES, follow_link=False)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            self._warn(f"the compile cache cannot be read ({error.strerror}); compiling without it")
-            return None
-        mac, artifact = blob[:_MAC_BYTES], blob[_MAC_BYTES:]
-        if not compare_digest(mac, self._mac(key, artifact)):
-            self._warn(f"the cached code {path.name} is not what was written; it was removed and is compiled again")
-            with contextlib.suppress(OSError):
-                path.unlink()
-            return None
-        with contextlib.suppress(OSError):
-            os.utime(path)
-        return artifact
+        artifact = bytearray()
+        return bytes(artifact) if self._take(key, artifact.extend) else None
 
-    def store(self, key: str, artifact: bytes) -> None:
+    def copy(self, key: str, target: int) -> None:
+        """Write the authenticated artifact stored under `key` to an open file, a piece at a time.
+
+        Raises:
+            NotCachedError: there is none; what was written is to be dropped.
+        """
+        if not self._take(key, partial(write_whole, target)):
+            raise NotCachedError
+
+    def store(self, key: str, artifact: bytes | memoryview) -> None:
         """Write an artifact. Failures are logged once and ignored."""
         if self._key is None:
             return
         try:
             # Not durable: what a power cut spoils does not verify, and is compiled again.
-            replace_file(self._path(key), self._mac(key, artifact), artifact, durable=False)
+            replace_file(self._path(key), self._mac(key).update(artifact).digest(_MAC_BYTES), artifact, durable=False)
             self._evict()
         except OSError as error:
             self._warn(f"the compile cache cannot be written ({error.strerror}); this tool stays uncached")
 
+    def _take(self, key: str, take: Callable[[bytes], object]) -> bool:
+        """Pass an artifact on in pieces; return False where there is none, or it is not what was written."""
+        if self._key is None:
+            return False
+        path, mac = self._path(key), self._mac(key)
+        try:
+            with opened_file(path, follow_link=False) as (file, status):
+                if status.st_size > self._max_bytes + _MAC_BYTES:
+                    raise UnfitFileError(path.name, Unfit.TOO_LARGE)
+                written, rest = file.read(_MAC_BYTES), status.st_size - _MAC_BYTES
+                while piece := file.read(max(0, min(rest, _PIECE_BYTES))):
+                    rest -= len(piece)
+                    mac.update(piece)
+                    take(piece)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            self._warn(f"the compile cache cannot be read ({error.strerror}); compiling without it")
+            return False
+        if not compare_digest(written, mac.digest(_MAC_BYTES)):
+            self._warn(f"the cached code {path.name} is not what was written; it was removed and is compiled again")
+            with contextlib.suppress(OSError):
+                path.unlink()
+            return False
+        with contextlib.suppress(OSError):
+            os.utime(path)
+        return True
+
     def _path(self, key: str) -> Path:
         return self.folder / (blake3(key.encode()).hexdigest() + _SUFFIX)
 
-    def _mac(self, key: str, artifact: bytes) -> bytes:
+    def _mac(self, key: str) -> blake3:
         assert self._key is not None
-        return blake3(key.encode() + b"\0", key=self._key).update(artifact).digest(_MAC_BYTES)
+        return blake3(key.encode() + b"\0", key=self._key)
 
     def _evict(self) -> None:
         entries = []

@@ -6,7 +6,8 @@ import socket
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 
 from wasmrt.errors import (
     ComponentTooLargeError,
@@ -15,12 +16,12 @@ from wasmrt.errors import (
     InvalidComponentError,
     RuntimeClosedError,
 )
-from wasmrt.guest.artifacts import DiskCache, cache_key
+from wasmrt.guest.artifacts import DiskCache, NotCachedError, cache_key
 from wasmrt.guest.settings import Allocator, EngineConfig, best_allocator, fits_the_pool
 from wasmrt.isolation.pool import launcher
 from wasmrt.isolation.pool.control import TICK_SECONDS, unhurried
 from wasmrt.isolation.pool.exchange import unwatched
-from wasmrt.isolation.pool.memory import memory_file, sealed_memory
+from wasmrt.isolation.pool.memory import memory_file, sealed_after, sealed_memory
 from wasmrt.isolation.pool.program import Program, Shelf
 from wasmrt.isolation.pool.template import ProgramKey
 from wasmrt.isolation.wire import Channel, ClosedError, Kind, ProtocolError, faults
@@ -86,7 +87,7 @@ class WorkerHome:
         return unwatched(lambda: self._made(key, data))
 
     def _made(self, key: ProgramKey, data: bytes) -> Program:
-        artifact = sealed_memory(self._artifact(key, data))
+        artifact = self._artifact(key, data)
         program = Program(self._zygote, key, artifact, data, self._shelf)  # which now owns the artifact
         with self._lock:
             is_late = self._closed
@@ -98,16 +99,16 @@ class WorkerHome:
             program.close()
         return program
 
-    def _artifact(self, key: ProgramKey, data: bytes) -> bytes | memoryview:
+    def _artifact(self, key: ProgramKey, data: bytes) -> int:
+        """Return a sealed memory file with the compiled code."""
         if self._disk is None:
-            return self._compile(key, data)
+            return sealed_memory(self._compile(key, data))
         entry = cache_key(key.digest, self._zygote.version(unhurried()), self._engine._replace(allocator=key.allocator))
-        found = self._disk.load(entry)
-        if found is not None:
-            return found
+        with suppress(NotCachedError):
+            return sealed_after(partial(self._disk.copy, entry))
         artifact = self._compile(key, data)
-        self._disk.store(entry, bytes(artifact))
-        return artifact
+        self._disk.store(entry, artifact)
+        return sealed_memory(artifact)
 
     def _compile(self, key: ProgramKey, data: bytes) -> memoryview:
         """Have a process of its own compile it; what it sent is kept, and never looked at here."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+from wasmrt.files import write_whole
 
 _SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
@@ -16,11 +18,18 @@ def sealed_memory(data: bytes | memoryview) -> int:
     Raises:
         OSError: the process may open no more files.
     """
+    return sealed_after(lambda descriptor: write_whole(descriptor, data))
+
+
+def sealed_after(fill: Callable[[int], None]) -> int:
+    """Have a memory file filled, seal it and return its descriptor; what `fill` raises leaves none.
+
+    Raises:
+        OSError: the process may open no more files.
+    """
     descriptor = os.memfd_create("component", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(descriptor, rest) :]
+        fill(descriptor)
         fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
     except BaseException:
         os.close(descriptor)
