@@ -3,9 +3,10 @@
     python benches/bench_victim.py [--times N] [--isolation process|in-process] [--only NAME ...]
 
 A guest that spins, with a deadline of a second, is called over and over while each attack is prepared and called N
-times beside it by another user of the same runtime. Printed for each: what stopped the attack, how many milliseconds
-after its deadline the victim was answered at worst, and by how much the host's memory grew at most. Both isolations
-run, each in a process of its own, unless one is named. A busy machine adds lateness of its own: it is the first row.
+times beside it by another user of the same runtime, which has met all of them once before. Printed for each: what
+stopped it, how many milliseconds after its deadline the victim was answered at worst, and by how much the host's
+memory grew at most. Both isolations run, each in a process of its own, unless one is named. A busy machine adds
+lateness of its own: it is the first row.
 """
 
 from __future__ import annotations
@@ -75,18 +76,21 @@ class Victim:
                 self._late.append(time.monotonic() - started - DEADLINE_SECONDS)
 
 
-def measure(isolation: Isolation, times: int, only: list[str]) -> list[Row]:
-    """Run every attack beside the victim."""
+def measure(isolation: Isolation, times: int, only: list[str]) -> tuple[list[Row], int]:
+    """Run every attack beside the victim; return what came of it, and the bytes that the host has more afterwards."""
     rows = []
+    chosen = [_made(attack) for attack in ATTACKS if not only or attack.name in only]
     with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False, isolation=isolation)) as runtime:
         limits = ResourceLimits(timeout_seconds=DEADLINE_SECONDS, fuel=2**60)
         tool = runtime.prepare("victim", _SPIN.component(), limits=limits)
+        for attack in chosen:  # what only some of them load is there at rest
+            _let_loose(attack, runtime)
+        rest = _resident()
         rows.append(_row("(none)", tool, _nothing, _ALONE))
-        for attack in ATTACKS:
-            if not only or attack.name in only:
-                rows.append(_row(attack.name, tool, partial(_let_loose, _made(attack), runtime), times))
-                print(".", end="", file=sys.stderr, flush=True)
-    return rows
+        for attack in chosen:
+            rows.append(_row(attack.name, tool, partial(_let_loose, attack, runtime), times))
+            print(".", end="", file=sys.stderr, flush=True)
+        return rows, _resident() - rest
 
 
 def _row(name: str, tool: PreparedTool, act: Callable[[], str], times: int) -> Row:
@@ -125,15 +129,13 @@ def _peak() -> int:
 
 
 def _resident() -> int:
+    gc.collect()
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def report(isolation: Isolation, times: int, only: list[str]) -> bool:
     """Print the table of one isolation; return whether every bound was kept."""
-    before = _resident()
-    rows = measure(isolation, times, only)
-    gc.collect()
-    left = _resident() - before
+    rows, left = measure(isolation, times, only)
     load = f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
     print(f"\nisolation {isolation}, each attack at least {times} times; {load}")
     print(f"{'attack':34}{'stopped by':24}{'times':>7}{'late, ms':>10}{'median':>8}{'calls':>7}{'host, MiB':>11}")
