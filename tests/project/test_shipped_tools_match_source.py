@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -39,6 +40,15 @@ def test_a_component_that_the_sources_did_not_build_is_noticed(
         (tmp_path / f"{tool}.wasm").write_bytes(b"\0asm")
     monkeypatch.setattr(build, "SHIPPED", tmp_path)
     assert build.stale() == dict.fromkeys(build.TOOLS, "it is not the component that was built")
+
+
+def test_a_tool_needs_no_crate_outside_of_its_workspace(build: ModuleType) -> None:
+    """Cargo hashes where such a crate lies, and another checkout would build other bytes."""
+    for tool in build.TOOLS:
+        root = build.workspace(tool)
+        for manifest in root.rglob("Cargo.toml"):
+            for path in re.findall(r'path = "([^"]*)"', manifest.read_text()):
+                assert (manifest.parent / path).resolve().is_relative_to(root), manifest
 
 
 def test_echo_is_under_its_size(build: ModuleType) -> None:

@@ -9,7 +9,8 @@ use boa_engine::job::SimpleJobExecutor;
 use boa_engine::module::IdleModuleLoader;
 use boa_engine::object::builtins::JsPromise;
 use boa_engine::{Context, JsError, JsNativeError, JsResult, JsString, JsValue, NativeFunction, Source};
-use kit::{input, Failure};
+use crate::bindings::wasmrt::tool::types::Failure;
+use crate::input;
 use serde_json::value::RawValue;
 use serde_json::Value;
 

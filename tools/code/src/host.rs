@@ -14,7 +14,7 @@ thread_local! {
 
 /// Calls a tool: JSON with its `result`, or with the `failure` that the program can catch.
 pub fn call(name: &str, params: &str) -> String {
-    match kit::bindings::wasmrt::tool::tools::invoke(name, params) {
+    match crate::bindings::wasmrt::tool::tools::invoke(name, params) {
         Ok(answer) => match serde_json::from_str::<&RawValue>(&answer) {
             Ok(_) => format!("{{\"result\":{answer}}}"),
             Err(_) => json!({ "result": answer }).to_string(),

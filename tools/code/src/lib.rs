@@ -6,9 +6,13 @@
 mod engine;
 mod host;
 
-use kit::several::READS;
-use kit::{input, Description, Failure, Guest};
+use bindings::exports::wasmrt::tool::provider::{Annotations, Guest, Tool};
+use bindings::wasmrt::tool::types::{Failure, FailureKind};
 use serde::Deserialize;
+
+mod bindings {
+    wit_bindgen::generate!({ path: "../../wit/wasmrt-tool", world: "tool" });
+}
 
 const NAME: &str = "run_code";
 
@@ -29,12 +33,12 @@ struct Circumstances {
 struct Provider;
 
 impl Guest for Provider {
-    fn describe() -> Vec<Description> {
-        vec![Description {
+    fn describe() -> Vec<Tool> {
+        vec![Tool {
             name: NAME.into(),
             description: "Run a JavaScript program that calls the other tools.".into(),
             schema: include_str!("schema.json").into(),
-            annotations: READS,
+            annotations: Annotations { read_only: true, destructive: false, network: false },
         }]
     }
 
@@ -53,4 +57,9 @@ fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Failure> {
     serde_json::from_str(text).map_err(|error| input("invalid-params", error.to_string()))
 }
 
-kit::bindings::export!(Provider with_types_in kit::bindings);
+/// The caller's mistake: `code` is for programs, `message` for the model that will try again.
+fn input(code: &str, message: String) -> Failure {
+    Failure { kind: FailureKind::Input, code: Some(code.into()), message }
+}
+
+bindings::export!(Provider with_types_in bindings);
