@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import socket
+import sys
 import threading
 from base64 import b64encode
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 from hypothesis import given
@@ -166,3 +167,18 @@ def test_a_proxy_that_is_closed_serves_nobody() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         made.serve(listener)  # returns at once
     assert port
+
+
+def test_a_client_that_comes_as_the_run_ends_is_let_go_and_nothing_breaks() -> None:
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # so that the end comes between any two steps of the beginning
+    try:
+        for _ in range(60):
+            with proxy() as (_, port):
+                clients = [socket.create_connection(("127.0.0.1", port), timeout=20) for _ in range(4)]
+            for client in clients:
+                with client, suppress(ConnectionError):
+                    assert client.recv(1) == b""
+    finally:
+        sys.setswitchinterval(interval)
+    assert not [thread for thread in threading.enumerate() if thread.name == "wasmrt-proxy"]

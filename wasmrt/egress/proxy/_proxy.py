@@ -105,13 +105,13 @@ class ProgramProxy:
 
     def _begin(self, client: socket.socket) -> None:
         thread = threading.Thread(target=self._connection, args=(client,), name="wasmrt-proxy", daemon=True)
-        with self._lock:
-            self._threads.add(thread)
-        try:
-            thread.start()
-        except RuntimeError:  # no thread is left
-            self._gone(thread)
-            client.close()
+        with suppress(RuntimeError), self._lock:  # no thread is left
+            if not self._cancelled.is_set():  # else nobody would wait for it
+                thread.start()
+                self._threads.add(thread)  # it cannot end before: it needs the lock
+                return
+        self._free.release()
+        client.close()
 
     def _connection(self, client: socket.socket) -> None:
         try:
