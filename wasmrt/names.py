@@ -98,6 +98,11 @@ def folded(name: str) -> str:
     return name.lower().replace("-", "_")
 
 
+def spelling(name: str) -> str:
+    """Return the spelling in which a model's forms of a name meet: `files_read_text` for `files.read_text`."""
+    return folded(name).replace(".", "_")
+
+
 def path_key(path: str) -> str:
     """Return `path` as some file systems compare it: without letter case, and without the form of its Unicode."""
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", path).casefold())

@@ -59,17 +59,17 @@ def is_tool_name(name: str) -> bool:
 def find_own(name: str, part: str | None, capabilities: Path | None) -> OwnTool | None:
     """Return the tool that a command names and that is no component; None for any other, or one of a registry alone.
 
-    An installed tool stands in for the shell, as for a component that comes with wasmrt, and for no other of these.
+    An installed tool stands in for the shell, as for a component that comes with wasmrt, and for no other of these; its
+    own name comes before another spelling of theirs.
 
     Raises:
         ConfigurationError: a part or capabilities are named, which are for components.
     """
     own = own_tool(name)
-    if (
-        own is None
-        or own.needs in ("registry", RUN_CODE.name)
-        or (own.name == SHELL_NAME and Catalog(find_places().data).has(name))
-    ):
+    if own is None or own.needs in ("registry", RUN_CODE.name):
+        return None
+    stands_in = own.name == SHELL_NAME or name not in (own.name, *own.aliases)
+    if stands_in and Catalog(find_places().data).has(name):
         return None
     if part is not None or capabilities is not None:
         option = "--tool" if part is not None else "--capabilities"
@@ -90,7 +90,8 @@ def _from_name(name: str, number: int | None) -> FoundTool:
 
 def _search(name: str) -> WebSearch | None:
     """Return the configured provider of searches, for the tool that asks it."""
-    if name != WEB_SEARCH or not find_places().config.exists():
+    tool = bundled_tool(name)
+    if tool is None or tool.name != WEB_SEARCH or not find_places().config.exists():
         return None
     from wasmrt.config_file import read_config_file
 

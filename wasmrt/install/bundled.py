@@ -15,6 +15,7 @@ from wasmrt.capabilities import Capabilities, for_tool
 from wasmrt.component import ToolSpec
 from wasmrt.component_bytes import ComponentBytes
 from wasmrt.effects import Effect
+from wasmrt.names import spelling
 from wasmrt.traits import ActionDescriptor, OwnTerms
 
 if TYPE_CHECKING:
@@ -125,13 +126,17 @@ FILES = BundledTool("files", "files", "")
 
 
 def bundled_tool(name: str) -> BundledTool | None:
-    """Return the tool of a name, or of an alias, or `FILES`; None where there is none."""
-    return next((tool for tool in (*TOOLS, FILES) if name == tool.name or name in tool.aliases), None)
+    """Return the tool of a name or an alias, as a model may spell it too, or `FILES`; None where there is none."""
+    return next((tool for tool in (*TOOLS, FILES) if _answers_to(tool, name)), None)
 
 
 def own_tool(name: str) -> OwnTool | None:
-    """Return the tool of a name, or of an alias, that is no component; None where there is none."""
-    return next((tool for tool in OWN_TOOLS if name == tool.name or name in tool.aliases), None)
+    """Return the tool of a name or an alias that is no component, as `bundled_tool` does; None where there is none."""
+    return next((tool for tool in OWN_TOOLS if _answers_to(tool, name)), None)
+
+
+def _answers_to(tool: BundledTool | OwnTool, name: str) -> bool:
+    return spelling(name) in map(spelling, (tool.name, *tool.aliases))
 
 
 def shipped_names() -> Iterator[str]:

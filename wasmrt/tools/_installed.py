@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Container
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from wasmrt.errors import WasmrtError
 from wasmrt.install import Catalog
 from wasmrt.install.bundled import DESKTOP_NAMES, RUN_CODE, SHIPPED, TOOLS, BundledTool, OwnTool, missing_part
+from wasmrt.names import spelling
 from wasmrt.runtime import WasmToolRuntime
 from wasmrt.tools._registry import ToolRegistry
 from wasmrt.tools._tool import ToolSource
@@ -98,6 +99,7 @@ class InstalledTools:
             self._registry.tool_changed(offered)
 
 
-def _aliases(tool: BundledTool | OwnTool, installed: Container[str]) -> tuple[str, ...]:
-    """Return the aliases of a tool that comes with wasmrt, without those that an installed tool has as its name."""
-    return tuple(alias for alias in tool.aliases if alias not in installed)
+def _aliases(tool: BundledTool | OwnTool, installed: Iterable[str]) -> tuple[str, ...]:
+    """Return the aliases of a tool that comes with wasmrt, without those that an installed tool has for its name."""
+    taken = {spelling(name) for name in installed}
+    return tuple(alias for alias in tool.aliases if spelling(alias) not in taken)

@@ -210,8 +210,8 @@ def check_rate(state: CallState, *, record: bool = True) -> Step:
 def unknown(state: CallState) -> UnknownToolError:
     """Return the error of a tool that is not there, with the one that was probably meant."""
     store = state.system.store
-    if state.name in store.absent:
-        return UnknownToolError(f"the tool {state.name!r:.80} cannot be used here", hint=store.absent[state.name])
+    if (step := store.step_for(state.name)) is not None:
+        return UnknownToolError(f"the tool {state.name!r:.80} cannot be used here", hint=step)
     names = store.names()
     near = did_you_mean(state.name, names)
     hint = f"did you mean {near}?" if near else "call one of the tools that are offered"

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 
 from wasmrt.errors import InvalidNameError, NotInstalledError
-from wasmrt.names import did_you_mean, folded
+from wasmrt.names import did_you_mean, folded, spelling
 from wasmrt.tools._entry import Entry
 from wasmrt.tools._tool import ToolSource
 
@@ -76,14 +76,19 @@ class ToolStore:
         """
         entry = self.find(name)
         if entry is None:
-            if name in self.absent:
-                raise NotInstalledError(f"{name!r} cannot be used here", hint=self.absent[name])
+            if (step := self.step_for(name)) is not None:
+                raise NotInstalledError(f"{name!r} cannot be used here", hint=step)
             names = sorted(self._entries)
             near = did_you_mean(name, names) if len(names) > 20 else None
             known = ", ".join(names[:50]) or "none"
             hint = f"did you mean {near}?" if near else f"registered: {known}"
             raise NotInstalledError(f"no tool named {name!r} is registered", hint=hint)
         return entry
+
+    def step_for(self, name: str) -> str | None:
+        """Return the step that brings a tool which would have this name; None where none would."""
+        meant = spelling(name)
+        return next((step for absent, step in self.absent.items() if spelling(absent) == meant), None)
 
     def names(self) -> tuple[str, ...]:
         """Return the names that models call the tools by."""
@@ -115,4 +120,5 @@ _PROTECTED = frozenset(map(folded, PROTECTED_TOOL_NAMES))
 
 def _spellings(entry: Entry) -> dict[str, str]:
     """Return every folded spelling that means the tool, with the name that it is of."""
-    return {folded(name): name for name in (entry.offered, *entry.aliases, entry.name)}
+    names = (entry.offered, *entry.aliases, entry.name)
+    return {form(name): name for name in names for form in (spelling, folded)}
