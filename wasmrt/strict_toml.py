@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple
 from wasmrt.errors import ConfigurationError
 from wasmrt.names import did_you_mean
 
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
 _HEADER = re.compile(r"\s*\[\[?\s*(.+?)\s*\]\]?\s*(?:#.*)?\Z")
 _KEY = re.compile(r"""\s*((?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+)(?:\s*\.\s*(?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+))*)\s*=""")
 _PART = re.compile(r""""([^"]*)"|'([^']*)'|([A-Za-z0-9_-]+)""")
@@ -34,6 +36,11 @@ class Place(NamedTuple):
     def at(self, key: str) -> Place:
         """Return the place of a key in this table."""
         return Place((*self.keys, key))
+
+
+def section_of(table: str, name: str) -> str:
+    """Return the head of a section below a table, as a file has it: `tools.rules.shell`, `tools.rules."files.*"`."""
+    return f"{table}.{name if _BARE.fullmatch(name) else json.dumps(name)}"
 
 
 Reader = Callable[[Any], Any]

@@ -17,6 +17,7 @@ from wasmrt.strict_json import JsonError, check_nesting, check_text, parse_json,
 _LAST_LINES = 4
 _LAST_BYTES = 500
 _ADVICE = "note: run with `RUST_BACKTRACE"
+_PLAIN = "have the tool answer in a plain form"
 _LATE = "[withheld: it could not be scanned in time]"
 
 
@@ -58,12 +59,12 @@ def scan_answer(call: Call, answer: Answer) -> Answer:
     report = scanner.scan(answer.text)
     if report.unscanned is not None:
         passed = not report.should_block
-        call.decide(Decision(passed, Reason.NOT_SCANNED, report.unscanned, None, "result", "the tool's answer"))
+        call.decide(Decision(passed, Reason.NOT_SCANNED, report.unscanned, _PLAIN, "result", "the tool's answer"))
     if not report.matches or all(match.action is Action.WARN for match in report.matches):
         return answer
     if report.should_block and report.unscanned is not None:
         message = "the tool's answer was withheld: it could not be opened to look for secrets in it"
-        raise LeakError(message, code="not-scanned", hint="have the tool answer in a plain form")
+        raise LeakError(message, code="not-scanned", hint=_PLAIN)
     if report.should_block:
         raise LeakError(f"the tool's answer holds a secret ({report.matches[0].rule}) and was withheld")
     clean = _redacted(call, scanner, answer.value)

@@ -33,15 +33,16 @@ class Invoker:
         if capability is None or real is None:
             raise _denied(call.grant.explain_tool(alias))
         if real in call.tool_chain:
-            raise _refused(call, alias, Reason.INVOKE_CYCLE, "the tool is already in the chain of callers", None)
+            rule, hint = "the tool is already in the chain of callers", "no setting allows it: have it call another"
+            raise _refused(call, alias, Reason.INVOKE_CYCLE, rule, hint)
         if call.may_invoke is not None and (refused := call.may_invoke(real)) is not None:
             raise _denied(refused._replace(capability="tool_invoke", subject=alias[:MAX_PATH_BYTES]))
         if len(call.tool_chain) > MAX_INVOKE_DEPTH:
             rule = f"tools may call each other {MAX_INVOKE_DEPTH} deep"
-            raise _refused(call, alias, Reason.INVOKE_DEPTH, rule, None)
+            raise _refused(call, alias, Reason.INVOKE_DEPTH, rule, "no setting raises it: have fewer tools in between")
         if not call.charge_tool_invocation():
             rule = f"a call may invoke {MAX_TOOL_INVOCATIONS} tools"
-            raise _refused(call, alias, Reason.INVOKE_BUDGET, rule, "have the tool do more with each invocation")
+            raise _refused(call, alias, Reason.INVOKE_BUDGET, rule, "no setting raises it: do more with each")
         self._rates.check_and_record(call.user, call.tool, capability.rate_limit, what="invoke")
         output = self._run(real, params, call)
         if output is None:
@@ -50,7 +51,7 @@ class Invoker:
         return output.raw or "null"
 
 
-def _refused(call: Call, alias: str, reason: Reason, rule: str, hint: str | None) -> CapabilityDeniedError:
+def _refused(call: Call, alias: str, reason: Reason, rule: str, hint: str) -> CapabilityDeniedError:
     return _denied(Decision(False, reason, rule, hint, "tool_invoke", alias[:MAX_PATH_BYTES]))
 
 

@@ -259,7 +259,8 @@ class Call:
         An entry for the capability file would not help: it stands there already.
         """
         if self._withheld_by_paths(decision):
-            step = Step("add the folder to allow_write_paths of the preset")
+            folder = decision.subject.rpartition("/")[0] or decision.subject
+            step = Step(f'add "{folder}" to allow_write_paths of the preset')
             return decision._replace(rule="the preset lets no tool write there", suggestion=step)
         section = decision.capability
         if self.effects is None or decision.allowed or decision.reason not in _NARROWED:

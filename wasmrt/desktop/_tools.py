@@ -142,7 +142,9 @@ def _browser_open_url(settings: DesktopSettings, gateway: Gateway) -> HostTool:
         decision = grant.explain_http("GET", params["url"])
         if decision.allowed:
             return None
-        hint = "name a public https:// address" if not settings.hosts else "the operator names the hosts: [desktop]"
+        hint = "name a public https:// address"
+        if decision.reason is Reason.HOST_NOT_ALLOWED:
+            hint = "the operator allows it: add the address's host to hosts in [desktop]"
         return Decision(False, decision.reason, decision.rule, hint, "tool.page", "url")
 
     def show(params: Params, context: ToolContext) -> Any:

@@ -37,10 +37,12 @@ def decide_download(url: str, hosts: Iterable[str], section: str) -> Decision | 
     decision = Capabilities.none().with_http(_capability(hosts)).explain_http("GET", url)
     if decision.allowed:
         return None
-    hint = f"the operator names the hosts that a model may fetch from: hosts in the section [{section}]"
+    hint = f"the operator allows it: add the address's host to hosts in [{section}]"
     if decision.reason in (Reason.EMPTY_ALLOWLIST, Reason.HOST_NOT_ALLOWED):
         rule = "the operator allowed a model no address on this host"
         return Decision(False, Reason.HOST_NOT_ALLOWED, rule, hint, "tool.source", "url")
+    if decision.reason is not Reason.PORT_NOT_ALLOWED:
+        hint = "no setting allows it: name a public https:// address"
     return Decision(False, decision.reason, f"the address is refused: {decision.rule}", hint, "tool.source", "url")
 
 

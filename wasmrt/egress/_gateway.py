@@ -123,8 +123,8 @@ class EgressGateway:
     def _charge(self, plan: PlannedRequest) -> None:
         call = plan.call
         if not call.charge_http_request():
-            rule = f"a call may send {MAX_HTTP_REQUESTS} requests"
-            raise refuse(call, Reason.REQUEST_BUDGET, rule, "ask for more in one request", FailureKind.EXECUTOR)
+            rule, hint = f"a call may send {MAX_HTTP_REQUESTS} requests", "no setting raises it: ask for more in one"
+            raise refuse(call, Reason.REQUEST_BUDGET, rule, hint, FailureKind.EXECUTOR)
         try:
             self._rates.check_and_record(call.user, call.tool, plan.http.rate_limit)
         except RateLimitedError as error:

@@ -168,7 +168,8 @@ def _blocked(call: EgressCall, rule: str) -> HttpFailure:
         message = "the response was withheld: it could not be opened to look for secrets in it"
         kind = FailureKind.OPERATION_FAILED
         return HttpFailure(kind, "response-not-scanned", message, request_sent=True, decision=decision)
-    decision = Decision(False, Reason.LEAK, rule, None, "http", "the response")
+    hint = "nothing allows it: no tool reads a secret; ask for what does not hold it"
+    decision = Decision(False, Reason.LEAK, rule, hint, "http", "the response")
     call.decide(decision)
     message = "the response holds a secret"
     return HttpFailure(FailureKind.OPERATION_FAILED, "response-leak", message, request_sent=True, decision=decision)
@@ -186,7 +187,8 @@ def _clean_headers(call: EgressCall, headers: Headers) -> Headers:
     scanner = call.scanner.partial
     whole = scanner.scan("\n".join(f"{name}: {value}" for name, value in headers))
     if whole.unscanned is not None:
-        call.decide(Decision(False, Reason.NOT_SCANNED, whole.unscanned, None, "http", "the response's headers"))
+        hint = "nothing allows it: ask a server whose headers can be read"
+        call.decide(Decision(False, Reason.NOT_SCANNED, whole.unscanned, hint, "http", "the response's headers"))
     if whole.matches:
         redact = scanner.redact
         headers = tuple((name, redact(value)) for name, value in headers if redact(name) == name)

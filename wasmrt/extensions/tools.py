@@ -166,7 +166,7 @@ class ExtensionTools:
         try:
             self._sources.path(name)
         except NotInstalledError as error:
-            hint = "the operator names the folders that a model may install from: sources in the section [extensions]"
+            hint = "the operator allows it: add the folder that has it to sources in [extensions]"
             return Decision(False, Reason.NOT_FOUND, error.message, hint, "tool.source", name)
         return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from datetime import UTC, datetime
+from shlex import quote
 from typing import NamedTuple
 
 from wasmrt.capabilities import is_prompt_file, is_unseen, path_problem, plain_path
@@ -69,8 +70,9 @@ def decide_write(path: str) -> Decision | None:
     if not isinstance(path, str) or path_problem(path) or not (is_prompt_file(path) or is_prompt_file(skeleton(path))):
         return None
     rule = "the file says what an agent is, which tools never write"
-    hint = "a person writes it: wasmrt memory write PATH FILE"
-    return Decision(False, Reason.PROTECTED_FILE, rule, hint, "memory.write", plain_path(path)[:MAX_MEMORY_PATH_BYTES])
+    shown = plain_path(path)[:MAX_MEMORY_PATH_BYTES]
+    hint = f"a person writes it: wasmrt memory write {quote(shown)} FILE"
+    return Decision(False, Reason.PROTECTED_FILE, rule, hint, "memory.write", shown)
 
 
 def _problem(path: str) -> str | None:

@@ -156,7 +156,7 @@ class PluginTool(ToolDefaults):
             allowed=False,
             reason=Reason.NETWORK_NOT_ALLOWED,
             rule="it requires the network, and the plugins were loaded without one",
-            hint="load them with allow_network, or do without it",
+            hint="set allow_network = true in the active preset; in Python, load_plugins(..., allow_network=True)",
             capability="tool.network",
             subject=self.name,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from wasmrt.effects import Effect
 from wasmrt.model import Decision, Reason
 from wasmrt.policy._model import ExfiltrationGuard, ExternalFilter, Permission, Preset, fits
+from wasmrt.strict_toml import section_of
 from wasmrt.traits import Traits
 
 
@@ -25,15 +26,15 @@ def decide_filter(rule: ExternalFilter, tool: str, *, external: bool) -> Decisio
 def decide_preset(preset: Preset, tool: str, traits: Traits) -> Decision:
     """Decide whether a preset lets a tool be called: it lists the tool, and the tool needs no network it withholds."""
     if not fits(tool, preset.tools):
-        hint = f'add "{tool}" to tools in [presets.{preset.name}]'
+        hint = f'add "{tool}" to tools in [{section_of("presets", preset.name)}]'
         rule = f"the preset {preset.name} does not list it"
         return Decision(False, Reason.NOT_IN_PRESET, rule, hint, "tool.allow", tool)
     if not preset.allow_network and traits.network_outbound:
-        hint = f"set allow_network = true in [presets.{preset.name}]"
+        hint = f"set allow_network = true in [{section_of('presets', preset.name)}]"
         rule = f"the preset {preset.name} has no network, and the tool needs it"
         return Decision(False, Reason.NETWORK_NOT_ALLOWED, rule, hint, "tool.network", tool)
     if not preset.allow_write_paths and Effect.WRITE_FILESYSTEM in traits.effects and not traits.enforced:
-        hint = f"name the folders in allow_write_paths of [presets.{preset.name}]"
+        hint = f'set allow_write_paths = ["FOLDER"] in [{section_of("presets", preset.name)}]'
         rule = f"the preset {preset.name} has no folder to write to, and nothing holds the tool to that"
         return Decision(False, Reason.NOT_IN_PRESET, rule, hint, "tool.write_paths", tool)
     return Decision(True, Reason.ALLOWED, f"presets.{preset.name}", None, "tool.allow", tool)
@@ -58,10 +59,10 @@ def decide_permission(permission: Permission | None, tool: str, rule: str = "", 
     """
     what = "tool.permission"
     if permission is Permission.DENY:
-        hint = f"change the permission in [tools.rules.{rule}]" if rule else "change the permission in [tools.rules]"
+        hint = f'set permission = "ask" or "allow" in [{section_of("tools.rules", rule or tool)}]'
         return Decision(False, Reason.DENIED_BY_RULE, "a rule of the policy denies the tool", hint, what, tool)
     if author == Permission.DENY and permission is not Permission.ALLOW:
-        hint = f'to allow it, write permission = "allow" in [tools.rules."{tool}"]'
+        hint = f'to allow it, write permission = "allow" in [{section_of("tools.rules", tool)}]'
         said = "the tool's own package denies it, and no rule of the policy allows it"
         return Decision(False, Reason.DENIED_BY_RULE, said, hint, what, tool)
     return (

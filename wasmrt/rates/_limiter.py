@@ -11,6 +11,7 @@ from wasmrt.capabilities import RateLimitConfig
 from wasmrt.errors import ConfigurationError, RateLimitedError
 from wasmrt.rates._memory import MemoryWindows
 from wasmrt.rates._window import WINDOWS, WindowStore
+from wasmrt.strict_toml import section_of
 
 
 class RateLimiter:
@@ -55,7 +56,7 @@ class RateLimiter:
         raise RateLimitedError(
             f"the tool may send {limit} requests per {full.name}",
             retry_after_seconds=wait,
-            hint=f"wait {wait:.0f} s, or raise {what}.rate_limit.requests_per_{full.name}",
+            hint=f"wait {wait:.0f} s, or raise {_setting(what, tool, full.name)}, now {limit}",
         )
 
     def remaining(self, user: str, tool: str, config: RateLimitConfig, *, what: str = "http") -> tuple[int, int]:
@@ -70,6 +71,15 @@ class RateLimiter:
             for window, limit in zip(WINDOWS, limits, strict=True)
         )
         return minute, hour
+
+
+def _setting(what: str, tool: str, window: str) -> str:
+    """Return the setting that bounds requests of a kind: in a capability file, or in the configuration file."""
+    if what == "tool":
+        return f"requests_per_{window} in [{section_of('tools.rules', tool)}]"
+    if what == "call":
+        return f"calls_per_{window} in [rates]"
+    return f"{'tool_invoke' if what == 'invoke' else what}.rate_limit.requests_per_{window}"
 
 
 @lru_cache(maxsize=4096)

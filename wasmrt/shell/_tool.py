@@ -59,6 +59,7 @@ _EFFECTS = (
 )  # fmt: skip
 _DETECTOR = LeakDetector()
 _MAX_REFUSALS_TOLD = 5
+_DOCTOR = 'wasmrt doctor shows what it lacks; see "Where commands run" in docs/shell.md'
 
 
 class ShellTool(ToolDefaults):
@@ -178,7 +179,7 @@ class ShellTool(ToolDefaults):
         _command_of(params)
         if self.backend is Backend.DISABLED:
             rule = f"no command runs here: {self.disabled_because}"
-            hint = 'see "Where commands run" in docs/shell.md'
+            hint = _DOCTOR if self._settings.enabled else "set enabled = true in [shell] of the configuration file"
             return Decision(False, Reason.COMMAND_NOT_ALLOWED, rule, hint, "tool.command", SHELL_NAME)
         verdict = self._decided(params)
         if verdict.action is not Action.REFUSE:

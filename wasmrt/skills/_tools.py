@@ -158,7 +158,8 @@ class SkillTools:
             return decide_download(url, self._sources.hosts, "skills")
         if "content" in params or self._sources.find(name) is not None:
             return None
-        rule, hint = "no source of the operator's has this skill", "name the folder that has it: sources in [skills]"
+        rule = "no source of the operator's has this skill"
+        hint = "the operator allows it: add the folder that has it to sources in [skills]"
         return Decision(False, Reason.NOT_FOUND, rule, hint, "tool.source", name)
 
     def _install(self, params: Params) -> Plan:

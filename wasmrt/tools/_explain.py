@@ -12,7 +12,7 @@ from wasmrt.approvals import ApprovalRequest
 from wasmrt.errors import InvalidParametersError, RateLimitedError, ToolError, UnknownToolError
 from wasmrt.model import Decision, Reason
 from wasmrt.tools import _access, _flow, _steps
-from wasmrt.tools._pipeline import approval_request
+from wasmrt.tools._pipeline import FORGET, approval_request
 from wasmrt.tools._state import CallState
 
 STEPS: tuple[tuple[str, Callable[[CallState], _steps.Step]], ...] = (
@@ -81,7 +81,8 @@ def explain(state: CallState) -> Explanation:
         return Explanation(Outcome.ASKS, tuple(walked))
     reason = Reason.ALLOWED if answer.approved else Reason.APPROVAL_DENIED
     said = f"it was answered before ({answer.scope}{f' by {answer.by}' if answer.by else ''})"
-    walked.append(("approval", Decision(answer.approved, reason, said, None, what, state.known.name)))
+    hint = None if answer.approved else FORGET
+    walked.append(("approval", Decision(answer.approved, reason, said, hint, what, state.known.name)))
     return Explanation(Outcome.RUNS if answer.approved else Outcome.REFUSED, tuple(walked))
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from wasmrt.effects import EVERY_EFFECT, NETWORKING, READING, Effect
 from wasmrt.model import Decision, Reason, Step
-from wasmrt.policy import ExfiltrationGuard, Preset, decide_guard, decide_preset, fits
+from wasmrt.policy import NO_TIGHTENING, ExfiltrationGuard, Preset, decide_guard, decide_preset, fits
+from wasmrt.strict_toml import section_of
 from wasmrt.traits import SubagentAccess, Traits
+
+WIDER = "call it outside of the read-only view"
+"""The step for whoever wanted what only reads, by `read_only()` or the option --read-only."""
 
 
 class Lens(NamedTuple):
@@ -70,12 +75,23 @@ class Lens(NamedTuple):
     def decide_access(self, name: str, traits: Traits) -> Decision | None:
         """Decide whether the view has the tool at all: by its name, and for a sub-agent."""
         if not all(fits(name, patterns) for patterns in self.names):
-            return Decision(False, Reason.NOT_IN_VIEW, "the view does not name this tool", None, "tool.view", name)
+            rule, hint = "the view does not name this tool", f'make the view with only(["{name}"])'
+            return Decision(False, Reason.NOT_IN_VIEW, rule, hint, "tool.view", name)
         what = "tool.subagent"
         if self.subagent and traits.subagent_access is SubagentAccess.DENIED:
             rule = "sub-agents do not have this tool, and no part of it only reads"
-            return Decision(False, Reason.SUBAGENT_DENIED, rule, None, what, name)
+            hint = "no setting gives it to a sub-agent: have the agent itself call it"
+            if replace(traits, tightening=NO_TIGHTENING).subagent_access is not SubagentAccess.DENIED:
+                hint = f"take subagent_access out of the rule for {name} below [tools.rules]"
+            return Decision(False, Reason.SUBAGENT_DENIED, rule, hint, what, name)
         return None
+
+    def wider(self) -> str:
+        """Return the step that lifts what the view holds the effects of its tools to."""
+        preset = next((preset for preset in self.presets if preset.read_only), None)
+        if preset is not None and not self.read_only and not self.subagent:
+            return f"set read_only = false in [{section_of('presets', preset.name)}]"
+        return WIDER if self.read_only else "have the agent itself call it, and not a sub-agent"
 
 
 def actions_within(traits: Traits, held: frozenset[Effect]) -> frozenset[str] | None:
@@ -85,28 +101,30 @@ def actions_within(traits: Traits, held: frozenset[Effect]) -> frozenset[str] | 
     return frozenset(action.name for action in traits.actions if action.effects <= held)
 
 
-def decide_effects(name: str, traits: Traits, held: frozenset[Effect], params: object) -> Decision | None:
-    """Decide whether a call keeps within the effects that its view holds it to.
+def decide_effects(
+    name: str, traits: Traits, held: frozenset[Effect], params: object, *, wider: str = WIDER
+) -> Decision | None:
+    """Decide whether a call keeps within the effects that its view holds it to; `wider` is the step to hold it less.
 
     SECURITY: an action that is missing or is no text is refused before the tool is asked, since the tool may have a
     default. A tool in a sandbox is let through: the sandbox holds it.
     """
     what, listed = "tool.effects", actions_within(traits, held)
     if listed is not None:
-        action = traits.action(params)
+        action, choose = traits.action(params), f"choose one of {', '.join(sorted(listed))}, or " if listed else ""
         if action is None:
             rule = f"the view allows some actions only, and {traits.action_param!r} names none that is known"
-            hint = f"choose one of {', '.join(sorted(listed))}" if listed else None
+            hint = f"{choose}{wider}"
             return Decision(False, Reason.ACTION_MISSING, rule, hint, what, name)
         if action.name not in listed:
             over = ", ".join(sorted(action.effects - held))
             rule = f"the action {action.name} can {over}, which the view does not allow"
-            hint = f"choose one of {', '.join(sorted(listed))}" if listed else None
+            hint = f"{choose}{wider}"
             return Decision(False, Reason.ACTION_NOT_ALLOWED, rule, hint, what, name)
     elif not traits.effects <= held and not traits.enforced:
         over = ", ".join(sorted(traits.effects - held))
         rule = f"the tool can {over}, which the view does not allow"
-        return Decision(False, Reason.EFFECT_NOT_ALLOWED, rule, "call it outside of this view", what, name)
+        return Decision(False, Reason.EFFECT_NOT_ALLOWED, rule, wider, what, name)
     return None
 
 

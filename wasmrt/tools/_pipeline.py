@@ -22,6 +22,9 @@ from wasmrt.tools._state import CallState, changed, denied
 from wasmrt.tools._tool import ToolSource
 from wasmrt.tools._waits import Waits
 
+FORGET = "wasmrt approvals list shows the answer, and wasmrt approvals forget ID forgets it"
+"""The step for whoever was denied by an answer that was given for good."""
+
 
 async def execute(state: CallState, waits: Waits) -> ToolOutput:
     """Take one call through every step, and return the tool's output, scanned.
@@ -150,8 +153,8 @@ async def approve(state: CallState, waits: Waits) -> None:
     if not answer.approved:
         raise denied(_taken(state, _not_approved(state, answer)))
     if state.system.store.find(state.known.name) is not state.registered:
-        rule = "the tool was removed or exchanged while a person was asked"
-        raise denied(_taken(state, Decision(False, Reason.APPROVAL_DENIED, rule, None, "tool.approval",
+        rule, hint = "the tool was removed or exchanged while a person was asked", "make the call again"
+        raise denied(_taken(state, Decision(False, Reason.APPROVAL_DENIED, rule, hint, "tool.approval",
                      state.known.name)))  # fmt: skip
     state.edited = changed(answer.params, state.params)
     words = f"approved {answer.scope}{by}{', with other parameters' if state.edited else ''}"
@@ -170,13 +173,15 @@ def _not_approved(state: CallState, answer: ApprovalAnswer) -> Decision:
     ways = 'give the registry an approver (approver = "queue" in [approvals])'
     if answer.timed_out:
         ways = "make the call again and answer it; timeout_seconds in [approvals] gives more time"
-    if not state.tool.requires_approval(state.params):  # else no rule approves it
-        ways += ", or approve it in [tools.rules]"
+    line = _steps.approving_line(state)
+    ways += f", or {line}" if line else ""
     by_hand = getattr(state.tool, "by_hand", None)
     command = "" if by_hand is None else by_hand(state.params)
     ways += f"; a person does it with: {command}" if command else ""
     said = f"{answer.note}; " if answer.note else ""
-    hint = f"{said}{state.needs.rule}" if answer.by else f"{said}{state.needs.rule}; {ways}"
+    if answer.by:
+        ways = FORGET if answer.remembered else "make the call again to ask once more"
+    hint = f"{said}{state.needs.rule}; {ways}"
     return Decision(False, Reason.APPROVAL_DENIED, rule, hint, "tool.approval", state.known.name)
 
 
@@ -276,7 +281,8 @@ def _check_edited(state: CallState, params: dict[str, object]) -> None:
         state.take(_steps.check_schema(state))
     except InvalidParametersError as error:
         rule = f"the person changed the parameters, and they do not fit: {error.message}"
-        raise denied(_taken(state, Decision(False, Reason.INVALID_ARGUMENTS, rule, None, "tool.approval",
+        hint = "make the call again, and have the person keep to the tool's schema"
+        raise denied(_taken(state, Decision(False, Reason.INVALID_ARGUMENTS, rule, hint, "tool.approval",
                      state.known.name))) from error  # fmt: skip
     state.take(_steps.check_view(state))
     state.take(_steps.check_tool_policy(state))

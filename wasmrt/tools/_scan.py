@@ -12,6 +12,8 @@ from wasmrt.model import Decision, LogEntry, Reason, ToolOutput
 from wasmrt.strict_json import JsonError, utf8_size, write_json
 from wasmrt.tools._state import CallState
 
+_PLAIN = "have the tool answer in a plain form"
+
 
 def scanned(state: CallState, output: ToolOutput) -> ToolOutput:
     """Return the output without secrets.
@@ -48,7 +50,7 @@ def _clean(state: CallState, output: ToolOutput, text: str) -> ToolOutput:
     report = detector.scan(text)
     if report.unscanned is not None:
         passed = not report.should_block
-        state.decisions.append(Decision(passed, Reason.NOT_SCANNED, report.unscanned, None, "result", name))
+        state.decisions.append(Decision(passed, Reason.NOT_SCANNED, report.unscanned, _PLAIN, "result", name))
     if report.should_block:
         said = "could not be opened to look for secrets" if report.unscanned else "holds a secret"
         raise LeakError(f"the tool's answer {said} and was withheld", hint="have the tool answer without it")

@@ -12,6 +12,7 @@ from wasmrt.errors import InvalidParametersError, NotAuthorizedError, RateLimite
 from wasmrt.model import Decision, Reason
 from wasmrt.names import did_you_mean
 from wasmrt.policy import NO_TIGHTENING, Permission, decide_filter, decide_permission
+from wasmrt.strict_toml import section_of
 from wasmrt.tools._calls import parse_arguments
 from wasmrt.tools._entry import Entry
 from wasmrt.tools._lens import decide_effects
@@ -104,7 +105,7 @@ def check_view(state: CallState) -> Step:
     state.effects = traits.effects_of(state.params) & state.held
     refused = state.lens.decide_access(name, traits)
     if refused is None:
-        refused = decide_effects(name, traits, state.held, state.params)
+        refused = decide_effects(name, traits, state.held, state.params, wider=state.lens.wider())
     return _step(refused, "within the view")
 
 
@@ -203,7 +204,8 @@ def check_rate(state: CallState, *, record: bool = True) -> Step:
     if record:
         rates.check_and_record(state.user, entry.name, rate, what="tool")
     elif not all(rates.remaining(state.user, entry.name, rate, what="tool")):
-        raise RateLimitedError("the rate of calls is spent", retry_after_seconds=0.0)
+        hint = f"wait, or raise requests_per_minute and requests_per_hour in [{section_of('tools.rules', entry.name)}]"
+        raise RateLimitedError("the rate of calls is spent", retry_after_seconds=0.0, hint=hint)
     return _passed("rate", f"{rate.requests_per_minute} a minute, {rate.requests_per_hour} an hour", entry.name)
 
 
@@ -230,7 +232,20 @@ def _asking_rules(state: CallState) -> str:
         for rule in state.system.policy.rules_for(state.known.name)
         if rule.permission is Permission.ASK or rule.tightening != NO_TIGHTENING
     ]
-    return ", ".join(f"tools.rules.{tool}" for tool in asking) or "a rule of the policy"
+    return ", ".join(section_of("tools.rules", tool) for tool in asking) or "a rule of the policy"
+
+
+def approving_line(state: CallState) -> str:
+    """Return the line of the configuration file by which nobody is asked about such a call; empty without one."""
+    if state.tool.requires_approval(state.params):
+        return ""
+    if state.finding is not None:
+        return "name its destination under known in [tools.flows]"
+    name, policy, traits = state.known.name, state.system.policy, state.traits
+    if traits.tightening != NO_TIGHTENING and traits.needs_confirmation(state.effects):
+        return f"take out what asks for it in [{_asking_rules(state)}]"
+    asking = next((rule.tool for rule in policy.rules_for(name) if rule.permission is Permission.ASK), name)
+    return f'approve it: permission = "allow" in [{section_of("tools.rules", asking)}]'
 
 
 def _author_asks(state: CallState) -> bool:

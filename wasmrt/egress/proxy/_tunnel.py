@@ -72,10 +72,12 @@ class Tunnel:
         try:
             first = self._hello(client)
         except NotAHelloError as error:
-            self._refuse(Reason.HOST_NOT_ALLOWED, f"through a tunnel goes TLS for the granted host alone: {error}")
+            rule = f"through a tunnel goes TLS for the granted host alone: {error}"
+            self._refuse(Reason.HOST_NOT_ALLOWED, rule, "no setting allows it: speak TLS to the host that was named")
             return
         if not _Relay(client, server, first).run():
-            self._refuse(Reason.RESPONSE_TOO_LARGE, "the tunnel carried more bytes, or took longer, than one may")
+            rule = "the tunnel carried more bytes, or took longer, than one may"
+            self._refuse(Reason.RESPONSE_TOO_LARGE, rule, "no setting raises it: fetch it in parts")
 
     def _hello(self, client: socket.socket) -> bytes:
         data, ends_at = b"", time.monotonic() + PROXY_HEAD_SECONDS
@@ -125,8 +127,8 @@ class Tunnel:
         if not decision.allowed:
             raise RefusedError(403, str(decision.reason), decision.rule, decision.hint or "")
 
-    def _refuse(self, reason: Reason, rule: str) -> None:
-        self._record(Decision(False, reason, rule, None, "http", self._subject))
+    def _refuse(self, reason: Reason, rule: str, hint: str) -> None:
+        self._record(Decision(False, reason, rule, hint, "http", self._subject))
 
 
 class _Relay:

@@ -79,7 +79,7 @@ class Asker:
             params=cleaned(params),
             effects=(Effect.EXTERNAL_WRITE,),
             risk="high",
-            why=Decision(False, Reason.APPROVAL_REQUIRED, rule, None, "tool.approval", self._server),
+            why=Decision(False, Reason.APPROVAL_REQUIRED, rule, "a person answers it", "tool.approval", self._server),
             user=self._user,
             trace="",
             call="",

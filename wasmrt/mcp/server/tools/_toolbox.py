@@ -32,6 +32,10 @@ MAX_RUNNING = 32
 REFUSED = "refused-message"
 """Stands for the tool in a receipt of messages that were refused."""
 _MAX_NAME_CHARS = 128
+_NOT_OFFERED = "no tool of this name is offered"
+_EXPLAIN = "tools/list names those that are; wasmrt policy explain NAME says what keeps a tool back"
+_ANEW = "make the call again, without what was given back"
+_AS_THE_PROTOCOL = "no setting allows it: the client has to send what the protocol says"
 
 
 class ServedTools:
@@ -77,7 +81,7 @@ class ServedTools:
             raise RpcError(INVALID_PARAMS, "the arguments of a tool are an object")
         offered = self.offer.find(name)
         if offered is None:
-            self._refuse(name, arguments, caller, "no tool of this name is offered", Reason.UNKNOWN_TOOL)
+            self._refuse(name, arguments, caller, _NOT_OFFERED, Reason.UNKNOWN_TOOL, _EXPLAIN)
             raise RecordedError(INVALID_PARAMS, f"Unknown tool: {name[:_MAX_NAME_CHARS]}")
         call = ServedCall(caller=caller)
         if not caller.modern:
@@ -134,7 +138,7 @@ class ServedTools:
             digest = params_digest(arguments)
             state = self._sealer.open(given, tool=offered.tool, params=digest, user=caller.user)
         except RpcError as error:
-            self._refuse(offered.tool, arguments, caller, error.message, Reason.APPROVAL_DENIED)
+            self._refuse(offered.tool, arguments, caller, error.message, Reason.APPROVAL_DENIED, _ANEW)
             raise RecordedError(error.code, error.message) from None
         except InvalidParametersError as error:
             raise RpcError(INVALID_PARAMS, error.message) from error
@@ -153,10 +157,12 @@ class ServedTools:
                 started_ms=messages.first_ms, ended_ms=messages.last_ms, trace_id=self._trace,
                 call_id=f"mcp-{os.urandom(8).hex()}", tool=REFUSED, kind="mcp-message", user=messages.user,
                 chain=(REFUSED,), outcome=code, decisions_dropped=count - 1,
-                decisions=(Decision(False, Reason.MESSAGE_REFUSED, rule, None, "mcp.message", code),),
+                decisions=(Decision(False, Reason.MESSAGE_REFUSED, rule, _AS_THE_PROTOCOL, "mcp.message", code),),
             )
         )  # fmt: skip
 
-    def _refuse(self, name: str, arguments: dict[str, Any], caller: Caller, rule: str, reason: Reason) -> None:
-        decision = Decision(False, reason, rule, None, "mcp.call", name[:_MAX_NAME_CHARS])
+    def _refuse(
+        self, name: str, arguments: dict[str, Any], caller: Caller, rule: str, reason: Reason, hint: str
+    ) -> None:
+        decision = Decision(False, reason, rule, hint, "mcp.call", name[:_MAX_NAME_CHARS])
         self._view.refuse(name, arguments, decision, user=caller.user, trace=self._trace)
