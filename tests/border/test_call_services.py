@@ -9,12 +9,13 @@ from typing import Any, cast
 import pytest
 
 from tests.border.conftest import a_call as bare_call
-from wasmrt import Capabilities, EndpointPattern, Reason
-from wasmrt.call import Call, CallServices, Invoker
+from wasmrt import Capabilities, EndpointPattern, Reason, ResourceLimits
+from wasmrt.call import Backends, Call, CallServices, Invoker
 from wasmrt.call.http import GuestHttp
 from wasmrt.egress import EgressGateway, NetworkConfig
 from wasmrt.errors import CapabilityDeniedError
 from wasmrt.guest.services import GuestRequest, HostFailure
+from wasmrt.leaks import LeakDetector
 from wasmrt.limits import MAX_DECISIONS, MAX_HTTP_REQUESTS, MAX_REFUSALS, MAX_TOOL_INVOCATIONS
 from wasmrt.model import Decision
 from wasmrt.rates import RateLimiter
@@ -63,6 +64,27 @@ def test_what_is_granted_and_not_there_is_refused() -> None:
     assert host.secret_exists("token") is False
     assert (refusal := host.http_refusal("GET", GET.url)) is not None
     assert refusal.code == "not-granted"
+
+
+def test_a_guest_is_told_what_is_on_record_where_something_else_than_its_grant_holds_it() -> None:
+    call = Call(
+        call_id="1", tool="notes", user="ann", limits=ResourceLimits(), grant=Capabilities.none(),
+        backends=Backends(LeakDetector()), to_ask=lambda addition: addition.to,
+    )  # fmt: skip
+    host = CallServices(call)
+    asked = host.http_refusal("GET", GET.url)
+    assert asked is not None
+    told = [asked.message]
+    for ask in (
+        lambda: host.workspace_write("out/a.md", b"x"),
+        lambda: host.workspace_stat("b.md"),
+        lambda: host.workspace_read("c.md", looking=True),
+    ):
+        with pytest.raises(HostFailure) as caught:
+            ask()
+        told.append(caught.value.message)
+    assert told == [decision.sentence for decision in call.decisions]
+    assert all("grant it: wasmrt grant notes" in sentence for sentence in told)
 
 
 def test_the_gateway_refuses_a_call_that_was_granted_nothing() -> None:

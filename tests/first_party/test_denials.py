@@ -13,8 +13,10 @@ from click.testing import Result
 
 from tests.denials.lines import Tree, grant_of, in_capability_file
 from tests.first_party.test_by_name import files, pages, wasmrt  # noqa: F401  fixtures
-from wasmrt import CallbackApprover, ToolCall, ToolRegistry, WasmToolRuntime
+from wasmrt import CallbackApprover, PreparedTool, ToolCall, ToolRegistry, WasmToolRuntime
+from wasmrt.errors import ToolError
 from wasmrt.install.bundled import bundled_component, bundled_specs, bundled_tool
+from wasmrt.policy import Preset
 
 OUT = {"allowed_prefixes": ["out/"]}
 EVERYWHERE = {"allowed_prefixes": True}
@@ -78,3 +80,21 @@ def test_a_model_is_told_the_rule_and_not_the_line(
     denied = next(each for each in answer.decisions if not each.allowed)
     assert denied.hint and denied.hint in str(answer.error)
     assert denied.rule in answer.text and denied.hint not in answer.text
+
+
+def test_a_preset_that_holds_writes_to_a_folder_names_the_entry(
+    files: Path, runtime: WasmToolRuntime, prepared: Callable[[str], PreparedTool]  # noqa: F811
+) -> None:  # fmt: skip
+    preset = Preset(name="narrow", tools=("*",), allow_write_paths=("out",))
+    params = {"path": "notes/b.txt", "content": "b"}
+    (files / "notes").mkdir()
+    with ToolRegistry(runtime, approver=CallbackApprover(lambda request: True)) as registry:
+        registry.register(prepared("write_file"), builtin=True)
+        with pytest.raises(ToolError) as caught:
+            registry.under(preset).execute("write_file", params)
+        denied = next(each for each in caught.value.decisions if not each.allowed)
+        assert denied.hint == 'add "notes" to allow_write_paths of the preset'
+        told = registry.under(preset).answer(ToolCall("1", "write_file", params)).text
+        assert denied.rule in told and "allow_write_paths" not in told
+        wider = Preset(name="narrow", tools=("*",), allow_write_paths=("out", "notes"))
+        assert registry.under(wider).execute("write_file", params).result["bytes"] == 1

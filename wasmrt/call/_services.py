@@ -81,7 +81,7 @@ class CallServices:
         if refused is None:
             return None
         self.refuse(refused)
-        return _failure(refused)
+        return _failure(self._call.told(refused))
 
     def http_open(self, request: GuestRequest) -> GuestResponse:
         """Send a request through every check and wait for the head of its response.
@@ -188,7 +188,7 @@ class CallServices:
             return self._from_error(error)
         if str(error.decision.reason) not in no_attempt:
             self.refuse(error.decision)
-        return _failure(error.decision)
+        return _failure(self._call.told(error.decision))
 
     # -- secrets, tools, progress ----------------------------------------------------------------------------------
 

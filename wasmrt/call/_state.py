@@ -246,12 +246,19 @@ class Call:
 
         SECURITY: a guest chose parts of it. They are scanned, and then cut; the decisions over the cap are counted.
         """
-        decision = self._shown(self._narrowed(decision))
+        decision = self.told(decision)
         if len(self.decisions) < MAX_DECISIONS:
             self.decisions.append(decision)
         else:
             self.decisions_dropped += 1
         return decision
+
+    def told(self, decision: Decision) -> Decision:
+        """Return a decision as the guest, the record and a person are told of it, in the same words.
+
+        SECURITY: only words that stand in a decision on record are kept from a model when the guest repeats them.
+        """
+        return self._shown(self._narrowed(decision))
 
     def _narrowed(self, decision: Decision) -> Decision:
         """Say of a refusal that it comes from the effects the call is held to, where the grant itself would allow more.

@@ -92,4 +92,5 @@ class CallWrites:
     def _failure(self, decision: Decision) -> HostFailure:
         if decision.reason not in _NO_ATTEMPT:
             self._refuse(decision)
-        return HostFailure(FailureKind.NETWORK_DENIED, str(decision.reason), decision.sentence, denied=True)
+        told = self._call.told(decision).sentence
+        return HostFailure(FailureKind.NETWORK_DENIED, str(decision.reason), told, denied=True)
