@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from wasmrt.cli._root import COMMANDS
+
 Run = Callable[..., "object"]
 Write = Callable[..., Path]
 
@@ -99,3 +101,29 @@ def test_a_command_runs_with_the_garbage_collector_as_it_was(home: Path) -> None
     for more, enabled in ((), "True"), (("off",), "False"):
         command = [sys.executable, "-c", script, *more]
         assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == enabled
+
+
+EXTRAS = "mcp mcp_types jwt redis limits opentelemetry tree_sitter playwright sqlite_vec wordllama httpx wasm_tools"
+
+
+def without_extras(*arguments: str) -> subprocess.CompletedProcess[str]:
+    script = f"import sys\nsys.modules |= dict.fromkeys({EXTRAS!r}.split())\nfrom wasmrt.cli import main\nmain()"
+    command = [sys.executable, "-c", script, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_command_shows_its_help_without_the_extras(name: str, home: Path) -> None:
+    shown = without_extras(name, "--help")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert " ".join(COMMANDS[name].split()) in " ".join(shown.stdout.split())
+
+
+def test_help_of_a_command_that_needs_an_extra_says_what_to_install(home: Path) -> None:
+    for arguments in (("mcp", "--help"), ("mcp", "add", "--help"), ("mcp", "add", "a", "--env", "A=1", "-h")):
+        shown = without_extras(*arguments)
+        assert (shown.returncode, shown.stderr) == (0, "")
+        assert "MCP servers need a package that is not installed: pip install 'wasmrt[mcp]'" in shown.stdout
+    refused = without_extras("mcp", "list")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "hint: pip install 'wasmrt[mcp]'" in refused.stderr

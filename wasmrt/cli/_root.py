@@ -12,6 +12,7 @@ import click
 from wasmrt.cli._errors import BAD_INPUT, FAILED, ended_by, interrupted, usage
 from wasmrt.cli._lazy import LazyGroup
 from wasmrt.cli._output import print_lines
+from wasmrt.errors import ConfigurationError
 from wasmrt.names import did_you_mean
 
 # The help page shows these without loading a command; a test compares them with the commands' own help.
@@ -62,12 +63,20 @@ class Root(LazyGroup):
             formatter.write_dl(rows)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Load a command; beside that, start the process that `run` will need."""
+        """Load a command, or one that has its help alone where an extra is not installed.
+
+        Beside that, start the process that `run` will need.
+        """
         if cmd_name == "run":
             from wasmrt.cli._workers import start_workers  # most commands run no guest
 
             start_workers()
-        return super().get_command(ctx, cmd_name)
+        try:
+            return super().get_command(ctx, cmd_name)
+        except ConfigurationError as error:
+            if error.code != "missing-extra":
+                raise
+            return _help_alone(cmd_name, error)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -105,6 +114,21 @@ class Root(LazyGroup):
         except Exception as error:
             code = ended_by(error, as_json=as_json)
         sys.exit(code if isinstance(code, int) else 0)
+
+
+def _help_alone(name: str, error: ConfigurationError) -> click.Command:
+    """Return a command in place of one that cannot be loaded: it tells what is missing, in its help and when run."""
+
+    def refuse() -> None:
+        raise error
+
+    return click.Command(
+        name,
+        callback=refuse,
+        help=f"{COMMANDS[name]}\n\n{error.message[:1].upper()}{error.message[1:]}: {error.hint}",
+        options_metavar="COMMAND [ARGS]...",
+        context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+    )
 
 
 def _shortened(text: str, width: int) -> str:
