@@ -26,9 +26,9 @@ def root(tmp_path: Path, home: Path) -> Path:
     return root
 
 
-def change(root: Path, call_id: str, content: bytes = b"new") -> None:
+def change(root: Path, call_id: str, content: bytes = b"new", within: str = "") -> None:
     writer = WorkspaceWriter(root, WorkspaceWriteCapability(("",)), UndoJournal(find_places().undo))
-    budget = writer.new_budget(call_id=call_id, tool="files.write_file", user="local")
+    budget = writer.new_budget(call_id=call_id, tool="files.write_file", user="local", within=within)
     writer.write("a.txt", content, budget)
     writer.write("b.txt", content, budget)
     assert budget.journal is not None
@@ -124,3 +124,39 @@ def test_an_unknown_call_and_a_workspace_that_is_gone_are_said(wasmrt: Run, root
     root.rename(root.with_name("elsewhere"))
     assert "the workspace of the call is gone" in wasmrt("undo", "--yes", code=1).stderr
     assert "the workspace of the call is gone" in wasmrt("undo", "--list").stderr
+
+
+def test_a_program_is_taken_back_by_its_id_call_by_call(wasmrt: Run, root: Path) -> None:
+    change(root, "in-1", b"first", within="prog-t1.1")
+    change(root, "in-2", b"second", within="prog-t1.2")
+    asked = wasmrt("undo", "prog-t1.2", code=2).stderr
+    assert asked.index("call in-2 of") < asked.index("call in-1 of") and asked.count("by the program prog-t1\n") == 2
+    assert "wasmrt undo prog-t1.2 --yes" in asked and (root / "a.txt").read_bytes() == b"second"
+    done = json.loads(wasmrt("undo", "prog-t1.2", "--yes", "--json").stdout)
+    assert (done["call_id"], [call["call_id"] for call in done["calls"]], done["undone"]) == (
+        "prog-t1.2", ["in-2", "in-1"], True,
+    )  # fmt: skip
+    assert (root / "a.txt").read_bytes() == b"old" and not (root / "b.txt").exists()
+
+
+def test_nothing_of_a_program_is_taken_back_where_one_call_cannot_be(wasmrt: Run, root: Path) -> None:
+    change(root, "in-1", b"first", within="prog-t1.1")
+    (root / "a.txt").write_bytes(b"by hand")
+    change(root, "in-2", b"second", within="prog-t1.1")
+    assert "a.txt was changed since" in wasmrt("undo", "prog-t1", "--yes", code=1).stderr
+    assert (root / "a.txt").read_bytes() == b"second"
+    wasmrt("undo", "prog-t1", "--yes", "--force")
+    assert (root / "a.txt").read_bytes() == b"old"
+
+
+def test_a_program_that_is_taken_back_in_part_says_which_part(wasmrt: Run, root: Path) -> None:
+    change(root, "in-1", b"first", within="prog-t1.1")
+    change(root, "in-2", b"second", within="prog-t1.1")
+    journal = UndoJournal(find_places().undo)
+    path, record = journal.read("in-1")
+    offset = record.kept[next(iter(record.kept))].offset
+    data = path.read_bytes()
+    path.write_bytes(data[:offset] + b"bad" + data[offset + 3 :])
+    error = json.loads(wasmrt("undo", "prog-t1", "--yes", "--json", code=1).stderr)
+    assert error["message"] == "in-1: the journal of the call is damaged; in-2 taken back already, in-1 not"
+    assert (root / "a.txt").read_bytes() == b"first" and journal.calls_of("prog-t1") == ["in-1"]

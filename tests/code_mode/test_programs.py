@@ -10,13 +10,14 @@ import pytest
 from click.testing import CliRunner
 
 from tests.code_mode.conftest import Desk, Run, made
-from wasmrt import ToolRegistry, WasmToolRuntime, load_registry, tool
+from wasmrt import ToolRegistry, WasmRuntimeConfig, WasmToolRuntime, find_places, load_registry, tool
 from wasmrt.audit.reading import Filter, read_receipts
 from wasmrt.cli import cli
 from wasmrt.errors import AccessRequestedError, ConfigurationError, GuestError, NotAuthorizedError, RunSuspendedError
 from wasmrt.host_tool import HostTool
 from wasmrt.install.bundled import TOOLS
 from wasmrt.policy import Permission, ToolPolicy, ToolRule
+from wasmrt.workspace import UndoJournal
 
 TWENTY = """
 const sums = [];
@@ -105,6 +106,36 @@ def test_a_component_that_a_program_calls_has_its_parent_in_the_receipt(
     records = read_receipts(installation / "receipts", Filter(trace="with-echo"))
     (echo,) = (each for each in records if each["tool"] == "echo")
     assert echo["parent_id"] == output.call_id and echo["chain"] == ["run_code", "echo"]
+
+
+def test_what_a_program_wrote_over_several_runs_is_taken_back_by_the_id_of_the_last(
+    installation: Path, desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "work"
+    root.mkdir()
+    (root / "a.txt").write_text("old")
+    code = """
+        await tools.write_file({path: 'a.txt', content: 'one'});
+        await tools.write_note({text: 'x'});
+        await tools.write_file({path: 'b.txt', content: 'two'});
+        await tools.write_note({text: 'y'});
+    """
+    allowed = ToolRule(tool="write_file", permission=Permission.ALLOW)
+    desk.answers = [None, True, True]
+    monkeypatch.setenv("WASMRT_HOME", str(installation))
+    with WasmToolRuntime(WasmRuntimeConfig(workspace=root)) as runtime:
+        registry = made(runtime, desk, ToolPolicy(rules=(allowed,)))
+        registry.register(runtime.prepare_installed("write_file"), builtin=True)
+        with pytest.raises(RunSuspendedError) as waits:
+            registry.execute("run_code", {"code": code})
+        output = registry.execute("run_code", {"code": code})
+    assert waits.value.call_id is not None
+    journal = UndoJournal(find_places().undo)
+    written = journal.calls_of(output.call_id)
+    assert len(written) == 2 and journal.calls_of(waits.value.call_id) == written
+    done = CliRunner().invoke(cli, ["undo", output.call_id, "--yes"])
+    assert done.exit_code == 0, done.output
+    assert (root / "a.txt").read_text() == "old" and not (root / "b.txt").exists()
 
 
 def test_a_person_at_hand_is_asked_in_the_middle_and_the_program_goes_on(run: Run, desk: Desk) -> None:

@@ -19,7 +19,16 @@ from hypothesis import strategies as st
 from wasmrt.capabilities import WorkspaceWriteCapability
 from wasmrt.errors import CapabilityDeniedError, UndoError
 from wasmrt.model import Reason
-from wasmrt.workspace import Act, UndoJournal, WorkspaceWriter, _journal, plan_undo, undo
+from wasmrt.workspace import (
+    Act,
+    UndoJournal,
+    WorkspaceWriter,
+    _journal,
+    check_conflicts,
+    plan_undo,
+    plan_undo_all,
+    undo,
+)
 
 KILLS = int(os.environ.get("WASMRT_WRITE_KILLS", "10"))
 
@@ -46,9 +55,10 @@ def journal(tmp_path):
 class Writing:
     """The writer of one call."""
 
-    def __init__(self, root, journal, call_id="one-1", **bounds):
+    def __init__(self, root, journal, call_id="one-1", within="", **bounds):
         self._writer = WorkspaceWriter(root, WorkspaceWriteCapability(("",), remove=True, **bounds), journal)
-        self._budget = self._writer.new_budget(call_id=call_id, tool="files.write_file", user="local")
+        known = {"call_id": call_id, "tool": "files.write_file", "user": "local", "within": within}
+        self._budget = self._writer.new_budget(**known)
         self.close = self._budget.journal.close
 
     def __getattr__(self, name):
@@ -601,3 +611,75 @@ def test_after_a_kill_every_file_is_whole_and_the_call_can_be_taken_back(root, j
         assert set(tree(root)) - {"a.txt"} == untouched
         for each in Path(journal._folder).iterdir():
             each.unlink()
+
+
+def program(root, journal):
+    """Three calls of one program, each of which builds on the one before, and one of another."""
+    first = Writing(root, journal, "in-1", within="prog-t1.1")
+    first.make_directory("new")
+    first.write("a.txt", b"first")
+    first.remove("run.sh")
+    first.close()
+    second = Writing(root, journal, "in-2", within="prog-t1.1")
+    second.write("new/x", b"x")
+    second.write("a.txt", b"second")
+    second.write("run.sh", b"again")
+    second.close()
+    third = Writing(root, journal, "in-3", within="prog-t1.3")
+    third.rename("new/x", "deep/x")
+    third.remove("new", directory=True)
+    third.close()
+    other = Writing(root, journal, "other-1", within="prog-t2.1")
+    other.write("other", b"other")
+    other.close()
+
+
+def test_a_programs_calls_are_known_by_any_of_its_ids_and_taken_back_the_newest_first(root, journal):
+    before = tree(root)
+    program(root, journal)
+    for call_id in ("prog-t1", "prog-t1.1", "prog-t1.2", "prog-t1.3"):
+        assert journal.calls_of(call_id) == ["in-3", "in-2", "in-1"]
+    assert journal.calls_of("in-2") == ["in-2"] and journal.calls_of("prog-t3.1") == ["prog-t3.1"]
+    plans = plan_undo_all(journal, journal.calls_of("prog-t1.3"))
+    assert [plan.head.call_id for plan in plans if not plan.conflicts] == ["in-3", "in-2", "in-1"]
+    done = [undo(journal, plan.head.call_id) for plan in plans]
+    assert [plan.steps for plan in done] == [plan.steps for plan in plans]
+    (root / "other").unlink()
+    assert tree(root) == before and journal.call_ids() == ["other-1"]
+
+
+def test_a_plan_of_several_calls_sees_what_somebody_changed_between_them(root, journal):
+    program(root, journal)
+    late = Writing(root, journal, "in-4", within="prog-t1.4")
+    (root / "a.txt").write_bytes(b"by hand")
+    late.write("a.txt", b"fourth")
+    late.close()
+    after = tree(root)
+    plans = plan_undo_all(journal, journal.calls_of("prog-t1"))
+    conflicts = [[(each.path, each.problem) for each in plan.conflicts] for plan in plans]
+    assert conflicts == [[], [], [("a.txt", "was changed since")], []]
+    with pytest.raises(UndoError, match=r"a\.txt was changed since"):
+        check_conflicts(plans[2])
+    assert tree(root) == after
+
+
+def test_a_folder_that_a_later_call_fills_again_is_not_expected_to_go(root, journal):
+    first = Writing(root, journal, "in-1", within="prog-t1.1")
+    first.make_directory("new")
+    first.close()
+    (root / "new" / "mine").write_bytes(b"mine")
+    second = Writing(root, journal, "in-2", within="prog-t1.1")
+    second.remove("new/mine")
+    second.close()
+    plans = plan_undo_all(journal, journal.calls_of("prog-t1"))
+    assert [each.problem for each in plans[1].conflicts] == ["holds files that the call did not make"]
+
+
+def test_a_journal_of_the_version_before_is_read(root, journal):
+    writing = Writing(root, journal)
+    writing.write("a.txt", b"new")
+    writing.close()
+    path, record = journal.read("one-1")
+    head, rest = path.read_bytes().split(b"\n", 1)
+    path.write_bytes(json.dumps([1, *json.loads(head)[1:-1]]).encode() + b"\n" + rest)
+    assert journal.read("one-1")[1].head == record.head

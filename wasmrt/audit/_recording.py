@@ -25,7 +25,7 @@ from wasmrt.limits import MAX_RECORDING_BYTES, MAX_RECORDINGS_BYTES
 DROPPED = "dropped"
 RECORDINGS = "recordings"
 """The folder of the recordings, in that of the receipts."""
-_CALL_ID = re.compile(r"[0-9a-f]{4,32}-[0-9a-f]{1,16}\Z")
+_CALL_ID = re.compile(r"[0-9a-f]{4,32}-t?[0-9a-f]{1,16}(\.[0-9]{1,6})?\Z")
 _FILES_PER_SWEEP = 32
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 

@@ -71,7 +71,7 @@ class CallRequest(NamedTuple):
     terms: ToolContext | None = None
     """Set by whoever lets the call through: the effects that it is held to, and the tools it may invoke."""
     receipt: Receipt = EMPTY_RECEIPT
-    """The caller's part: trace, source, effects, policy, approval, decisions. The call fills in the rest."""
+    """The caller's part: id, trace, source, effects, policy, approval, decisions. The call fills in the rest."""
     workspace: Path | None = None
     """The folder of its files, in place of the runtime's."""
     tape: Tape | None = None
@@ -154,7 +154,7 @@ def _open(
     write_paths = held_to_paths(request.terms, request.parent)
     grant, backends = target.power(request.tool, effects, write_paths)
     call = Call(
-        call_id=_new_id(),
+        call_id=request.receipt.call_id or _new_id(),
         tool=target.name,
         user=request.user,
         limits=target.limits,
@@ -167,6 +167,7 @@ def _open(
         parent=request.parent,
         on_progress=request.on_progress,
         trace_id=request.receipt.trace_id,
+        within=request.receipt.parent_id,
         workspace=request.workspace,
     )
     services = CallServices(call)

@@ -115,6 +115,7 @@ class Call:
         "tool_invocations",
         "trace_id",
         "user",
+        "within",
         "workspace",
         "write_paths",
     )
@@ -135,17 +136,17 @@ class Call:
         parent: Call | None = None,
         on_progress: Progress | None = None,
         trace_id: str = "",
+        within: str = "",
         workspace: Path | None = None,
     ) -> None:
         self.call_id = call_id
         self.trace_id: str = trace_id or (call_id if parent is None else parent.trace_id)
         """The id of what it is part of: the caller's own word for it, or the id of the outermost call."""
+        self.within: str = within if parent is None else parent.within
+        """The id of the program's pass that made the outermost call; empty where none did."""
         self.tool, self.user = tool, user
-        self.limits = limits
-        self.grant = grant
-        self.backends = backends
-        self.parent = parent
-        self.on_progress = on_progress
+        self.limits, self.grant, self.backends = limits, grant, backends
+        self.parent, self.on_progress = parent, on_progress
         self.full_grant = full_grant or grant
         """The grant before it was narrowed to the effects that the call is held to."""
         self._to_ask = to_ask

@@ -73,7 +73,9 @@ class CallWrites:
             raise self._failure(self._missing(path))
         if self._budget is None:
             call = self._call
-            self._budget = writer.new_budget(call_id=call.call_id, tool=call.tool_chain[-1], user=call.user)
+            self._budget = writer.new_budget(
+                call_id=call.call_id, tool=call.tool_chain[-1], user=call.user, within=call.within
+            )
         try:
             yield writer, self._budget
         except CapabilityDeniedError as error:

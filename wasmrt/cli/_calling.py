@@ -109,7 +109,8 @@ def show_changes(call_id: str | None) -> None:
     """Say how to take a call back, where it has changed files."""
     from wasmrt.workspace import UndoJournal
 
-    if call_id in UndoJournal(find_places().undo).call_ids():
+    journal = UndoJournal(find_places().undo)
+    if call_id is not None and set(journal.calls_of(call_id)) & set(journal.call_ids()):
         print_message(f"  it changed files; to take that back: wasmrt undo {call_id}")
 
 

@@ -159,6 +159,8 @@ def run_tool(
                 show_logs(error.logs)
                 if not isinstance(error, NotAuthorizedError):  # whose sentence and hint are its denial's
                     show_denials(error.decisions, None)
+                if workspace is not None:
+                    show_changes(error.call_id)
             raise
     if logs and not as_json:
         show_logs(output.logs)

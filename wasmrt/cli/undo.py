@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import click
 
@@ -11,7 +11,16 @@ from wasmrt.cli._options import json_option
 from wasmrt.cli._output import is_interactive, print_message, show_columns, show_json, show_json_list, size_in_words
 from wasmrt.errors import ConfigurationError, UndoError
 from wasmrt.places import find_places
-from wasmrt.workspace import Act, UndoConflict, UndoJournal, UndoPlan, UndoStep, check_conflicts, plan_undo
+from wasmrt.workspace import (
+    Act,
+    UndoConflict,
+    UndoJournal,
+    UndoPlan,
+    UndoStep,
+    check_conflicts,
+    plan_undo,
+    plan_undo_all,
+)
 from wasmrt.workspace import undo as take_back
 
 _ACTS = {
@@ -32,7 +41,8 @@ _OF_FOLDERS = (Act.MAKE_FOLDER, Act.REMOVE_FOLDER)
 def undo(call_id: str | None, listing: bool, force: bool, yes: bool, as_json: bool) -> None:
     """Take back what a call changed in the workspace: every file as it was before, byte for byte.
 
-    Without CALL_ID, the last call that changed something. Files that it removed come back with their permissions, what
+    Without CALL_ID, the last call that changed something; with that of a program of `run_code`, all the calls that it
+    made, the newest first. Files that it removed come back with their permissions, what
     it made goes. It shows what it will do and asks first; where a file was changed since, nothing is done without
     --force. The journal keeps 1000 calls of all users in at most 512 MiB, in the data folder.
 
@@ -47,18 +57,39 @@ def undo(call_id: str | None, listing: bool, force: bool, yes: bool, as_json: bo
         _list(journal, as_json=as_json)
         return
     chosen = call_id or _last(journal)
-    plan = plan_undo(journal, chosen)
-    if not as_json:
-        _print_plan(plan)
-    if not force:
+    plans = plan_undo_all(journal, journal.calls_of(chosen))
+    for plan in plans:
+        if not as_json:
+            _print_plan(plan)
+    for plan in [] if force else plans:
         check_conflicts(plan)
     if not yes:
-        _ask(plan, may_ask=is_interactive() and not as_json)
-    done = take_back(journal, chosen, force=force)
-    if as_json:
-        show_json(done.as_dict() | {"undone": True})
-        return
-    print_message(f"took back {chosen}: {_counted(done.steps)}")
+        _ask(chosen, may_ask=is_interactive() and not as_json)
+    done = _taken_back(journal, [plan.head.call_id for plan in plans], force=force, as_json=as_json)
+    if as_json and [each.head.call_id for each in done] == [chosen]:
+        show_json(done[0].as_dict() | {"undone": True})
+    elif as_json:
+        show_json({"call_id": chosen, "calls": [each.as_dict() for each in done], "undone": True})
+
+
+def _taken_back(journal: UndoJournal, call_ids: Sequence[str], *, force: bool, as_json: bool) -> list[UndoPlan]:
+    done: list[UndoPlan] = []
+    for call_id in call_ids:
+        try:
+            done.append(take_back(journal, call_id, force=force))
+        except UndoError as error:
+            if done:
+                left = ", ".join(call_ids[len(done) :])
+                back = ", ".join(call_ids[: len(done)])
+                error.message = f"{call_id}: {error.message}; {back} taken back already, {left} not"
+            raise
+        if not as_json:
+            _print_done(done[-1])
+    return done
+
+
+def _print_done(done: UndoPlan) -> None:
+    print_message(f"took back {done.head.call_id}: {_counted(done.steps)}")
     for conflict in done.conflicts:
         if conflict.step is None:
             print_message(f"  left as it is: {conflict.path} {conflict.problem}")
@@ -98,6 +129,7 @@ def _row(plan: UndoPlan) -> tuple[str, ...]:
 def _print_plan(plan: UndoPlan) -> None:
     print_message(
         f"call {plan.head.call_id} of {plan.head.tool}, {in_words(plan.head.started_ms)} UTC, in {plan.head.root}"
+        + (f", by the program {plan.head.program}" if plan.head.program else "")
     )
     for step in plan.steps:
         print_message(f"  {_shown(step)}")
@@ -118,9 +150,9 @@ def _conflicting(conflict: UndoConflict) -> str:
     return f"conflict: {conflict.path} {conflict.problem}{would}"
 
 
-def _ask(plan: UndoPlan, *, may_ask: bool) -> None:
+def _ask(call_id: str, *, may_ask: bool) -> None:
     if not may_ask:
-        hint = f"say so if it is meant: wasmrt undo {plan.head.call_id} --yes"
+        hint = f"say so if it is meant: wasmrt undo {call_id} --yes"
         raise ConfigurationError("nothing was taken back: nobody is here to ask", code="not-confirmed", hint=hint)
     if not click.confirm("Take this back?", default=False, err=True):
         raise ConfigurationError("nothing was taken back", code="not-confirmed")

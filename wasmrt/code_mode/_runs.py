@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -22,10 +23,11 @@ from wasmrt.errors import BudgetExceededError, RunReplayError
 from wasmrt.files import create_file, unfit
 from wasmrt.limits import CODE_RUN_SECONDS, MAX_CODE_CALLS, MAX_CODE_RUN_BYTES, MAX_CODE_RUNS
 
-_VERSION = 2
+_VERSION = 3
 _USER_CHARS = 16
 """Of the name of a file, for its user."""
 _MAX_FILE_BYTES = 4 * MAX_CODE_RUN_BYTES
+_ID = re.compile(r"[0-9a-f]{4,32}-t[0-9a-f]{1,16}\Z")
 _ANEW = "change the program, such as by a comment, to start another run"
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
@@ -49,7 +51,7 @@ class Answered(NamedTuple):
 class Run:
     """One run of a program: its circumstances, and the calls that were answered."""
 
-    def __init__(self, store: CodeRuns, path: Path, owner: list[str]) -> None:
+    def __init__(self, store: CodeRuns, path: Path, owner: list[str], call_id: str) -> None:
         self._store = store
         self._path = path
         self._owner = owner
@@ -59,6 +61,8 @@ class Run:
         self.seed = int.from_bytes(os.urandom(6), "little")  # a number that JSON holds
         self.start_ms = time.time_ns() // 1_000_000
         self.answers: list[Answered] = []
+        self._id = call_id
+        self._passes = 0
         self._given = 0
         """Answers that this pass is given again, and that no call of its own is behind."""
 
@@ -66,6 +70,11 @@ class Run:
     def circumstances(self) -> dict[str, int]:
         """The seed and the time that the interpreter is told: the same each time, so that a program asks the same."""
         return {"seed": self.seed, "start_ms": self.start_ms}
+
+    @property
+    def pass_id(self) -> str:
+        """The id of this pass as a call: that of the call that the run began with, and the number of the pass."""
+        return f"{self._id}.{self._passes}"
 
     def answer(self, place: int, asked: str) -> Answered | None:
         """Return the answer to the call at a place, counted from 0; None where it was not made yet.
@@ -120,6 +129,9 @@ class Run:
     def rewind(self) -> None:
         """Begin another pass: what was sent and got is counted from the beginning, with the answers given again."""
         self._bytes = 0
+        self._passes += 1
+        if self._file is not None:
+            self._write({"pass": self._passes})
         self._given = len(self.answers)
 
     def charge(self, size: int) -> None:
@@ -150,6 +162,7 @@ class Run:
         if self._file is not None:
             return
         head = {"version": _VERSION, "owner": self._owner, "seed": self.seed, "start_ms": self.start_ms}
+        head |= {"id": self._id, "passes": self._passes}
         lines = [head, *({"answered": each._asdict()} for each in self.answers)]
         try:
             self._store.make_room(self._path)
@@ -201,6 +214,9 @@ class Run:
             # SECURITY: whose it is stands in it, besides in its name.
             if (head["version"], head["owner"]) != (_VERSION, self._owner):
                 raise ValueError("another run")
+            if not _ID.match(head["id"]):  # it becomes the name of a file
+                raise ValueError("no id")
+            self._id, self._passes = head["id"], int(head["passes"])
             self.seed, self.start_ms = int(head["seed"]), int(head["start_ms"])
             for line in lines:
                 self._take(line)
@@ -213,6 +229,9 @@ class Run:
             return
         if "waits" in line:
             self._begun = None
+            return
+        if "pass" in line:
+            self._passes = int(line["pass"])
             return
         fields = line["answered"]
         lists = {name: None if fields[name] is None else tuple(fields[name]) for name in ("labels", "left")}
@@ -236,8 +255,8 @@ class CodeRuns:
         self._folder = folder
 
     @contextmanager
-    def opened(self, user: str, trace: str, code: str) -> Iterator[Run]:
-        """Open the run of a program: the one that waits, else a new one.
+    def opened(self, user: str, trace: str, code: str, call_id: str) -> Iterator[Run]:
+        """Open the run of a program: the one that waits, else a new one that begins with this call.
 
         Raises:
             RunReplayError: another call continues it at this moment, or its file cannot be used.
@@ -246,7 +265,7 @@ class CodeRuns:
         prefix, rest = (blake3(text.encode()).hexdigest() for text in (user, _encode(owner)))
         name = f"{prefix[:_USER_CHARS]}-{rest[:48]}.jsonl"
         self._forget_expired()
-        run = Run(self, self._folder / name, owner)
+        run = Run(self, self._folder / name, owner, call_id)
         run.load()
         try:
             yield run

@@ -82,13 +82,14 @@ async def run_program(state: CallState, waits: Waits, context: ToolContext, seco
     loop = asyncio.get_running_loop() if isinstance(waits, AwaitingWaits) else None
     spent = 0.0
     access_asked: dict[str, None] = {}
-    with state.tool.runs.opened(state.user, state.trace, state.params["code"]) as run:
+    with state.tool.runs.opened(state.user, state.trace, state.params["code"], state.call_id) as run:
         while True:
             calls = _Calls(state, run, steps, loop, access_asked)
             # All passes together have the time of one call; the time that people take is not counted.
             left = max(seconds - spent, 0.0)
             life = Lifetime(left)
-            own = replace(context, data=run.circumstances, call_tool=calls.call, receipt=receipt, lifetime=life)
+            own = replace(context, data=run.circumstances, call_tool=calls.call, lifetime=life)
+            own = replace(own, receipt=receipt._replace(call_id=run.pass_id))
             try:
                 output = await waits.run(state.tool, state.params, own, left)
             except BaseException as error:

@@ -19,7 +19,15 @@ from wasmrt.errors import CapabilityDeniedError, UndoError
 from wasmrt.limits import MAX_UNDO_BYTES, MAX_UNDO_CALL_BYTES, MAX_UNDO_CALLS, MAX_UNDO_FILE_BYTES, MIB
 from wasmrt.model import Reason
 from wasmrt.workspace._draft import draft_name
-from wasmrt.workspace._journal_file import Change, JournalHead, JournalRecord, append_entry, append_head, read_journal
+from wasmrt.workspace._journal_file import (
+    Change,
+    JournalHead,
+    JournalRecord,
+    append_entry,
+    append_head,
+    read_head,
+    read_journal,
+)
 from wasmrt.workspace._refusals import refusal
 from wasmrt.workspace._states import ABSENT, Kind, State, content_at, state_at
 
@@ -147,6 +155,11 @@ class CallJournal:
         self._after.update((change.path, change.after) for change in changes)
 
 
+def program_of(call_id: str) -> str:
+    """Return the id of a program, by that of one of its passes through the interpreter."""
+    return call_id.partition(".")[0]
+
+
 def _set(states: dict[str, State], name: str, state: State | None) -> None:
     if state is None:
         states.pop(name, None)
@@ -168,9 +181,9 @@ class UndoJournal:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def of_call(self, *, call_id: str, tool: str, user: str, root: Path) -> CallJournal:
+    def of_call(self, *, call_id: str, tool: str, user: str, root: Path, program: str = "") -> CallJournal:
         """Return the journal of a call that begins."""
-        return CallJournal(self, JournalHead(call_id, tool, user, str(root), time.time_ns() // 1_000_000))
+        return CallJournal(self, JournalHead(call_id, tool, user, str(root), time.time_ns() // 1_000_000, program))
 
     def create(self, head: JournalHead) -> int:
         """Make the file of a call and return its descriptor.
@@ -196,6 +209,20 @@ class UndoJournal:
     def call_ids(self) -> list[str]:
         """Return the ids of the calls that can be taken back, the newest first."""
         return [_call_id(name) for name in reversed(self._names())]
+
+    def calls_of(self, call_id: str) -> list[str]:
+        """Return the ids of the calls that a program has made and that can be taken back, the newest first.
+
+        `call_id` is that of the program, or of any pass of it; for a call that is no program it is the only one.
+        """
+        if call_id in self.call_ids():
+            return [call_id]
+        found, program = [], program_of(call_id)
+        for name in reversed(self._names()):
+            with suppress(UndoError, OSError):  # what became of that call says its own id
+                if program and read_head(self._folder / name).program == program:
+                    found.append(_call_id(name))
+        return found or [call_id]
 
     def read(self, call_id: str) -> tuple[Path, JournalRecord]:
         """Return the file of a call and what it says.

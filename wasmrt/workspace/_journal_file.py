@@ -18,9 +18,9 @@ from wasmrt.files import opened_file
 from wasmrt.strict_json import JsonError, parse_json, write_json
 from wasmrt.workspace._states import State, read_state
 
-_VERSION = 1
+_VERSION = 2
 _MAX_LINE_BYTES = 64 << 20
-_TEXTS = ("call_id", "tool", "user", "root")
+_TEXTS = ("call_id", "tool", "user", "root", "program")
 
 
 class JournalHead(NamedTuple):
@@ -33,6 +33,8 @@ class JournalHead(NamedTuple):
     """The workspace, an absolute path."""
     started_ms: int
     """Unix milliseconds."""
+    program: str = ""
+    """The id of the program of code mode that made the call."""
 
 
 class Change(NamedTuple):
@@ -124,10 +126,22 @@ def read_journal(path: Path) -> JournalRecord:
                 kept |= entry[1]
                 end = file.tell()
         except (JsonError, ValueError, TypeError) as error:
-            raise UndoError(
-                "the journal of the call is damaged", code="undo-damaged", hint="restore the files from a backup"
-            ) from error
+            raise _damaged() from error
     return JournalRecord(head, tuple(changes), kept, end)
+
+
+def read_head(path: Path) -> JournalHead:
+    """Read the call that a journal is of.
+
+    Raises:
+        UndoError: it is no journal, or it was damaged.
+        OSError: it cannot be read.
+    """
+    with opened_file(path, follow_link=False, private=True) as (file, _):
+        try:
+            return _read_head(file)
+        except (JsonError, ValueError, TypeError) as error:
+            raise _damaged() from error
 
 
 def read_kept(path: Path, kept: Kept) -> bytes:
@@ -139,6 +153,11 @@ def read_kept(path: Path, kept: Kept) -> bytes:
     with opened_file(path, follow_link=False, private=True) as (file, _):
         file.seek(kept.offset)
         return file.read(kept.size_bytes)
+
+
+def _damaged() -> UndoError:
+    hint = "restore the files from a backup"
+    return UndoError("the journal of the call is damaged", code="undo-damaged", hint=hint)
 
 
 def _append(handle: int, parts: Iterable[bytes]) -> None:
@@ -158,7 +177,7 @@ def _append(handle: int, parts: Iterable[bytes]) -> None:
 
 def _read_head(file: BinaryIO) -> JournalHead:
     version, *values = _line(file.readline(_MAX_LINE_BYTES))
-    if version != _VERSION or len(values) != len(JournalHead._fields):
+    if (version, len(values)) not in ((_VERSION, len(JournalHead._fields)), (1, len(JournalHead._fields) - 1)):
         raise ValueError("of another version")
     head = JournalHead(*values)
     if not all(isinstance(getattr(head, name), str) for name in _TEXTS) or type(head.started_ms) is not int:

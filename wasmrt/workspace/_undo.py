@@ -7,6 +7,8 @@ killed in the middle of it leaves each name as it was before or after; asked aga
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,6 +40,11 @@ class UndoPlan(NamedTuple):
     steps: tuple[UndoStep, ...]
     conflicts: tuple[UndoConflict, ...]
 
+    @property
+    def forced(self) -> tuple[UndoStep, ...]:
+        """The steps that are taken besides where somebody insists."""
+        return tuple(conflict.step for conflict in self.conflicts if conflict.step is not None)
+
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as JSON data."""
         return {
@@ -46,6 +53,7 @@ class UndoPlan(NamedTuple):
             "user": self.head.user,
             "workspace": self.head.root,
             "at_ms": self.head.started_ms,
+            "program": self.head.program or None,
             "steps": [step.as_dict() for step in self.steps],
             "conflicts": [conflict.as_dict() for conflict in self.conflicts],
         }
@@ -57,7 +65,24 @@ def plan_undo(journal: UndoJournal, call_id: str) -> UndoPlan:
     Raises:
         UndoError: no change of the call is known, the journal is damaged, or its workspace is gone.
     """
-    return _plan(journal.read(call_id)[1])[0]
+    return _plan(journal.read(call_id)[1], {})[0]
+
+
+def plan_undo_all(journal: UndoJournal, call_ids: Iterable[str]) -> list[UndoPlan]:
+    """Return what taking back several calls one after the other would do; each plan counts on those before it.
+
+    Raises:
+        UndoError: as `plan_undo`, of any of them.
+    """
+    plans = []
+    by_then: dict[str, dict[str, State]] = {}
+    for call_id in call_ids:
+        record = journal.read(call_id)[1]
+        expected = by_then.setdefault(record.head.root, {})
+        plan, _ = _plan(record, expected)
+        expected |= {step.path: step.to for step in (*plan.steps, *plan.forced)}
+        plans.append(plan)
+    return plans
 
 
 def undo(journal: UndoJournal, call_id: str, *, force: bool = False) -> UndoPlan:
@@ -69,11 +94,10 @@ def undo(journal: UndoJournal, call_id: str, *, force: bool = False) -> UndoPlan
         UndoError: as `plan_undo`; there is a conflict, or a step failed. What was not done yet can be tried again.
     """
     path, record = journal.read(call_id)
-    plan, current = _plan(record)
+    plan, current = _plan(record, {})
     if not force:
         check_conflicts(plan)
-    forced = tuple(conflict.step for conflict in plan.conflicts if conflict.step is not None)
-    plan = plan._replace(steps=_ordered((*plan.steps, *forced)))
+    plan = plan._replace(steps=_ordered((*plan.steps, *plan.forced)))
     try:
         Restorer(Path(plan.head.root), path, record, current).run(plan.steps)
         path.unlink(missing_ok=True)
@@ -99,7 +123,8 @@ def check_conflicts(plan: UndoPlan) -> None:
         )
 
 
-def _plan(record: JournalRecord) -> tuple[UndoPlan, dict[str, State]]:
+def _plan(record: JournalRecord, expected: Mapping[str, State]) -> tuple[UndoPlan, dict[str, State]]:
+    """Plan from the states that names have now, but for those that are expected to have others by then."""
     root = Path(record.head.root)
     if not root.is_dir():
         raise UndoError("the workspace of the call is gone", code="undo-unknown", hint="put the folder back first")
@@ -109,7 +134,7 @@ def _plan(record: JournalRecord) -> tuple[UndoPlan, dict[str, State]]:
         if change.before is not None or change.path not in before:
             before[change.path] = change.before or ABSENT
         after.setdefault(change.path, []).append(change.after)
-    current = {path: current_state(root, path) for path in before}
+    current = {path: expected[path] if path in expected else current_state(root, path) for path in before}
     at_hand = {*record.kept, *(state.digest for state in current.values())}
     steps: list[UndoStep] = []
     conflicts: list[UndoConflict] = []
@@ -118,7 +143,7 @@ def _plan(record: JournalRecord) -> tuple[UndoPlan, dict[str, State]]:
         if now.same_as(then):
             continue
         step = UndoStep(_act(then, now), path, then)
-        problem, can_force = _problem(root, step, now, after[path], before, at_hand)
+        problem, can_force = _problem(root, step, now, after[path], {**expected, **before}, at_hand)
         if problem is None:
             steps.append(step)
         else:
@@ -154,10 +179,11 @@ def _problem(
 
 def _holds_only(root: Path, path: str, before: dict[str, State]) -> bool:
     """Tell whether all that is in a folder goes away too."""
-    with walking(root) as walk:
+    paths = {each for each in before if each.rpartition("/")[0] == path}
+    with suppress(FileNotFoundError), walking(root) as walk:  # a call that is taken back first may make it
         walk.down(path)
         with os.scandir(walk.here) as entries:
-            paths = [f"{path}/{entry.name}" for entry in entries]
+            paths |= {f"{path}/{entry.name}" for entry in entries}
     return all(each in before and before[each].kind is Kind.ABSENT for each in paths)
 
 

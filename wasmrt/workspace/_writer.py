@@ -21,7 +21,7 @@ from wasmrt.model import Reason
 from wasmrt.places import find_places
 from wasmrt.workspace._budget import WriteBudget
 from wasmrt.workspace._draft import draft, give_to
-from wasmrt.workspace._journal import UndoJournal
+from wasmrt.workspace._journal import UndoJournal, program_of
 from wasmrt.workspace._refusals import refusal, refused
 from wasmrt.workspace._states import ABSENT, DIRECTORY, State, state_of
 from wasmrt.workspace._walk import LinkError, Walk, walking
@@ -72,11 +72,13 @@ class WorkspaceWriter:
         """The most bytes that a file may have."""
         return self._granted.max_file_bytes
 
-    def new_budget(self, *, call_id: str, tool: str, user: str) -> WriteBudget:
-        """Return the budget of a new call, with its journal."""
+    def new_budget(self, *, call_id: str, tool: str, user: str, within: str = "") -> WriteBudget:
+        """Return the budget of a new call, with its journal; `within` is the id of the pass that made the call."""
         if self._journal is None:
             return WriteBudget()
-        return WriteBudget(self._journal.of_call(call_id=call_id, tool=tool, user=user, root=self._resolved))
+        program = program_of(within)
+        journal = self._journal.of_call(call_id=call_id, tool=tool, user=user, root=self._resolved, program=program)
+        return WriteBudget(journal)
 
     def size(self, path: str) -> int | None:
         """Return the size of a file that may be written, in bytes; None where there is none."""
