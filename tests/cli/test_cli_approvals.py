@@ -40,7 +40,7 @@ def asked(store: ApprovalStore) -> ApprovalRequest:
 def test_nothing_waits_where_nothing_was_asked(wasmrt: Run, home: Path) -> None:
     assert "nothing waits" in wasmrt("approvals", "list").stderr
     listed = json.loads(wasmrt("approvals", "list", "--json").stdout)
-    assert listed == {"pending": [], "access": [], "denied_access": [], "remembered": []}
+    assert listed == {"pending": [], "access": [], "programs": [], "denied_access": [], "remembered": []}
     assert not home.exists()
 
 

@@ -22,7 +22,7 @@ LATE_IMPORTS = {
     "cli/pack.py": "only a folder of sources needs the package that builds tools",
     "isolation/pool/home.py": "a runtime whose components are all compiled starts no compile worker",
     "call/_target.py": "the params of a guest in a worker are checked in the worker",
-    "cli/approvals.py": "most of its commands serve no page",
+    "cli/approvals.py": "most of its commands serve no page, and few machines have programs that wait",
     "cli/_calling.py": "a tool that may not write files leaves no journal",
     "cli/_explained.py": "without a configuration file there is nothing of it to know",
     "cli/_root.py": "most commands start no worker",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from wasmrt.access import AccessChoice, AccessScope, asked_words, granted_words
+from wasmrt.access import AccessChoice, AccessRequest, AccessScope, asked_words, granted_words
 from wasmrt.approvals import (
     ApprovalScope,
     ApprovalStore,
@@ -28,6 +28,9 @@ from wasmrt.cli._options import json_option
 from wasmrt.cli._output import print_message, show, show_columns, show_json
 from wasmrt.errors import ApprovalError, ConfigurationError
 from wasmrt.places import find_places
+
+if TYPE_CHECKING:
+    from wasmrt.code_mode import WaitingRun
 
 user_option = click.option("--user", default="local", show_default=True, help="Whose call it is.")
 note_option = click.option("--note", default="", metavar="TEXT", help="The reason, for the record.")
@@ -107,7 +110,7 @@ def approvals(
 @click.option("--decided", is_flag=True, help="Also show the latest requests that were answered or ended.")
 @json_option
 def list_approvals(decided: bool, as_json: bool) -> None:
-    """List the requests that wait, for calls and for access, and the answers that are remembered.
+    """List what waits, requests for calls and for access and programs of `run_code`, and what is remembered.
 
     \b
     Examples:
@@ -116,12 +119,14 @@ def list_approvals(decided: bool, as_json: bool) -> None:
     """
     store = _store()
     waiting, answers = store.pending(), store.answers()
+    programs = _programs()
     access, refused = access_store().pending(), access_store().refused()
     ended, over = (store.decided(), access_store().decided()) if decided else ([], [])
     if as_json:
         data: dict[str, Any] = {
             "pending": [request.as_dict() for request in waiting],
             "access": [request.as_dict() for request in access],
+            "programs": [run.as_dict() | {"request": _asked_by(run, waiting, access)} for run in programs],
             "remembered": [answer.as_dict() for answer in answers],
             "denied_access": [request.as_dict() for request in refused],
         }
@@ -131,7 +136,7 @@ def list_approvals(decided: bool, as_json: bool) -> None:
         }
         show_json(data | (more if decided else {}))
         return
-    if not (waiting or access or answers or refused or ended or over):
+    if not (waiting or access or programs or answers or refused or ended or over):
         print_message("nothing waits for an approval, and no answer is remembered")
     if access:
         rows = [(r.id, r.caller.tool, r.caller.user, asked_words(r), r.wish.addition.hint) for r in access]
@@ -139,6 +144,9 @@ def list_approvals(decided: bool, as_json: bool) -> None:
     if waiting:
         rows = [(q.id, q.tool, q.user, q.risk, _left(q)) for q in waiting]
         show_columns(("WAITS", "TOOL", "USER", "RISK", "TIME LEFT"), rows)
+    if programs:
+        rows = [(r.id, r.tool, r.user, _asked_by(r, waiting, access) or "-", _left(r)) for r in programs]
+        show_columns(("PROGRAM", "NEEDS", "USER", "REQUEST", "TIME LEFT"), rows)
     if answers:
         show_columns(("REMEMBERED", "TOOL", "USER", "ANSWER", "FOR"), map(_row, answers))
     if refused:
@@ -265,9 +273,13 @@ def deny(request_id: str, scope: str, user: str, note: str, as_json: bool) -> No
 def forget(answer_id: str | None, every: bool, as_json: bool) -> None:
     """Forget a remembered answer, or access denied for good: the next such call asks again, in any process.
 
+    The id of a program of `run_code` that waits drops it: the same code begins anew, and makes all its calls again.
+    What it asked a person for stays until it is answered or expires.
+
     \b
     Examples:
       wasmrt approvals forget k7dq2-9mxhp
+      wasmrt approvals forget 5f0c1d2e3a4b-t1
       wasmrt approvals forget --all --json
     """
     store = _store()
@@ -277,12 +289,39 @@ def forget(answer_id: str | None, every: bool, as_json: bool) -> None:
         count = store.forget_all() + access_store().forget_all()
     else:
         count = int(store.forget(_typed(answer_id)) or access_store().forget(_typed(answer_id)))
+        if not count and _drop_program(_typed(answer_id)):
+            show_json({"dropped": 1}) if as_json else print_message(f"dropped the program {_typed(answer_id)}")
+            return
         if not count:
             raise _unknown(_typed(answer_id))
     if as_json:
         show_json({"forgotten": count})
     else:
         print_message(f"forgot {count} answer{'s' * (count != 1)}")
+
+
+def _programs() -> list[WaitingRun]:
+    """Return the programs of code mode that wait for a person."""
+    if not (folder := find_places().code_runs).is_dir():
+        return []
+    from wasmrt.code_mode import waiting_runs
+
+    return waiting_runs(folder)
+
+
+def _drop_program(run_id: str) -> bool:
+    if not (folder := find_places().code_runs).is_dir():
+        return False
+    from wasmrt.code_mode import drop_run
+
+    return drop_run(folder, run_id)
+
+
+def _asked_by(run: WaitingRun, waiting: Iterable[QueuedRequest], access: Iterable[AccessRequest]) -> str | None:
+    """Return the id of the request that a program waits for the answer to; None where nobody is asked now."""
+    calls = [(each.id, each.user, each.trace, each.tool) for each in waiting]
+    calls += [(each.id, each.caller.user, each.caller.trace, each.caller.tool) for each in access]
+    return next((each[0] for each in calls if each[1:] == (run.user, run.trace, run.tool)), None)
 
 
 def _answer(store: ApprovalStore, request_id: str, choice: Choice, user: str, *, as_json: bool) -> None:
@@ -339,5 +378,5 @@ def _outcome(request: QueuedRequest) -> str:
     return f"{'approved' if request.approved else 'denied'} ({request.scope})"
 
 
-def _left(request: QueuedRequest) -> str:
-    return f"{max(0.0, request.expires_ms / 1000 - time.time()):.0f} s"
+def _left(waits: QueuedRequest | WaitingRun) -> str:
+    return f"{max(0.0, waits.expires_ms / 1000 - time.time()):.0f} s"

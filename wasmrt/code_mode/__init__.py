@@ -6,5 +6,17 @@ from wasmrt.code_mode._runs import Answered, CodeRuns, Run, asked_digest
 from wasmrt.code_mode._search import search_tool
 from wasmrt.code_mode._stubs import stub
 from wasmrt.code_mode._tool import CodeTool
+from wasmrt.code_mode._waiting import WaitingRun, drop_run, waiting_runs
 
-__all__ = ["Answered", "CodeRuns", "CodeTool", "Run", "asked_digest", "search_tool", "stub"]
+__all__ = [
+    "Answered",
+    "CodeRuns",
+    "CodeTool",
+    "Run",
+    "WaitingRun",
+    "asked_digest",
+    "drop_run",
+    "search_tool",
+    "stub",
+    "waiting_runs",
+]

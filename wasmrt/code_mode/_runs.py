@@ -26,7 +26,7 @@ from wasmrt.limits import CODE_RUN_SECONDS, MAX_CODE_CALLS, MAX_CODE_RUN_BYTES, 
 _VERSION = 3
 _USER_CHARS = 16
 """Of the name of a file, for its user."""
-_MAX_FILE_BYTES = 4 * MAX_CODE_RUN_BYTES
+MAX_FILE_BYTES = 4 * MAX_CODE_RUN_BYTES
 _ID = re.compile(r"[0-9a-f]{4,32}-t[0-9a-f]{1,16}\Z")
 _ANEW = "change the program, such as by a comment, to start another run"
 _encode = json.JSONEncoder(separators=(",", ":")).encode
@@ -121,10 +121,10 @@ class Run:
         if self._file is not None:
             self._write({"begun": {"asked": asked, "reads": reads}})
 
-    def waits(self) -> None:
+    def waits(self, tool: str) -> None:
         """Write down that the call that was begun has ended, and is to be made again once a person has answered."""
         if self._file is not None:
-            self._write({"waits": True})
+            self._write({"waits": tool})
 
     def rewind(self) -> None:
         """Begin another pass: what was sent and got is counted from the beginning, with the answers given again."""
@@ -167,9 +167,9 @@ class Run:
         try:
             self._store.make_room(self._path)
             made = create_file(self._path, "".join(f"{_encode(line)}\n" for line in lines).encode())
-            self._file = _locked(self._path) if made else None
+            self._file = locked(self._path) if made else None
         except OSError as error:
-            raise _unusable(error) from error
+            raise unusable(error) from error
         if self._file is None:
             raise _under_way()
 
@@ -191,21 +191,21 @@ class Run:
             RunReplayError: another call continues it at this moment, or its file is not as it was written.
         """
         try:
-            self._file = _locked(self._path)
+            self._file = locked(self._path)
             if self._file is not None:
                 self._read(self._file)
         except FileNotFoundError:
             return
         except OSError as error:
             self.close()
-            raise _unusable(error) from error
+            raise unusable(error) from error
         except RunReplayError:
             self.close()
             raise
 
     def _read(self, file: int) -> None:
         with os.fdopen(file, "rb", closefd=False) as reader:
-            data = reader.read(_MAX_FILE_BYTES + 1)
+            data = reader.read(MAX_FILE_BYTES + 1)
         whole = data[: data.rfind(b"\n") + 1]
         if len(whole) < len(data):  # a line that a crash cut off; the next one has a line of its own
             os.ftruncate(file, len(whole))
@@ -245,7 +245,7 @@ class Run:
             os.write(self._file, f"{_encode(line)}\n".encode())
             os.fsync(self._file)
         except OSError as error:
-            raise _unusable(error) from error
+            raise unusable(error) from error
 
 
 class CodeRuns:
@@ -285,8 +285,7 @@ class CodeRuns:
             raise RunReplayError(
                 f"{MAX_CODE_RUNS} programs of this user wait for a person already, so that this one cannot",
                 code="too-many-runs",
-                hint="answer them (wasmrt approvals list), or remove files of those that nobody will go on with from"
-                f" {self._folder}",
+                hint="answer them, or drop those that nobody will go on with (wasmrt approvals list, and forget)",
             )  # fmt: skip
 
     def _forget_expired(self) -> None:
@@ -303,7 +302,7 @@ def asked_digest(name: str, params: str) -> str:
     return blake3(_encode([name, params]).encode()).hexdigest()
 
 
-def _locked(path: Path) -> int | None:
+def locked(path: Path) -> int | None:
     """Open and lock the file of a run; None where it was removed meanwhile.
 
     Raises:
@@ -336,7 +335,8 @@ def _under_way() -> RunReplayError:
     )
 
 
-def _unusable(error: OSError) -> RunReplayError:
+def unusable(error: OSError) -> RunReplayError:
+    """Return the failure of a run whose file cannot be used."""
     return RunReplayError(
         f"the run cannot be kept ({error.strerror})", code="run-store",
         hint="check that the data folder that wasmrt doctor names is yours alone and its disk not full",

@@ -291,7 +291,7 @@ class _Calls:
         return Answered(asked, None, str(FailureKind.OPERATION_FAILED), failure.code, failure.for_model())
 
     def _suspended(self, inner: CallState, failure: ToolError) -> RunSuspendedError:
-        self._run.waits()
+        self._run.waits(inner.known.name)
         self._outer.access_asked = inner.access_asked
         done = len(self._run.answers)
         need = "what it was not granted" if isinstance(failure, AccessRequestedError) else "a person's approval"
