@@ -52,6 +52,15 @@ def test_a_server_is_added_listed_called_checked_and_removed(home: Path) -> None
     assert json.loads((home / "mcp-trust.json").read_text())["servers"] == {}
 
 
+def test_a_call_says_that_it_starts_the_server_but_to_a_program(home: Path) -> None:
+    assert add("invisible", "--trust", "local").exit_code == 0
+    for command in (("mcp", "call", "bad", "get_thing"), ("tools", "run", "bad_get_thing", "{}")):
+        called = CliRunner().invoke(cli, command)
+        assert (called.exit_code, called.stdout) == (0, '"abc"\n'), called.output
+        assert "progress: starting the server bad\n" in called.stderr
+        assert "starting" not in CliRunner().invoke(cli, [*command, "--json"]).stderr
+
+
 def test_nothing_is_started_or_kept_before_somebody_agreed(home: Path) -> None:
     refused = run("add", "bad", "--", sys.executable, HOSTILE, "fine")
     assert refused.exit_code == 3

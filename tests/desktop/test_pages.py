@@ -88,6 +88,19 @@ def test_a_page_runs_its_scripts_and_reaches_nothing_but_public_hosts(web: Web) 
     assert "root:" not in said
 
 
+def test_a_call_says_that_it_starts_the_browser_before_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[tuple[int, int | None, str | None]] = []
+
+    def gateway() -> EgressGateway:
+        assert told == [(0, None, "starting the browser")]
+        raise ToolError("no further")
+
+    monkeypatch.setattr(_browser, "find_browser", lambda _: Path("/nowhere"))
+    tool = desktop_tool("browser.open_url", DesktopSettings(), gateway)
+    with pytest.raises(ToolError, match="no further"):
+        tool.execute({"url": "https://a.example/"}, ToolContext(on_progress=lambda *each: told.append(each)))
+
+
 @needs_browser
 @needs_seccomp
 @needs_landlock

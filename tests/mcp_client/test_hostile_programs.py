@@ -214,7 +214,7 @@ def test_a_secret_that_a_server_was_given_does_not_come_back_in_its_progress() -
     with World(hostile_server("secret-progress", secret_env={"TOKEN": "bad_token"}), secrets=secrets) as world:
         call = {"id": "1", "name": "bad_get_thing", "arguments": {}}
         asyncio.run(world.registry.aanswer(call, on_progress=lambda *report: told.append(report)))
-    assert told == [(1, None, "using [REDACTED:secret:bad_token]")]
+    assert told == [(0, None, "starting the server bad"), (1, None, "using [REDACTED:secret:bad_token]")]
 
 
 def test_users_have_secrets_of_one_name_and_none_of_them_comes_back() -> None:

@@ -114,6 +114,12 @@ def show_changes(call_id: str | None) -> None:
         print_message(f"  it changed files; to take that back: wasmrt undo {call_id}")
 
 
+def show_progress(_: int, __: int | None, text: str | None) -> None:
+    """Print what a tool tells while it runs."""
+    if text:
+        print_message(f"progress: {text}")
+
+
 def one_entry(text: str) -> str:
     """SECURITY: a guest's line ends are kept off the left margin, where it could speak for wasmrt."""
     return text.replace("\n", "\n    ")

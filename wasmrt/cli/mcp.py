@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from wasmrt.cli import _mcp_servers as kept
-from wasmrt.cli._calling import interruptible, read_params
+from wasmrt.cli._calling import interruptible, read_params, show_progress
 from wasmrt.cli._errors import FAILED
 from wasmrt.cli._held import open_registry
 from wasmrt.cli._lazy import LazyGroup
@@ -108,7 +108,10 @@ def call(name: str, tool: str, params: str, user: str, trace: str, as_json: bool
     text = read_params(params)
     with open_registry() as registry:
         called = tool if tool.startswith(f"{server.name}_") and tool in registry else tool_name(server.name, tool)
-        output = interruptible(registry.close, lambda: registry.execute(called, text, user=user, trace=trace))
+        told = None if as_json else show_progress
+        output = interruptible(
+            registry.close, lambda: registry.execute(called, text, user=user, trace=trace, on_progress=told)
+        )
     show_json(output.as_dict() if as_json else output.result)
 
 

@@ -8,7 +8,15 @@ from typing import Any
 
 import click
 
-from wasmrt.cli._calling import check_context, interruptible, read_params, show_changes, show_denials, show_logs
+from wasmrt.cli._calling import (
+    check_context,
+    interruptible,
+    read_params,
+    show_changes,
+    show_denials,
+    show_logs,
+    show_progress,
+)
 from wasmrt.cli._errors import exit_code
 from wasmrt.cli._held import open_registry, view_options
 from wasmrt.cli._options import complete_tools, json_option, workspace_option
@@ -140,6 +148,7 @@ def run_tool(
     if as_model and (token is not None or logs):
         raise click.UsageError("--as-model prints the answer alone; leave --token and --logs out")
     text, data = read_params(params), check_context(context)
+    told = None if as_json or as_model else show_progress
     with open_registry(workspace=workspace) as registry:
         registry.ends_with_its_call()
         _prepare_interpreter(name, registry)
@@ -152,7 +161,7 @@ def run_tool(
         try:
             output = interruptible(
                 _closing(registry),
-                lambda: view.execute(name, text, user=user, trace=trace, data=data, token=token),
+                lambda: view.execute(name, text, user=user, trace=trace, data=data, token=token, on_progress=told),
             )
         except ToolError as error:
             if not as_json:

@@ -174,6 +174,8 @@ def open_page(
         ToolError: it could not be opened, or the browser cannot be confined here.
     """
     lifetime = Lifetime(PAGE_SECONDS, within=context.lifetime)
+    if context.on_progress is not None:
+        context.on_progress(0, None, "starting the browser")
     with tempfile.TemporaryDirectory(prefix="wasmrt-page-", ignore_cleanup_errors=True) as home, gateway() as way_out:
         traffic = PageTraffic(way_out, hosts, url, context).within(lifetime)
         env = {"HOME": home, "TMPDIR": home, "PATH": PATH, "LANG": "C.UTF-8"}

@@ -177,16 +177,18 @@ class ToolView:
         trace: str = "",
         data: Any = None,
         token: str | None = None,
+        on_progress: Progress | None = None,
     ) -> ToolOutput:
         """Call a tool through every step of the pipeline, and return its output.
 
         `params` is an object or its JSON text, `trace` names the conversation, `data` is what the tool may know of it,
-        `token` a confirmation token in place of a person's approval.
+        `token` a confirmation token in place of a person's approval. `on_progress` is that of `aanswer`.
 
         Raises:
             ToolError: a step refused it, or the tool failed; `decisions` says which.
         """
         state = self._state(name, params, user, trace, data, token)
+        state.on_progress = on_progress
         return driven(_pipeline.execute(state, BlockingWaits()))
 
     async def aexecute(

@@ -135,6 +135,8 @@ class McpClient:
     async def _call(
         self, tool: Definition, arguments: dict[str, Any], lifetime: Lifetime, user: str, on_progress: OnProgress | None
     ) -> Any:
+        if on_progress is not None and user not in self._open:
+            await on_progress(0, None, f"{'reaching' if self.server.url else 'starting'} the server {self.server.name}")
         for attempt in range(2):
             held = await self._held(user)
             connection = held.connection
