@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from tests.mcp_client import hostile
+from tests.mcp_client.hostile_http import hostile_site
 from wasmrt.cli._root import cli
 
 HOSTILE = str(Path(hostile.__file__).resolve())
@@ -137,3 +139,43 @@ def test_a_broken_file_of_servers_is_told_with_every_mistake(home: Path) -> None
     assert failed.exit_code == 2
     assert "servers.0" in failed.stderr
     assert "servers.1" in failed.stderr
+
+
+@pytest.fixture
+def site(home: Path) -> Iterator[Callable[[str], str]]:
+    (home / "config.toml").write_text(f'{CONFIG}[network]\nunsafe_allowed_networks = ["127.0.0.0/8"]\n')
+    with hostile_site() as server:
+        yield server.url
+
+
+@pytest.mark.parametrize(
+    ("case", "said", "step"),
+    [
+        ("web-page", "text/html", "the address that its documentation names for MCP"),
+        ("no-page", "Not Found", "the address that its documentation names for MCP"),
+        ("start-error", "no licence", "the address that its documentation names for MCP"),
+        ("old-version", "speaks no version of MCP that is known here", "update the server"),
+    ],
+)
+def test_an_address_that_does_not_answer_as_a_server_is_refused_with_the_next_step(
+    site: Callable[[str], str], case: str, said: str, step: str
+) -> None:
+    refused = run("add", "bad", site(case), "--yes", "--json")
+    error = json.loads(refused.stderr.splitlines()[-1])
+    assert refused.exit_code == 1 and said in error["message"] and step in error["hint"]
+
+
+@pytest.mark.parametrize(
+    ("case", "said", "step"),
+    [
+        ("list-error", "answered with an error: no", "a server that speaks MCP on standard output"),
+        ("list-shape", "what the protocol does not know", "a server that speaks MCP on standard output"),
+        ("old-version", "speaks no version of MCP that is known here", "update the server"),
+    ],
+)
+def test_a_command_that_does_not_answer_as_a_server_is_refused_with_the_next_step(
+    case: str, said: str, step: str
+) -> None:
+    refused = add(case, "--json")
+    error = json.loads(refused.stderr.splitlines()[-1])
+    assert refused.exit_code == 1 and said in error["message"] and step in error["hint"]

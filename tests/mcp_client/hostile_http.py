@@ -75,11 +75,18 @@ class _Handler(BaseHTTPRequestHandler):
         if case == "login" or (case == "login-later" and method == "tools/call"):
             where = f"http://169.254.169.254:{self.server.server_address[1]}/.well-known/oauth-protected-resource"
             return self.answer(401, b"", {"WWW-Authenticate": f'Bearer resource_metadata="{where}"'})
+        if case == "web-page":
+            return self.answer(200, b"<!doctype html><title>Hi</title>", kind="text/html")
+        if case == "no-page":
+            return self.answer(404, b"<!doctype html><title>Gone</title>", kind="text/html")
+        if case == "start-error" and method == "initialize":
+            return self.reply(body, error={"code": -32603, "message": "no licence"})
         if method == "server/discover":
             return self.reply(body, error={"code": -32601, "message": "no such method"})
         if method == "initialize":
             more = {"mcp-session-id": "abc"} if case in ("forgotten", "get-loop") else {}
-            value = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+            version = "1999-01-01" if case == "old-version" else "2025-11-25"
+            value = {"protocolVersion": version, "capabilities": {"tools": {}},
                      "serverInfo": {"name": "hostile", "version": "1"}}  # fmt: skip
             return self.reply(body, value, more)
         if method == "tools/list":

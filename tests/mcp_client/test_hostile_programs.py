@@ -63,7 +63,7 @@ BROKEN = {
     "exits": "mcp-server",
     "exits-at-once": "mcp-server",
     "crashes": "mcp-server",
-    "old-version": "mcp-server",
+    "old-version": "mcp-protocol",
     "changed": "definition-changed",
     "changed-schema": "definition-changed",
     "changed-hint": "definition-changed",

@@ -12,7 +12,7 @@ from wasmrt.cli._authoring import report_progress
 from wasmrt.cli._output import is_interactive, print_lines, print_message
 from wasmrt.config_file import read_config_file
 from wasmrt.effects import in_words
-from wasmrt.errors import GrantRequiredError
+from wasmrt.errors import GrantRequiredError, WasmrtError
 from wasmrt.mcp.client import (
     NOTHING,
     Definition,
@@ -31,6 +31,15 @@ from wasmrt.mcp.client import (
 )
 from wasmrt.places import find_places
 from wasmrt.terminal import printable
+
+_CHECK_URL = (
+    "check that this is the address that its documentation names for MCP, and not that of a page, and whether it wants "
+    "a token: --bearer SECRET"
+)
+_CHECK_COMMAND = (
+    "check that this command starts a server that speaks MCP on standard output, and what its documentation says that "
+    "it needs: arguments, folders, variables"
+)
 
 
 def agree_to_start(server: McpServerConfig, *, yes: bool, as_json: bool) -> None:
@@ -66,9 +75,18 @@ def _confirm(question: str, *, yes: bool, as_json: bool) -> None:
 
 
 def look_at(server: McpServerConfig, entry: Trusted, *, user: str = "local", quiet: bool = False) -> ServerFacts:
-    """Connect to a server that a person agreed to, and return its tools as they are now."""
-    with opened(server, entry) as client, report_progress(quiet=quiet)(f"asking {server.name} for its tools"):
-        return client.look(user=user)
+    """Connect to a server that a person agreed to, and return its tools as they are now.
+
+    Raises:
+        WasmrtError: it cannot be reached or started, or does not answer as an MCP server; the hint says what to check.
+    """
+    try:
+        with opened(server, entry) as client, report_progress(quiet=quiet)(f"asking {server.name} for its tools"):
+            return client.look(user=user)
+    except WasmrtError as error:
+        if error.hint is None:
+            error.hint = _CHECK_URL if server.url else _CHECK_COMMAND
+        raise
 
 
 @contextmanager

@@ -24,6 +24,8 @@ from wasmrt.mcp.client._definition import cleaned
 
 _DETECTOR = LeakDetector()
 _MAX_SAID_BYTES = 500
+_NO_VERSION = "Unsupported protocol version"
+"""The SDK has no error of its own for it."""
 
 
 def said(text: str, redact: Callable[[str], str] = _DETECTOR.redact) -> str:
@@ -52,6 +54,9 @@ def as_wasmrt_error(error: BaseException, name: str, redact: Callable[[str], str
         return ExternalServiceError(f"{name} cannot be reached: {said(str(leaf), redact)}", code="mcp-server")
     if isinstance(leaf, ValidationError | ValueError):
         return GuestOutputError(f"{name} answered with what the protocol does not know", code="mcp-protocol")
+    if isinstance(leaf, RuntimeError) and str(leaf).startswith(_NO_VERSION):
+        hint = "update the server, or wasmrt, so that both know one"
+        return GuestOutputError(f"{name} speaks no version of MCP that is known here", code="mcp-protocol", hint=hint)
     if isinstance(leaf, OSError):
         return ExternalServiceError(f"{name} cannot be reached ({leaf.strerror})", code="mcp-server")
     return ExternalServiceError(f"the connection to {name} broke with {type(leaf).__name__}", code="mcp-server")
