@@ -153,6 +153,14 @@ def test_the_check_says_what_is_offered_and_in_which_versions(home: Path) -> Non
     assert b"echo" in found.stdout and b"2026-07-28 and 2025-11-25" in found.stdout
 
 
+def test_the_check_says_why_no_shell_is_offered(home: Path) -> None:
+    configure(home, "[shell]\nenabled = false\n")
+    found = wasmrt("serve", "--check", "--json", "--workspace", str(home))
+    assert "shell" not in [each["name"] for each in json.loads(found.stdout)["tools"]]
+    assert b"shell is not offered: enabled = false in [shell]" in found.stderr
+    assert b"shell is not offered" not in wasmrt("serve", "--check", "--json").stderr, "without a workspace is no shell"
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -18,12 +18,15 @@ from wasmrt import (
     ToolPolicy,
     ToolRegistry,
     ToolRule,
+    WasmRuntimeConfig,
+    WasmToolRuntime,
+    load_registry,
 )
 from wasmrt.approvals import ApprovalAnswer, ApprovalRequest, ApprovalStore
 from wasmrt.cli import cli
 from wasmrt.config_file import read_config_file
 from wasmrt.effects import Effect
-from wasmrt.errors import ConfigFileError, NotAuthorizedError
+from wasmrt.errors import ConfigFileError, NotAuthorizedError, UnknownToolError
 from wasmrt.isolation.confine import Layer
 from wasmrt.places import find_places
 from wasmrt.shell import Backend, ShellSettings, ShellTool, _backend
@@ -130,6 +133,21 @@ def test_a_shell_that_cannot_be_says_why(
     asked = Asked(ShellTool(folder, settings), ALLOWED)
     with pytest.raises(NotAuthorizedError, match=words):
         asked.run("ls")
+
+
+def test_an_agent_is_not_offered_a_shell_that_cannot_be(
+    home: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with WasmToolRuntime(WasmRuntimeConfig(workspace=folder)) as runtime:
+        with load_registry(runtime) as registry:
+            assert "shell" in registry.tool_names()
+        monkeypatch.setattr(_backend, "find_spec", lambda _: None)
+        with load_registry(runtime) as registry:
+            assert "shell" not in registry.tool_names()
+            for name in ("shell", "shell_exec"):
+                with pytest.raises(UnknownToolError, match="cannot be used here") as caught:
+                    registry.execute(name, {"command": "ls"})
+                assert "wasmrt[shell]" in (caught.value.hint or "")
 
 
 def test_the_host_is_an_operators_word_and_the_lists_hold_there_too(home: Path, folder: Path, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from wasmrt.cli._output import print_message
 from wasmrt.cli._serve_options import ServeOptions
 from wasmrt.config import WasmRuntimeConfig
 from wasmrt.config_file import read_config_file
+from wasmrt.install.bundled import SHELL_NAME
 from wasmrt.mcp.server.tools import PagesOf, ServedApprover, ServedTools, watch
 from wasmrt.places import find_places
 from wasmrt.policy import ApproverKind, fits
@@ -43,6 +44,8 @@ def open_served(options: ServeOptions, held: ExitStack, own_pages: Callable[[], 
     tools = ServedTools(_view_of(options, registry))
     for name, error in registry.problems.items():
         print_message(f"{name} cannot be used: {error.message}")
+    if runtime.config.workspace is not None and (why := registry.absent.get(SHELL_NAME)):
+        print_message(f"{SHELL_NAME} is not offered: {why}")
     for problem in tools.offer.problems:
         print_message(problem)
     meant = [name for name in registry.all_names() if not options.patterns or fits(name, options.patterns)]

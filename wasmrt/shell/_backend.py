@@ -40,21 +40,28 @@ def choose_backend(settings: ShellSettings) -> tuple[Backend, str]:
 
     SECURITY: a machine that cannot confine a command runs none. The host is an operator's explicit word alone.
     """
-    if not settings.enabled:
-        return Backend.DISABLED, "enabled = false in [shell] of the configuration file turns it off"
-    if any(find_spec(name) is None for name in ("tree_sitter", "tree_sitter_bash")):
-        return Backend.DISABLED, 'the grammar of bash is not installed: pip install "wasmrt[shell]"'
-    if find_bash() is None:
-        return Backend.DISABLED, "there is no bash in /usr/bin, /bin or /usr/local/bin"
-    if settings.unsafe_host and (settings.session or settings.network):
-        both = "session" if settings.session else "network"
-        return Backend.DISABLED, f"{both} and unsafe_host of [shell] do not go together: leave one of them out"
+    if why := lacking(settings):
+        return Backend.DISABLED, why
     if settings.unsafe_host:
         return Backend.HOST, ""
     missing = _missing_layers(with_outlet=bool(settings.network))
     if missing:
         return Backend.DISABLED, f"this machine cannot confine it: {missing}; wasmrt doctor shows the layers"
     return (Backend.SESSION if settings.session else Backend.CONFINED), ""
+
+
+def lacking(settings: ShellSettings) -> str:
+    """Return why no command can run, in words, as far as that is known without trying to confine one; else empty."""
+    if not settings.enabled:
+        return "enabled = false in [shell] of the configuration file turns it off"
+    if any(find_spec(name) is None for name in ("tree_sitter", "tree_sitter_bash")):
+        return 'the grammar of bash is not installed: pip install "wasmrt[shell]"'
+    if find_bash() is None:
+        return "there is no bash in /usr/bin, /bin or /usr/local/bin"
+    if settings.unsafe_host and (settings.session or settings.network):
+        both = "session" if settings.session else "network"
+        return f"{both} and unsafe_host of [shell] do not go together: leave one of them out"
+    return ""
 
 
 def find_bash() -> str | None:

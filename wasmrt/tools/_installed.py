@@ -68,12 +68,13 @@ class InstalledTools:
         parts = {"workspace": config.workspace, "search": config.web_search, "memory": config.memory_settings()}
         has = {part for part, given in parts.items() if given is not None}
         has |= {RUN_CODE.name, *DESKTOP_NAMES}.intersection(self._registry.all_names())  # those that are turned on
-        self._registry.absent = absent = {
+        absent = {
             name: step
             for tool in SHIPPED
             if (step := missing_part(tool, has)) is not None
             for name in (tool.name, *_aliases(tool, installed))
         }
+        self._registry.absent = absent = {**self._registry.absent, **absent}
         shipped = [tool for tool in TOOLS if tool.name not in absent and tool.name not in installed]
         return {tool.name: (_BUNDLED, *_aliases(tool, installed)) for tool in shipped} | installed
 

@@ -21,12 +21,13 @@ from wasmrt.config_file import OperatorConfig, read_config_file
 from wasmrt.errors import ConfigurationError, WasmrtError
 from wasmrt.extensions.sources import ToolSources
 from wasmrt.extensions.tools import ExtensionTools
+from wasmrt.install.bundled import SHELL_ALIASES, SHELL_NAME
 from wasmrt.memory import MemoryStore
 from wasmrt.places import Places, find_places
 from wasmrt.plugins import load_plugins
 from wasmrt.policy import ApproverKind, ToolPolicy
 from wasmrt.runtime import WasmToolRuntime
-from wasmrt.shell import ShellTool
+from wasmrt.shell import ShellTool, lacking
 from wasmrt.skills import SkillSources, SkillStore, SkillTools
 from wasmrt.telemetry import Telemetry
 from wasmrt.tools._installed import InstalledTools
@@ -111,7 +112,9 @@ def _add_own(registry: ToolRegistry, runtime: WasmToolRuntime, places: Places, c
             registry.register(tool, builtin=True, group=group)
     if config.code_mode:
         registry.add_code_mode()
-    if runtime.config.workspace is not None:
+    if runtime.config.workspace is not None and (why := lacking(config.shell)):
+        registry.absent = dict.fromkeys((SHELL_NAME, *SHELL_ALIASES), why)
+    elif runtime.config.workspace is not None:
         shell = ShellTool(runtime.config.workspace, config.shell, network=runtime.config.network)
         registry.register(shell, builtin=True)
         registry.on_close(shell.close)
