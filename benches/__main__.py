@@ -1,4 +1,4 @@
-"""Run every bench and write what it found: RESULTS.md and chart.svg beside this file.
+"""Run the benches of calls and requests and write what they found: RESULTS.md and chart.svg beside this file.
 
     python -m benches [--quick]       --quick takes under two minutes, and writes nothing without --write
 

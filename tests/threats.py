@@ -49,12 +49,13 @@ THREATS = (
         attacks=_names(*MEMORY),
     ),
     Threat(
-        threat="a model reads how a refusal would be lifted, and asks a person for that",
+        threat="a model reads in an error how a refusal would be lifted, and asks a person for that",
         source=OURS,
         tests=(
             "border/test_call_services.py::"
             "test_a_guest_is_told_what_is_on_record_where_something_else_than_its_grant_holds_it",
             "first_party/test_denials.py::test_a_model_is_told_the_rule_and_not_the_line",
+            "border/test_call_services.py::test_no_step_that_is_not_on_record_is_told_to_a_guest",
             "denials/test_policy.py::test_the_line_that_a_denial_names_lets_the_call_through",
         ),
     ),

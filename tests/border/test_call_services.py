@@ -250,3 +250,23 @@ def test_a_call_that_used_nothing_says_so() -> None:
     call.charge_http_bytes(sent=30, received=40)
     assert (call.usage().http_sent_bytes, call.usage().http_received_bytes) == (33, 44)
     assert call.usage(output_bytes=5).output_bytes == 5
+
+
+def test_no_step_that_is_not_on_record_is_told_to_a_guest() -> None:
+    call = Call(
+        call_id="1", tool="notes", user="ann", limits=ResourceLimits(), grant=Capabilities.none(),
+        backends=Backends(LeakDetector()), to_ask=lambda addition: addition.to,
+    )  # fmt: skip
+    host, told = CallServices(call), []
+    for number in range(300):
+        for ask in (
+            lambda number=number: host.workspace_write(f"out/{number}.md", b"x"),
+            lambda number=number: host.workspace_list(f"in/{number}", looking=False),
+            lambda number=number: host.http_open(GET._replace(url=f"https://{number}.example/")),
+        ):
+            with pytest.raises(HostFailure) as caught:
+                ask()
+            told.append(caught.value.message)
+    recorded = {decision.sentence for decision in call.decisions}
+    with_a_step = [sentence for sentence in told if "wasmrt grant notes" in sentence]
+    assert 64 <= len(with_a_step) <= len(recorded) and recorded.issuperset(with_a_step)

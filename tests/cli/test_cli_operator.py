@@ -243,7 +243,11 @@ def test_doctor_says_where_commands_of_the_shell_run_and_why_nowhere(wasmrt: Run
 
     (home / "data").mkdir(parents=True)
     for text, state, said in (
-        ("enabled = false", "optional", "enabled = false in [shell] of the configuration file turns it off"),
+        (
+            "enabled = false",
+            "optional",
+            "enabled = false in [shell] of the configuration file turns it off",
+        ),
         ("unsafe_host = true", "warning", "unsafe_host runs commands without confinement"),
         ("unsafe_host = true\nsession = true", "warning", "leave one of them out"),
     ):

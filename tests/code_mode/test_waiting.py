@@ -84,11 +84,15 @@ def test_a_program_that_runs_at_this_moment_is_not_dropped(
     assert json.loads(refused.stderr)["code"] == "run-under-way" and file.exists()
 
 
-@pytest.mark.parametrize("damage", [b"", b"[1]\n", b"{\n", b'{"owner": ["a"]}\n'])
-def test_a_file_that_is_damaged_is_no_program_that_waits(
+@pytest.mark.parametrize("damage", [b"", b"[1]\n", b"{\n", b'{"owner": ["a"]}\n', b'{"version": 2}\n'])
+def test_a_file_that_cannot_be_read_counts_is_listed_by_its_name_and_can_be_dropped(
     waiting: dict[str, Any], approvals: Approvals, damage: bytes
 ) -> None:
     (file,) = find_places().code_runs.iterdir()
     file.write_bytes(damage)
-    assert json.loads(approvals("list", "--json").stdout)["programs"] == []
+    (program,) = json.loads(approvals("list", "--json").stdout)["programs"]
+    assert (program["id"], program["user"], program["calls"]) == (file.stem, "", 0)
+    assert f"{file.stem}  cannot be read" in approvals("list").stdout
     approvals("forget", waiting["id"], code=1)
+    approvals("forget", file.stem)
+    assert not file.exists() and "nothing waits" in approvals("list").stderr

@@ -190,7 +190,7 @@ def test_a_rule_that_keeps_a_tool_from_sub_agents_is_named(tmp_path: Path) -> No
     kept = rule(READ, subagent_access="denied")
     case = Case(Reason.SUBAGENT_DENIED, READ, kept)
     step = refused(registry_of(case, kept, tmp_path).for_subagent(), case)
-    assert step == "take subagent_access out of the rule for notes.read below [tools.rules]"
+    assert step == "take subagent_access out of the rules that fit notes.read below [tools.rules]"
     assert refused(registry_of(case, {}, tmp_path).for_subagent(), case) is None
 
 
@@ -238,6 +238,18 @@ def test_a_rate_names_the_line_that_lets_the_next_call_through(name: str, tmp_pa
     assert step in said_to_a_person(caught.value)
     assert "try again in" in registry.answer(ToolCall("1", name, CALLS[name])).text
     wider = registry_of(case, in_configuration(config, step), tmp_path)
+    assert refused(wider, case) is None and refused(wider, case) is None
+
+
+def test_a_rate_names_the_rule_of_several_that_is_the_narrowest(tmp_path: Path) -> None:
+    config = rule("notes.*", requests_per_minute=1, requests_per_hour=9)
+    config["tools"]["rules"] |= rule(READ, requests_per_minute=5, requests_per_hour=5)["tools"]["rules"]
+    case = Case(Reason.RATE_LIMITED, READ, {})
+    registry = registry_of(case, config, tmp_path)
+    registry.execute(READ, CALLS[READ])
+    with pytest.raises(RateLimitedError) as caught:
+        registry.execute(READ, CALLS[READ])
+    wider = registry_of(case, in_configuration(config, caught.value.hint or ""), tmp_path)
     assert refused(wider, case) is None and refused(wider, case) is None
 
 

@@ -125,7 +125,7 @@ def test_a_handshake_that_stops_is_ended(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_rates_that_cannot_be_counted_let_nothing_through() -> None:
     class Broken(RateLimiter):
-        def check_and_record(self, *_: object) -> None:
+        def check_and_record(self, *_: object, **__: object) -> None:
             raise ExternalServiceError("the counter is gone", code="rates")
 
     with proxy("a.example", rates=Broken()) as (made, port):

@@ -81,7 +81,7 @@ class CallServices:
         if refused is None:
             return None
         self.refuse(refused)
-        return _failure(self._call.told(refused))
+        return self._failure(self._call.told(refused))
 
     def http_open(self, request: GuestRequest) -> GuestResponse:
         """Send a request through every check and wait for the head of its response.
@@ -188,7 +188,7 @@ class CallServices:
             return self._from_error(error)
         if str(error.decision.reason) not in no_attempt:
             self.refuse(error.decision)
-        return _failure(self._call.told(error.decision))
+        return self._failure(self._call.told(error.decision))
 
     # -- secrets, tools, progress ----------------------------------------------------------------------------------
 
@@ -257,7 +257,7 @@ class CallServices:
             self._call.decide(decision)
 
     def _denied(self, decision: Decision) -> HostFailure:
-        return _failure(self._call.decide(decision))
+        return self._failure(self._call.decide(decision))
 
     def _from_error(self, error: WasmrtError) -> HostFailure:
         if isinstance(error, CapabilityDeniedError) and error.decision is not None:
@@ -267,6 +267,5 @@ class CallServices:
             kind = _OF_TOOL_ERROR.get(error.kind, kind)
         return HostFailure(kind, error.code, error.message)
 
-
-def _failure(decision: Decision) -> HostFailure:
-    return HostFailure(FailureKind.NETWORK_DENIED, str(decision.reason), decision.sentence, denied=True)
+    def _failure(self, told: Decision) -> HostFailure:
+        return HostFailure(FailureKind.NETWORK_DENIED, str(told.reason), self._call.sentence_of(told), denied=True)

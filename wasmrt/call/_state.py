@@ -261,6 +261,10 @@ class Call:
         """
         return self._shown(self._narrowed(decision))
 
+    def sentence_of(self, told: Decision) -> str:
+        """Return a refusal as the guest hears it: the step that lifts it, too, where that is on record."""
+        return told.sentence if told in self.decisions else told.refusal
+
     def _narrowed(self, decision: Decision) -> Decision:
         """Say of a refusal that it comes from the effects the call is held to, where the grant itself would allow more.
 

@@ -94,5 +94,5 @@ class CallWrites:
     def _failure(self, decision: Decision) -> HostFailure:
         if decision.reason not in _NO_ATTEMPT:
             self._refuse(decision)
-        told = self._call.told(decision).sentence
+        told = self._call.sentence_of(self._call.told(decision))
         return HostFailure(FailureKind.NETWORK_DENIED, str(decision.reason), told, denied=True)

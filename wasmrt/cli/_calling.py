@@ -110,7 +110,11 @@ def show_changes(call_id: str | None) -> None:
     from wasmrt.workspace import UndoJournal
 
     journal = UndoJournal(find_places().undo)
-    if call_id is not None and set(journal.calls_of(call_id)) & set(journal.call_ids()):
+    if call_id is None:
+        return
+    known = journal.call_ids()
+    # Only a pass of a program has a dot in its id; to look for what that has called, every journal is opened.
+    if call_id in known or ("." in call_id and not set(journal.calls_of(call_id)).isdisjoint(known)):
         print_message(f"  it changed files; to take that back: wasmrt undo {call_id}")
 
 

@@ -145,7 +145,8 @@ def list_approvals(decided: bool, as_json: bool) -> None:
         rows = [(q.id, q.tool, q.user, q.risk, _left(q)) for q in waiting]
         show_columns(("WAITS", "TOOL", "USER", "RISK", "TIME LEFT"), rows)
     if programs:
-        rows = [(r.id, r.tool, r.user, _asked_by(r, waiting, access) or "-", _left(r)) for r in programs]
+        needs = (run.tool or ("-" if run.user else "cannot be read") for run in programs)
+        rows = [(r.id, next(needs), r.user, _asked_by(r, waiting, access) or "-", _left(r)) for r in programs]
         show_columns(("PROGRAM", "NEEDS", "USER", "REQUEST", "TIME LEFT"), rows)
     if answers:
         show_columns(("REMEMBERED", "TOOL", "USER", "ANSWER", "FOR"), map(_row, answers))

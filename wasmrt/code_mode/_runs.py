@@ -23,7 +23,7 @@ from wasmrt.errors import BudgetExceededError, RunReplayError
 from wasmrt.files import create_file, unfit
 from wasmrt.limits import CODE_RUN_SECONDS, MAX_CODE_CALLS, MAX_CODE_RUN_BYTES, MAX_CODE_RUNS
 
-_VERSION = 3
+VERSION = 3
 _USER_CHARS = 16
 """Of the name of a file, for its user."""
 MAX_FILE_BYTES = 4 * MAX_CODE_RUN_BYTES
@@ -161,7 +161,7 @@ class Run:
         """
         if self._file is not None:
             return
-        head = {"version": _VERSION, "owner": self._owner, "seed": self.seed, "start_ms": self.start_ms}
+        head = {"version": VERSION, "owner": self._owner, "seed": self.seed, "start_ms": self.start_ms}
         head |= {"id": self._id, "passes": self._passes}
         lines = [head, *({"answered": each._asdict()} for each in self.answers)]
         try:
@@ -212,7 +212,7 @@ class Run:
         try:
             head, *lines = (json.loads(line) for line in whole.splitlines())
             # SECURITY: whose it is stands in it, besides in its name.
-            if (head["version"], head["owner"]) != (_VERSION, self._owner):
+            if (head["version"], head["owner"]) != (VERSION, self._owner):
                 raise ValueError("another run")
             if not _ID.match(head["id"]):  # it becomes the name of a file
                 raise ValueError("no id")

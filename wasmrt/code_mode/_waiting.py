@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wasmrt.code_mode._runs import MAX_FILE_BYTES, locked, unusable
+from wasmrt.code_mode._runs import MAX_FILE_BYTES, VERSION, locked, unusable
 from wasmrt.files import UnfitFileError, opened_file
 from wasmrt.limits import CODE_RUN_SECONDS
 
@@ -16,7 +16,7 @@ class WaitingRun(NamedTuple):
     """A run that was kept, since a call of it needs a person."""
 
     id: str
-    """The id of the call that it began with."""
+    """The id of the call that it began with; of a file that cannot be read its name."""
     user: str
     trace: str
     tool: str
@@ -33,7 +33,7 @@ class WaitingRun(NamedTuple):
 
 
 def waiting_runs(folder: Path) -> list[WaitingRun]:
-    """Return the runs of a folder, the oldest first; a file that is damaged or not ours alone is none."""
+    """Return the runs of a folder, the oldest first; of a file that cannot be read, its name and its end alone."""
     return sorted(_runs(folder).values(), key=lambda run: (run.start_ms, run.id))
 
 
@@ -58,19 +58,21 @@ def drop_run(folder: Path, run_id: str) -> bool:
 
 
 def _runs(folder: Path) -> dict[Path, WaitingRun]:
-    found = ((path, _read(path)) for path in folder.glob("*.jsonl"))
-    return {path: run for path, run in found if run is not None}
+    return {path: _read(path) for path in folder.glob("*.jsonl")}
 
 
-def _read(path: Path) -> WaitingRun | None:
+def _read(path: Path) -> WaitingRun:
+    expires_ms = 0
     try:
         with opened_file(path, follow_link=False, private=True) as (file, status):
             data = file.read(MAX_FILE_BYTES)
         head, *lines = (json.loads(line) for line in data[: data.rfind(b"\n") + 1].splitlines())
+        expires_ms = int(status.st_mtime + CODE_RUN_SECONDS) * 1000
+        if head["version"] != VERSION:
+            raise ValueError("of another version")
         user, trace, _ = head["owner"]
         last: dict[str, Any] = next((line for line in reversed(lines) if "pass" not in line), {})
         calls = sum("answered" in line for line in lines)
-        expires_ms = int(status.st_mtime + CODE_RUN_SECONDS) * 1000
         return WaitingRun(head["id"], user, trace, last.get("waits", ""), calls, int(head["start_ms"]), expires_ms)
     except (OSError, UnfitFileError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return None
+        return WaitingRun(path.stem, "", "", "", 0, 0, expires_ms)  # it counts among those that wait

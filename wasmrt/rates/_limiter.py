@@ -11,7 +11,6 @@ from wasmrt.capabilities import RateLimitConfig
 from wasmrt.errors import ConfigurationError, RateLimitedError
 from wasmrt.rates._memory import MemoryWindows
 from wasmrt.rates._window import WINDOWS, WindowStore
-from wasmrt.strict_toml import section_of
 
 
 class RateLimiter:
@@ -39,8 +38,18 @@ class RateLimiter:
         else:
             self._store = _redis_windows(redis_url, MemoryWindows(time.time) if unsafe_without_redis else None)
 
-    def check_and_record(self, user: str, tool: str, config: RateLimitConfig, *, what: str = "http") -> None:
+    def check_and_record(
+        self,
+        user: str,
+        tool: str,
+        config: RateLimitConfig,
+        *,
+        what: str = "http",
+        setting: Callable[[str], str] | None = None,
+    ) -> None:
         """Record one request of kind `what`, or refuse it; a refused request is not recorded.
+
+        `setting` names what raises the limit of a window, `minute` or `hour`; nothing does where it returns no text.
 
         Raises:
             RateLimitedError: a window is full; `retry_after_seconds` says when it opens again.
@@ -53,10 +62,11 @@ class RateLimiter:
         limit = limits[WINDOWS.index(full)]
         oldest, _ = self._store.inspect(key, full, limit)
         wait = min(max(0.0, oldest + full.seconds - self._now()), full.seconds)
+        raised = _setting(what, full.name) if setting is None else setting(full.name)
         raise RateLimitedError(
             f"the tool may send {limit} requests per {full.name}",
             retry_after_seconds=wait,
-            hint=f"wait {wait:.0f} s, or raise {_setting(what, tool, full.name)}, now {limit}",
+            hint=f"wait {wait:.0f} s" + (f", or raise {raised}, now {limit}" if raised else "; no setting raises it"),
         )
 
     def remaining(self, user: str, tool: str, config: RateLimitConfig, *, what: str = "http") -> tuple[int, int]:
@@ -73,10 +83,8 @@ class RateLimiter:
         return minute, hour
 
 
-def _setting(what: str, tool: str, window: str) -> str:
+def _setting(what: str, window: str) -> str:
     """Return the setting that bounds requests of a kind: in a capability file, or in the configuration file."""
-    if what == "tool":
-        return f"requests_per_{window} in [{section_of('tools.rules', tool)}]"
     if what == "call":
         return f"calls_per_{window} in [rates]"
     return f"{'tool_invoke' if what == 'invoke' else what}.rate_limit.requests_per_{window}"

@@ -53,11 +53,11 @@ def choose_backend(settings: ShellSettings) -> tuple[Backend, str]:
 def lacking(settings: ShellSettings) -> str:
     """Return why no command can run, in words, as far as that is known without trying to confine one; else empty."""
     if not settings.enabled:
-        return "enabled = false in [shell] of the configuration file turns it off"
+        return "enabled = false in [shell] of the configuration file turns it off: set it to true"
     if any(find_spec(name) is None for name in ("tree_sitter", "tree_sitter_bash")):
         return 'the grammar of bash is not installed: pip install "wasmrt[shell]"'
     if find_bash() is None:
-        return "there is no bash in /usr/bin, /bin or /usr/local/bin"
+        return "there is no bash in /usr/bin, /bin or /usr/local/bin: install it"
     if settings.unsafe_host and (settings.session or settings.network):
         both = "session" if settings.session else "network"
         return f"{both} and unsafe_host of [shell] do not go together: leave one of them out"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,8 @@ class InstalledTools:
         self._registry = registry
         self._runtime = runtime
         self._data = data
+        self._absent = dict(registry.absent)
+        """Tools that were absent before any component was looked for, each with the step that brings it."""
         self._held: dict[str, tuple[Any, ...]] = {}
         """The version of each tool that is offered, or could not be had."""
         self._offered: dict[str, list[str]] = {}
@@ -68,15 +70,16 @@ class InstalledTools:
         parts = {"workspace": config.workspace, "search": config.web_search, "memory": config.memory_settings()}
         has = {part for part, given in parts.items() if given is not None}
         has |= {RUN_CODE.name, *DESKTOP_NAMES}.intersection(self._registry.all_names())  # those that are turned on
+        taken = {spelling(name) for name in installed}
         absent = {
             name: step
             for tool in SHIPPED
             if (step := missing_part(tool, has)) is not None
-            for name in (tool.name, *_aliases(tool, installed))
+            for name in (tool.name, *_aliases(tool, taken))
         }
-        self._registry.absent = absent = {**self._registry.absent, **absent}
+        self._registry.absent = {**self._absent, **absent}
         shipped = [tool for tool in TOOLS if tool.name not in absent and tool.name not in installed]
-        return {tool.name: (_BUNDLED, *_aliases(tool, installed)) for tool in shipped} | installed
+        return {tool.name: (_BUNDLED, *_aliases(tool, taken)) for tool in shipped} | installed
 
     def _add(self, name: str, version: tuple[Any, ...]) -> None:
         registry, before = self._registry, set(self._registry.all_names())
@@ -100,7 +103,6 @@ class InstalledTools:
             self._registry.tool_changed(offered)
 
 
-def _aliases(tool: BundledTool | OwnTool, installed: Iterable[str]) -> tuple[str, ...]:
-    """Return the aliases of a tool that comes with wasmrt, without those that an installed tool has for its name."""
-    taken = {spelling(name) for name in installed}
+def _aliases(tool: BundledTool | OwnTool, taken: Container[str]) -> tuple[str, ...]:
+    """Return the aliases of a tool that comes with wasmrt, without those whose spelling an installed tool has."""
     return tuple(alias for alias in tool.aliases if spelling(alias) not in taken)

@@ -82,7 +82,7 @@ class Lens(NamedTuple):
             rule = "sub-agents do not have this tool, and no part of it only reads"
             hint = "no setting gives it to a sub-agent: have the agent itself call it"
             if replace(traits, tightening=NO_TIGHTENING).subagent_access is not SubagentAccess.DENIED:
-                hint = f"take subagent_access out of the rule for {name} below [tools.rules]"
+                hint = f"take subagent_access out of the rules that fit {name} below [tools.rules]"
             return Decision(False, Reason.SUBAGENT_DENIED, rule, hint, what, name)
         return None
 

@@ -5,6 +5,8 @@ Each returns its decision, or in words that there was nothing to decide; it rais
 
 from __future__ import annotations
 
+from functools import partial
+
 from wasmrt.approvals import params_digest
 from wasmrt.capabilities import RateLimitConfig
 from wasmrt.effects import EVERY_EFFECT, Effect, in_words
@@ -202,11 +204,19 @@ def check_rate(state: CallState, *, record: bool = True) -> Step:
         return "no rate is set"
     rates = state.system.rates
     if record:
-        rates.check_and_record(state.user, entry.name, rate, what="tool")
+        rates.check_and_record(state.user, entry.name, rate, what="tool", setting=partial(_rate_setting, state))
     elif not all(rates.remaining(state.user, entry.name, rate, what="tool")):
-        hint = f"wait, or raise requests_per_minute and requests_per_hour in [{section_of('tools.rules', entry.name)}]"
+        hint = f"wait, or raise {_rate_setting(state, 'minute')} and {_rate_setting(state, 'hour')}"
         raise RateLimitedError("the rate of calls is spent", retry_after_seconds=0.0, hint=hint)
     return _passed("rate", f"{rate.requests_per_minute} a minute, {rate.requests_per_hour} an hour", entry.name)
+
+
+def _rate_setting(state: CallState, window: str) -> str:
+    """Return the setting that bounds the calls of a tool in a window: that of the narrowest rule."""
+    key, name = f"requests_per_{window}", state.known.name
+    rules = [rule for rule in state.system.policy.rules_for(name) if rule.rate is not None]
+    named = min(rules, key=lambda rule: getattr(rule.rate, key)).tool if rules else name
+    return f"{key} in [{section_of('tools.rules', named)}]"
 
 
 def unknown(state: CallState) -> UnknownToolError:
@@ -226,13 +236,13 @@ def _step(decision: Decision | None, otherwise: str) -> Step:
 
 
 def _asking_rules(state: CallState) -> str:
-    """Return the rules of the policy that want a person, by their names in the file."""
+    """Return the rules of the policy that want a person, by their heads in the file."""
     asking = [
         rule.tool
         for rule in state.system.policy.rules_for(state.known.name)
         if rule.permission is Permission.ASK or rule.tightening != NO_TIGHTENING
     ]
-    return ", ".join(section_of("tools.rules", tool) for tool in asking) or "a rule of the policy"
+    return " and ".join(f"[{section_of('tools.rules', tool)}]" for tool in asking) or "a rule of the policy"
 
 
 def approving_line(state: CallState) -> str:
@@ -243,7 +253,7 @@ def approving_line(state: CallState) -> str:
         return "name its destination under known in [tools.flows]"
     name, policy, traits = state.known.name, state.system.policy, state.traits
     if traits.tightening != NO_TIGHTENING and traits.needs_confirmation(state.effects):
-        return f"take out what asks for it in [{_asking_rules(state)}]"
+        return f"take out what asks for it in {_asking_rules(state)}"
     asking = next((rule.tool for rule in policy.rules_for(name) if rule.permission is Permission.ASK), name)
     return f'approve it: permission = "allow" in [{section_of("tools.rules", asking)}]'
 
