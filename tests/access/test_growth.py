@@ -178,5 +178,25 @@ def test_what_is_no_entry_is_added_to_no_grant(entry: str) -> None:
 def test_entries_of_other_lists_cover_nothing_of_each_other() -> None:
     read, write = Addition(GrantList.WORKSPACE, '"a/"'), Addition(GrantList.WORKSPACE_WRITE, '"a/"')
     assert covers(read, read) and not covers(read, write)
+    mail, other = (Addition(GrantList.TOOLS, entry) for entry in ('{"mail": "mailer"}', '{"mail": "other-mailer"}'))
+    assert covers(mail, mail) and not covers(mail, other)
     assert narrowed(Addition(GrantList.SECRETS, '"k_*"'), "k_one").entry == '"k_one"'
     assert narrowed(write, '"a/b/"').entry == '"a/b/"'
+
+
+@pytest.mark.parametrize(
+    ("had", "entry", "now"),
+    [
+        (Capabilities.none().with_secrets(["k_one"]), Addition(GrantList.SECRETS, '"k_two"'), "secret k_two"),
+        (Capabilities.none().with_tool_invoke({"on": "x"}), Addition(GrantList.TOOLS, '{"mail": "y"}'), "tool mail"),
+        (
+            Capabilities.none().with_workspace_read(["notes/"]),
+            Addition(GrantList.WORKSPACE, '"plans/"'),
+            "read plans/p.md",
+        ),
+    ],
+)
+def test_an_entry_comes_to_those_that_are_there(had: Capabilities, entry: Addition, now: str) -> None:
+    assert powers(had.with_addition(entry)) == powers(had) | {now}
+    more = had.with_addition(entry)
+    assert more.tool_invoke is None or more.tool_invoke.resolve("on") == "x"

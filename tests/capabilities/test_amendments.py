@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 from tests.capabilities.capability_strategies import FOLDERS, HOSTS, SECRETS, capabilities
 from wasmrt.capabilities import Capabilities, EndpointPattern, merge
 from wasmrt.capabilities.file import format_file, parse
-from wasmrt.capabilities.lattice import Amendment, add_to_grant, amendment_of, asks_for, revoke_from_grant
+from wasmrt.capabilities.lattice import (
+    Amendment,
+    add_to_grant,
+    amendment_of,
+    asks_for,
+    asks_for_all,
+    revoke_from_grant,
+)
 from wasmrt.capabilities.sentences import diff
 from wasmrt.errors import ConfigurationError
 from wasmrt.model import Addition, GrantList
@@ -108,6 +115,7 @@ def test_nothing_is_granted_that_the_tool_does_not_ask_for(what: str) -> None:
     [
         ("credentials=desk", "http.credentials"),
         ("credentials=desk_key", "http.credentials"),
+        ("credentials", "http.credentials"),
         ("http=b.org", "http.allowlist"),
         ("workspace", "workspace.allowed_prefixes"),
         ("workspace_write=out", "workspace_write.allowed_prefixes"),
@@ -130,6 +138,40 @@ def test_a_part_of_a_wider_entry_cannot_be_revoked_and_the_step_is_said() -> Non
     assert "--edit" in str(caught.value.hint)
     with pytest.raises(ConfigurationError, match="has not been granted"):
         revoked("http=c.org")
+
+
+@pytest.mark.parametrize("what", ["http=a.org", "credentials", "workspace=notes/", "workspace_write", "secrets=desk_*"])
+def test_of_a_grant_without_the_section_nothing_can_be_revoked(what: str) -> None:
+    with pytest.raises(ConfigurationError, match="has not been granted"):
+        revoked(what, from_=NOTHING)
+
+
+def test_with_its_tools_everything_is_revoked_but_the_limits() -> None:
+    limits = '"limits": {"fuel": 1000}'
+    whole = parse(f'{{"http": {{"allowlist": [{{"host": "a.org"}}]}}, {limits}}}').capabilities
+    told_apart = parse(f'{{"secrets": {{"allowed_names": ["k"]}}, "tools": {{"one": {{}}}}, {limits}}}').capabilities
+
+    assert revoked("tools", from_=whole) == parse(f"{{{limits}}}").capabilities
+    left = revoked("tools", from_=told_apart)
+    assert left.tools == () and left.limits == told_apart.limits
+
+
+@pytest.mark.parametrize(
+    ("what", "all_of_it"),
+    [
+        ("secrets=desk_key", True),
+        ("secrets=desk_*", True),
+        ("secrets=*", False),
+        ("http=https://a.org/v1/x", True),
+        ("http=a.org", False),
+        ("workspace=notes/deep/", True),
+        ("workspace_write", True),
+        ("tool_invoke=say", True),
+    ],
+)
+def test_a_person_can_be_told_that_only_a_part_of_what_they_named_is_asked_for(what: str, all_of_it: bool) -> None:
+    assert asks_for_all(REQUEST, Amendment.read(what)) is all_of_it
+    assert added(what) != NOTHING
 
 
 def test_an_entry_is_revoked_beside_one_for_every_public_host() -> None:

@@ -210,6 +210,18 @@ def with_credentials(**credentials):
         ({"http": {"allowlist": [{"host": "a b"}]}}, "http.allowlist[0].host", "a b"),
         ({"http": {"allowlist": [{"host": "a.example:1"}]}}, "http.allowlist[0].host", '"port": 1'),
         ({"auth": 3}, "auth", "must be an object"),
+        (
+            {
+                "logins": {
+                    "": {
+                        "secret_name": "token",
+                        "oauth": {"authorization_url": "https://a.example/", "token_url": "https://a.example/t"},
+                    }
+                }
+            },
+            'logins[""]',
+            "is not the name of a login",
+        ),
         ({"config": []}, "config", "must be an object"),
         ({"parameters": "none"}, "parameters", "must be an object"),
         ({"setup": 3}, "setup", "must be an object"),

@@ -232,6 +232,16 @@ def test_a_mistake_in_a_nested_section_leaves_out_its_entry_alone() -> None:
     assert [mapping.name for mapping in imported.file.capabilities.http.credentials] == ["d"]
 
 
+def test_an_entry_that_cannot_be_found_by_the_place_of_its_mistake_refuses_the_whole_sidecar() -> None:
+    entries = [{"host": "a.example.com", "any_public_host": True}, {"host": "b.example.com"}]
+
+    assert import_sidecar(json.dumps({"http": {"allowlist": entries}})).file.capabilities == (
+        Capabilities.none().with_http([EndpointPattern("b.example.com")])
+    )
+    with pytest.raises(CapabilityFileError, match="an entry names a host"):
+        import_sidecar(json.dumps({"http": {"allowed_endpoints": entries}}))
+
+
 @pytest.mark.parametrize(
     "text", ['{"type": "hook"}', '{"kind": "hook", "x": 1}', '{"hooks": []}', '{"capabilities": {"hook": {}}}']
 )

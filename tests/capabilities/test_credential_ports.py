@@ -94,3 +94,18 @@ def test_hosts_of_one_credential_have_ports_of_their_own_where_none_gets_it_at_a
     assert sent(apart, "a.org") == sent(apart, "b.org") == [443, 8443]
     both = granted(EndpointPattern("a.org", ports=(443, 8443)), EndpointPattern("b.org", ports=(8443,)))
     assert sent(both, "a.org") == [443]
+
+
+def test_a_secret_that_two_grants_give_for_a_host_each_goes_to_both_under_two_names() -> None:
+    def asked(**hosts: list[str]) -> Capabilities:
+        credentials = {name: TOKEN | {"host_patterns": each} for name, each in hosts.items()}
+        return read({"allowlist": [{"host": "a.org"}, {"host": "b.org"}], "credentials": credentials})
+
+    both = merge(asked(api=["a.org", "b.org"]), asked(one=["a.org"], two=["b.org"]))
+
+    assert both.http is not None
+    assert [(each.name, each.host_patterns) for each in both.http.credentials] == [
+        ("api", ("a.org",)),
+        ("api-2", ("b.org",)),
+    ]
+    assert Capabilities.parse(format_file(both)) == both

@@ -144,6 +144,13 @@ def test_any_public_site_is_loud_wherever_it_is_explained() -> None:
     assert any("every public site" in warning.message for warning in review(file))
 
 
+def test_every_port_that_a_request_may_go_to_is_told() -> None:
+    one, two = EndpointPattern("a.org", ports=(8443,)), EndpointPattern("a.org", ports=(443, 8443))
+
+    assert "https://a.org:8443, every path" in said(Capabilities.none().with_http([one]))
+    assert "https://a.org (ports 443 or 8443), every path" in said(Capabilities.none().with_http([two]))
+
+
 def test_numbers_are_told_in_units_for_people() -> None:
     text = said(parse('{"limits": {"fuel": 500000000, "memory_bytes": 1234567, "timeout_seconds": 90}}').capabilities)
 

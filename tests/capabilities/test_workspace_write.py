@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from wasmrt.capabilities import (
     Capabilities,
+    EndpointPattern,
     WorkspaceWriteCapability,
     effects_of,
     extended,
@@ -43,6 +44,8 @@ def test_writing_is_not_part_of_reading_nor_the_other_way_round():
     assert written.explain_workspace_write("out/a.txt").allowed
     assert not written.explain_workspace("out/a.txt").allowed
     assert not written.explain_workspace_write("outer/a.txt").allowed
+    assert written.workspace_write is not None
+    assert [written.workspace_write.allows(path) for path in ("out/a.txt", "outer/a.txt", "")] == [True, False, False]
 
 
 def test_a_section_has_bounds_where_it_says_nothing():
@@ -135,6 +138,15 @@ def test_effects_tell_writing_from_removing():
     assert within_effects(removing, frozenset({Effect.DELETE_FILESYSTEM})).workspace_write is None
 
 
+def test_a_call_that_may_change_things_elsewhere_keeps_the_requests_that_do():
+    entry = EndpointPattern.host("a.org").with_methods("GET", "POST")
+    grant = read(True).with_http([entry])
+    kept = within_effects(grant, frozenset({Effect.NETWORK, Effect.EXTERNAL_WRITE}))
+    assert kept == Capabilities.none().with_http([entry])
+    held = within_effects(grant, frozenset({Effect.NETWORK}))
+    assert held == Capabilities.none().with_http([entry.with_methods("GET")])
+
+
 def test_a_section_of_a_tool_narrows_and_takes_its_numbers_from_the_component():
     whole = {"allowed_prefixes": ["out/"], "max_bytes": 1000, "remove": True}
     document = {
@@ -188,6 +200,11 @@ def test_a_reviewer_is_warned_of_what_is_wide_or_of_no_use():
     assert told == {"workspace_write", "workspace_write.remove"}
     unused = review(parse('{"workspace_write": {"allowed_prefixes": ["out/"]}}'), ["wasi:clocks/wall-clock@0.2.0"])
     assert [(warning.path, "imports nothing" in warning.message) for warning in unused] == [("workspace_write", True)]
+    empty = review(parse('{"workspace_write": {"allowed_prefixes": []}, "http": {"allowlist": []}}'))
+    assert {warning.path: warning.message.split()[:5] for warning in empty} == {
+        "http.allowlist": ["an", "empty", "list", "allows", "no"],
+        "workspace_write.allowed_prefixes": ["an", "empty", "list", "allows", "nothing;"],
+    }
 
 
 def test_a_call_that_brings_folders_writes_below_them_alone_and_gets_no_power_by_them():
