@@ -9,9 +9,12 @@ from typing import Any, cast
 import pytest
 
 from tests.border.conftest import a_call as bare_call
+from tests.call.conftest import until
 from wasmrt import Capabilities, EndpointPattern, Reason, ResourceLimits
 from wasmrt.call import Backends, Call, CallServices, Invoker
 from wasmrt.call.http import GuestHttp
+from wasmrt.capabilities import within_write_paths
+from wasmrt.context import ToolContext
 from wasmrt.egress import EgressGateway, NetworkConfig
 from wasmrt.errors import CapabilityDeniedError
 from wasmrt.guest.services import GuestRequest, HostFailure
@@ -85,6 +88,38 @@ def test_a_guest_is_told_what_is_on_record_where_something_else_than_its_grant_h
         told.append(caught.value.message)
     assert told == [decision.sentence for decision in call.decisions]
     assert all("grant it: wasmrt grant notes" in sentence for sentence in told)
+
+
+def test_a_write_that_is_granted_and_has_no_folder_is_refused_with_the_way_to_give_one() -> None:
+    call = a_call(ALL.with_workspace_write(["out/"]))
+    with pytest.raises(HostFailure) as caught:
+        CallServices(call).workspace_write("out/a.md", b"x")
+    assert (caught.value.code, caught.value.denied) == ("not-granted", True)
+    (decision,) = call.decisions
+    assert (decision.allowed, decision.capability, decision.subject) == (False, "workspace_write", "out/a.md")
+    assert decision.rule == "this runtime has no workspace" and "--workspace DIR" in decision.hint
+
+
+def test_folders_of_a_preset_are_named_where_they_refuse_a_write_and_nowhere_else() -> None:
+    grant = Capabilities.none().with_workspace_read(["notes/"]).with_workspace_write(["out/"])
+    call = Call(
+        call_id="1", tool="tool", user="ann", limits=ResourceLimits(), grant=within_write_paths(grant, ["out/deep/"]),
+        full_grant=grant, backends=Backends(LeakDetector()), terms=ToolContext(write_paths=(("out/deep/",),)),
+    )  # fmt: skip
+    writing, beyond = call.grant.explain_workspace_write("out/a.md"), call.grant.explain_workspace_write("private/a.md")
+    reading = call.grant.explain_workspace("private/a.md")
+    assert {each.reason for each in (writing, beyond, reading)} == {Reason.PREFIX_NOT_ALLOWED}
+    assert call.told(writing).rule == "the preset lets no tool write there"
+    assert [call.told(each) for each in (beyond, reading)] == [beyond, reading]
+
+
+def test_a_refusal_that_cannot_be_looked_through_in_time_is_told_without_its_words() -> None:
+    call = bare_call(timeout_seconds=0.001)
+    until(lambda: call.lifetime.is_over)
+    told = call.decide(call.grant.explain_http("GET", "https://api.example.com/open-sesame"))
+    assert (told.allowed, told.reason, told.capability) == (False, Reason.NOT_GRANTED, "http")
+    assert (told.rule, told.suggestion, told.subject) == ("[withheld: it could not be scanned in time]", None, "")
+    assert call.decisions == [told]
 
 
 def test_the_gateway_refuses_a_call_that_was_granted_nothing() -> None:

@@ -233,3 +233,12 @@ def test_a_component_that_is_only_looked_at_is_refused_everything() -> None:
         with pytest.raises(HostFailure) as caught:
             ask()
         assert (caught.value.code, caught.value.denied) == ("not-granted", True)
+
+
+def test_all_that_waits_for_the_end_of_a_guest_is_done_in_the_order_it_came() -> None:
+    call, done = GuestCall(Lifetime(LONG), ResourceLimits(), NoServices(), LogicalClock()), []
+    call.finish()
+    for name in ("first", "second"):
+        call.at_end(lambda name=name: done.append(name))
+    call.finish()
+    assert done == ["first", "second"]

@@ -13,6 +13,7 @@ from tests.compiled import Installation
 from tests.packages.desk_package import component, write_package
 from tests.programs.test_program_writes import tool_with as program
 from wasmrt import Capabilities, PreparedTool, ToolError, UnknownToolError, WasmRuntimeConfig, WasmToolRuntime
+from wasmrt.context import ToolContext
 from wasmrt.errors import ConfigFileError, ConfigurationError, InvalidParametersError, NotInstalledError
 from wasmrt.guest.engine import wat2wasm
 from wasmrt.install import Catalog, ComponentInfo
@@ -130,14 +131,19 @@ def test_every_refusal_of_a_call_is_a_tool_error_and_leaves_a_record(
     home: Path, tmp_path: Path, params: Any, user: str, kind: type[ToolError]
 ) -> None:
     records: list[dict[str, Any]] = []
+    begun: list[int] = []
+    terms = ToolContext(user=user, on_begin=lambda: begun.append(len(records)))
     package = read_package(open_files(write_package(tmp_path / "desk", component())))
     with WasmToolRuntime(WasmRuntimeConfig(audit=records.append, isolation="in-process")) as opened:
         several = opened.prepare("desk", package.component, tools=package.tools)
         called = several if kind is UnknownToolError else several.tool("list_tickets")
         with pytest.raises(kind) as caught:
             called.execute(params, user=user)
-    (record,) = records
-    assert record["outcome"] == caught.value.code and record["call_id"] == caught.value.call_id
+        (record,) = records
+        assert record["outcome"] == caught.value.code and record["call_id"] == caught.value.call_id
+        with pytest.raises(kind):
+            called.execute(params, terms)
+    assert begun == [1] and len(records) == 2, "whoever lets a call through is told before its receipt is written"
 
 
 def test_a_model_is_not_told_how_a_grant_is_widened(runtime: WasmToolRuntime) -> None:

@@ -14,14 +14,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.isolation.outlet_escapes import hello
+from wasmrt.capabilities import Capabilities
 from wasmrt.capabilities.sections import read_program_network
 from wasmrt.egress import EgressGateway, NetworkConfig
 from wasmrt.egress.proxy import ProgramProxy
 from wasmrt.egress.proxy._hello import NotAHelloError, read_hello
+from wasmrt.egress.proxy._proxy import _MAX_CONNECTIONS
+from wasmrt.egress.proxy._request import RefusedError, read_request
+from wasmrt.egress.proxy._tunnel import Tunnel
 from wasmrt.errors import ExternalServiceError
 from wasmrt.limits import MAX_PROXY_HELLO_BYTES
+from wasmrt.model import Decision
 from wasmrt.rates import RateLimiter
-from wasmrt.testing import FakeResolver
+from wasmrt.testing import FakeCall, FakeResolver
 
 NAMES = st.from_regex(r"[a-z0-9-]{1,30}(\.[a-z0-9-]{1,30}){0,3}", fullmatch=True)
 
@@ -51,6 +56,46 @@ def test_a_hello_without_an_end_and_one_that_is_none_are_refused() -> None:
         read_hello(b"\x16\x03\x01\x00\x04\x02\x00\x00\x00")
     with pytest.raises(NotAHelloError, match="a length that none has"):
         read_hello(b"\x16\x03\x01\x00\x00")
+    with pytest.raises(NotAHelloError, match="is broken"):
+        read_hello(b"\x16\x03\x01\x00\x04\x01\x00\x00\x00")
+    assert [read_hello(hello("a.example")[:end]) for end in (0, 3, 5, 60)] == [None] * 4
+
+
+def joined(*parts: bytes) -> tuple[list[Decision], bytes]:
+    """What a tunnel to a.example records, and what the host gets, where a program says these parts one by one."""
+    found: list[Decision] = []
+    pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(2)]
+    (program, client), (host, server) = pairs
+    with program, client, host, server, EgressGateway() as gateway:
+        for part in parts:
+            program.send(part)
+        for end in (program, host):
+            end.shutdown(socket.SHUT_WR)
+        tunnel = Tunnel("a.example:443", gateway, FakeCall(Capabilities.none()), found.append)  # type: ignore[arg-type]
+        tunnel.join(client, server)
+        server.close()
+        return found, host.recv(65536)
+
+
+def test_a_hello_that_comes_in_parts_is_read_whole_before_any_of_it_goes_on() -> None:
+    ours, another = hello("a.example"), hello("b.example")
+    for cut in (1, 7, len(ours) - 1):
+        assert joined(ours[:cut], ours[cut:]) == ([], ours)
+        (refused,), carried = joined(another[:cut], another[cut:])
+        assert "it names 'b.example'" in refused.rule and carried == b""
+        (refused,), carried = joined(ours[:cut])
+        assert refused.rule.endswith("none came") and carried == b""
+
+
+def test_time_that_is_up_before_anything_came_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wasmrt.egress.proxy._tunnel.PROXY_HEAD_SECONDS", 0)
+    (refused,), carried = joined(hello("a.example"))
+    assert refused.rule.endswith("none came in time") and carried == b""
+    here, there = socket.socketpair()
+    with here, there, pytest.raises(RefusedError) as caught:
+        here.sendall(b"GET http://a.example/ HTTP/1.1\r\n\r\n")
+        read_request(there, "credential", 0)
+    assert caught.value.status == 408
 
 
 @contextmanager
@@ -182,3 +227,75 @@ def test_a_client_that_comes_as_the_run_ends_is_let_go_and_nothing_breaks() -> N
     finally:
         sys.setswitchinterval(interval)
     assert not [thread for thread in threading.enumerate() if thread.name == "wasmrt-proxy"]
+
+
+def test_the_end_of_a_run_ends_its_tunnels_and_waits_for_them() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        there = server.getsockname()[1]
+        with proxy({"host": "a.example", "port": there}, resolver=FakeResolver({"a.example": ["127.0.0.1"]})) as (
+            made,
+            port,
+        ):
+            login = b64encode(f"wasmrt:{made.credential}".encode()).decode()
+            client = socket.create_connection(("127.0.0.1", port), timeout=20)
+            client.sendall(f"CONNECT a.example:{there} HTTP/1.1\r\nHost: a.example\r\n".encode())
+            client.sendall(f"Proxy-Authorization: Basic {login}\r\n\r\n".encode())
+            assert client.recv(65536).startswith(b"HTTP/1.1 200 ")
+        assert not [thread for thread in threading.enumerate() if thread.name == "wasmrt-proxy"]
+        with client, suppress(ConnectionError):
+            assert client.recv(1) == b""
+
+
+def test_a_client_that_came_just_before_the_end_is_let_go() -> None:
+    class Late(socket.socket):
+        def accept(self) -> tuple[socket.socket, object]:
+            found = super().accept()
+            made.close()
+            return found
+
+    with proxy() as (made, _):
+        pass
+    with EgressGateway() as gateway, Late() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        made = ProgramProxy(read_program_network([]), gateway, user="ann", name="test", rates=RateLimiter())
+        with socket.create_connection(listener.getsockname(), timeout=20) as client:
+            made.serve(listener)
+            assert client.recv(1) == b""
+
+
+def test_clients_that_no_thread_is_left_for_take_no_place_of_those_that_follow(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full(threading.Thread):
+        def start(self) -> None:
+            raise RuntimeError("can't start new thread")
+
+    with proxy("a.example") as (made, port):
+        with monkeypatch.context() as patched:
+            patched.setattr("wasmrt.egress.proxy._proxy.threading.Thread", Full)
+            for _ in range(_MAX_CONNECTIONS + 1):
+                with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+                    assert client.recv(1) == b""
+        assert b" 403 " in ask(made, port, "CONNECT b.example:443 HTTP/1.1", "Host: b.example")
+
+
+def test_a_program_that_is_refused_without_end_fills_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wasmrt.egress.proxy._proxy._MAX_DECISIONS", 3)
+    with proxy("a.example") as (made, port):
+        for number in range(5):
+            ask(made, port, f"CONNECT b{number}.example:443 HTTP/1.1", f"Host: b{number}.example")
+        subjects = [each.subject for each in made.decisions()]
+        assert subjects == [f"CONNECT https://b{number}.example" for number in range(3)]
+        assert made.decisions() == ()
+
+
+def test_a_program_that_waits_before_it_sends_a_body_is_told_to_go_on(free_port: int) -> None:
+    resolver = FakeResolver({"a.example": ["127.0.0.1"]})
+    with proxy({"host": "a.example", "scheme": "http", "port": free_port}, resolver=resolver) as (made, port):
+        login = b64encode(f"wasmrt:{made.credential}".encode()).decode()
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+            head = (f"POST http://a.example:{free_port}/ HTTP/1.1", f"Host: a.example:{free_port}", "Content-Length: 2")
+            more = (f"Proxy-Authorization: Basic {login}", "Expect: 100-continue", "", "")
+            client.sendall("\r\n".join((*head, *more)).encode())
+            assert client.recv(65536).startswith(b"HTTP/1.1 100 ")
+            client.sendall(b"hi")
+            assert client.recv(65536).startswith(b"HTTP/1.1 ")

@@ -24,6 +24,7 @@ KEY = AwsKey("AKIAIOSF" + "ODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/" + "bPxRfiCY" 
 AT = datetime(2013, 5, 24, tzinfo=UTC)
 S3 = CredentialLocation.aws_sigv4("us-east-1", "s3")
 SECRET = "hmac-key-of-" + "the-desk-1"
+TOKEN = "token-of-" + "the-desk-1"
 
 
 def ok(request: ReceivedRequest, connection: ServerConnection) -> bytes:
@@ -49,6 +50,25 @@ def test_a_signature_is_that_of_the_published_example(method: str, url: str, bod
         f"AWS4-HMAC-SHA256 Credential={KEY.id}/20130524/us-east-1/s3/aws4_request, "
         f"SignedHeaders=host;x-amz-content-sha256;x-amz-date, Signature={signature}"
     )
+
+
+@pytest.mark.parametrize(("service", "path"), [("s3", "/a%20b/%C3%BC"), ("execute-api", "/a%2520b/%25C3%25BC")])
+def test_the_path_is_signed_as_it_is_for_s3_and_encoded_once_more_for_every_other_service(
+    service: str, path: str
+) -> None:
+    request = SignedRequest("GET", parse_url("https://desk.example.com/a%20b/%c3%bc"), (), b"", AT)
+    headers = dict(aws_headers(CredentialLocation.aws_sigv4("eu-west-1", service), KEY, request))
+
+    digest, stamp = hashlib.sha256(b"").hexdigest(), "20130524T000000Z"
+    names = "host;x-amz-content-sha256;x-amz-date"
+    lines = f"host:desk.example.com\nx-amz-content-sha256:{digest}\nx-amz-date:{stamp}\n"
+    canonical = f"GET\n{path}\n\n{lines}\n{names}\n{digest}"
+    scope = f"20130524/eu-west-1/{service}/aws4_request"
+    text = f"AWS4-HMAC-SHA256\n{stamp}\n{scope}\n{hashlib.sha256(canonical.encode()).hexdigest()}"
+    key = f"AWS4{KEY.secret}".encode()
+    for part in (*scope.split("/"), text):
+        key = hmac.new(key, part.encode(), hashlib.sha256).digest()
+    assert headers["Authorization"].endswith(f"Signature={key.hex()}")
 
 
 def test_every_part_of_a_request_changes_its_signature() -> None:
@@ -105,6 +125,19 @@ def test_a_body_is_signed_as_its_server_verifies_it(world: MakeWorld, encoding: 
         digest.hex() if encoding == "hex" else base64.b64encode(digest).decode()
     )
     assert SECRET not in str(received)
+
+
+def test_a_request_that_is_signed_carries_its_other_credentials_too(world: MakeWorld) -> None:
+    w = world(ok)
+    token = CredentialMapping(secret_name="token", location=CredentialLocation.bearer(), host_patterns=(HOST,))
+    call = w.call(
+        mapping(CredentialLocation.hmac_sha256("X-Signature")), token, secrets={"key": SECRET, "token": TOKEN}
+    )
+    w.gateway.fetch(call, HttpRequest("POST", w.url("/"), (), b"body"))
+
+    (received,) = w.server.requests
+    assert received.header("Authorization") == f"Bearer {TOKEN}"
+    assert received.header("X-Signature") == hmac.new(SECRET.encode(), b"body", hashlib.sha256).hexdigest()
 
 
 @pytest.mark.parametrize("name", ["Authorization", "X-Amz-Date", "x-amz-content-sha256", "X-AMZ-Security-Token"])

@@ -12,6 +12,7 @@ from tests.engine.conftest import PLAIN, assembled
 from wasmrt.errors import InvalidComponentError
 from wasmrt.guest.artifacts import DiskCache, NotCachedError, cache_key
 from wasmrt.guest.compiler import Compiler
+from wasmrt.guest.engine import VERSION
 from wasmrt.guest.engine import _engine as engine_module
 from wasmrt.guest.settings import EngineConfig
 
@@ -96,6 +97,14 @@ def test_an_artifact_is_copied_as_it_is_loaded(tmp_path: Path, size: int) -> Non
     with (tmp_path / "out").open("wb") as target:
         cache.copy("k", target.fileno())
     assert (tmp_path / "out").read_bytes() == code == cache.load("k")
+
+
+def test_code_of_another_build_of_the_engine_is_compiled_over(tmp_path: Path, compiles: Compiles) -> None:
+    cache, key = disk(tmp_path), cache_key("d", VERSION, EngineConfig())
+    cache.store(key, b"code that this engine does not read")
+    assert compiler(cache).compile(DATA, "d").type.functions
+    assert compiler(cache).compile(DATA, "d").type.functions
+    assert compiles.count == 1 and cache.load(key) != b"code that this engine does not read"
 
 
 def test_an_artifact_over_the_cap_is_not_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -254,3 +263,15 @@ def test_nothing_is_kept_where_caching_is_off(compiles: Compiles) -> None:
     shared.compile(DATA, "d")
     shared.compile(DATA, "d")
     assert compiles.count == 2
+
+
+def test_of_many_components_the_ones_used_last_are_kept(compiles: Compiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wasmrt.guest.compiler.MEMORY_ENTRIES", 2)
+    shared = compiler(None)
+    for digest in ("a", "b", "a", "c"):
+        shared.compile(DATA, digest)
+    assert compiles.count == 3
+    shared.compile(DATA, "a")
+    assert compiles.count == 3
+    shared.compile(DATA, "b")
+    assert compiles.count == 4

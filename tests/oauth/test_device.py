@@ -78,6 +78,22 @@ def test_a_server_that_says_slower_is_asked_less_often(world: MakeWorld) -> None
     assert device.waits == [2, 7, 12]
 
 
+@pytest.mark.parametrize("interval", [True, -1, 0, "2", None, 2**31])
+def test_an_interval_that_is_none_is_that_of_the_rfc(world: MakeWorld, interval: object) -> None:
+    device = Device(world, CODE | {"interval": interval, "expires_in": interval}, (400, PENDING), (200, TOKEN))
+
+    assert device.log_in().access_token == "access-token-1"
+    assert device.waits == [5, 5]
+
+
+def test_a_place_for_codes_that_cannot_be_reached_is_an_error_with_its_reason(world: MakeWorld) -> None:
+    device = Device(lambda script: world(script, networks=()), CODE)
+    with pytest.raises(OAuthError, match="no code can be had") as caught:
+        device.log_in()
+    assert caught.value.code == "address-not-allowed" and caught.value.hint
+    assert device.shown == [] and device.asked == []
+
+
 @pytest.mark.parametrize(
     ("answers", "code"),
     [
