@@ -107,7 +107,7 @@ def test_folders_of_a_preset_are_named_where_they_refuse_a_write_and_nowhere_els
         full_grant=grant, backends=Backends(LeakDetector()), terms=ToolContext(write_paths=(("out/deep/",),)),
     )  # fmt: skip
     writing, beyond = call.grant.explain_workspace_write("out/a.md"), call.grant.explain_workspace_write("private/a.md")
-    reading = call.grant.explain_workspace("private/a.md")
+    reading = call.grant.explain_workspace("out/a.md")
     assert {each.reason for each in (writing, beyond, reading)} == {Reason.PREFIX_NOT_ALLOWED}
     assert call.told(writing).rule == "the preset lets no tool write there"
     assert [call.told(each) for each in (beyond, reading)] == [beyond, reading]

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.isolation.outlet_escapes import hello
-from wasmrt.capabilities import Capabilities
+from wasmrt.capabilities import Capabilities, RateLimitConfig
 from wasmrt.capabilities.sections import read_program_network
 from wasmrt.egress import EgressGateway, NetworkConfig
 from wasmrt.egress.proxy import ProgramProxy
@@ -24,7 +24,7 @@ from wasmrt.egress.proxy._request import RefusedError, read_request
 from wasmrt.egress.proxy._tunnel import Tunnel
 from wasmrt.errors import ExternalServiceError
 from wasmrt.limits import MAX_PROXY_HELLO_BYTES
-from wasmrt.model import Decision
+from wasmrt.model import Decision, Reason
 from wasmrt.rates import RateLimiter
 from wasmrt.testing import FakeCall, FakeResolver
 
@@ -64,27 +64,60 @@ def test_a_hello_without_an_end_and_one_that_is_none_are_refused() -> None:
 def joined(*parts: bytes) -> tuple[list[Decision], bytes]:
     """What a tunnel to a.example records, and what the host gets, where a program says these parts one by one."""
     found: list[Decision] = []
+    got: list[bytes] = []
+
+    def read() -> None:
+        while part := host.recv(65536):
+            got.append(part)
+        host.shutdown(socket.SHUT_WR)
+
     pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(2)]
     (program, client), (host, server) = pairs
     with program, client, host, server, EgressGateway() as gateway:
         for part in parts:
             program.send(part)
-        for end in (program, host):
-            end.shutdown(socket.SHUT_WR)
+        program.shutdown(socket.SHUT_WR)
+        reader = threading.Thread(target=read)
+        reader.start()
         tunnel = Tunnel("a.example:443", gateway, FakeCall(Capabilities.none()), found.append)  # type: ignore[arg-type]
         tunnel.join(client, server)
         server.close()
-        return found, host.recv(65536)
+        reader.join()
+    return found, b"".join(got)
 
 
 def test_a_hello_that_comes_in_parts_is_read_whole_before_any_of_it_goes_on() -> None:
     ours, another = hello("a.example"), hello("b.example")
     for cut in (1, 7, len(ours) - 1):
-        assert joined(ours[:cut], ours[cut:]) == ([], ours)
+        assert joined(ours[:cut], ours[cut:], b"what follows") == ([], ours + b"what follows")
         (refused,), carried = joined(another[:cut], another[cut:])
         assert "it names 'b.example'" in refused.rule and carried == b""
         (refused,), carried = joined(ours[:cut])
         assert refused.rule.endswith("none came") and carried == b""
+
+
+def test_a_hello_that_could_be_for_another_host_is_refused() -> None:
+    hidden, other = (bytes((kind >> 8, kind & 255, 0, 0)) for kind in (0xFE0D, 16))
+    for first, why in (
+        (hello("a.example", extensions=hidden), "encrypted name"),
+        (hello("a.example", extensions=other + other), "an extension twice"),
+        (hello("a.example", "b.example"), "it names two servers"),
+        (hello("a.example", kind=1), "a server name of an unknown kind"),
+        (hello(), "it names 'no server'"),
+        (b"GET / HTTP/1.1\r\n\r\n", "it is not TLS"),
+    ):
+        (refused,), carried = joined(first)
+        assert why in refused.rule and refused.reason is Reason.HOST_NOT_ALLOWED and carried == b""
+    assert joined(hello("a.example", extensions=other)) == ([], hello("a.example", extensions=other))
+
+
+@pytest.mark.parametrize("bound", ["MAX_PROXY_TUNNEL_BYTES", "PROXY_TUNNEL_SECONDS"])
+def test_a_tunnel_that_carries_more_than_it_may_is_ended_and_recorded(
+    monkeypatch: pytest.MonkeyPatch, bound: str
+) -> None:
+    monkeypatch.setattr(f"wasmrt.egress.proxy._tunnel.{bound}", 0)
+    (refused,), carried = joined(hello("a.example"), b"what follows")
+    assert refused.reason is Reason.RESPONSE_TOO_LARGE and carried == b""
 
 
 def test_time_that_is_up_before_anything_came_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,15 +279,14 @@ def test_the_end_of_a_run_ends_its_tunnels_and_waits_for_them() -> None:
             assert client.recv(1) == b""
 
 
-def test_a_client_that_came_just_before_the_end_is_let_go() -> None:
+def test_for_a_client_that_came_just_before_the_end_no_thread_is_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     class Late(socket.socket):
         def accept(self) -> tuple[socket.socket, object]:
             found = super().accept()
             made.close()
             return found
 
-    with proxy() as (made, _):
-        pass
+    monkeypatch.setattr(ProgramProxy, "_connection", lambda made, client: pytest.fail("nobody would wait for it"))
     with EgressGateway() as gateway, Late() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
@@ -299,3 +331,50 @@ def test_a_program_that_waits_before_it_sends_a_body_is_told_to_go_on(free_port:
             assert client.recv(65536).startswith(b"HTTP/1.1 100 ")
             client.sendall(b"hi")
             assert client.recv(65536).startswith(b"HTTP/1.1 ")
+
+
+@pytest.mark.parametrize(
+    ("line", "headers", "body", "status"),
+    [
+        ("CONNECT a.example HTTP/1.1", ("Host: a.example",), b"", 400),
+        ("CONNECT a.example:443 HTTP/1.1", ("Host: b.example",), b"", 400),
+        ("CONNECT a.example:443 HTTP/1.1", ("Host: a.example", "Content-Length: 0"), b"", 400),
+        ("CONNECT a.example:443 HTTP/1.1", ("Host: a.example",), b"GET / HTTP/1.1", 400),
+        ("CONNECT a.example:0 HTTP/1.1", ("Host: a.example:0",), b"", 403),
+        ("GET / HTTP/1.1", ("Host: a.example",), b"", 400),
+        ("GET http://a.example/ HTTP/1.1", ("Host: b.example",), b"", 400),
+        ("GET http://a.example/ HTTP/1.1", ("Host: a.example", "Upgrade: h2c"), b"", 400),
+        ("GET http://a.example/ HTTP/1.1", ("Host: a.example",), b"GET / HTTP/1.1", 400),
+        ("POST http://a.example/ HTTP/1.1", ("Host: a.example", "Content-Length: 5"), b"hello", 413),
+        ("no request", (), b"", 400),
+    ],
+)
+def test_what_could_be_taken_for_another_request_is_refused(
+    monkeypatch: pytest.MonkeyPatch, line: str, headers: tuple[str, ...], body: bytes, status: int
+) -> None:
+    monkeypatch.setattr("wasmrt.egress.proxy._request.PROXY_BODY_BYTES", 4)
+    with proxy("a.example", {"host": "a.example", "scheme": "http"}) as (made, port):
+        assert ask(made, port, line, *headers, body=body).startswith(f"HTTP/1.1 {status} ".encode())
+
+
+def test_a_client_that_is_gone_or_knows_no_credential_is_told_nothing_else() -> None:
+    with proxy("a.example") as (made, port):
+        for headers in ("Host: a.example", "Host: a.example\r\nProxy-Authorization: Basic d2FzbXJ0OmE="):
+            with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+                client.sendall(f"CONNECT a.example:443 HTTP/1.1\r\n{headers}\r\n\r\n".encode())
+                answer = client.recv(65536)
+            assert answer.startswith(b"HTTP/1.1 407 ") and b"Proxy-Authenticate: Basic" in answer
+            assert made.credential.encode() not in answer
+        assert made.decisions() == ()
+    here, there = socket.socketpair()
+    with there, pytest.raises(RefusedError) as caught:
+        here.close()
+        read_request(there, "credential", 20)
+    assert (caught.value.status, caught.value.sentence) == (400, "no request came")
+
+
+def test_a_program_that_connects_more_often_than_it_may_has_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wasmrt.egress.proxy._proxy._RATE", RateLimitConfig(2, 100))
+    with proxy("a.example") as (made, port):
+        answers = [ask(made, port, "CONNECT b.example:443 HTTP/1.1", "Host: b.example")[:13] for _ in range(3)]
+    assert answers == [b"HTTP/1.1 403 ", b"HTTP/1.1 403 ", b"HTTP/1.1 429 "]
