@@ -150,7 +150,9 @@ def write_whole(descriptor: int, data: bytes | memoryview) -> None:
     """
     rest = memoryview(data)
     while rest:
-        rest = rest[os.write(descriptor, rest) :]
+        if not (written := os.write(descriptor, rest)):
+            raise OSError(errno.ENOSPC, "nothing was written")
+        rest = rest[written:]
 
 
 def private_key(path: Path) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -45,3 +46,19 @@ def serving(*arguments: str) -> Iterator[tuple[Line, subprocess.Popen[bytes]]]:
 
 def lines(*messages: Any) -> bytes:
     return b"".join(json.dumps(message).encode() + b"\n" for message in messages)
+
+
+@contextmanager
+def served(*more: str) -> Iterator[tuple[str, list[str]]]:
+    """`wasmrt serve --http`: its address, and the lines that it says first; it ends well and writes no output."""
+    process = subprocess.Popen([*WASMRT, "serve", "--http", "0", *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        assert process.stderr is not None
+        said = []
+        while not said or "Authorization" not in said[-1]:
+            said.append(process.stderr.readline().decode())
+        yield said[0].partition("serving at ")[2].partition(";")[0], said
+    finally:
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=30)
+    assert (process.returncode, out) == (0, b"")

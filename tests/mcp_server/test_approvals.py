@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.mcp_server.world import FORMS, META, Line, World
+from tests.mcp_server.world import FORMS, META, Line, World, ask_old
 from wasmrt.approvals import ApprovalAnswer, ApprovalScope, ParamsPattern
 from wasmrt.mcp.server.tools import _approver
 from wasmrt.policy import ApproverKind, ToolPolicy
@@ -280,13 +280,6 @@ def test_a_tool_that_needs_nobody_takes_no_made_up_state_either(world: World, li
 def old(line: Line) -> Iterator[Line]:
     line.initialize(elicitation={})
     yield line
-
-
-def ask_old(line: Line) -> tuple[int, dict[str, Any]]:
-    number = line.request("tools/call", {"name": "write_note", "arguments": NAME})
-    asked = line.read()
-    assert asked["method"] == "elicitation/create"
-    return number, asked
 
 
 def respond(line: Line, asked: dict[str, Any], **answer: Any) -> None:

@@ -10,8 +10,6 @@ import signal
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -20,7 +18,7 @@ from click.testing import CliRunner
 
 from tests.first_party.names import SHIPPED
 from tests.mcp_client.world import THING, hostile_server, processes_of
-from tests.mcp_server.processes import BUNDLED, OPEN, WASMRT, configure, lines, serving, wasmrt
+from tests.mcp_server.processes import BUNDLED, OPEN, WASMRT, configure, lines, served, serving, wasmrt
 from tests.mcp_server.world import META, Line
 from wasmrt.cli import cli
 from wasmrt.mcp.client import trust_server, write_servers, write_trusted
@@ -263,21 +261,6 @@ def test_the_first_answer_does_not_wait_for_the_tools(home: Path) -> None:
         process.wait(30)
         process.stdout.close()
         os.close(gate)
-
-
-@contextmanager
-def served() -> Iterator[tuple[str, list[str]]]:
-    process = subprocess.Popen([*WASMRT, "serve", "--http", "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    try:
-        assert process.stderr is not None
-        said = []
-        while not said or "Authorization" not in said[-1]:
-            said.append(process.stderr.readline().decode())
-        yield said[0].partition("serving at ")[2].partition(";")[0], said
-    finally:
-        process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=30)
-    assert (process.returncode, out) == (0, b"")
 
 
 def test_over_http_a_token_is_made_once_and_shown_on_stderr_alone(home: Path) -> None:

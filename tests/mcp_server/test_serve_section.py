@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,7 @@ import pytest
 import trustme
 
 from tests.mcp_server.authority import HOST, RESOURCE, Authority
-from tests.mcp_server.processes import WASMRT, wasmrt
+from tests.mcp_server.processes import served, wasmrt
 from tests.mcp_server.world import META, URLS
 from wasmrt.config_file import read_config_file
 from wasmrt.errors import ConfigFileError
@@ -90,21 +88,6 @@ def authority(tmp_path: Path) -> Iterator[Authority]:
     found = Authority(trustme.CA(), tmp_path)
     yield found
     found.close()
-
-
-@contextmanager
-def served(*more: str) -> Iterator[tuple[str, list[str]]]:
-    command = [*WASMRT, "serve", "--http", "0", *more]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    try:
-        assert process.stderr is not None
-        said = []
-        while not said or "Authorization" not in said[-1]:
-            said.append(process.stderr.readline().decode())
-        yield said[0].partition("serving at ")[2].partition(";")[0], said
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=30)
 
 
 def test_the_command_takes_tokens_of_the_authority_and_writes_down_what_it_refused(

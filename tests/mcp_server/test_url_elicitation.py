@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.mcp_server.site import Site, events
-from tests.mcp_server.world import CAPABILITIES, META, URLS, Line, World
+from tests.mcp_server.world import CAPABILITIES, META, URLS, Line, World, ask_old
 from wasmrt.approvals import ApprovalAnswer
 from wasmrt.mcp.server.tools import _approver
 from wasmrt.policy import ApproverKind
@@ -161,13 +161,6 @@ def test_the_page_of_one_user_is_not_shown_to_another(world: World, site: Site) 
 def old(line: Line) -> Iterator[Line]:
     line.initialize(elicitation={"url": {}})
     yield line
-
-
-def ask_old(line: Line) -> tuple[int, dict[str, Any]]:
-    number = line.request("tools/call", {"name": "write_note", "arguments": NAME})
-    asked = line.read()
-    assert asked["method"] == "elicitation/create"
-    return number, asked
 
 
 @pytest.mark.usefixtures("patient")

@@ -312,3 +312,11 @@ class World:
 
     def pending(self) -> list[str]:
         return [request.id for request in self.store.pending()]
+
+
+def ask_old(line: Line) -> tuple[int, dict[str, Any]]:
+    """Make a call that needs a person, of a client of the older revisions; return its number, and what it is asked."""
+    number = line.request("tools/call", {"name": "write_note", "arguments": {"name": "a"}})
+    asked = line.read()
+    assert asked["method"] == "elicitation/create"
+    return number, asked

@@ -109,9 +109,9 @@ def show_changes(call_id: str | None) -> None:
     """Say how to take a call back, where it has changed files."""
     from wasmrt.workspace import UndoJournal
 
-    journal = UndoJournal(find_places().undo)
     if call_id is None:
         return
+    journal = UndoJournal(find_places().undo)
     known = journal.call_ids()
     # Only a pass of a program has a dot in its id; to look for what that has called, every journal is opened.
     if call_id in known or ("." in call_id and not set(journal.calls_of(call_id)).isdisjoint(known)):

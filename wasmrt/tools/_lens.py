@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -102,9 +103,14 @@ def actions_within(traits: Traits, held: frozenset[Effect]) -> frozenset[str] | 
 
 
 def decide_effects(
-    name: str, traits: Traits, held: frozenset[Effect], params: object, *, wider: str = WIDER
+    name: str,
+    traits: Traits,
+    held: frozenset[Effect],
+    params: object,
+    *,
+    wider: Callable[[], str] = lambda: WIDER,
 ) -> Decision | None:
-    """Decide whether a call keeps within the effects that its view holds it to; `wider` is the step to hold it less.
+    """Decide whether a call keeps within the effects that its view holds it to; `wider` names the step to hold it less.
 
     SECURITY: an action that is missing or is no text is refused before the tool is asked, since the tool may have a
     default. A tool in a sandbox is let through: the sandbox holds it.
@@ -114,17 +120,17 @@ def decide_effects(
         action, choose = traits.action(params), f"choose one of {', '.join(sorted(listed))}, or " if listed else ""
         if action is None:
             rule = f"the view allows some actions only, and {traits.action_param!r} names none that is known"
-            hint = f"{choose}{wider}"
+            hint = f"{choose}{wider()}"
             return Decision(False, Reason.ACTION_MISSING, rule, hint, what, name)
         if action.name not in listed:
             over = ", ".join(sorted(action.effects - held))
             rule = f"the action {action.name} can {over}, which the view does not allow"
-            hint = f"{choose}{wider}"
+            hint = f"{choose}{wider()}"
             return Decision(False, Reason.ACTION_NOT_ALLOWED, rule, hint, what, name)
     elif not traits.effects <= held and not traits.enforced:
         over = ", ".join(sorted(traits.effects - held))
         rule = f"the tool can {over}, which the view does not allow"
-        return Decision(False, Reason.EFFECT_NOT_ALLOWED, rule, wider, what, name)
+        return Decision(False, Reason.EFFECT_NOT_ALLOWED, rule, wider(), what, name)
     return None
 
 

@@ -107,7 +107,7 @@ def check_view(state: CallState) -> Step:
     state.effects = traits.effects_of(state.params) & state.held
     refused = state.lens.decide_access(name, traits)
     if refused is None:
-        refused = decide_effects(name, traits, state.held, state.params, wider=state.lens.wider())
+        refused = decide_effects(name, traits, state.held, state.params, wider=state.lens.wider)
     return _step(refused, "within the view")
 
 

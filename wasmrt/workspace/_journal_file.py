@@ -6,15 +6,15 @@ made: one that a kill cut off belongs to a change that never began, and is not r
 
 from __future__ import annotations
 
-import errno
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from wasmrt.capabilities import path_problem, plain_path
 from wasmrt.errors import UndoError
-from wasmrt.files import opened_file
+from wasmrt.files import opened_file, write_whole
 from wasmrt.strict_json import JsonError, parse_json, write_json
 from wasmrt.workspace._states import State, read_state
 
@@ -115,18 +115,15 @@ def read_journal(path: Path) -> JournalRecord:
         UndoError: it is no journal, or it was damaged.
         OSError: it cannot be read.
     """
-    with opened_file(path, follow_link=False, private=True) as (file, status):
-        try:
-            head = _read_head(file)
-            changes: list[Change] = []
-            kept: dict[str, Kept] = {}
+    with _opened(path) as (file, status):
+        head = _read_head(file)
+        changes: list[Change] = []
+        kept: dict[str, Kept] = {}
+        end = file.tell()
+        while (entry := _read_entry(file, status.st_size)) is not None:
+            changes += entry[0]
+            kept |= entry[1]
             end = file.tell()
-            while (entry := _read_entry(file, status.st_size)) is not None:
-                changes += entry[0]
-                kept |= entry[1]
-                end = file.tell()
-        except (JsonError, ValueError, TypeError) as error:
-            raise _damaged() from error
     return JournalRecord(head, tuple(changes), kept, end)
 
 
@@ -137,11 +134,8 @@ def read_head(path: Path) -> JournalHead:
         UndoError: it is no journal, or it was damaged.
         OSError: it cannot be read.
     """
-    with opened_file(path, follow_link=False, private=True) as (file, _):
-        try:
-            return _read_head(file)
-        except (JsonError, ValueError, TypeError) as error:
-            raise _damaged() from error
+    with _opened(path) as (file, _):
+        return _read_head(file)
 
 
 def read_kept(path: Path, kept: Kept) -> bytes:
@@ -155,21 +149,22 @@ def read_kept(path: Path, kept: Kept) -> bytes:
         return file.read(kept.size_bytes)
 
 
-def _damaged() -> UndoError:
-    hint = "restore the files from a backup"
-    return UndoError("the journal of the call is damaged", code="undo-damaged", hint=hint)
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[BinaryIO, os.stat_result]]:
+    """Open a journal to be read; what cannot be understood of it is damage."""
+    with opened_file(path, follow_link=False, private=True) as opened:
+        try:
+            yield opened
+        except (JsonError, ValueError, TypeError) as error:
+            hint = "restore the files from a backup"
+            raise UndoError("the journal of the call is damaged", code="undo-damaged", hint=hint) from error
 
 
 def _append(handle: int, parts: Iterable[bytes]) -> None:
     start = os.lseek(handle, 0, os.SEEK_END)
     try:
         for part in parts:
-            left = memoryview(part)
-            while left:
-                written = os.write(handle, left)
-                if not written:
-                    raise OSError(errno.ENOSPC, "nothing was written")
-                left = left[written:]
+            write_whole(handle, part)
     except BaseException:
         os.ftruncate(handle, start)
         raise
