@@ -7,6 +7,7 @@ import os
 import platform
 import subprocess
 import timeit
+import tomllib
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -23,6 +24,7 @@ _PACKAGES = (
     "hyperscan",
     "limits",
 )
+_BEFORE = tomllib.loads(Path(__file__).with_name("before.toml").read_text())
 
 
 def markdown(report: Report, texts: list[tuple[str, str]], *, quick: bool) -> str:
@@ -37,8 +39,10 @@ def markdown(report: Report, texts: list[tuple[str, str]], *, quick: bool) -> st
         "![Median time of one call](chart.svg)",
         _machine(),
         "## What must be shown",
-        _asked(wanted),
+        _asked(wanted, before=True),
         _verdict(wanted),
+        "## Restated, or worse than before the redraw",
+        "\n".join(f"- **{what}**: {why}" for what, why in _BEFORE["why"].items()),
         "## Beside it",
         _asked(others),
     ]
@@ -69,14 +73,19 @@ def _empty_calls() -> str:
     return f"{best * 1e6:.0f} us"
 
 
-def _asked(lines: list[Line]) -> str:
+def _asked(lines: list[Line], *, before: bool = False) -> str:
+    """A table of questions; with `before`, what was seen before the redraw too."""
     rows = []
     for line in lines:
         target = "" if line.target is None else f"{'>=' if line.at_least else '<='} {line.target:g}"
         low = "" if line.low is None else f"{line.low:.3g}"
         met = {None: "", True: "yes", False: "**no**"}[line.met]
-        rows.append([line.question + (f" ({line.note})" if line.note else ""), target, f"{line.seen:.3g}", low, met])
-    return _table(Table("", ["question", "target", "seen", "of tenth percentiles", "met"], rows))
+        then = [f"{_BEFORE['seen'].get(line.question, '')}"] if before else []
+        rows.append(
+            [line.question + (f" ({line.note})" if line.note else ""), target, *then, f"{line.seen:.3g}", low, met]
+        )
+    columns = ["question", "target", *(["before"] if before else []), "seen", "of tenth percentiles", "met"]
+    return _table(Table("", columns, rows))
 
 
 def _verdict(lines: list[Line]) -> str:

@@ -47,7 +47,7 @@ _MEMORY_CALLS = 300
 _LARGE_BYTES = 10_000_000
 _ALLOCATORS = ("pooling", "warm-pooling", "on-demand")
 FLOOR, WARM_FLOOR = "C, pooling", "C, warm-pooling"
-WHOLE, WORKER = "wasmrt whole", "wasmrt whole, in a worker"
+WHOLE, WORKER, UNRECORDED = "wasmrt whole", "wasmrt whole, in a worker", "wasmrt whole, no receipts"
 _TWO_THREADS = {
     ("rust-echo", WHOLE): 1.8, ("rust-echo", WORKER): 1.3, ("rust-json", WHOLE): 1.8, ("rust-json", WORKER): 1.8
 }  # fmt: skip
@@ -57,7 +57,12 @@ Times = dict[str, list[int]]
 def measure(quick: bool) -> Report:
     report = Report()
     found, report.skipped = guests()
-    with ways.floor_program() as program, ways.runtime(isolation="in-process") as runtime, ways.runtime() as workers:
+    with (
+        ways.floor_program() as program,
+        ways.runtime(isolation="in-process") as runtime,
+        ways.runtime() as workers,
+        ways.runtime(isolation="in-process", audit=None) as unrecorded,
+    ):
         if program is None:
             report.skipped.append("C: no C compiler, so every ratio over C is missing")
         for guest in found:
@@ -65,7 +70,7 @@ def measure(quick: bool) -> Report:
                 report.skipped.append(f"{guest.title}: left out by --quick, because it takes long to compile")
                 continue
             print(f"... {guest.title}", file=sys.stderr, flush=True)
-            with everyone(program, (runtime, workers), guest) as (floors, here):
+            with everyone(program, (runtime, workers, unrecorded), guest) as (floors, here):
                 every: list[Way] = [*floors, *here]
                 times = in_turn(every, 8 if quick else 40)
                 _tell(report, guest, times)
@@ -89,7 +94,7 @@ def everyone(program: Any, runtimes: Any, guest: Guest) -> Iterator[tuple[list[w
     allocators = _ALLOCATORS[: 1 if guest.path.stat().st_size > _LARGE_BYTES else None]
     floors = [] if program is None else [ways.Floor(program, guest, name) for name in allocators]
     here = [ways.raw(guest), ways.bare(guest)]
-    for name, runtime in zip((WHOLE, WORKER), runtimes, strict=True):
+    for name, runtime in zip((WHOLE, WORKER, UNRECORDED), runtimes, strict=True):
         here.append(ways.whole(runtime.prepare(guest.key, guest.path.read_bytes(), ways.grant()), guest, name=name))
     if guest.key == "rust-echo":
         here += ways.extism(guest)
@@ -119,6 +124,8 @@ def _tell(report: Report, guest: Guest, times: Times) -> None:
     is_echo = guest.key == "rust-echo"
     line("ours bare, over the C floor with the pooling allocator", "wasmrt bare", FLOOR, 1.6 if is_echo else None)
     line("ours whole, over the C floor", WHOLE, FLOOR, 2.0 if is_echo else None)
+    since = "the target is from before there were receipts: ADR 8"
+    line("ours whole without receipts, over the C floor", UNRECORDED, FLOOR, 2.0 if is_echo else None, since)
     line("ours whole in a worker, over the C floor", WORKER, FLOOR, 3.0 if is_echo else None)
     line("ours whole in a worker, over in-process", WORKER, WHOLE, None)
     like_ours = "the pool keeps memory resident, as ours does"

@@ -3,10 +3,11 @@
     python benches/bench_victim.py [--times N] [--isolation process|in-process] [--only NAME ...]
 
 A guest that spins, with a deadline of a second, is called over and over while each attack is prepared and called N
-times beside it by another user of the same runtime, which has met all of them once before. Printed for each: what
-stopped it, how many milliseconds after its deadline the victim was answered at worst, and by how much the host's
-memory grew at most. Both isolations run, each in a process of its own, unless one is named. A busy machine adds
-lateness of its own: it is the first row.
+times beside it by another user of the same runtime, which has met all of them once before; and so are moves that need
+no hostile component (`_beside.py`). Printed for each: what stopped it, what the longest of its calls took, how many
+milliseconds after its deadline the victim was answered at worst, and by how much the host's memory grew at most. Both
+isolations run, each in a process of its own, unless one is named. A busy machine adds lateness of its own: it is the
+first row.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benches._beside import Move, moves
 from wasmrt import Isolation, PreparedTool, WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.errors import DeadlineExceededError
 from wasmrt.limits import MIB, ResourceLimits
@@ -45,6 +47,8 @@ class Row:
     attack: str
     stopped_by: str
     times: int
+    seconds: float
+    """What the longest of its calls took, or of its compiles where it came to none."""
     growth_bytes: int
     late: list[float] = field(default_factory=list)
 
@@ -80,27 +84,32 @@ def measure(isolation: Isolation, times: int, only: list[str]) -> tuple[list[Row
     """Run every attack beside the victim; return what came of it, and the bytes that the host has more afterwards."""
     rows = []
     chosen = [_made(attack) for attack in ATTACKS if not only or attack.name in only]
-    with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False, isolation=isolation)) as runtime:
+    with (
+        WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False, isolation=isolation)) as runtime,
+        moves(runtime, isolation) as others,
+    ):
         limits = ResourceLimits(timeout_seconds=DEADLINE_SECONDS, fuel=2**60)
         tool = runtime.prepare("victim", _SPIN.component(), limits=limits)
-        for attack in chosen:  # what only some of them load is there at rest
-            _let_loose(attack, runtime)
+        acts: dict[str, Callable[[], Move]] = {each.name: partial(_let_loose, each, runtime) for each in chosen}
+        acts |= {name: act for name, act in others.items() if not only or name in only}
+        for act in acts.values():  # what only some of them load is there at rest
+            act()
         rest = _resident()
         rows.append(_row("(none)", tool, _nothing, _ALONE))
-        for attack in chosen:
-            rows.append(_row(attack.name, tool, partial(_let_loose, attack, runtime), times))
+        for name, act in acts.items():
+            rows.append(_row(name, tool, act, times))
             print(".", end="", file=sys.stderr, flush=True)
         return rows, _resident() - rest
 
 
-def _row(name: str, tool: PreparedTool, act: Callable[[], str], times: int) -> Row:
+def _row(name: str, tool: PreparedTool, act: Callable[[], Move], times: int) -> Row:
     gc.collect()
-    rest, stopped_by, done = _restart_peak(), "", 0
+    rest, longest, done = _restart_peak(), Move("", 0.0), 0
     until = time.monotonic() + DEADLINE_SECONDS * 1.2
     with Victim(tool) as late:
         while done < times or time.monotonic() < until:  # what is refused at once is beside all of a call, too
-            stopped_by, done = act(), done + 1
-    return Row(name, stopped_by, done, _peak() - rest, late)
+            longest, done = max(longest, act(), key=lambda move: move.seconds), done + 1
+    return Row(name, longest.stopped_by, done, longest.seconds, _peak() - rest, late)
 
 
 def _made(attack: Attack) -> Attack:
@@ -108,13 +117,14 @@ def _made(attack: Attack) -> Attack:
     return replace(attack, body=partial(bytes, attack.component()))
 
 
-def _let_loose(attack: Attack, runtime: WasmToolRuntime) -> str:
-    return attacks.run(attack, runtime).stopped_by
+def _let_loose(attack: Attack, runtime: WasmToolRuntime) -> Move:
+    outcome = attacks.run(attack, runtime)
+    return Move(outcome.stopped_by, outcome.seconds)
 
 
-def _nothing() -> str:
+def _nothing() -> Move:
     time.sleep(DEADLINE_SECONDS)
-    return ""
+    return Move("", 0.0)
 
 
 def _restart_peak() -> int:
@@ -138,10 +148,12 @@ def report(isolation: Isolation, times: int, only: list[str]) -> bool:
     rows, left = measure(isolation, times, only)
     load = f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
     print(f"\nisolation {isolation}, each attack at least {times} times; {load}")
-    print(f"{'attack':34}{'stopped by':24}{'times':>7}{'late, ms':>10}{'median':>8}{'calls':>7}{'host, MiB':>11}")
+    columns = f"{'took, ms':>10}{'late, ms':>10}{'median':>8}{'calls':>7}{'host, MiB':>11}"
+    print(f"{'attack':34}{'stopped by':24}{'times':>7}{columns}")
     for row in rows:
         late = [seconds * 1000 for seconds in sorted(row.late)] or [0.0]
         numbers = f"{late[-1]:10.1f}{late[len(late) // 2]:8.1f}{len(late):7}{row.growth_bytes / MIB:11.0f}"
+        numbers = f"{row.seconds * 1000:10.1f}{numbers}"
         print(f"{row.attack:34}{row.stopped_by:24}{row.times:7}{numbers}{'  LATE' * (late[-1] > LATE_SECONDS * 1000)}")
     worst = max(max(row.late, default=0.0) for row in rows[1:])
     growth = max(row.growth_bytes for row in rows)

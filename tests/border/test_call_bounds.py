@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 import wasmtime
 
+import wasmrt.call._answer as call_answer
 import wasmrt.call._state as call_state
 from tests.border.conftest import Start, only_tool
 from tests.border.relays import LIBC
 from tests.border.worlds import agent_tool
 from wasmrt import PreparedTool, RateLimitConfig, ResourceLimits, ToolError
+from wasmrt.call import Call
 from wasmrt.errors import DeadlineExceededError, GuestOutputError, InvalidParametersError, RateLimitedError
 from wasmrt.leaks import Action, LeakDetector
 from wasmrt.limits import MAX_JSON_DEPTH, MAX_JSON_PARTS, MAX_PARAMS_BYTES, MAX_USER_BYTES, MIB
@@ -160,13 +162,10 @@ def test_what_a_late_call_left_behind_is_still_cleaned_and_shown(start: Start, m
     assert [entry.message for entry in caught.value.logs] == ["[REDACTED:github-pat]"]
 
 
-def logging_then_late(start: Start) -> PreparedTool:
-    """A tool that logs a token and then runs past its deadline."""
-    body = Body(
-        imports=("log",),
-        text=TOKEN.encode(),
-        execute=f"(call $log (i32.const 2) (i32.const 1024) (i32.const {len(TOKEN)})) (loop (br 0)) (unreachable)",
-    )
+def logging_then_late(start: Start, lines: int = 1) -> PreparedTool:
+    """A tool that logs a token, so many times, and then runs past its deadline."""
+    log = f"(call $log (i32.const 2) (i32.const 1024) (i32.const {len(TOKEN)}))"
+    body = Body(imports=("log",), text=TOKEN.encode(), execute=f"{log * lines} (loop (br 0)) (unreachable)")
     limits = ResourceLimits(timeout_seconds=0.1, fuel=2**60)
     return start().prepare("late", bytes(wasmtime.wat2wasm(tool(body))), limits=limits)
 
@@ -176,6 +175,22 @@ def test_a_log_that_could_not_be_scanned_in_time_is_withheld(start: Start, monke
     with pytest.raises(DeadlineExceededError) as caught:
         logging_then_late(start).execute({})
     assert [entry.message for entry in caught.value.logs] == ["[withheld: it could not be scanned in time]"]
+
+
+def test_after_the_first_log_that_is_late_none_is_begun(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(call_state, "CLOSING_SECONDS", 0.0)
+    begun = []
+    scanned = call_answer._scanned
+
+    def counted(call: Call, text: str, keep: int) -> str:
+        begun.append(text)
+        return scanned(call, text, keep)
+
+    monkeypatch.setattr(call_answer, "_scanned", counted)
+    with pytest.raises(DeadlineExceededError) as caught:
+        logging_then_late(start, lines=5).execute({})
+    assert [entry.message for entry in caught.value.logs] == ["[withheld: it could not be scanned in time]"] * 5
+    assert begun.count(TOKEN) == 1
 
 
 def test_params_that_a_deep_caller_cannot_read_are_too_deep_for_it(start: Start) -> None:

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.call.conftest import ECHO, Prepare, until
-from wasmrt import WasmRuntimeConfig, WasmToolRuntime
-from wasmrt.errors import GuestError, InvalidParametersError
+from wasmrt import ResourceLimits, WasmRuntimeConfig, WasmToolRuntime
+from wasmrt.call import CallRequest, OpenedCall, run_call
+from wasmrt.errors import CancelledError, GuestError, InvalidParametersError
 from wasmrt.guest.engine import wat2wasm
 from wasmrt.testing.attacks import Body, tool
 
@@ -50,14 +51,42 @@ def test_no_more_params_are_taken_than_may_be_in_flight(prepare: Prepare, ordere
     results.close()  # type: ignore[attr-defined]
 
 
+SPINS_UNLESS_FAST = Body(
+    execute="(if (i32.eq (local.get $length) (i32.const 2)) (then (loop $on (br $on)))) (call $ok)"
+)
+A_MINUTE = ResourceLimits(timeout_seconds=60, fuel=2**60)
+"""Three times what is waited for: an end that comes in time is no deadline's."""
+
+
 def test_leaving_early_cancels_what_is_in_flight(runtime: WasmToolRuntime, prepare: Prepare) -> None:
-    spin = prepare(
-        Body(execute="(if (i32.eq (local.get $length) (i32.const 2)) (then (loop $on (br $on)))) (call $ok)")
-    )
+    spin = prepare(SPINS_UNLESS_FAST, limits=A_MINUTE)
     results = spin.execute_many([{"fast": 1}, {}, {}, {}], parallel=4)
     assert next(results).output is not None
     results.close()  # type: ignore[attr-defined]
     until(lambda: runtime.pipeline.admission.running == 0)
+
+
+def test_leaving_an_event_loops_batch_early_cancels_what_is_in_flight(
+    runtime: WasmToolRuntime, prepare: Prepare
+) -> None:
+    spin = prepare(SPINS_UNLESS_FAST, limits=A_MINUTE)
+
+    async def first() -> bool:
+        results = spin.aexecute_many([{"fast": 1}, {}, {}, {}], parallel=4)
+        output = (await anext(results)).output
+        await results.aclose()  # type: ignore[attr-defined]
+        return output is not None
+
+    assert asyncio.run(first())
+    until(lambda: runtime.pipeline.admission.running == 0)
+
+
+def test_a_call_that_is_cancelled_before_it_opens_is_cancelled_when_it_does(prepare: Prepare) -> None:
+    spin = prepare(SPINS_UNLESS_FAST, limits=A_MINUTE)
+    opened = OpenedCall()
+    opened.cancel()
+    with pytest.raises(CancelledError):
+        run_call(spin._runner.pipeline, spin._target, CallRequest(spin.name, {}, on_open=opened))
 
 
 def test_an_event_loop_is_not_held(prepare: Prepare) -> None:
