@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -111,11 +112,15 @@ def test_a_pipeline_in_front_of_a_call_says_its_part_of_the_receipt(chain: Chain
 def test_a_call_that_is_refused_before_it_begins_leaves_a_receipt(chain: Chain, params: object, user: str) -> None:
     with runtime(chain) as opened:
         echo = opened.prepare("echo", ECHO)
+        before = time.time_ns() // 1_000_000
         with pytest.raises(InvalidParametersError) as caught:
             echo.execute(params, user=user)
+        after = time.time_ns() // 1_000_000
     (told,) = receipts(chain)
     assert (told["outcome"], told["call_id"], told["args_hash"]) == ("invalid-parameters", caught.value.call_id, "")
     assert told["user"] == ("ann" if user == "ann" else "")
+    assert before <= told["started_ms"] == told["ended_ms"] <= after
+    assert (told["kind"], told["trace_id"], told["parent_id"]) == ("component", caught.value.call_id, "")
 
 
 def test_a_receipt_that_cannot_be_written_is_a_typed_error_and_no_answer(chain: Chain) -> None:
