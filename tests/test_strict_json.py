@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import sys
+from collections.abc import Callable
+from functools import partial
+from types import FrameType
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wasmrt.strict_json import JsonError, JsonFault, check_nesting, check_text, parse_json, read_json, write_json
+from wasmrt.strict_json import (
+    JsonError,
+    JsonFault,
+    check_nesting,
+    check_text,
+    parse_json,
+    read_json,
+    write_json,
+    written_by,
+)
 
 BOUNDS = {"max_bytes": 1000, "max_depth": 5, "max_parts": 20}
 VALUES = st.recursive(
@@ -127,3 +141,108 @@ def test_a_text_that_nests_a_million_deep_is_refused_without_going_into_it() -> 
 def test_an_exponent_beyond_every_double_is_refused_where_numbers_are_to_be_exact(number: str) -> None:
     with pytest.raises(JsonError):
         parse_json(number, exact=True)
+
+
+def turns(work: Callable[[], object]) -> int:
+    """Return how many functions of Python `work` enters: where one begins, the interpreter looks for other threads."""
+    entered = 0
+
+    def count(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal entered
+        entered += event == "call"
+
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return entered
+
+
+ROWS = [{"n": n, "text": str(n), "more": [None, True]} for n in range(30_000)]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [1] * 100_000,
+        {"x": (0.5,) * 100_000},
+        {"a": {"b": ROWS}},
+        [[[]] * 30_000],
+        dict.fromkeys(map(str, range(60_000))),
+    ],
+    ids=["numbers", "fractions", "rows", "lists", "names"],
+)
+@pytest.mark.parametrize(
+    "encoder",
+    [
+        json.JSONEncoder(separators=(",", ":")),
+        json.JSONEncoder(ensure_ascii=False, sort_keys=True),
+        json.JSONEncoder(default=str),
+    ],
+    ids=["short", "sorted", "spaced"],
+)
+def test_a_large_value_is_written_in_pieces_of_few_values_each(value: Any, encoder: json.JSONEncoder) -> None:
+    looks = Looks()
+    assert written_by(encoder, value, check=looks) == encoder.encode(value)
+    assert looks.number > 5
+    assert turns(lambda: written_by(encoder, value)) > looks.number  # other threads have their turn in between
+
+
+def test_a_check_ends_the_writing_and_the_reading_of_a_large_value() -> None:
+    value = [1] * 200_000
+    for work in (partial(write_json, value), partial(parse_json, write_json(value))):
+        looks = Looks()
+        work(check=looks)
+        assert looks.number > 40
+        with pytest.raises(Ended):
+            work(check=end)
+
+
+class Looks:
+    """Counts how often it is looked whether to go on."""
+
+    number = 0
+
+    def __call__(self) -> None:
+        self.number += 1
+
+
+class Ended(Exception):
+    """Nobody waits any more."""
+
+
+def end() -> None:
+    raise Ended
+
+
+@pytest.mark.parametrize("number", ["12", "1.5"])
+def test_numbers_by_the_hundred_thousand_are_read_one_by_one(number: str) -> None:
+    text = f"[{','.join([number] * 200_000)}]"
+    assert turns(lambda: parse_json(text)) > 200_000
+    assert parse_json(text) == json.loads(text)
+
+
+def test_a_small_value_is_read_and_written_at_once() -> None:
+    value = {"query": "otters", "limit": 3, "where": [{"a": 1}, {"b": [2, 3]}]}
+    assert turns(lambda: parse_json(write_json(value))) < 20
+
+
+def test_a_large_value_that_holds_itself_is_refused() -> None:
+    held: list[Any] = [0] * 30_000
+    held.append(held)
+    with pytest.raises(JsonError, match="nested too deep"):
+        write_json(held)
+
+
+def test_writing_a_large_value_leaves_nothing_that_only_a_search_for_garbage_finds() -> None:
+    value = [[0.5] * 30_000]
+    gc.collect()
+    gc.disable()
+    try:
+        write_json(value)
+        with pytest.raises(Ended):
+            write_json(value, check=end)
+        assert gc.collect() < 10
+    finally:
+        gc.enable()

@@ -9,6 +9,7 @@ import pytest
 
 from tests.call.conftest import Prepare
 from tests.call.test_invoke import relay
+from tests.test_strict_json import turns
 from wasmrt import ResourceLimits, WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.errors import DeadlineExceededError, GuestError, ToolError
 from wasmrt.guest.engine import wat2wasm
@@ -77,3 +78,15 @@ def test_what_a_guest_raises_apart_reaches_its_caller(prepare: Prepare) -> None:
     assert isinstance(caught.value, ToolError)
     assert caught.value.usage is not None
     assert caught.value.usage.fuel > 0
+
+
+def test_params_that_take_longer_than_a_call_may_last_end_it_while_they_are_read(prepare: Prepare) -> None:
+    echo = prepare(limits=ResourceLimits(timeout_seconds=0.001))
+    numbers = 2_000_000
+    text = f'{{"x":[{",".join(["1"] * numbers)}]}}'
+
+    def call() -> None:
+        with pytest.raises(DeadlineExceededError):
+            echo.execute(text)
+
+    assert turns(call) < numbers / 10

@@ -16,8 +16,9 @@ from wasmrt.effects import Effect
 from wasmrt.errors import InvalidParametersError
 from wasmrt.limits import MAX_JSON_DEPTH
 from wasmrt.model import Decision
-from wasmrt.strict_json import JsonError, check_nesting, parse_json, write_json
+from wasmrt.strict_json import JsonError, check_nesting, parse_json, write_json, written_by
 
+_SORTED = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 _ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
 """Digits and letters that are not taken for each other when they are read aloud or copied by hand."""
 _ID_PART = 5
@@ -166,5 +167,5 @@ def params_digest(params: Mapping[str, Any]) -> str:
     Raises:
         InvalidParametersError: they are no JSON object, or nest too deep.
     """
-    text = json.dumps(json_object(params), ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    text = written_by(_SORTED, json_object(params))
     return blake3(text.encode()).hexdigest()

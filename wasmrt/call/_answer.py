@@ -12,8 +12,9 @@ from wasmrt.guest.call import LOG_OVERLAP_BYTES, cut_log
 from wasmrt.leaks import Action, LeakScanner
 from wasmrt.limits import MAX_ERROR_TEXT_BYTES, MAX_JSON_DEPTH, MAX_JSON_PARTS
 from wasmrt.model import Decision, LogEntry, LogLevel, Reason
-from wasmrt.strict_json import JsonError, check_nesting, check_text, parse_json, utf8_size
+from wasmrt.strict_json import JsonError, check_nesting, check_text, parse_json, utf8_size, written_by
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
 _LAST_LINES = 4
 _LAST_BYTES = 500
 _ADVICE = "note: run with `RUST_BACKTRACE"
@@ -39,9 +40,9 @@ def read_answer(call: Call, text: str) -> Answer:
     call.guest.charge_text(utf8_size(text))
     try:
         check_nesting(text, max_depth=MAX_JSON_DEPTH, max_parts=MAX_JSON_PARTS)
-        value = parse_json(text)
+        value = parse_json(text, check=call.lifetime.check)
         if "\\u" in text:
-            check_text(value)
+            check_text(value, check=call.lifetime.check)
         return Answer(value, text)
     except JsonError as error:
         raise GuestOutputError(
@@ -68,7 +69,7 @@ def scan_answer(call: Call, answer: Answer) -> Answer:
     if report.should_block:
         raise LeakError(f"the tool's answer holds a secret ({report.matches[0].rule}) and was withheld")
     clean = _redacted(call, scanner, answer.value)
-    text = json.dumps(clean, ensure_ascii=False)
+    text = written_by(_ENCODER, clean)
     # SECURITY: what only shows across values, such as a secret cut into pieces, cannot be cut out of the structure.
     if scanner.redact(text) != text:
         raise LeakError("the tool's answer holds a secret in pieces and was withheld")

@@ -17,7 +17,7 @@ from wasmrt.call._answer import Answer, clean_line, clean_logs, last_words, read
 from wasmrt.call._outcome import tool_error
 from wasmrt.call._params import read_params, write_params
 from wasmrt.call._services import CallServices
-from wasmrt.call._state import Call, held_to, held_to_paths
+from wasmrt.call._state import Call, held_to, held_to_paths, lifetime_of
 from wasmrt.call._target import CallTarget
 from wasmrt.capabilities import RateLimitConfig
 from wasmrt.component.worlds import FailureKind
@@ -34,6 +34,7 @@ from wasmrt.errors import (
 )
 from wasmrt.guest.call import GuestCall
 from wasmrt.guest.clock import Clock
+from wasmrt.lifetime import Lifetime
 from wasmrt.limits import MAX_USER_BYTES
 from wasmrt.model import ToolOutput, Usage
 from wasmrt.rates import RateLimiter
@@ -93,14 +94,15 @@ def run_call(pipeline: CallPipeline, target: CallTarget, request: CallRequest) -
         ToolError: with what was used, logged and decided until then.
     """
     begin = None if request.terms is None else request.terms.on_begin
+    lifetime = lifetime_of(target.limits, request.terms, request.parent)
     try:
-        params, context = _check(target, request)
+        params, context = _check(target, request, lifetime.check)
     except ToolError as error:
         if begin is not None:
             begin()
         _record_refusal(pipeline, target, request, error)
         raise
-    call, services = _open(pipeline, target, request, params, context)
+    call, services = _open(pipeline, target, request, lifetime, params, context)
     if begin is not None:  # from here on there is a receipt, however it ends
         begin()
     call.params_bytes = len(params)
@@ -129,18 +131,18 @@ def run_call(pipeline: CallPipeline, target: CallTarget, request: CallRequest) -
     return output
 
 
-def _check(target: CallTarget, request: CallRequest) -> tuple[str, str | None]:
+def _check(target: CallTarget, request: CallRequest, check: Callable[[], None]) -> tuple[str, str | None]:
     if not _is_user(request.user):
         raise InvalidParametersError(f"a user is 1 to {MAX_USER_BYTES} printable characters", hint="alice is one")
     if request.tool not in target.specs:
         raise UnknownToolError(f"{target.name} holds several tools", hint=target.choice)
-    params = read_params(request.params)
-    text = write_params(params)
+    params = read_params(request.params, check)
+    text = write_params(params, check)
     accepted = target.accept(request.tool, params)
     if accepted is not params:
-        text = write_params(accepted)  # a model's "5" for 5, where only one reading exists
-    context = target.context(request.tool, None if request.context is None else read_params(request.context))
-    return text, None if context is None else write_params(context)
+        text = write_params(accepted, check)  # a model's "5" for 5, where only one reading exists
+    context = target.context(request.tool, None if request.context is None else read_params(request.context, check))
+    return text, None if context is None else write_params(context, check)
 
 
 def _is_user(user: object) -> bool:
@@ -148,7 +150,12 @@ def _is_user(user: object) -> bool:
 
 
 def _open(
-    pipeline: CallPipeline, target: CallTarget, request: CallRequest, params: str, context: str | None
+    pipeline: CallPipeline,
+    target: CallTarget,
+    request: CallRequest,
+    lifetime: Lifetime,
+    params: str,
+    context: str | None,
 ) -> tuple[Call, CallServices]:
     effects = held_to(request.terms, request.parent)
     write_paths = held_to_paths(request.terms, request.parent)
@@ -158,6 +165,7 @@ def _open(
         tool=target.name,
         user=request.user,
         limits=target.limits,
+        lifetime=lifetime,
         grant=grant,
         backends=backends,
         to_ask=partial(target.to_ask, request.tool),

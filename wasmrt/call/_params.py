@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from wasmrt.errors import InvalidParametersError
@@ -9,8 +10,8 @@ from wasmrt.limits import MAX_JSON_DEPTH, MAX_JSON_PARTS, MAX_PARAMS_BYTES
 from wasmrt.strict_json import JsonError, JsonFault, check_nesting, check_size, read_json, write_json
 
 
-def read_params(params: Any) -> Any:
-    """Return `params` as JSON data: a mapping as it is, a text or bytes parsed.
+def read_params(params: Any, check: Callable[[], object] | None = None) -> Any:
+    """Return `params` as JSON data: a mapping as it is, a text or bytes parsed; `check` may end what takes long.
 
     Raises:
         InvalidParametersError: a text that is not JSON (RFC 8259), or is over the size or depth cap.
@@ -18,19 +19,21 @@ def read_params(params: Any) -> Any:
     if not isinstance(params, (str, bytes, bytearray)):
         return params
     try:
-        return read_json(params, max_bytes=MAX_PARAMS_BYTES, max_depth=MAX_JSON_DEPTH, max_parts=MAX_JSON_PARTS)
+        return read_json(
+            params, max_bytes=MAX_PARAMS_BYTES, max_depth=MAX_JSON_DEPTH, max_parts=MAX_JSON_PARTS, check=check
+        )
     except JsonError as error:
         _refuse(error)
 
 
-def write_params(params: Any) -> str:
-    """Return `params` as JSON text within the caps.
+def write_params(params: Any, check: Callable[[], object] | None = None) -> str:
+    """Return `params` as JSON text within the caps; `check` may end what takes long.
 
     Raises:
         InvalidParametersError: something in them is not JSON, or they are over a cap.
     """
     try:
-        text = write_json(params)
+        text = write_json(params, check=check)
         check_size(text, max_bytes=MAX_PARAMS_BYTES)
         check_nesting(text, max_depth=MAX_JSON_DEPTH, max_parts=MAX_JSON_PARTS)
     except JsonError as error:

@@ -138,6 +138,7 @@ class Call:
         trace_id: str = "",
         within: str = "",
         workspace: Path | None = None,
+        lifetime: Lifetime | None = None,
     ) -> None:
         self.call_id = call_id
         self.trace_id: str = trace_id or (call_id if parent is None else parent.trace_id)
@@ -161,8 +162,7 @@ class Call:
         self.call_tool: CallTool | None = None if terms is None else terms.call_tool
         self.tool_chain: tuple[str, ...] = (*(parent.tool_chain if parent else ()), action or tool)
         """Callers before it, and last itself, by the names that aliases stand for."""
-        outer = parent.lifetime if parent is not None else None if terms is None else terms.lifetime
-        self.lifetime: Lifetime = Lifetime(limits.timeout_seconds, within=outer)
+        self.lifetime: Lifetime = lifetime or lifetime_of(limits, terms, parent)
         self.deadline = self.lifetime.deadline
         """Monotonic seconds when it ends."""
         self.guest: GuestCall | None = None
@@ -329,6 +329,12 @@ class Call:
             logs,
             dropped,
         )
+
+
+def lifetime_of(limits: ResourceLimits, terms: ToolContext | None, parent: Call | None) -> Lifetime:
+    """Begin the time of a call, which ends with that of the call or program that makes it."""
+    outer = parent.lifetime if parent is not None else None if terms is None else terms.lifetime
+    return Lifetime(limits.timeout_seconds, within=outer)
 
 
 def held_to(terms: ToolContext | None, parent: Call | None) -> frozenset[Effect] | None:

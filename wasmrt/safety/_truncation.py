@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from wasmrt.limits import KIB
+from wasmrt.strict_json import parse_json
 
 MAX_MODEL_OUTPUT_BYTES = 16 * KIB
 
@@ -34,7 +35,7 @@ def _smaller_json(text: str, limit: int) -> str | None:
     if text[:1] not in ("{", "["):
         return None
     try:
-        value = json.loads(text)
+        value = parse_json(text)
     except (ValueError, RecursionError):
         return None
     for entries, characters in _SHAPES:

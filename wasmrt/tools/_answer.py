@@ -10,11 +10,13 @@ from typing import Any, Literal
 from wasmrt.errors import ConfigurationError, LeakError, ToolError
 from wasmrt.model import Decision, ToolOutput
 from wasmrt.safety import Flag, Sanitizer, wrap_tool_output
+from wasmrt.strict_json import written_by
 from wasmrt.tools import _access
 from wasmrt.tools._media import split_media
 from wasmrt.tools._state import CallState
 from wasmrt.tools._system import System
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
 _MAX_ERROR_BYTES = 2048
 MessageFormat = Literal["openai", "anthropic", "gemini", "mcp"]
 
@@ -111,4 +113,4 @@ def _plain(state: CallState, result: Any) -> tuple[str, tuple[dict[str, Any], ..
     if isinstance(result, str):
         return result, None
     found = split_media(result, partial(clean, state.system))
-    return (json.dumps(result, ensure_ascii=False), None) if found is None else found
+    return (written_by(_ENCODER, result), None) if found is None else found

@@ -12,8 +12,10 @@ from wasmrt.audit import EMPTY_RECEIPT, OK, Approval, Receipt
 from wasmrt.errors import ToolError
 from wasmrt.model import NOTHING_USED
 from wasmrt.names import MAX_NAME_LENGTH
+from wasmrt.strict_json import written_by
 from wasmrt.tools._state import CallState
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, default=str)
 _MAX_BY_CHARS = 256
 
 
@@ -76,4 +78,4 @@ def write_receipt(state: CallState, failure: ToolError | None) -> None:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+    return value if isinstance(value, str) else written_by(_ENCODER, value)
