@@ -27,12 +27,13 @@ from wasmrt.capabilities import EndpointPattern, HttpCapability
 from wasmrt.component import ToolSpec
 from wasmrt.component.worlds import FailureKind
 from wasmrt.egress import EgressGateway, HttpFailure
-from wasmrt.errors import CancelledError
+from wasmrt.errors import CancelledError, TrapError
 from wasmrt.guest.call import GuestCall
 from wasmrt.guest.clock import SystemClock
 from wasmrt.guest.runner import Description, GuestComponent
 from wasmrt.guest.services import GuestRequest, HostFailure
 from wasmrt.leaks import LeakDetector
+from wasmrt.model import LogLevel
 from wasmrt.rates import RateLimiter
 from wasmrt.url import Network
 
@@ -93,6 +94,16 @@ def test_a_failure_has_the_decisions_of_its_call_and_no_secret(monkeypatch: pyte
         run(fail)
     assert [(decision.allowed, decision.subject) for decision in caught.value.decisions] == [(False, "token")]
     assert str(caught.value) == caught.value.message == "no use for [REDACTED:github-pat]"
+
+
+def test_the_last_words_of_a_guest_stand_in_its_error_however_that_is_read() -> None:
+    def trap(call: GuestCall, params: str, context: str | None) -> str:
+        call.log(LogLevel.WARN, f"no use for {TOKEN}")
+        raise TrapError("it broke")
+
+    with pytest.raises(TrapError) as caught:
+        run(trap)
+    assert str(caught.value) == caught.value.message == "it broke; it last said: no use for [REDACTED:github-pat]"
 
 
 def test_what_a_late_call_says_is_still_looked_at_for_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,8 +13,9 @@ from tests.call.conftest import until
 from wasmrt import Capabilities, EndpointPattern, Reason, ResourceLimits
 from wasmrt.call import Backends, Call, CallServices, Invoker
 from wasmrt.call.http import GuestHttp
-from wasmrt.capabilities import within_write_paths
+from wasmrt.capabilities import WorkspaceWriteCapability, within_effects, within_write_paths
 from wasmrt.context import ToolContext
+from wasmrt.effects import Effect
 from wasmrt.egress import EgressGateway, NetworkConfig
 from wasmrt.errors import CapabilityDeniedError
 from wasmrt.guest.services import GuestRequest, HostFailure
@@ -22,7 +23,7 @@ from wasmrt.leaks import LeakDetector
 from wasmrt.limits import MAX_DECISIONS, MAX_HTTP_REQUESTS, MAX_REFUSALS, MAX_TOOL_INVOCATIONS
 from wasmrt.model import Decision
 from wasmrt.rates import RateLimiter
-from wasmrt.workspace import WorkspaceReader
+from wasmrt.workspace import WorkspaceReader, WorkspaceWriter
 
 ALL = (
     Capabilities.none()
@@ -101,16 +102,79 @@ def test_a_write_that_is_granted_and_has_no_folder_is_refused_with_the_way_to_gi
 
 
 def test_folders_of_a_preset_are_named_where_they_refuse_a_write_and_nowhere_else() -> None:
-    grant = Capabilities.none().with_workspace_read(["notes/"]).with_workspace_write(["out/"])
+    grant = Capabilities.none().with_workspace_read(["notes/"]).with_workspace_write(["out/", "top.md"])
     call = Call(
         call_id="1", tool="tool", user="ann", limits=ResourceLimits(), grant=within_write_paths(grant, ["out/deep/"]),
         full_grant=grant, backends=Backends(LeakDetector()), terms=ToolContext(write_paths=(("out/deep/",),)),
     )  # fmt: skip
     writing, beyond = call.grant.explain_workspace_write("out/a.md"), call.grant.explain_workspace_write("private/a.md")
-    reading = call.grant.explain_workspace("out/a.md")
-    assert {each.reason for each in (writing, beyond, reading)} == {Reason.PREFIX_NOT_ALLOWED}
-    assert call.told(writing).rule == "the preset lets no tool write there"
-    assert [call.told(each) for each in (beyond, reading)] == [beyond, reading]
+    top, reading = call.grant.explain_workspace_write("top.md"), call.grant.explain_workspace("out/a.md")
+    removing = Decision(False, Reason.REMOVE_NOT_ALLOWED, "no", capability="workspace_write", subject="out/deep/a.md")
+    assert {each.reason for each in (writing, top, beyond, reading)} == {Reason.PREFIX_NOT_ALLOWED}
+    for held, folder in ((writing, "out"), (top, "top.md")):
+        told = call.told(held)
+        assert told.rule == "the preset lets no tool write there"
+        assert told.hint == f'add "{folder}" to allow_write_paths of the preset'
+    assert [call.told(each) for each in (beyond, reading, removing)] == [beyond, reading, removing]
+
+
+@pytest.mark.parametrize(
+    ("effects", "named"), [((), "none"), ((Effect.NETWORK, Effect.EXTERNAL_WRITE), "external-write, network")]
+)
+def test_effects_that_a_call_is_held_to_are_named_where_they_refuse_and_nowhere_else(
+    effects: tuple[Effect, ...], named: str
+) -> None:
+    grant = Capabilities.none().with_workspace_read(["notes/"])
+    terms = ToolContext(effects=frozenset(effects))
+    call = Call(
+        call_id="1", tool="tool", user="ann", limits=ResourceLimits(), grant=within_effects(grant, frozenset(effects)),
+        full_grant=grant, backends=Backends(LeakDetector()), terms=terms,
+    )  # fmt: skip
+    reading, writing = call.grant.explain_workspace("notes/a.md"), call.grant.explain_workspace_write("out/a.md")
+    assert (reading.reason, writing.reason) == (Reason.NOT_GRANTED, Reason.NOT_GRANTED)
+    assert call.told(reading).rule == f"the call is held to its effects ({named})"
+    assert call.told(writing) == writing  # nobody granted it
+
+
+def test_a_call_is_held_to_what_its_caller_is_held_to_and_to_its_own() -> None:
+    def opened(terms: ToolContext | None, parent: Call | None = None) -> Call:
+        return Call(
+            call_id="1", tool="tool", user="ann", limits=ResourceLimits(), grant=ALL, backends=Backends(LeakDetector()),
+            terms=terms, parent=parent,
+        )  # fmt: skip
+
+    some = ToolContext(effects=frozenset({Effect.NETWORK, Effect.READ_FILESYSTEM}), write_paths=(("out/",),))
+    other = ToolContext(effects=frozenset({Effect.NETWORK, Effect.USE_SECRET}), write_paths=(("out/",), ("out/deep/",)))
+    alone, free = opened(some), opened(None)
+    assert (free.effects, free.write_paths) == (None, ())
+    for call in (alone, opened(None, alone), opened(some, free)):
+        assert (call.effects, call.write_paths) == (some.effects, some.write_paths)
+    both = opened(other, alone)
+    assert (both.effects, both.write_paths) == (frozenset({Effect.NETWORK}), (("out/",), ("out/deep/",)))
+
+
+def test_a_copy_has_the_bytes_of_the_file_and_takes_the_place_of_none(tmp_path: Path) -> None:
+    writing = WorkspaceWriteCapability(("out/",))
+    call = a_call(
+        Capabilities.none().with_workspace_read(["notes/"]).with_workspace_write(writing),
+        workspace=WorkspaceReader(tmp_path, ("notes/",)), writer=WorkspaceWriter(tmp_path, writing),
+    )  # fmt: skip
+    host = CallServices(call)
+    for folder in ("notes", "out"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "notes/a").write_bytes(b"\xff\0a")
+    assert host.workspace_copy("notes/a", "out/a") == 3
+    assert (tmp_path / "out/a").read_bytes() == b"\xff\0a"
+    for path, to, reason in (
+        ("notes/a", "out/a", Reason.ALREADY_EXISTS),
+        ("notes/a", "notes/b", Reason.PREFIX_NOT_ALLOWED),
+        ("out/a", "out/b", Reason.PREFIX_NOT_ALLOWED),
+    ):
+        with pytest.raises(HostFailure) as caught:
+            host.workspace_copy(path, to)
+        assert caught.value.code == str(reason)
+    host.close()
+    assert sorted(path.name for path in tmp_path.glob("*/*")) == ["a", "a"]
 
 
 def test_a_refusal_that_cannot_be_looked_through_in_time_is_told_without_its_words() -> None:

@@ -9,7 +9,9 @@ import wasmtime
 
 from tests.border.conftest import Start, only_tool
 from tests.border.relays import Relay
+from tests.border.worlds import Offer, provider
 from wasmrt import Capabilities, EndpointPattern, Isolation, ResourceLimits
+from wasmrt.capabilities import ToolGrant
 from wasmrt.errors import (
     BudgetExceededError,
     InstantiationError,
@@ -217,6 +219,13 @@ def test_a_call_passes_so_many_values_and_no_more(start: Start, count: int, pass
     with pytest.raises(BudgetExceededError) as caught:
         prepared.execute({})
     assert (caught.value.limit, caught.value.setting) == (MAX_LIFTED_VALUES, "limits.MAX_LIFTED_VALUES")
+
+
+def test_each_tool_of_a_component_has_its_own_part_of_the_grant(start: Start) -> None:
+    reads, asks = Capabilities.none().with_workspace_read(["notes/"]), Capabilities.none().with_secrets(["token"])
+    grant = reads.with_secrets(["token"]).with_tools([ToolGrant("reads", reads), ToolGrant("asks", asks)])
+    several = start().prepare("several", provider([Offer("reads"), Offer("asks"), Offer("rests")]), grant)
+    assert [several.tool(name).capabilities for name in ("reads", "asks", "rests")] == [reads, asks, Capabilities()]
 
 
 def a_guest_call() -> GuestCall:

@@ -14,6 +14,7 @@ from wasmrt import ToolError
 from wasmrt.call._answer import clean_line
 from wasmrt.call._call import _code_of
 from wasmrt.errors import GuestError
+from wasmrt.guest.call import LOG_OVERLAP_BYTES
 from wasmrt.leaks import LeakDetector
 from wasmrt.limits import MAX_ERROR_TEXT_BYTES
 from wasmrt.model import Decision, Reason
@@ -42,6 +43,12 @@ def test_text_that_shrinks_when_it_is_made_printable_shows_nothing_of_what_was_c
     for gap in range(3, len(TOKEN)):
         text = "a" + " " * (MAX_ERROR_TEXT_BYTES + 16 * 1024 - gap - 1) + TOKEN
         assert TOKEN[:gap] not in clean_line(call, text)
+
+
+def test_a_text_that_is_scanned_whole_is_shown_to_its_end_and_a_longer_one_to_its_cap() -> None:
+    gap = " " * (MAX_ERROR_TEXT_BYTES + LOG_OVERLAP_BYTES - len("aend"))
+    assert clean_line(a_call(), f"a{gap}end") == "a end"
+    assert clean_line(a_call(), f"a{gap}ends") == "a"
 
 
 @pytest.mark.parametrize("code", ["ok", "deadline-exceeded", "leak", TOKEN, TOKEN.lower(), "A" * 64, "a\x1b[2J", "a b"])

@@ -238,6 +238,15 @@ def test_the_other_tools_answer_is_its_text(start: Start) -> None:
     assert (unknown["kind"], unknown["code"]) == ("network-denied", str(Reason.ALIAS_NOT_ALLOWED))
 
 
+def test_a_tool_works_in_the_folder_that_its_callers_call_brings(start: Start, folder: Path) -> None:
+    runtime = start()
+    runtime.prepare("other", READ.component(), NOTES)
+    tool, params = only_tool(runtime, INVOKE.component(), ON), {"alias": "on", "params": '{"path": "notes/raw"}'}
+    assert base64.b64decode(json.loads(tool.execute(params, workspace=folder).result)) == b"\xff\x00"
+    with pytest.raises(GuestError, match="this runtime has no workspace"):
+        tool.execute(params)
+
+
 def test_a_tool_that_is_late_by_itself_is_told_the_caller_as_such(start: Start) -> None:
     runtime = start()
     loop = bytes(wasmtime.wat2wasm(component_of(Body(execute="(loop (br 0)) (unreachable)"))))
