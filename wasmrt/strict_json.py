@@ -26,8 +26,6 @@ _MANY_VALUES = 20_000
 """The C writer takes up to 0.4 us for each."""
 _RUN_VALUES = 4096
 """Taken at once, and then is looked whether to go on."""
-_MAX_LARGE_DEPTH = 128
-"""Of lists and objects with many values in each other; one that holds itself has no end."""
 _SPACE = " \t\n\r"
 _SQUARE = bytes.maketrans(b"{}", b"[]")
 _NOT_STRUCTURE = bytes(set(range(256)) - set(b'[]{}"'))
@@ -121,16 +119,22 @@ def write_json(value: Any, *, check: Callable[[], object] | None = None) -> str:
 
 def written_by(encoder: json.JSONEncoder, value: Any, *, check: Callable[[], object] | None = None) -> str:
     """Return what `encoder` makes of a value, piece by piece where it is large; raises what it and `check` raise."""
-    return "".join(_pieces(encoder, value, check or _never, _MAX_LARGE_DEPTH))
+    return "".join(_pieces(encoder, value, check or _never, frozenset()))
 
 
-def _pieces(encoder: json.JSONEncoder, value: Any, check: Callable[[], object], depth: int) -> Iterator[str]:
-    """Yield the text of a value; none of it is of many values. Python's own `iterencode` leaves cycles behind."""
+def _pieces(
+    encoder: json.JSONEncoder, value: Any, check: Callable[[], object], around: frozenset[int]
+) -> Iterator[str]:
+    """Yield the text of a value, each piece of few values; `around` are the ids of what it is in.
+
+    Python's own `iterencode` leaves cycles behind, and the values with them, where it does not come to its end.
+    """
     if not _holds_many(value):
         yield encoder.encode(value)
         return
-    if not depth:
-        raise RecursionError
+    if id(value) in around:
+        raise ValueError("it holds itself")
+    around |= {id(value)}
     between = ""
     if isinstance(value, dict):
         yield "{"
@@ -138,7 +142,7 @@ def _pieces(encoder: json.JSONEncoder, value: Any, check: Callable[[], object], 
             if not place % _RUN_VALUES:
                 check()
             yield between + encoder.encode({name: 0})[1:-2]
-            yield from _pieces(encoder, held, check, depth - 1)
+            yield from _pieces(encoder, held, check, around)
             between = encoder.item_separator
         yield "}"
         return
@@ -151,7 +155,7 @@ def _pieces(encoder: json.JSONEncoder, value: Any, check: Callable[[], object], 
         else:
             for place, held in enumerate(run):
                 yield between if not place else encoder.item_separator
-                yield from _pieces(encoder, held, check, depth - 1)
+                yield from _pieces(encoder, held, check, around)
         between = encoder.item_separator
     yield "]"
 
