@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.schema.test_validation_work import multiplied
 from wasmrt import Isolation, WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.capabilities import RateLimitConfig
 from wasmrt.errors import ExternalServiceError, ToolError, WasmrtError
@@ -44,9 +45,9 @@ def moves(runtime: WasmToolRuntime, isolation: Isolation) -> Iterator[dict[str, 
     with ExitStack() as stack:
         yield {
             "warm prepare beside compiles": stack.enter_context(_beside_compiles(isolation)),
-            "schema of 4,900 parts": _checked(runtime, "parts", _multiplied({"maxLength": 3}, 70), "a" * 400_000 + "1"),
+            "schema of 4,900 parts": _checked(runtime, "parts", multiplied({"maxLength": 3}, 70), "a" * 400_000 + "1"),
             "schema of 3,600 patterns": _checked(
-                runtime, "patterns", _multiplied({"pattern": "^[a-z]*$"}, 60), "a" * 3_900_000
+                runtime, "patterns", multiplied({"pattern": "^[a-z]*$"}, 60), "a" * 3_900_000
             ),
             "params of 4 MB in 0.1 s": _numbers(runtime),
             "logs of escapes": _logs(runtime),
@@ -91,16 +92,6 @@ def _beside_compiles(isolation: Isolation) -> Iterator[Callable[[], Move]]:
 def _quietly(runtime: WasmToolRuntime, name: str, data: bytes) -> None:
     with suppress(WasmrtError):
         runtime.prepare(name, data)
-
-
-def _multiplied(leaf: dict[str, Any], times: int) -> dict[str, Any]:
-    """Return a small schema whose references put `leaf` beside itself, `times` squared."""
-    parts = {
-        "a": leaf,
-        "b": {"allOf": [{"$ref": "#/$defs/a"}] * times},
-        "c": {"allOf": [{"$ref": "#/$defs/b"}] * times},
-    }
-    return {"type": "object", "$defs": parts, "properties": {"x": {"$ref": "#/$defs/c"}}}
 
 
 def _checked(runtime: WasmToolRuntime, name: str, schema: dict[str, Any], value: str) -> Callable[[], Move]:

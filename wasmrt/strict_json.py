@@ -119,6 +119,8 @@ def write_json(value: Any, *, check: Callable[[], object] | None = None) -> str:
 
 def written_by(encoder: json.JSONEncoder, value: Any, *, check: Callable[[], object] | None = None) -> str:
     """Return what `encoder` makes of a value, piece by piece where it is large; raises what it and `check` raise."""
+    if not _holds_many(value):  # nearly every one: at once
+        return encoder.encode(value)
     return "".join(_pieces(encoder, value, check or _never, frozenset()))
 
 
