@@ -5,7 +5,6 @@ from collections.abc import Generator, Iterator
 import pytest
 from coverage import Coverage
 
-from wasmrt.guest.settings import EngineConfig
 from wasmrt.isolation.pool import launcher
 
 pytest_plugins = [
@@ -39,7 +38,6 @@ def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def _one_zygote() -> Iterator[None]:
     """Runtimes of a test run share one zygote: each that starts its own takes a tenth of a second."""
-    engine = EngineConfig()
-    zygote = launcher.retain(engine)
+    zygote = launcher.retain()
     yield
-    launcher.release(engine, zygote)
+    launcher.release(zygote)

@@ -24,13 +24,13 @@ ELSEWHERE = {"wasmtime", "wasmrt.guest.engine", "wasmrt.guest.worlds", "jsonsche
 TOOLS = {"wasmrt.tools", "wasmrt.policy", "wasmrt.approvals", "wasmrt.plugins", "wasmrt.flows", "pydantic", "asyncio"}
 UNUSED = NETWORK | SECRETS | INSTALLING | ELSEWHERE | TOOLS
 UNUSED |= {"wasmrt.authoring", "wasmrt.testing", "tempfile", "logging"}
-COMMAND = ("_calling", "_errors", "_lazy", "_options", "_output", "_root", "_runtime", "_tools", "_workers", "run")
+COMMAND = ("_calling", "_errors", "_lazy", "_options", "_output", "_root", "_runtime", "_tools", "run")
 
 
 def loaded_by(*arguments: str) -> set[str]:
     """The modules that a command line has loaded when it ends."""
     script = (
-        "import atexit, sys\nfrom wasmrt.cli import main\n"
+        "import atexit, sys\nfrom wasmrt.__main__ import main\n"
         f"sys.argv = ['wasmrt', *{arguments!r}]\n"
         "atexit.register(lambda: print('loaded:', *sys.modules, file=sys.stderr))\nmain()"
     )

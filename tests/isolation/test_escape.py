@@ -13,7 +13,7 @@ from tests.isolation.conftest import ECHO, needs_seccomp, prepared
 from tests.isolation.escape import SUPPORTED, masked
 from wasmrt import OptLevel, PreparedTool, WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.errors import WorkerCrashedError
-from wasmrt.isolation.pool import launcher
+from wasmrt.isolation.pool import launcher, spawn
 from wasmrt.secrets import Secret
 from wasmrt.testing import MemorySecrets
 
@@ -31,15 +31,14 @@ OWN = "canary-of-" + "this-very-call-" + "0819"
 
 @pytest.fixture(scope="module")
 def runtime() -> Iterator[WasmToolRuntime]:
-    """A runtime whose zygote is the tests' own; no other has its settings, so that none shares it."""
+    """A runtime whose zygote is the tests' own, which no other shares."""
     store = MemorySecrets()
     store.set("ann", "token", Secret(SECRET))
     config = WasmRuntimeConfig(cache_compiled=False, optimization_level=OptLevel.SPEED_AND_SIZE, secrets=store)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WASMRT_CANARY", VARIABLE)
-        patch.setattr(
-            launcher, "_BOOT", launcher._BOOT.replace("wasmrt.isolation.worker.zygote", "tests.isolation.escape")
-        )
+        patch.setattr(spawn, "_BOOT", spawn._BOOT.replace("wasmrt.isolation.worker.zygote", "tests.isolation.escape"))
+        patch.setattr(launcher, "_shared", [])
         with WasmToolRuntime(config) as runtime:
             yield runtime
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import resource
+import select
 import signal
 import sys
 import threading
@@ -33,8 +34,8 @@ from wasmrt.errors import (
     WorkerCrashedError,
 )
 from wasmrt.guest.engine import wat2wasm
-from wasmrt.guest.settings import EngineConfig
 from wasmrt.isolation.confine import CORE, RUN_WORKER, prepare
+from wasmrt.isolation.pool import launcher
 from wasmrt.isolation.pool.control import unhurried
 from wasmrt.isolation.pool.launcher import Zygote
 from wasmrt.isolation.pool.program import MAX_CALLS
@@ -57,6 +58,39 @@ def test_a_worker_serves_its_users_next_call_and_nobody_elses(runtime: WasmToolR
     assert echo.execute({"a": 2}, user="bob").result == {"a": 2}
     assert echo.execute({"a": 3}, user="ann").result == {"a": 3}
     assert process_of(echo, "ann") == first != process_of(echo, "bob")
+
+
+def test_the_worker_that_told_what_a_tool_is_serves_its_first_user_and_nobody_else(runtime: WasmToolRuntime) -> None:
+    echo = prepared(runtime)
+    ((_, _, told),) = program_of(echo)._shelf._idle
+    first = told._process
+    assert echo.execute({"a": 1}, user="ann").result == {"a": 1}
+    assert echo.execute({"a": 2}, user="bob").result == {"a": 2}
+    assert process_of(echo, "ann") == first != process_of(echo, "bob")
+
+
+def test_a_worker_that_ended_before_the_first_call_is_not_missed(runtime: WasmToolRuntime) -> None:
+    echo = prepared(runtime)
+    ((_, _, told),) = program_of(echo)._shelf._idle
+    os.kill(told._process, signal.SIGKILL)
+    wait_for_end(told._process)
+    assert echo.execute({"a": 1}).result == {"a": 1}
+
+
+def test_a_template_ends_by_itself_and_does_not_break_its_seal(runtime: WasmToolRuntime) -> None:
+    """A forbidden system call at its end would stand in the system's log, beside those of attacks."""
+    template = program_of(prepared(runtime))._template
+    assert template is not None
+    template._control.close()
+    wait_for_end(template._pid)
+    assert template._zygote.end(template._pid, unhurried()) == 0
+
+
+def wait_for_end(process: int) -> None:
+    """Wait until a process has ended, whoever may ask for its status."""
+    handle = os.pidfd_open(process)
+    select.select([handle], [], [])
+    os.close(handle)
 
 
 def test_a_worker_is_replaced_after_so_many_calls(runtime: WasmToolRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,7 +298,8 @@ def test_a_layer_that_is_missing_is_named_to_whoever_requires_it() -> None:
         prepare(RUN_WORKER, required=(*CORE, "a-layer-of-tomorrow"))
 
 
-def test_a_runtime_that_closes_leaves_no_process_and_no_descriptor() -> None:
+def test_a_runtime_that_closes_leaves_no_process_and_no_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launcher, "_shared", [])  # a zygote of its own
     config = WasmRuntimeConfig(cache_compiled=False, optimization_level="none")  # type: ignore[arg-type]
     before, opened = children(os.getpid()), len(os.listdir("/proc/self/fd"))
     with WasmToolRuntime(config) as runtime:
@@ -366,7 +401,7 @@ def test_bytecode_of_what_only_workers_import_is_kept_where_the_hosts_is(
     """Otherwise each runtime compiles it anew; a host that writes none has a zygote that writes none."""
     monkeypatch.setattr(sys, "dont_write_bytecode", not writes)
     monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path / "bytecode"))
-    zygote = Zygote(EngineConfig())
+    zygote = Zygote()
     try:
         assert zygote.version(unhurried())
     finally:

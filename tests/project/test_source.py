@@ -25,7 +25,7 @@ LATE_IMPORTS = {
     "cli/approvals.py": "most of its commands serve no page, and few machines have programs that wait",
     "cli/_calling.py": "a tool that may not write files leaves no journal",
     "cli/_explained.py": "without a configuration file there is nothing of it to know",
-    "cli/_root.py": "most commands start no worker",
+    "__main__.py": "what guests live in starts before the command is imported, which most do not need",
     "cli/_runtime.py": "a tool without a grant needs no secrets and no network",
     "cli/_tools.py": "an installed or bundled tool without a grant needs no file, and asks no search provider",
     "cli/_configured_servers.py": "most machines use no MCP server, and the SDK takes a third of a second",

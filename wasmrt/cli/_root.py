@@ -63,14 +63,7 @@ class Root(LazyGroup):
             formatter.write_dl(rows)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Load a command, or one that has its help alone where an extra is not installed.
-
-        Beside that, start the process that `run` will need.
-        """
-        if cmd_name == "run":
-            from wasmrt.cli._workers import start_workers  # most commands run no guest
-
-            start_workers()
+        """Load a command, or one that has its help alone where an extra is not installed."""
         try:
             return super().get_command(ctx, cmd_name)
         except ConfigurationError as error:
@@ -173,8 +166,7 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run the console script."""
-    _occupy_standard_descriptors()
+    """Run the command line and end the process."""
     try:
         cli(prog_name="wasmrt")
     except SystemExit as end:
@@ -191,12 +183,3 @@ def _flushed(code: str | int | None) -> str | int | None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
             code = code or FAILED
     return code
-
-
-def _occupy_standard_descriptors() -> None:
-    """SECURITY: where one was closed, the next file that is opened would take its place, and words go into it."""
-    while (handle := os.open(os.devnull, os.O_RDWR)) <= 2:
-        os.set_inheritable(handle, True)
-    os.close(handle)
-    if sys.stdin is None:
-        sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - for as long as the process lives

@@ -6,8 +6,9 @@ Without a grant no path leads anywhere.
 from __future__ import annotations
 
 from collections.abc import Callable
-from hashlib import blake2b
 from typing import Any
+
+from blake3 import blake3
 
 from wasmrt.component import Err, Ok
 from wasmrt.guest.call import GuestCall
@@ -108,7 +109,7 @@ def _status(thing: Node) -> Ok:
 
 
 def _hash(thing: Node) -> Ok:
-    digest = blake2b(thing.path.encode("utf-8", "replace"), digest_size=16).digest()
+    digest = blake3(thing.path.encode("utf-8", "replace")).digest(length=16)
     return Ok({"lower": int.from_bytes(digest[:8], "little"), "upper": int.from_bytes(digest[8:], "little")})
 
 

@@ -75,6 +75,11 @@ class Control:
         """False once it was closed."""
         return self._channel.socket.fileno() >= 0
 
+    @property
+    def is_greeted(self) -> bool:
+        """True once the process has said its first word."""
+        return self._greeting is not None
+
     @contextmanager
     def _talk(self) -> Iterator[None]:
         """Talk; what interrupts it other than a call that is over, as a signal's handler does, may tear a frame."""

@@ -43,7 +43,7 @@ class WorkerHome:
         self._engine = engine
         self._disk = disk
         self._required = required
-        self._zygote = launcher.retain(engine)
+        self._zygote = launcher.retain()
         self._compiling = threading.BoundedSemaphore(max_compiles)
         self._shelf = Shelf(MAX_IDLE_WORKERS, MAX_PROGRAMS)
         self._lock = threading.Lock()
@@ -57,14 +57,14 @@ class WorkerHome:
             ComponentError, MemoryLimitError: as `GuestHome.load`.
             WorkerCrashedError: a process did not survive it.
         """
-        metered, required = self._engine.consume_fuel, self._required
+        pooling, on_demand = (self._engine._replace(allocator=a) for a in (Allocator.POOLING, Allocator.ON_DEMAND))
         pooled = fits_the_pool(limits) and best_allocator() == Allocator.POOLING
         if pooled:
             try:
-                return self._load(ProgramKey(name, digest, limits, Allocator.POOLING, metered, required), data)
+                return self._load(ProgramKey(name, digest, limits, pooling, self._required), data)
             except InvalidComponentError:
                 pass  # over the pool's limits, or simply invalid: the other engine knows
-        return self._load(ProgramKey(name, digest, limits, Allocator.ON_DEMAND, metered, required), data)
+        return self._load(ProgramKey(name, digest, limits, on_demand, self._required), data)
 
     def close(self) -> None:
         """End every worker and template; the zygote too, where no other runtime needs it."""
@@ -73,7 +73,7 @@ class WorkerHome:
             self._kept.clear()
         for program in self._shelf.close():
             program.close()
-        launcher.release(self._engine, self._zygote)
+        launcher.release(self._zygote)
 
     def _load(self, key: ProgramKey, data: bytes) -> Program:
         with self._lock:
@@ -103,7 +103,7 @@ class WorkerHome:
         """Return a sealed memory file with the compiled code."""
         if self._disk is None:
             return sealed_memory(self._compile(key, data))
-        entry = cache_key(key.digest, self._zygote.version(unhurried()), self._engine._replace(allocator=key.allocator))
+        entry = cache_key(key.digest, self._zygote.version(unhurried()), key.engine)
         with suppress(NotCachedError):
             return sealed_after(partial(self._disk.copy, entry))
         artifact = self._compile(key, data)
@@ -134,7 +134,7 @@ def _compiler(zygote: launcher.Zygote, key: ProgramKey, data: bytes) -> Iterator
     ours, theirs = socket.socketpair()
     with ours:
         lifetime = Lifetime(COMPILE_SECONDS)
-        head: dict[str, object] = {"allocator": str(key.allocator), "required": key.required}
+        head: dict[str, object] = {**key.engine_fields(), "required": key.required}
         with theirs, memory_file(data) as source:
             pid = zygote.fork(Kind.COMPILE, head, [theirs.fileno(), source], unhurried())
         channel = Channel(ours).patient(TICK_SECONDS)

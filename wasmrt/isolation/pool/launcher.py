@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import atexit
-import json
 import os
 import signal
-import socket
-import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import TypeVar
 
-from wasmrt.errors import InternalError, ToolError
-from wasmrt.guest.settings import EngineConfig
+from wasmrt.errors import ToolError
+from wasmrt.isolation.pool import spawn
 from wasmrt.isolation.pool.control import Control, GoneError, held
 from wasmrt.isolation.pool.exchange import unbroken
 from wasmrt.isolation.wire import Kind
@@ -25,13 +21,6 @@ _T = TypeVar("_T")
 
 START_SECONDS = 30.0
 """A machine under load takes its time; one that takes longer has no room for workers."""
-_BOOT = """
-import gc, sys
-gc.disable()
-sys.path[:] = __import__("json").loads(sys.argv.pop(1))
-from wasmrt.isolation.worker.zygote import main
-main()
-"""
 
 
 class Zygote:
@@ -43,8 +32,7 @@ class Zygote:
         InternalError: it cannot be started.
     """
 
-    def __init__(self, engine: EngineConfig) -> None:
-        self._engine = engine
+    def __init__(self) -> None:
         self._lock = threading.RLock()
         self._process = os.getpid()
         self._start()
@@ -82,8 +70,11 @@ class Zygote:
         with self._lock:
             if not self.is_ours:
                 return
+            has_children = self._control.is_greeted
             self._control.close()
-        with suppress(ChildProcessError):  # somebody waits for every child of the program
+        with suppress(ChildProcessError, ProcessLookupError):  # somebody waits for every child of the program
+            if not has_children:
+                os.kill(self._pid, signal.SIGKILL)  # it looks at its socket when it has imported everything
             os.waitpid(self._pid, 0)
 
     def leave(self) -> None:
@@ -91,10 +82,8 @@ class Zygote:
         self._control.close()
 
     def _start(self) -> None:
-        ours, theirs = socket.socketpair()
-        self._control = Control(ours, Kind.HELLO, START_SECONDS)
-        with theirs:
-            self._pid = self._spawn(theirs.fileno())
+        self._pid, end = spawn.start()
+        self._control = Control(end, Kind.HELLO, START_SECONDS)
 
     def _end(self, pid: int, lifetime: Lifetime) -> int:
         asked = False
@@ -128,67 +117,42 @@ class Zygote:
         self._start()
         return ask()
 
-    def _spawn(self, end: int) -> int:
-        paths = json.dumps([path or str(Path.cwd()) for path in sys.path])
-        metered = "metered" if self._engine.consume_fuel else "unmetered"
-        argv = [sys.executable, "-I", "-S", *_bytecode(), "-c", _BOOT, paths]
-        argv += [str(self._engine.optimization_level), metered]
-        nothing = os.devnull
-        actions = [
-            (os.POSIX_SPAWN_DUP2, end, 3),
-            *((os.POSIX_SPAWN_OPEN, number, nothing, os.O_RDWR, 0) for number in (0, 1, 2)),
-        ]
-        try:
-            # SECURITY: an empty environment; and exec, not fork, so that nothing of the host's memory is in it.
-            return os.posix_spawn(sys.executable, argv, {}, file_actions=actions, setpgroup=0)
-        except OSError as error:
-            raise InternalError(f"no worker process can be started ({error.strerror})") from error
 
-
-def _bytecode() -> list[str]:
-    """Return the options by which another interpreter finds and keeps bytecode where this one does.
-
-    What only workers import would otherwise be compiled anew for each runtime.
-    """
-    options = ["-B"] if sys.dont_write_bytecode else []
-    return options if sys.pycache_prefix is None else [*options, "-X", f"pycache_prefix={sys.pycache_prefix}"]
-
-
-_zygotes: dict[EngineConfig, tuple[Zygote, int]] = {}
+_shared: list[tuple[Zygote, int]] = []
+"""This process's zygote and the number of its users; none, or one."""
 _lock = threading.Lock()
 
 
-def retain(engine: EngineConfig) -> Zygote:
-    """Return this process's zygote for an engine's settings, started if need be; `release` it when done."""
+def retain() -> Zygote:
+    """Return this process's zygote, started if need be; `release` it when done."""
     with _lock:
-        zygote, users = _zygotes.get(engine, (None, 0))
+        zygote, users = _shared.pop() if _shared else (None, 0)
         if zygote is None or not zygote.is_ours:
-            zygote, users = Zygote(engine), 0
-        _zygotes[engine] = (zygote, users + 1)
+            zygote, users = Zygote(), 0
+        _shared.append((zygote, users + 1))
         return zygote
 
 
-def release(engine: EngineConfig, zygote: Zygote) -> None:
+def release(zygote: Zygote) -> None:
     """Count one user less; the last one ends the process."""
     with _lock:
-        known, users = _zygotes.get(engine, (None, 0))
-        if known is not zygote:
+        if not _shared or _shared[0][0] is not zygote:
             return
+        _, users = _shared.pop()
         if users > 1:
-            _zygotes[engine] = (zygote, users - 1)
+            _shared.append((zygote, users - 1))
             return
-        del _zygotes[engine]
     zygote.close()
 
 
 def _forget_in_child() -> None:
-    for zygote, _ in _zygotes.values():
+    for zygote, _ in _shared:
         zygote.leave()
-    _zygotes.clear()
+    _shared.clear()
 
 
 def _close_all() -> None:
-    for zygote, _ in list(_zygotes.values()):
+    for zygote, _ in list(_shared):
         zygote.close()
 
 

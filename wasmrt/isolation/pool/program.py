@@ -80,7 +80,7 @@ class Program:
 
     def _run(self, call: GuestCall, tool: str, params: str, context: str | None, user: str) -> str:
         while True:
-            worker = self._shelf.take(self, user) or self._fork(call.lifetime)
+            worker = self._shelf.take(self, user) or self._shelf.take(self, None) or self._fork(call.lifetime)
             whole = False
             try:
                 text = worker.run(call, tool, params, context)
@@ -143,13 +143,20 @@ class Program:
             self._world = self._loaded(loading, data).world
             worker = self._forked(loading)
             lifetime = Lifetime(DESCRIBE_SECONDS)
+            whole = False
             try:
                 worker.greet(lifetime)
-                return worker.describe(lifetime)
+                description = worker.describe(lifetime)
+                worker.adopt(description, lifetime)  # as it was read here
+                whole = True
+                return description
             except (ClosedError, ProtocolError) as error:
                 raise self._crash(worker, error, lifetime) from error
             finally:
-                self.retire(worker)
+                if whole:  # it has heard of no user yet: the first one gets it
+                    self._shelf.put(self, None, worker)
+                else:
+                    self.retire(worker)
 
     def _fork(self, lifetime: Lifetime) -> Worker:
         worker = self._forked(lifetime)
@@ -209,7 +216,7 @@ class Program:
 
 
 class Shelf:
-    """Workers that wait for their next call, each for one program and user, and the programs that have a template.
+    """Workers that wait for a call, each for one program and user, or none yet; and the programs that have a template.
 
     Both are bounded: the one that has waited longest goes first.
     """
@@ -219,11 +226,11 @@ class Shelf:
         self._max_programs = max_programs
         self._lock = threading.Lock()
         # One list, which is always whole: a signal's handler may raise anywhere.
-        self._idle: list[tuple[Program, str, Worker]] = []
+        self._idle: list[tuple[Program, str | None, Worker]] = []
         self._loaded: dict[int, Program] = {}
         self._closed = False
 
-    def take(self, program: Program, user: str) -> Worker | None:
+    def take(self, program: Program, user: str | None) -> Worker | None:
         """Return the worker that has waited the shortest, or None."""
         with self._lock:
             for place in range(len(self._idle) - 1, -1, -1):
@@ -232,9 +239,9 @@ class Shelf:
                     return self._idle.pop(place)[2]
         return None
 
-    def put(self, program: Program, user: str, worker: Worker) -> None:
+    def put(self, program: Program, user: str | None, worker: Worker) -> None:
         """Take a worker back; the one that has waited longest ends where there are too many."""
-        over: tuple[Program, str, Worker] | None = (program, user, worker)
+        over: tuple[Program, str | None, Worker] | None = (program, user, worker)
         with self._lock:
             if not self._closed:
                 self._idle.append((program, user, worker))

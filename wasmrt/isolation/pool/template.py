@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from wasmrt.component import ComponentType
 from wasmrt.errors import ToolError
-from wasmrt.guest.settings import Allocator
+from wasmrt.guest.settings import EngineConfig
 from wasmrt.isolation.pool.control import Control, GoneError, held
 from wasmrt.isolation.pool.exchange import unbroken
 from wasmrt.isolation.pool.handle import Worker, crashed
@@ -30,10 +30,14 @@ class ProgramKey(NamedTuple):
     name: str
     digest: str
     limits: ResourceLimits
-    allocator: Allocator
-    metered: bool
+    engine: EngineConfig
     required: bool
     """True where every layer has to stand."""
+
+    def engine_fields(self) -> dict[str, object]:
+        """Return the engine's settings as fields of a frame's head."""
+        level, allocator, metered = self.engine
+        return {"level": str(level), "allocator": str(allocator), "metered": metered}
 
 
 class Template:
@@ -53,10 +57,9 @@ class Template:
         ours, theirs = socket.socketpair()
         self._control = Control(ours, Kind.READY, LOAD_SECONDS)
         head = {
-            "allocator": str(key.allocator),
+            **key.engine_fields(),
             "limits": asdict(key.limits),
             "name": key.name,
-            "metered": key.metered,
             "required": key.required,
         }
         try:

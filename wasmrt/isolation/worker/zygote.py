@@ -11,9 +11,8 @@ import gc
 import os
 import signal
 import socket
-import sys
-from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from typing import NoReturn
 
 from wasmrt.errors import InvalidParametersError
@@ -23,6 +22,7 @@ from wasmrt.guest.settings import WORKER_POOL, Allocator, EngineConfig, OptLevel
 from wasmrt.guest.worlds import _generic, _program  # noqa: F401 - as above
 from wasmrt.isolation.wire import (
     ClosedError,
+    Head,
     Kind,
     ProtocolError,
     receive_with_descriptors,
@@ -34,35 +34,19 @@ from wasmrt.schema import Validator
 
 
 def main() -> NoReturn:
-    """Run the zygote, with its control socket as descriptor 3.
-
-    The arguments are its engine's optimisation level, and `metered` or `unmetered`.
-    """
+    """Run the zygote, with its control socket as descriptor 3."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.closerange(OWN + 1, os.sysconf("SC_OPEN_MAX"))  # what the host left open to its children
-    level, metered = sys.argv[1], sys.argv[2] == "metered"
-    config = EngineConfig(OptLevel(level), best_allocator(), metered)
     control = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, OWN)
-    engines: dict[Allocator, Engine] = {}
-
-    def engine(allocator: Allocator) -> Engine:
-        if config.allocator == Allocator.ON_DEMAND:
-            allocator = Allocator.ON_DEMAND
-        if allocator not in engines:
-            engines[allocator] = Engine(config._replace(allocator=allocator), WORKER_POOL)
-        return engines[allocator]
-
-    engine(config.allocator)
     _validate_once()
     codecs.lookup("unicode_escape")  # a codec is a module too; refused paths are told in it
-    gc.collect()
     gc.freeze()  # the collector would touch, and so copy, every page that the children share
     gc.enable()
-    send_with_descriptors(control, Kind.HELLO, {"version": VERSION, "allocator": str(config.allocator)}, ())
+    send_with_descriptors(control, Kind.HELLO, {"version": VERSION}, ())
     forked: set[int] = set()
     try:
         while True:
-            _serve(control, engine, forked)
+            _serve(control, forked)
     except (ClosedError, ProtocolError):
         os._exit(0)
 
@@ -78,7 +62,13 @@ def _validate_once() -> None:
         Validator(schema).accept({"a": "abc", "b": 1.5, "c": [1, 2], "x": 10**20})
 
 
-def _serve(control: socket.socket, engine: Callable[[Allocator], Engine], forked: set[int]) -> None:
+@cache
+def _engine(config: EngineConfig) -> Engine:
+    """Return the engine for these settings, which every child that needs it shares."""
+    return Engine(config, WORKER_POOL)
+
+
+def _serve(control: socket.socket, forked: set[int]) -> None:
     frame, descriptors = receive_with_descriptors(control)
     head = frame.fields()
     if frame.kind == Kind.REAP:
@@ -88,13 +78,21 @@ def _serve(control: socket.socket, engine: Callable[[Allocator], Engine], forked
         forked.discard(pid)
         send_with_descriptors(control, Kind.ENDED, {"status": status}, ())
         return
-    chosen = engine(Allocator(head.text("allocator")))
+    engine = _engine(_settings(head))
     body = children.template if frame.kind == Kind.LOAD else children.compile_worker
-    pid = spawn(lambda: body(chosen, head, descriptors))
+    pid = spawn(lambda: body(engine, head, descriptors))
     forked.add(pid)
     for descriptor in descriptors:
         os.close(descriptor)
     send_with_descriptors(control, Kind.SPAWNED, {"pid": pid}, ())
+
+
+def _settings(head: Head) -> EngineConfig:
+    """Return the engine's settings; where this process may not reserve the room of a pool, without one."""
+    allocator = Allocator(head.text("allocator"))
+    if best_allocator() == Allocator.ON_DEMAND:
+        allocator = Allocator.ON_DEMAND
+    return EngineConfig(OptLevel(head.text("level")), allocator, head.flag("metered"))
 
 
 if __name__ == "__main__":
