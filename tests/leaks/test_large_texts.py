@@ -24,6 +24,7 @@ PLAIN = b'{"id": 12345, "name": "a plain name", "tags": ["one", "two"], "note": 
 CHUNK = 64 * 1024
 needs_hyperscan = pytest.mark.skipif(importlib.util.find_spec("hyperscan") is None, reason="hyperscan is not installed")
 DETECTOR = LeakDetector()
+RULE = next(rule for rule in builtin_rules() if rule.id == "anthropic-key")
 
 
 def gaps(text: bytes, gap: bytes) -> bytes:
@@ -209,3 +210,21 @@ def test_a_text_is_not_ruled_out_while_another_thread_scans() -> None:
     with prefilter()._lock:
         assert not prefilter().rules_out(PLAIN)
     assert prefilter().rules_out(PLAIN)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    encoding=st.sampled_from(["base64", "hex", "numbers", "hexadecimal numbers", "base64 in base64", "as it is"]),
+    at=st.integers(0, len(PLAIN)),
+)
+def test_a_large_body_is_searched_inside_of_what_is_encoded_whether_or_not_its_call_has_a_secret(
+    encoding: str, at: int
+) -> None:
+    """What the search for secrets has seen of a text spares the next one a look, and hides nothing from it."""
+    token = f'{{"token": "{example_of(RULE)}"}}'.encode()
+    body = PLAIN[:at] + b"; " + ENCODINGS[encoding](token) + b" ;" + PLAIN[at:]
+    scanner = DETECTOR.scanner({"name": SECRET})
+    scanner.scan_bytes(PLAIN)  # from so much on, one pass tells what can be there
+    found = scanner.scan_http_request("https://example.com/", (), body)
+    assert {match.rule for match in found.matches} >= {RULE.id}
+    assert found == DETECTOR.scan_http_request("https://example.com/", (), body)

@@ -106,9 +106,9 @@ def test_the_only_command_is_one_that_the_package_has(wheel: dict[str, bytes]) -
     points = ConfigParser()
     points.read_string(wheel[path].decode())
     assert {section: dict(points[section]) for section in points.sections()} == {
-        "console_scripts": {"wasmrt": "wasmrt.cli:main"}
+        "console_scripts": {"wasmrt": "wasmrt.__main__:main"}
     }
-    assert callable(importlib.import_module("wasmrt.cli").main)
+    assert callable(importlib.import_module("wasmrt.__main__").main)
 
 
 def test_the_metadata_is_what_an_index_accepts_and_tells_what_the_project_says(metadata: Metadata) -> None:

@@ -36,6 +36,16 @@ _BLOCK_BYTES = 1024
 _LOWER = bytes(range(256)).lower()
 
 
+class Seen:
+    """What a search for secrets has seen of a text, for whoever reads the same text next."""
+
+    __slots__ = ("nothing_encoded",)
+
+    def __init__(self) -> None:
+        self.nothing_encoded = False
+        """True where no run, list or dump is in it; False where there may be."""
+
+
 class ExactMatcher:
     """The patterns of some secrets, built at the first scan. Safe to share between threads."""
 
@@ -58,15 +68,17 @@ class ExactMatcher:
         other._patterns, _ = self._built()
         return other
 
-    def find(self, data: bytes, check: Check = no_check) -> Iterator[tuple[str | None, int, int]]:
+    def find(
+        self, data: bytes, check: Check = no_check, seen: Seen | None = None
+    ) -> Iterator[tuple[str | None, int, int]]:
         """Yield `(name, start, end)` in byte offsets; may repeat a place.
 
         A last one without a name says that some content was too large or too deeply nested to be decoded.
-        `check` is called at every candidate and all along the way, and ends the scan by raising.
+        `check` is called at every candidate and all along the way, and ends the scan by raising. `seen` is filled in.
         """
         if self._secrets:
             budget = DecodeBudget.for_text(len(data), check)
-            yield from self._search(data, nesting=0, budget=budget)
+            yield from self._search(data, nesting=0, budget=budget, seen=seen)
             if budget.exceeded:
                 yield None, 0, len(data)
 
@@ -94,11 +106,13 @@ class ExactMatcher:
         return self._patterns, self._partial_patterns
 
     def _search(
-        self, data: bytes, *, nesting: int, budget: DecodeBudget, whole: bool = True
+        self, data: bytes, *, nesting: int, budget: DecodeBudget, whole: bool = True, seen: Seen | None = None
     ) -> Iterator[tuple[str, int, int]]:
         """Search a text and everything encoded in it; `whole` is False for a text whose escapes were undone."""
         patterns, partial = self._built()
         may_match = self._may_match(patterns, partial, data)
+        if seen is not None:
+            seen.nothing_encoded = not may_match.encoded
         if may_match.partial:
             yield from find_partial(data, partial, budget.check)
         yield from _find_patterns(data, patterns, may_match, budget.check)

@@ -14,9 +14,13 @@ _ESCAPES = (b"%", b"\\", b"&")
 _URL_MARKS = re.compile(rb"[/?&=#]")
 
 
-def contents(data: bytes, check: Check) -> Iterator[bytes]:
-    """Yield what is inside of a text, layer by layer, within the budget of decoding."""
-    if data.isascii() and not any(mark in data for mark in _ESCAPES) and not may_hold_encoded(data):
+def contents(data: bytes, check: Check, *, nothing_encoded: bool = False) -> Iterator[bytes]:
+    """Yield what is inside of a text, layer by layer, within the budget of decoding.
+
+    `nothing_encoded` says that somebody has looked for runs, lists and dumps already.
+    """
+    plain = data.isascii() and not any(mark in data for mark in _ESCAPES)
+    if plain and (nothing_encoded or not may_hold_encoded(data)):
         return  # most texts, told apart in a glance
     budget = DecodeBudget.for_text(len(data), check)
     layer = [data]

@@ -28,7 +28,7 @@ def _between(only_tags: bool) -> re.Pattern[bytes]:
 
 def without_markup(data: bytes, check: Check) -> bytes | None:
     """Return a text without its markup; None where it has none."""
-    if not any(start in data for start in _STARTS):
+    if not _may_hold_markup(data):
         return None
     bare = []
     for piece in _pieces(data):
@@ -37,6 +37,11 @@ def without_markup(data: bytes, check: Check) -> bytes | None:
         bare.append(_between(only_tags).sub(b"", piece))
     text = b"".join(bare)
     return None if len(text) == len(data) else text
+
+
+def _may_hold_markup(data: bytes) -> bool:
+    """Tell whether one of `_STARTS` is in a text; two bytes are found twenty times as slowly as one."""
+    return b"<" in data or b"\x1b" in data or (b"\x9b" in data and b"\xc2\x9b" in data)
 
 
 def _pieces(data: bytes) -> Iterator[bytes]:

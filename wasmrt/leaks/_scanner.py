@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
 from wasmrt.leaks._budgets import Check, WorkBudget, no_check
 from wasmrt.leaks._engine import RuleEngine
 from wasmrt.leaks._escapes import unescaped
-from wasmrt.leaks._exact import ExactMatcher
+from wasmrt.leaks._exact import ExactMatcher, Seen
 from wasmrt.leaks._inside import contents, url_contents
 from wasmrt.leaks._model import (
     DECODE_LIMIT_RULE,
@@ -24,7 +24,6 @@ from wasmrt.leaks._model import (
     report_of,
 )
 
-Opened = Callable[[bytes, Check], Iterator[bytes]]
 Overrides = Mapping[str, Action | Mapping[Direction, Action]]
 """The action of a rule, or of a rule in one direction, by its name."""
 
@@ -130,34 +129,36 @@ class LeakScanner:
         if decoded := unescaped(raw, self._check):
             for match in self._matches(decoded.data, direction, "url"):
                 matches.append(match.moved(*decoded.origin(match.start, match.end)))
-        matches += self._inside(raw, url_contents, direction, "url")
+        matches += self._inside(raw, url_contents(raw, self._check), direction, "url")
         pairs = headers.items() if isinstance(headers, Mapping) else headers
         for name, value in pairs:
             line = f"{name}: {value}".encode("utf-8", "surrogatepass")
             matches += self._matches(line, direction, f"header:{name}")
-            matches += self._inside(line, contents, direction, f"header:{name}")
+            matches += self._inside(line, contents(line, self._check), direction, f"header:{name}")
         if body:
             data = body.encode("utf-8", "surrogatepass") if isinstance(body, str) else bytes(body)
-            matches += self._matches(data, direction, "body")
-            matches += self._inside(data, contents, direction, "body")
+            seen = Seen()
+            matches += self._matches(data, direction, "body", seen)
+            inner = contents(data, self._check, nothing_encoded=seen.nothing_encoded)
+            matches += self._inside(data, inner, direction, "body")
         return report_of(list(dict.fromkeys(matches)))
 
     def possible_match_start(self, data: bytes) -> int:
         """Return where a watched secret begins that may go on after `data`; its length where none does."""
         return len(data) if self._exact is None else self._exact.possible_match_start(data)
 
-    def _matches(self, data: bytes, direction: Direction, where: str) -> list[LeakMatch]:
+    def _matches(self, data: bytes, direction: Direction, where: str, seen: Seen | None = None) -> list[LeakMatch]:
         self._check()
         matches: list[LeakMatch] = []
         if self._exact is not None:  # before anything else costs time
-            matches = self._exact_matches(self._exact, data, direction, where)
+            matches = self._exact_matches(self._exact, data, direction, where, seen)
         matches += self._format_matches(data, direction, where)
         if len(matches) > _MAX_MATCHES:
             return [matches[0]._replace(start=0, end=len(data), action=_EXACT_ACTIONS[direction])]
         return _joined(matches) if matches else matches
 
-    def _inside(self, data: bytes, opened: Opened, direction: Direction, where: str) -> list[LeakMatch]:
-        found = (self._format_matches(text, direction, where) for text in opened(data, self._check))
+    def _inside(self, data: bytes, inner: Iterator[bytes], direction: Direction, where: str) -> list[LeakMatch]:
+        found = (self._format_matches(text, direction, where) for text in inner)
         return [match._replace(start=0, end=len(data)) for matches in found for match in matches]
 
     def _format_matches(self, data: bytes, direction: Direction, where: str) -> list[LeakMatch]:
@@ -173,9 +174,11 @@ class LeakScanner:
             matches.append(LeakMatch(SCAN_BUDGET_RULE, start, end, Severity.LOW, action, False, where))
         return matches
 
-    def _exact_matches(self, exact: ExactMatcher, data: bytes, direction: Direction, where: str) -> list[LeakMatch]:
+    def _exact_matches(
+        self, exact: ExactMatcher, data: bytes, direction: Direction, where: str, seen: Seen | None
+    ) -> list[LeakMatch]:
         matches = []
-        for name, start, end in islice(exact.find(data, self._check), _MAX_MATCHES + 1):
+        for name, start, end in islice(exact.find(data, self._check, seen), _MAX_MATCHES + 1):
             if name is None:
                 action = self._action(DECODE_LIMIT_RULE, Severity.HIGH, direction, unscanned=True)
                 matches.append(LeakMatch(DECODE_LIMIT_RULE, start, end, Severity.HIGH, action, False, where))
