@@ -37,7 +37,7 @@ _LOWER = bytes(range(256)).lower()
 
 
 class Seen:
-    """What a search for secrets has seen of a text, for whoever reads the same text next."""
+    """The findings about a text that spare whoever reads it next a pass."""
 
     __slots__ = ("nothing_encoded",)
 

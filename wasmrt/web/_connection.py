@@ -15,12 +15,11 @@ from wasmrt.web._bounds import WebBounds
 from wasmrt.web._head import END_OF_HEAD, Refused, body_length, check_shape, parse
 from wasmrt.web._headers import response_headers
 from wasmrt.web._message import Handler, Request, Response, plain
+from wasmrt.web._reader import ClientReader, GoneError
 
 _log = logging.getLogger("wasmrt.web")
 _PIECE_BYTES = 64 * 1024
 _READ_BYTES = 16 * 1024
-_MAX_AHEAD_BYTES = 64 * 1024
-"""Sent by a client before the response to what it had asked."""
 _LINGER_SECONDS = 1.0
 _LINGER_BYTES = 4 * 1024 * 1024
 """Read and dropped of a body that was refused: closed at once, the system takes the refusal back from the client."""
@@ -41,16 +40,10 @@ class Service(NamedTuple):
     on_refusal: OnRefusal
 
 
-class _GoneError(Exception):
-    """The client is not there any more, or does not keep to the bounds; there is nobody to answer."""
-
-
 class Connection:
     """One client's connection, run as one task."""
 
-    def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, service: Service, client: str
-    ) -> None:
+    def __init__(self, reader: ClientReader, writer: asyncio.StreamWriter, service: Service, client: str) -> None:
         self._reader, self._writer, self._service, self._client = reader, writer, service, client
         self._bounds = service.bounds
         self._ahead = b""
@@ -66,7 +59,7 @@ class Connection:
             while await self._exchange() and not self.last:
                 self.busy = False
             await self._close()
-        except (_GoneError, TimeoutError, OSError, h11.ProtocolError):
+        except (GoneError, TimeoutError, OSError, h11.ProtocolError):
             pass
         except Exception as error:  # a response that broke off: its text may hold anything
             _log.error("a response could not be finished: %s", type(error).__name__)
@@ -157,32 +150,15 @@ class Connection:
 
     async def _some(self) -> bytes:
         if not (data := await self._reader.read(_READ_BYTES)):
-            raise _GoneError
+            raise GoneError
         return data
 
     async def _answered(self, request: Request, refusal: Response | None) -> None:
         """Answer a request while its client is there; when it goes, the handler is cancelled."""
         if refusal is not None:
             self._h11.next_event()  # the end of a request without a body
-        answering = asyncio.create_task(self._answer(request, refusal))
-        watching = asyncio.create_task(self._watch())
-        try:
-            await asyncio.wait({answering, watching}, return_when=asyncio.FIRST_COMPLETED)
-            if not answering.done():
-                raise _GoneError
-            answering.result()
-        finally:
-            answering.cancel()
-            watching.cancel()
-            await asyncio.gather(answering, watching, return_exceptions=True)
-
-    async def _watch(self) -> None:
-        """Return when the client has gone, or sends far ahead of its response."""
-        with suppress(OSError):
-            while data := await self._reader.read(_READ_BYTES):
-                self._h11.receive_data(data)
-                if len(self._h11.trailing_data[0]) > _MAX_AHEAD_BYTES:
-                    return
+        with self._reader.watched():
+            await self._answer(request, refusal)
 
     async def _answer(self, request: Request, refusal: Response | None) -> None:
         """SECURITY: the text of a handler's error may hold anything; neither the client nor the log gets it."""

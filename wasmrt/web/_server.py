@@ -13,6 +13,7 @@ from wasmrt.web._bounds import WebBounds
 from wasmrt.web._connection import Connection, Gate, OnRefusal, Service
 from wasmrt.web._message import Handler, Request, Response
 from wasmrt.web._origins import Origins
+from wasmrt.web._reader import ClientReader
 
 _BUSY = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\nRetry-After: 1\r\n\r\n"
 _GRACE_SECONDS = 5.0
@@ -94,8 +95,8 @@ class WebServer:
             ConfigurationError: the port is taken, or the address is none of this machine.
         """
         try:
-            self._server = await asyncio.start_server(
-                self._connected, self._host, self._port, backlog=self._bounds.connections
+            self._server = await asyncio.get_running_loop().create_server(
+                self._protocol, self._host, self._port, backlog=self._bounds.connections
             )
         except OSError as error:
             reason = error.strerror or type(error).__name__
@@ -130,7 +131,11 @@ class WebServer:
             return refusal
         return None if self._gate is None else await self._gate(request)
 
-    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _protocol(self) -> asyncio.Protocol:
+        reader = ClientReader()
+        return asyncio.StreamReaderProtocol(reader, lambda _, writer: self._connected(reader, writer))
+
+    def _connected(self, reader: ClientReader, writer: asyncio.StreamWriter) -> None:
         peer = writer.get_extra_info("peername")
         address = str(peer[0]).partition("%")[0] if peer else ""
         client = _client(address)

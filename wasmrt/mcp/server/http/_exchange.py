@@ -121,6 +121,8 @@ class Exchange:
 
     async def _answer(self, server: Server, requests: list[Request]) -> list[dict[str, Any]]:
         try:
+            if len(requests) == 1:  # nearly always; a task less
+                return [await self._answered(server, requests[0])]
             return await asyncio.gather(*(self._answered(server, request) for request in requests))
         finally:
             self._open = False
