@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import socket
 import threading
 
 import pytest
@@ -176,8 +177,14 @@ def test_a_closed_door_leaves_no_connection_open(world: MakeWorld) -> None:
     gone = threading.Event()
 
     def script(request: ReceivedRequest, connection: ServerConnection) -> bytes:
-        threading.Thread(target=lambda: connection.sock.recv(1) or gone.set(), daemon=True).start()
+        # Its own descriptor: the server reads the end of the connection too, and closes the other.
+        threading.Thread(target=wait_for_end, args=(connection.sock.dup(),), daemon=True).start()
         return http_response(b"x")
+
+    def wait_for_end(own: socket.socket) -> None:
+        with own:
+            if not own.recv(1):
+                gone.set()
 
     w = world(script, tls=False)
     w.get()
