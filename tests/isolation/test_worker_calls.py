@@ -7,6 +7,7 @@ import os
 import resource
 import select
 import signal
+import socket
 import sys
 import threading
 from contextlib import suppress
@@ -38,8 +39,9 @@ from wasmrt.isolation.confine import CORE, RUN_WORKER, prepare
 from wasmrt.isolation.pool import launcher
 from wasmrt.isolation.pool.control import unhurried
 from wasmrt.isolation.pool.launcher import Zygote
+from wasmrt.isolation.pool.memory import memory_file
 from wasmrt.isolation.pool.program import MAX_CALLS
-from wasmrt.isolation.wire import Channel
+from wasmrt.isolation.wire import Channel, Kind
 from wasmrt.testing.attacks import Body
 
 SPIN = Body(execute="(loop $on (br $on)) (call $ok)")
@@ -84,6 +86,19 @@ def test_a_template_ends_by_itself_and_does_not_break_its_seal(runtime: WasmTool
     template._control.close()
     wait_for_end(template._pid)
     assert template._zygote.end(template._pid, unhurried()) == 0
+
+
+def test_a_compile_worker_ends_by_itself_and_does_not_break_its_seal(runtime: WasmToolRuntime) -> None:
+    template = program_of(prepared(runtime))._template
+    assert template is not None
+    ours, theirs = socket.socketpair()
+    engine = {"level": "none", "allocator": "on-demand", "metered": True, "required": False}
+    with ours, theirs, memory_file(wat2wasm("(component)")) as source:
+        process = template._zygote.fork(Kind.COMPILE, engine, [theirs.fileno(), source], unhurried())
+        theirs.close()
+        assert Channel(ours).receive(1 << 20).kind == Kind.READY
+    wait_for_end(process)
+    assert template._zygote.end(process, unhurried()) == 0
 
 
 def wait_for_end(process: int) -> None:

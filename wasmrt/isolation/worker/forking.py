@@ -13,6 +13,8 @@ from wasmrt.isolation.wire import ClosedError
 OWN = 3
 """The descriptor of a process's own socket."""
 _OK, _BROKEN = 0, 70
+_kept: list[socket.socket] = []
+"""Sockets to the end of the process: it may be sealed against what Python asks of one that is forgotten."""
 
 
 def spawn(body: Callable[[], None]) -> int:
@@ -25,8 +27,7 @@ def spawn(body: Callable[[], None]) -> int:
         body()
         code = _OK
     except ClosedError:
-        # In here: what the error's frames hold is put away after it, and a sealed process may not do all of that.
-        os._exit(_OK)
+        code = _OK
     finally:
         os._exit(code)  # whatever is on its way up: nothing of the parent's runs at exit
 
@@ -51,4 +52,6 @@ def own_socket(descriptor: int) -> socket.socket:
     if descriptor != OWN:
         os.dup2(descriptor, OWN, inheritable=False)
         os.close(descriptor)
-    return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, OWN)
+    own = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, OWN)
+    _kept.append(own)
+    return own
