@@ -71,6 +71,11 @@ def test_the_worker_that_told_what_a_tool_is_serves_its_first_user_and_nobody_el
     assert process_of(echo, "ann") == first != process_of(echo, "bob")
 
 
+def test_a_worker_whose_component_could_not_tell_what_it_is_serves_nobody(runtime: WasmToolRuntime) -> None:
+    silent = prepared(runtime, Body(schema="unreachable"))
+    assert program_of(silent)._shelf._idle == []
+
+
 def test_a_worker_that_ended_before_the_first_call_is_not_missed(runtime: WasmToolRuntime) -> None:
     echo = prepared(runtime)
     ((_, _, told),) = program_of(echo)._shelf._idle

@@ -148,7 +148,7 @@ class Program:
                 worker.greet(lifetime)
                 description = worker.describe(lifetime)
                 worker.adopt(description, lifetime)  # as it was read here
-                whole = True
+                whole = not any(spec.problems for spec in description.specs.values())  # it may have trapped
                 return description
             except (ClosedError, ProtocolError) as error:
                 raise self._crash(worker, error, lifetime) from error
