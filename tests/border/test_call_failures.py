@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -26,8 +28,9 @@ from wasmrt.call.http import GuestHttp
 from wasmrt.capabilities import EndpointPattern, HttpCapability
 from wasmrt.component import ToolSpec
 from wasmrt.component.worlds import FailureKind
+from wasmrt.context import ToolContext
 from wasmrt.egress import EgressGateway, HttpFailure
-from wasmrt.errors import CancelledError, TrapError
+from wasmrt.errors import CancelledError, GuestError, OutputLimitError, TrapError
 from wasmrt.guest.call import GuestCall
 from wasmrt.guest.clock import SystemClock
 from wasmrt.guest.runner import Description, GuestComponent
@@ -104,6 +107,69 @@ def test_the_last_words_of_a_guest_stand_in_its_error_however_that_is_read() -> 
     with pytest.raises(TrapError) as caught:
         run(trap)
     assert str(caught.value) == caught.value.message == "it broke; it last said: no use for [REDACTED:github-pat]"
+
+
+def test_no_guest_takes_the_outcome_of_a_call_that_went_well() -> None:
+    def claim(call: GuestCall, params: str, context: str | None) -> str:
+        raise GuestError("no", code="ok")
+
+    records: list[Receipt] = []
+    with pytest.raises(GuestError) as caught:
+        run(claim, audit=records.append)
+    assert [caught.value.code, *(record.outcome for record in records)] == ["guest-error", "guest-error"]
+
+
+def test_the_hint_of_a_failure_has_no_secret() -> None:
+    def fail(call: GuestCall, params: str, context: str | None) -> str:
+        raise ToolError("no", hint=f"try {TOKEN}")
+
+    with pytest.raises(ToolError) as caught:
+        run(fail)
+    assert caught.value.hint == "try [REDACTED:github-pat]"
+
+
+def test_a_call_takes_a_permit_unless_it_runs_under_that_of_its_program() -> None:
+    admission, taken = Admission(1), []
+
+    def note(call: GuestCall, params: str, context: str | None) -> str:
+        taken.append(admission.running)
+        return "{}"
+
+    for terms in (None, ToolContext(), ToolContext(under_permit=True)):
+        run(note, admission=admission, terms=terms)
+    assert taken == [1, 1, 0]
+
+
+def test_a_receipt_says_when_a_call_began_and_when_it_ended() -> None:
+    def last(call: GuestCall, params: str, context: str | None) -> str:
+        until(lambda: time.time_ns() >= began + 20_000_000)
+        return "{}"
+
+    records: list[Receipt] = []
+    began = time.time_ns()
+    run(last, audit=records.append)
+    (record,) = records
+    assert began // 1_000_000 <= record.started_ms
+    assert record.ended_ms - record.started_ms == int(record.usage.wall_seconds * 1000) >= 20
+
+
+def test_advice_of_a_toolchain_and_empty_lines_are_no_last_words() -> None:
+    def trap(call: GuestCall, params: str, context: str | None) -> str:
+        for line in ("the reason", "note: run with `RUST_BACKTRACE=1` environment variable", "  "):
+            call.log(LogLevel.ERROR, line)
+        raise TrapError("it broke")
+
+    with pytest.raises(TrapError, match=r"it broke; it last said: the reason$"):
+        run(trap)
+
+
+def test_an_answer_over_the_cap_is_refused_whatever_the_place_where_the_guest_lives_let_pass() -> None:
+    """A worker that broke out of its engine may send a longer one than its own bound."""
+    cap = ResourceLimits().output_bytes
+    assert run(lambda *_: json.dumps("x" * (cap - 2))).result == "x" * (cap - 2)
+    with pytest.raises(OutputLimitError) as caught:
+        run(lambda *_: json.dumps("x" * (cap - 1)))
+    assert (caught.value.limit, caught.value.used) == (cap, cap + 1)
 
 
 def test_what_a_late_call_says_is_still_looked_at_for_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:

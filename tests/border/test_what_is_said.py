@@ -60,7 +60,10 @@ def test_a_code_that_a_guest_chose_is_never_one_of_the_hosts_and_holds_no_token(
     assert TOKEN not in repr(records)
 
 
-@pytest.mark.parametrize("code", ["ok", "leak", "deadline-exceeded", TOKEN, f"tool:{TOKEN}", "a\x1b[2J", "x" * 300, ""])
+@pytest.mark.parametrize(
+    "code",
+    ["ok", "leak", "deadline-exceeded", TOKEN, f"tool:{TOKEN}", f"tool:{TOKEN.lower()}", "a\x1b[2J", "x" * 300, ""],
+)
 def test_a_code_that_comes_from_a_worker_is_judged_again(code: str) -> None:
     assert _code_of(a_call(), GuestError("no", code=code)) == "guest-error"
 

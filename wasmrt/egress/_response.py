@@ -57,8 +57,8 @@ class Response:
         secret_names: Sequence[str],
         *,
         bodyless: bool,
-        face: Face = Face.GUEST,
-        pass_unopened: bool = False,
+        face: Face,
+        pass_unopened: bool,
     ) -> None:
         """Redact the headers of `response`, to a request with the secrets `secret_names`; `bodyless` is one to HEAD.
 
