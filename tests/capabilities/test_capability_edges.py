@@ -12,7 +12,7 @@ from wasmrt.capabilities import (
     check_host,
 )
 from wasmrt.errors import ConfigurationError
-from wasmrt.model import Addition, Reason, Step
+from wasmrt.model import Addition, Exemption, Reason, Step
 from wasmrt.url import parse_networks, parse_url
 
 HOST = EndpointPattern("api.example.com", path_prefix="/v1/", methods=("GET",), ports=(8443,))
@@ -112,7 +112,8 @@ def test_all_addresses_have_to_be_public_or_exempt_and_there_has_to_be_one() -> 
         decision = check_addresses(addresses, networks if "10.1.2.3" not in addresses else ())
         assert (decision.allowed, decision.reason) == (False, Reason.ADDRESS_NOT_ALLOWED)
     assert check_addresses([]).reason is Reason.NO_ADDRESS
-    assert not check_addresses(["no address"], ["0.0.0.0/0", "::/0"]).allowed
+    refused = check_addresses(["no address"], ["0.0.0.0/0", "::/0"])
+    assert (refused.allowed, refused.suggestion) == (False, Exemption(None))
 
 
 @pytest.mark.parametrize("name", ["token", "TOKEN"])
@@ -158,3 +159,14 @@ def test_a_path_that_leaves_the_workspace_is_refused_whatever_is_granted(path: s
     for granted in (Capabilities.none(), Capabilities.none().with_workspace_read([""])):
         decision = granted.explain_workspace(path)
         assert (decision.allowed, decision.reason) == (False, Reason.INVALID_PATH), path
+
+
+def test_an_exemption_is_no_advice_where_public_addresses_alone_are_asked() -> None:
+    advice = []
+    for public_only in (False, True):
+        grant = Capabilities.none().with_http([EndpointPattern("a.org", public_only=public_only)])
+        refused = grant.explain_http("GET", "https://a.org/", ["10.0.0.1"])
+        assert refused.reason is Reason.ADDRESS_NOT_ALLOWED
+        advice.append(refused.suggestion)
+    assert advice[0] == Exemption("10.0.0.1/32")
+    assert isinstance(advice[1], Step)

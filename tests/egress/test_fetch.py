@@ -200,4 +200,9 @@ def test_a_ca_file_that_is_none_is_told_when_the_door_is_made(tmp_path) -> None:
         if content:
             path.write_text(content)
         with pytest.raises(ConfigurationError):
-            EgressGateway(NetworkConfig(ca_file=path))
+            NetworkConfig(ca_file=path)
+    path = tmp_path / "broken.pem"
+    path.write_text("-----BEGIN CERTIFICATE-----\nQUJD\n-----END CERTIFICATE-----\n")
+    config = NetworkConfig(ca_file=path)
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        EgressGateway(config)

@@ -10,7 +10,9 @@ import pytest
 
 import wasmrt.egress._resolver as resolver_file
 from tests.call.conftest import until
-from wasmrt.egress import ResolveError, SystemResolver
+from wasmrt.capabilities import Capabilities, EndpointPattern, HttpCapability
+from wasmrt.egress import EgressGateway, HttpRequest, NetworkConfig, ResolveError, SystemResolver
+from wasmrt.testing import FakeCall, ScriptedServer, http_response
 
 
 def addresses(*found: str) -> list[tuple[Any, ...]]:
@@ -63,3 +65,11 @@ def test_without_a_thread_for_it_nothing_is_looked_up_and_no_place_is_lost(monke
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: addresses("192.0.2.1"))
     assert resolver.resolve("a.example", 443, timeout_seconds=10) == ("192.0.2.1",)
     until(lambda: resolver._slots.all_free)
+
+
+def test_a_gateway_asks_the_system_where_nothing_else_is_given() -> None:
+    served = NetworkConfig(unsafe_allowed_networks=("127.0.0.0/8", "::1/128"))
+    with ScriptedServer(lambda request, connection: http_response(b"x")) as server, EgressGateway(served) as gateway:
+        entry = EndpointPattern("localhost", ports=(server.port,), schemes=("http",))
+        call = FakeCall(Capabilities.none().with_http(HttpCapability(allowlist=(entry,))))
+        assert gateway.fetch(call, HttpRequest("GET", f"http://localhost:{server.port}/")).body == b"x"
