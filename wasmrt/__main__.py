@@ -27,7 +27,7 @@ def _start_ahead() -> None:
             from wasmrt.isolation.pool import spawn
 
             spawn.start_ahead()
-    except (ConfigurationError, InternalError):  # the command meets it again, and tells of it
+    except (ConfigurationError, InternalError, OSError):  # a head start; the command meets what it needs, and tells
         pass
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, cast
 
 import pytest
@@ -13,7 +14,7 @@ import wasmrt.call._state as call_state
 from tests.border.conftest import a_call
 from tests.call.conftest import until
 from wasmrt import Capabilities, ResourceLimits, ToolError, ToolInvokeCapability, ToolOutput
-from wasmrt.audit import Receipt
+from wasmrt.audit import EMPTY_RECEIPT, Receipt
 from wasmrt.call import (
     Admission,
     Backends,
@@ -25,10 +26,11 @@ from wasmrt.call import (
     run_call,
 )
 from wasmrt.call.http import GuestHttp
-from wasmrt.capabilities import EndpointPattern, HttpCapability
+from wasmrt.capabilities import EndpointPattern, HttpCapability, WorkspaceWriteCapability, within_effects
 from wasmrt.component import ToolSpec
 from wasmrt.component.worlds import FailureKind
 from wasmrt.context import ToolContext
+from wasmrt.effects import Effect
 from wasmrt.egress import EgressGateway, HttpFailure
 from wasmrt.errors import CancelledError, GuestError, OutputLimitError, TrapError
 from wasmrt.guest.call import GuestCall
@@ -36,7 +38,8 @@ from wasmrt.guest.clock import SystemClock
 from wasmrt.guest.runner import Description, GuestComponent
 from wasmrt.guest.services import GuestRequest, HostFailure
 from wasmrt.leaks import LeakDetector
-from wasmrt.model import LogLevel
+from wasmrt.limits import MAX_DECISIONS
+from wasmrt.model import Decision, LogLevel, Reason
 from wasmrt.rates import RateLimiter
 from wasmrt.url import Network
 
@@ -151,6 +154,54 @@ def test_a_receipt_says_when_a_call_began_and_when_it_ended() -> None:
     (record,) = records
     assert began // 1_000_000 <= record.started_ms
     assert record.ended_ms - record.started_ms == int(record.usage.wall_seconds * 1000) >= 20
+
+
+@pytest.mark.parametrize("trace", ["", "job-7"])
+def test_a_receipt_goes_on_from_what_the_caller_knows(trace: str) -> None:
+    def ask_often(call: GuestCall, params: str, context: str | None) -> str:
+        for _ in range(MAX_DECISIONS + 1):
+            call.services.secret_exists("token")
+        return "{}"
+
+    records: list[Receipt] = []
+    run(ask_often, audit=records.append, receipt=EMPTY_RECEIPT._replace(trace_id=trace, decisions_dropped=2))
+    (record,) = records
+    assert (record.trace_id, record.decisions_dropped) == (trace or record.call_id, 3)
+
+
+def test_a_refusal_by_the_folders_that_a_call_is_held_to_says_so() -> None:
+    def write(call: GuestCall, params: str, context: str | None) -> str:
+        with suppress(HostFailure):
+            call.services.workspace_write("elsewhere/a.txt", b"x")
+        return "{}"
+
+    grant = Capabilities.none().with_workspace_write([""])
+    refused = run(write, grant=grant, terms=ToolContext(write_paths=(("out",),))).decisions[-1]
+    assert (refused.allowed, refused.rule) == (False, "the preset lets no tool write there")
+
+
+_POSTS = Capabilities.none().with_http([EndpointPattern("a.org", methods=("POST",))])
+_REMOVES = Capabilities.none().with_workspace_write(WorkspaceWriteCapability(("",), remove=True))
+
+
+@pytest.mark.parametrize(
+    ("grant", "effects", "reason", "capability"),
+    [
+        (_POSTS, set(), Reason.NOT_GRANTED, "http"),
+        (_POSTS, {Effect.NETWORK}, Reason.EMPTY_ALLOWLIST, "http"),
+        (_REMOVES, {Effect.WRITE_FILESYSTEM}, Reason.REMOVE_NOT_ALLOWED, "workspace_write"),
+    ],
+)
+def test_a_refusal_by_the_effects_that_a_call_is_held_to_says_so(
+    grant: Capabilities, effects: set[Effect], reason: Reason, capability: str
+) -> None:
+    held = frozenset(effects)
+    call = Call(
+        call_id="1", tool="tool", user="ann", limits=ResourceLimits(), grant=within_effects(grant, held),
+        full_grant=grant, backends=Backends(LeakDetector()), terms=ToolContext(effects=held),
+    )  # fmt: skip
+    told = call.told(Decision(False, reason, "a rule", None, capability, "a subject"))
+    assert told.rule == f"the call is held to its effects ({', '.join(sorted(effects)) or 'none'})"
 
 
 def test_advice_of_a_toolchain_and_empty_lines_are_no_last_words() -> None:

@@ -157,8 +157,14 @@ class Connection:
         """Answer a request while its client is there; when it goes, the handler is cancelled."""
         if refusal is not None:
             self._h11.next_event()  # the end of a request without a body
-        with self._reader.watched():
             await self._answer(request, refusal)
+            return
+        with self._reader.watched():
+            await self._answer(request, None)
+
+    def unwatch(self) -> None:
+        """Leave the handler to whoever cancels this connection's task now."""
+        self._reader.unwatch()
 
     async def _answer(self, request: Request, refusal: Response | None) -> None:
         """SECURITY: the text of a handler's error may hold anything; neither the client nor the log gets it."""

@@ -21,7 +21,7 @@ class ClientReader(asyncio.StreamReader):
         super().__init__()
         self._task: asyncio.Task[object] | None = None
         """The one that answers at the moment."""
-        self._ahead = 0
+        self._unread = 0
         self._gone = False
 
     @contextmanager
@@ -31,25 +31,38 @@ class ClientReader(asyncio.StreamReader):
         Raises:
             GoneError: it has gone.
         """
-        if self._gone:
+        if self._gone or self._unread > MAX_AHEAD_BYTES:
             raise GoneError
         task = self._task = asyncio.current_task()
         assert task is not None
-        self._ahead = 0
         try:
             yield
         except asyncio.CancelledError:
             if self._task is task or task.uncancel():
                 raise  # somebody else ended it
             raise GoneError from None
+        else:
+            if self._task is not task:  # what ran in here has not minded that it was ended
+                task.uncancel()
+                raise GoneError
         finally:
             self._task = None
+
+    def unwatch(self) -> None:
+        """Leave what runs to whoever ends it now: nothing is ended twice."""
+        self._task = None
+
+    async def read(self, n: int = -1) -> bytes:
+        """Return what has come, at most `n` bytes; waits for the first."""
+        data = await super().read(n)
+        self._unread -= len(data)
+        return data
 
     def feed_data(self, data: bytes) -> None:  # type: ignore[override]  # no transport feeds more
         """Take what has come."""
         super().feed_data(data)
-        self._ahead += len(data)
-        if self._ahead > MAX_AHEAD_BYTES:
+        self._unread += len(data)
+        if self._unread > MAX_AHEAD_BYTES:
             self._leave()
 
     def feed_eof(self) -> None:

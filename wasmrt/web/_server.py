@@ -118,7 +118,8 @@ class WebServer:
         if self._running:
             await asyncio.wait(set(self._running), timeout=grace_seconds)
         tasks = list(self._running)
-        for task in tasks:
+        for task, connection in self._running.items():
+            connection.unwatch()
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._server.wait_closed()

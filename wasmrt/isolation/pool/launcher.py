@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import signal
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -70,11 +69,12 @@ class Zygote:
         with self._lock:
             if not self.is_ours:
                 return
-            has_children = self._control.is_greeted
+            listens = self._control.is_greeted
             self._control.close()
-        with suppress(ChildProcessError, ProcessLookupError):  # somebody waits for every child of the program
-            if not has_children:
-                os.kill(self._pid, signal.SIGKILL)  # it looks at its socket when it has imported everything
+        if not listens:  # it looks at its socket when it has imported everything
+            spawn.kill(self._pid)
+            return
+        with suppress(ChildProcessError):  # somebody waits for every child of the program
             os.waitpid(self._pid, 0)
 
     def leave(self) -> None:
@@ -111,25 +111,23 @@ class Zygote:
             if not self.is_ours:
                 raise
         self._control.close()
-        with suppress(ChildProcessError, ProcessLookupError):
-            os.kill(self._pid, signal.SIGKILL)  # one that does not answer; its number is its own until it is waited for
-            os.waitpid(self._pid, 0)
+        spawn.kill(self._pid)  # one that does not answer
         self._start()
         return ask()
 
 
 _shared: list[tuple[Zygote, int]] = []
-"""This process's zygote and the number of its users; none, or one."""
+"""This process's zygote and the number of its users; none, or one. Always whole: threads fork, and handlers raise."""
 _lock = threading.Lock()
 
 
 def retain() -> Zygote:
     """Return this process's zygote, started if need be; `release` it when done."""
     with _lock:
-        zygote, users = _shared.pop() if _shared else (None, 0)
+        zygote, users = _shared[0] if _shared else (None, 0)
         if zygote is None or not zygote.is_ours:
             zygote, users = Zygote(), 0
-        _shared.append((zygote, users + 1))
+        _shared[:] = [(zygote, users + 1)]
         return zygote
 
 
@@ -138,11 +136,10 @@ def release(zygote: Zygote) -> None:
     with _lock:
         if not _shared or _shared[0][0] is not zygote:
             return
-        _, users = _shared.pop()
-        if users > 1:
-            _shared.append((zygote, users - 1))
-            return
-    zygote.close()
+        users = _shared[0][1] - 1
+        _shared[:] = [(zygote, users)] if users else []
+    if not users:
+        zygote.close()
 
 
 def _forget_in_child() -> None:

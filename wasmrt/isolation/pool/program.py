@@ -6,7 +6,7 @@ import os
 import threading
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from wasmrt.component import ComponentType
 from wasmrt.errors import ToolError, WasmrtError, WorkerCrashedError
@@ -143,20 +143,28 @@ class Program:
             self._world = self._loaded(loading, data).world
             worker = self._forked(loading)
             lifetime = Lifetime(DESCRIBE_SECONDS)
-            whole = False
             try:
                 worker.greet(lifetime)
                 description = worker.describe(lifetime)
-                worker.adopt(description, lifetime)  # as it was read here
-                whole = not any(spec.problems for spec in description.specs.values())  # it may have trapped
-                return description
             except (ClosedError, ProtocolError) as error:
                 raise self._crash(worker, error, lifetime) from error
-            finally:
-                if whole:  # it has heard of no user yet: the first one gets it
-                    self._shelf.put(self, None, worker)
-                else:
-                    self.retire(worker)
+            except BaseException:
+                self.retire(worker)
+                raise
+            self._keep(worker, description, lifetime)
+            return description
+
+    def _keep(self, worker: Worker, description: Description, lifetime: Lifetime) -> None:
+        """Keep the worker that told what the component is: it has heard of no user, and the first one gets it.
+
+        One that may have trapped, or does not listen any more, is ended.
+        """
+        if not any(spec.problems for spec in description.specs.values()):
+            with suppress(WasmrtError):
+                worker.adopt(description, lifetime)  # as it was read here
+                self._shelf.put(self, None, worker)
+                return
+        self.retire(worker)
 
     def _fork(self, lifetime: Lifetime) -> Worker:
         worker = self._forked(lifetime)
@@ -240,11 +248,12 @@ class Shelf:
         return None
 
     def put(self, program: Program, user: str | None, worker: Worker) -> None:
-        """Take a worker back; the one that has waited longest ends where there are too many."""
+        """Take a worker; the one that has waited longest ends where there are too many."""
         over: tuple[Program, str | None, Worker] | None = (program, user, worker)
         with self._lock:
             if not self._closed:
-                self._idle.append((program, user, worker))
+                # One that nobody has called yet goes before those that somebody may call again.
+                self._idle.insert(0 if user is None else len(self._idle), (program, user, worker))
                 over = self._idle.pop(0) if len(self._idle) > self._max_workers else None
         if over is not None:
             over[0].retire(over[2])

@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import sys
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 from wasmrt.errors import InternalError
 
@@ -42,14 +42,24 @@ def start() -> tuple[int, socket.socket]:
     return _ahead.pop() if _ahead else _started()
 
 
+def kill(pid: int) -> None:
+    """End a zygote and wait for it; one that somebody has waited for already has no number any more."""
+    with suppress(ChildProcessError):
+        if os.waitpid(pid, os.WNOHANG) == (0, 0):
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+
 def _started() -> tuple[int, socket.socket]:
-    ours, theirs = socket.socketpair()
-    with theirs:
+    with ExitStack() as stack:
         try:
-            return _spawned(theirs.fileno()), ours
+            ours, theirs = map(stack.enter_context, socket.socketpair())
+            pid = _spawned(theirs.fileno())
         except OSError as error:
-            ours.close()
             raise InternalError(f"no worker process can be started ({error.strerror})") from error
+        theirs.close()
+        stack.pop_all()
+    return pid, ours
 
 
 def _spawned(end: int) -> int:
@@ -75,9 +85,7 @@ def _bytecode() -> list[str]:
 def _end_unused() -> None:
     for pid, end in _ahead:
         end.close()
-        with suppress(ChildProcessError, ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
+        kill(pid)
     _ahead.clear()
 
 
