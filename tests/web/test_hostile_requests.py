@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -176,6 +177,30 @@ def test_a_client_that_sends_without_end_while_it_is_answered_is_dropped() -> No
 
     with served(wait) as server:
         assert server.raw(server.head() + b"GET / HTTP/1.1\r\n" * 100_000) == b""
+
+
+def test_what_a_client_has_sent_ahead_before_its_answer_began_counts_too() -> None:
+    async def let_it_send(request: Request) -> None:
+        for _ in range(1000):  # turns of the loop, in which everything arrives that the connection takes
+            await asyncio.sleep(0)
+
+    async def wait(request: Request) -> Response:
+        await asyncio.Event().wait()
+        return plain(200)
+
+    with served(wait, gate=let_it_send) as server:
+        assert server.raw(server.head() + b"GET / HTTP/1.1\r\n" * 20_000) == b""
+
+
+def test_a_handler_that_does_not_mind_its_end_ends_the_connection_all_the_same() -> None:
+    async def stay(request: Request) -> Response:
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        return plain(200)
+
+    with served(stay) as server:
+        answers = server.raw(server.head() + b"GET / HTTP/1.1\r\n" * 100_000)
+    assert answers.count(b"HTTP/1.1 ") <= 1
 
 
 @pytest.fixture(scope="module")
