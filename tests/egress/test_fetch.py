@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import socket
 import threading
 
 import pytest
@@ -20,7 +19,7 @@ from wasmrt.model import Reason
 from wasmrt.rates import RateLimiter
 from wasmrt.testing import FakeCall, ReceivedRequest, ServerConnection, http_response
 
-from .world import HOST, MakeWorld
+from .world import HOST, MakeWorld, watch_end
 
 
 def hello(request: ReceivedRequest, connection: ServerConnection) -> bytes:
@@ -177,14 +176,8 @@ def test_a_closed_door_leaves_no_connection_open(world: MakeWorld) -> None:
     gone = threading.Event()
 
     def script(request: ReceivedRequest, connection: ServerConnection) -> bytes:
-        # Its own descriptor: the server reads the end of the connection too, and closes the other.
-        threading.Thread(target=wait_for_end, args=(connection.sock.dup(),), daemon=True).start()
+        watch_end(connection, gone)
         return http_response(b"x")
-
-    def wait_for_end(own: socket.socket) -> None:
-        with own:
-            if not own.recv(1):
-                gone.set()
 
     w = world(script, tls=False)
     w.get()

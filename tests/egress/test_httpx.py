@@ -22,7 +22,7 @@ from wasmrt.testing import FakeResolver, ReceivedRequest, ServerConnection, http
 
 from .clients import OTHER, SECRET, TOKEN, bearer, both_families, capability, guarded
 from .test_streaming import EVENTS, HEAD, Turns, chunk
-from .world import HOST, MakeWorld, World
+from .world import HOST, MakeWorld, World, watch_end
 
 
 def echo(request: ReceivedRequest, connection: ServerConnection) -> bytes:
@@ -532,7 +532,7 @@ def test_closing_a_client_closes_the_connections_of_a_gateway_of_its_own(world: 
     gone = threading.Event()
 
     def script(request: ReceivedRequest, connection: ServerConnection) -> bytes:
-        threading.Thread(target=lambda: connection.sock.recv(1) or gone.set(), daemon=True).start()
+        watch_end(connection, gone)
         return http_response(b"x")
 
     w = world(script)

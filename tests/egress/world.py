@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import select
 import ssl
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -15,7 +18,7 @@ from wasmrt.capabilities import Capabilities, CredentialMapping, EndpointPattern
 from wasmrt.egress import EgressGateway, HttpRequest, HttpResponse, NetworkConfig
 from wasmrt.rates import RateLimiter
 from wasmrt.secrets import Secret, UserSecrets
-from wasmrt.testing import FakeCall, FakeResolver, MemorySecrets, ScriptedServer
+from wasmrt.testing import FakeCall, FakeResolver, MemorySecrets, ScriptedServer, ServerConnection
 from wasmrt.testing._server import Script
 
 HOST = "api.example.com"
@@ -117,3 +120,17 @@ def world(ca_file: Path, server_tls: Callable[..., ssl.SSLContext]) -> Iterator[
             return World(server, gateway, resolver, scheme="https" if tls else "http")
 
         yield make
+
+
+def watch_end(connection: ServerConnection, gone: threading.Event) -> None:
+    """Set `gone` when a client has closed its connection. Nothing is read: the server does, and TLS has one reader."""
+    own = os.dup(connection.sock.fileno())
+
+    def wait() -> None:
+        watch = select.poll()
+        watch.register(own, select.POLLRDHUP)
+        watch.poll()
+        os.close(own)
+        gone.set()
+
+    threading.Thread(target=wait, daemon=True).start()

@@ -40,7 +40,7 @@ from wasmrt.isolation.pool import launcher
 from wasmrt.isolation.pool.control import unhurried
 from wasmrt.isolation.pool.launcher import Zygote
 from wasmrt.isolation.pool.memory import memory_file
-from wasmrt.isolation.pool.program import MAX_CALLS
+from wasmrt.isolation.pool.program import MAX_CALLS, MAX_UNCALLED
 from wasmrt.isolation.wire import Channel, Kind
 from wasmrt.testing.attacks import Body
 
@@ -74,6 +74,16 @@ def test_the_worker_that_told_what_a_tool_is_serves_its_first_user_and_nobody_el
 def test_a_worker_whose_component_could_not_tell_what_it_is_serves_nobody(runtime: WasmToolRuntime) -> None:
     silent = prepared(runtime, Body(schema="unreachable"))
     assert program_of(silent)._shelf._idle == []
+
+
+def test_few_workers_wait_for_a_first_call_and_none_in_the_place_of_a_users(runtime: WasmToolRuntime) -> None:
+    echo = prepared(runtime)
+    echo.execute({}, user="ann")
+    kept = process_of(echo, "ann")
+    loaded = [prepared(runtime, name=f"tool-{number}") for number in range(MAX_UNCALLED + 2)]
+    waiting = [program for program, user, _ in program_of(echo)._shelf._idle if user is None]
+    assert waiting == [program_of(tool) for tool in reversed(loaded[-MAX_UNCALLED:])]
+    assert process_of(echo, "ann") == kept
 
 
 def test_a_worker_that_ended_before_the_first_call_is_not_missed(runtime: WasmToolRuntime) -> None:

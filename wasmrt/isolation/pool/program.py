@@ -21,6 +21,8 @@ from wasmrt.lifetime import Lifetime
 from wasmrt.limits import ResourceLimits
 
 DESCRIBE_SECONDS = 15.0
+MAX_UNCALLED = 4
+"""Workers that told what their component is and were not called since: who loads many tools calls few at once."""
 MAX_CALLS = 10_000
 """Calls of one worker, after which another takes its place."""
 _ENDED_WELL = frozenset({"GuestError", "GuestExitError", "InvalidParametersError"})
@@ -254,7 +256,11 @@ class Shelf:
             if not self._closed:
                 # One that nobody has called yet goes before those that somebody may call again.
                 self._idle.insert(0 if user is None else len(self._idle), (program, user, worker))
-                over = self._idle.pop(0) if len(self._idle) > self._max_workers else None
+                uncalled = sum(owner is None for _, owner, _ in self._idle)
+                if uncalled > MAX_UNCALLED:
+                    over = self._idle.pop(uncalled - 1)  # they stand first, the newest before the others
+                else:
+                    over = self._idle.pop(0) if len(self._idle) > self._max_workers else None
         if over is not None:
             over[0].retire(over[2])
 
