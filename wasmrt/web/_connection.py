@@ -44,7 +44,7 @@ class Connection:
     """One client's connection, run as one task."""
 
     def __init__(self, reader: ClientReader, writer: asyncio.StreamWriter, service: Service, client: str) -> None:
-        self._reader, self._writer, self._service, self._client = reader, writer, service, client
+        self.reader, self._writer, self._service, self._client = reader, writer, service, client
         self._bounds = service.bounds
         self._ahead = b""
         self._h11 = h11.Connection(h11.SERVER)
@@ -97,7 +97,7 @@ class Connection:
         if not data:
             try:
                 async with asyncio.timeout(self._bounds.idle_seconds):
-                    data += await self._reader.read(_READ_BYTES)
+                    data += await self.reader.read(_READ_BYTES)
             except TimeoutError:
                 return None
         if not data:
@@ -149,7 +149,7 @@ class Connection:
         return event
 
     async def _some(self) -> bytes:
-        if not (data := await self._reader.read(_READ_BYTES)):
+        if not (data := await self.reader.read(_READ_BYTES)):
             raise GoneError
         return data
 
@@ -159,12 +159,8 @@ class Connection:
             self._h11.next_event()  # the end of a request without a body
             await self._answer(request, refusal)
             return
-        with self._reader.watched():
+        with self.reader.watched():
             await self._answer(request, None)
-
-    def unwatch(self) -> None:
-        """Leave the handler to whoever cancels this connection's task now."""
-        self._reader.unwatch()
 
     async def _answer(self, request: Request, refusal: Response | None) -> None:
         """SECURITY: the text of a handler's error may hold anything; neither the client nor the log gets it."""
@@ -220,7 +216,7 @@ class Connection:
             self._writer.write_eof()
             left = _LINGER_BYTES
             async with asyncio.timeout(_LINGER_SECONDS):
-                while left > 0 and (data := await self._reader.read(_PIECE_BYTES)):
+                while left > 0 and (data := await self.reader.read(_PIECE_BYTES)):
                     left -= len(data)
         return False
 

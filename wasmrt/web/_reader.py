@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-MAX_AHEAD_BYTES = 64 * 1024
+_MAX_AHEAD_BYTES = 64 * 1024
 """Sent by a client before the response to what it had asked."""
 
 
@@ -31,7 +31,7 @@ class ClientReader(asyncio.StreamReader):
         Raises:
             GoneError: it has gone.
         """
-        if self._gone or self._unread > MAX_AHEAD_BYTES:
+        if self._gone or self._unread > _MAX_AHEAD_BYTES:
             raise GoneError
         task = self._task = asyncio.current_task()
         assert task is not None
@@ -62,7 +62,7 @@ class ClientReader(asyncio.StreamReader):
         """Take what has come."""
         super().feed_data(data)
         self._unread += len(data)
-        if self._unread > MAX_AHEAD_BYTES:
+        if self._unread > _MAX_AHEAD_BYTES:
             self._leave()
 
     def feed_eof(self) -> None:

@@ -119,7 +119,7 @@ class WebServer:
             await asyncio.wait(set(self._running), timeout=grace_seconds)
         tasks = list(self._running)
         for task, connection in self._running.items():
-            connection.unwatch()
+            connection.reader.unwatch()
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._server.wait_closed()

@@ -57,14 +57,13 @@ class WorkerHome:
             ComponentError, MemoryLimitError: as `GuestHome.load`.
             WorkerCrashedError: a process did not survive it.
         """
-        pooling, on_demand = (self._engine._replace(allocator=a) for a in (Allocator.POOLING, Allocator.ON_DEMAND))
-        pooled = fits_the_pool(limits) and best_allocator() == Allocator.POOLING
-        if pooled:
+        key = ProgramKey(name, digest, limits, self._engine._replace(allocator=Allocator.POOLING), self._required)
+        if fits_the_pool(limits) and best_allocator() == Allocator.POOLING:
             try:
-                return self._load(ProgramKey(name, digest, limits, pooling, self._required), data)
+                return self._load(key, data)
             except InvalidComponentError:
                 pass  # over the pool's limits, or simply invalid: the other engine knows
-        return self._load(ProgramKey(name, digest, limits, on_demand, self._required), data)
+        return self._load(key._replace(engine=self._engine._replace(allocator=Allocator.ON_DEMAND)), data)
 
     def close(self) -> None:
         """End every worker and template; the zygote too, where no other runtime needs it."""
