@@ -26,6 +26,8 @@ _MANY_VALUES = 20_000
 """The C writer takes up to 0.4 us for each."""
 _RUN_VALUES = 4096
 """Taken at once, and then is looked whether to go on."""
+_HOLDERS = (dict, list, tuple)
+_PLAIN = frozenset({str, int, float, bool, type(None)})
 _SPACE = " \t\n\r"
 _SQUARE = bytes.maketrans(b"{}", b"[]")
 _NOT_STRUCTURE = bytes(set(range(256)) - set(b'[]{}"'))
@@ -164,17 +166,17 @@ def _pieces(
 
 def _holds_many(value: Any) -> bool:
     """Tell whether there are many values in a value, those of its lists and objects included."""
-    left, waiting = _MANY_VALUES, [value]
-    while waiting:
-        held = waiting.pop()
-        if isinstance(held, dict):
-            held = held.values()
-        elif not isinstance(held, (list, tuple)):
-            continue
-        left -= len(held)
+    left, level = _MANY_VALUES, [value] if isinstance(value, _HOLDERS) else []
+    while level:
+        left -= sum(map(len, level))
         if left < 0:
             return True
-        waiting += [each for each in held if isinstance(each, (dict, list, tuple))]
+        level = [
+            each
+            for held in level
+            for each in (held.values() if isinstance(held, dict) else held)
+            if type(each) not in _PLAIN and isinstance(each, _HOLDERS)
+        ]
     return False
 
 
@@ -302,4 +304,5 @@ _exact = json.JSONDecoder(
 _distinct_names = json.JSONDecoder(
     parse_constant=_refuse_constant, parse_float=_finite, parse_int=_exact_integer, object_pairs_hook=_distinct
 )
-_encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+# It is never given a value that holds itself, for such a one holds many.
+_encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":"))
