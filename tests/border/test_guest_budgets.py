@@ -173,6 +173,7 @@ def test_the_systems_clocks_are_no_fine_timers() -> None:
         (TrapCode.UNREACHABLE, "a panic"),
         (TrapCode.STACK_OVERFLOW, "recursed too deeply"),
         (TrapCode.MEMORY_OUT_OF_BOUNDS, "a memory bug"),
+        (TrapCode.CANNOT_LEAVE_COMPONENT, "while it was given a value"),
         (TrapCode.CANNOT_ENTER_COMPONENT, "was called while"),
         (TrapCode.INTEGER_OVERFLOW, None),
     ],

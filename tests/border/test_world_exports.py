@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Callable
+
 import pytest
 
 from tests.border.conftest import Start
 from tests.border.relays import KINDS
-from tests.border.worlds import Failure, Offer, agent_tool, provider
-from wasmrt import PreparedTool, ToolErrorKind
-from wasmrt.errors import GuestError, InvalidComponentError
-from wasmrt.limits import MAX_DESCRIPTION_BYTES, MAX_TOOLS_PER_COMPONENT
+from tests.border.worlds import Failure, Memory, Offer, agent_tool, failing_function, provider
+from wasmrt import PreparedTool, ResourceLimits, ToolErrorKind
+from wasmrt.errors import GuestError, InvalidComponentError, MemoryLimitError
+from wasmrt.limits import MAX_DESCRIPTION_BYTES, MAX_TOOLS_PER_COMPONENT, MIB
 
 OF_KIND = {
     "auth-required": ToolErrorKind.NOT_AUTHORIZED,
@@ -70,9 +73,71 @@ def test_a_typed_failure_of_few_words_is_told_in_those_it_has(start: Start) -> N
         (Failure("client", "ok"), "tool:ok", "ok"),
         (Failure("client", "a\x1b[2J" + "b" * 58), "client", "a [2J" + "b" * 58),
         (Failure("client", "T0ken-" + "aB3dE5"), "client", "T0ken-" + "aB3dE5"),
+        (Failure("client", "a" * 48), f"tool:{'a' * 48}", "a" * 48),
+        (Failure("client", "a" * 49), "client", "a" * 49),
     ):
         error = failure_of(runtime.prepare("tool", agent_tool("@0.4.1", failing)))
         assert (error.code, error.message) == (code, message)
+
+
+@pytest.mark.parametrize(("limit", "told"), [(3 * MIB, "3 MiB"), (3 * MIB + 65536, "3,211,264 bytes")])
+def test_a_tool_that_was_refused_memory_can_say_so(start: Start, limit: int, told: str) -> None:
+    runtime = start()
+    short = Failure("executor", "out-of-memory", "no room for the index")
+    for component in (agent_tool("@0.4.1", short), provider([Offer("tool")], short)):
+        tool = runtime.prepare("tool", component, limits=ResourceLimits(memory_bytes=limit))
+        with pytest.raises(MemoryLimitError, match=f"its memory limit of {told}: no room for the index") as caught:
+            tool.execute({})
+        assert (caught.value.limit, caught.value.setting) == (limit, "limits.memory_bytes")
+
+
+def of_texts(*texts: str) -> Callable[[Memory], bytes]:
+    return lambda memory: b"".join(map(memory.string, texts))
+
+
+@pytest.mark.parametrize(
+    ("fields", "words", "code", "message"),
+    [
+        ('(field "kind" string) (field "message" string)', of_texts("input", "bad"), "input", "bad"),
+        (
+            '(field "kind" string) (field "code" string) (field "message" string)',
+            of_texts("client", "gone", "it is gone"), "tool:gone", "it is gone",
+        ),
+        (
+            '(field "kind" string) (field "code" (option string)) (field "message" string)',
+            lambda memory: memory.string("client") + memory.optional(None) + memory.string("it is gone"),
+            "client", "it is gone",
+        ),
+        (
+            '(field "kind" string) (field "message" string)', of_texts("mishap", "bad"),
+            "guest-error", '{"kind": "mishap", "message": "bad"}',
+        ),
+        ('(field "kind" string)', of_texts("input"), "guest-error", '{"kind": "input"}'),
+        (
+            '(field "kind" string) (field "message" string) (field "more" string)', of_texts("input", "bad", "x"),
+            "guest-error", '{"kind": "input", "message": "bad", "more": "x"}',
+        ),
+        (
+            '(field "kind" (list string)) (field "message" string)',
+            lambda memory: struct.pack("<II", memory.put(memory.string("input")), 1) + memory.string("bad"),
+            "guest-error", '{"kind": ["input"], "message": "bad"}',
+        ),
+        (
+            '(field "kind" string) (field "message" u32)', lambda memory: memory.string("input") + struct.pack("<I", 7),
+            "guest-error", '{"kind": "input", "message": 7}',
+        ),
+        (
+            '(field "kind" string) (field "code" u32) (field "message" string)',
+            lambda memory: memory.string("input") + struct.pack("<I", 7) + memory.string("bad"),
+            "guest-error", '{"kind": "input", "code": 7, "message": "bad"}',
+        ),
+    ],
+)  # fmt: skip
+def test_a_plain_functions_failure_is_typed_where_it_has_the_worlds_form_and_data_elsewhere(
+    start: Start, fields: str, words: Callable[[Memory], bytes], code: str, message: str
+) -> None:
+    error = failure_of(start().prepare("tool", failing_function(f"(record {fields})", words)))
+    assert (error.code, error.message) == (code, message)
 
 
 def test_a_provider_offers_each_tool_under_its_own_name(start: Start) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import wasmtime
@@ -189,5 +189,18 @@ def provider(offers: Sequence[Offer], answer: str | Failure = "{}", *, annotatio
             "describe": f"(i32.const {memory.put(described)})",
             "call": f"(i32.const {memory.put(result)})",
         },
+        memory=memory,
+    ).component()
+
+
+def failing_function(failure: str, words: Callable[[Memory], bytes]) -> bytes:
+    """A component of no world of ours, whose one function `run` fails with a value of the type `failure`."""
+    memory = Memory()
+    result = struct.pack("<I", 1) + words(memory)
+    return _World(
+        interface="test:plain/functions@1.0.0",
+        types={"failure": failure},
+        functions={"run": ("(result (result string (error $failure)))", "")},
+        bodies={"run": f"(i32.const {memory.put(result)})"},
         memory=memory,
     ).component()

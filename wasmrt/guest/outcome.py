@@ -75,8 +75,15 @@ def typed_failure(failure: Mapping[str, Any], budgets: GuestBudgets) -> ToolErro
 
 
 def is_typed_failure(value: object) -> TypeGuard[dict[str, Any]]:
-    """Tell whether a value has the form of the world's `failure`, as JSON."""
-    return isinstance(value, dict) and {"kind", "message"} <= value.keys() <= _FAILURE and value["kind"] in _GUEST_KINDS
+    """Tell whether a value has the form of the world's `failure`, as JSON; a guest's own type may be near it."""
+    return (
+        isinstance(value, dict)
+        and {"kind", "message"} <= value.keys() <= _FAILURE
+        and isinstance(value["kind"], str)
+        and value["kind"] in _GUEST_KINDS
+        and isinstance(value["message"], str)
+        and isinstance(value.get("code"), str | None)
+    )
 
 
 def guest_failure(kind: str, code: str | None, message: str | None) -> GuestError:
