@@ -194,13 +194,19 @@ def provider(offers: Sequence[Offer], answer: str | Failure = "{}", *, annotatio
 
 
 def failing_function(failure: str, words: Callable[[Memory], bytes]) -> bytes:
-    """A component of no world of ours, whose one function `run` fails with a value of the type `failure`."""
+    """A component of no world of ours, whose one function fails with a value of the type `failure`."""
+    kind = "(result string (error $failure))"
+    return plain_function({"failure": failure}, kind, lambda memory: struct.pack("<I", 1) + words(memory))
+
+
+def plain_function(types: dict[str, str], kind: str, words: Callable[[Memory], bytes]) -> bytes:
+    """A component of no world of ours, whose one function answers with a value of the type `kind`, in memory."""
     memory = Memory()
-    result = struct.pack("<I", 1) + words(memory)
+    answer = words(memory)
     return _World(
         interface="test:plain/functions@1.0.0",
-        types={"failure": failure},
-        functions={"run": ("(result (result string (error $failure)))", "")},
-        bodies={"run": f"(i32.const {memory.put(result)})"},
+        types=types,
+        functions={"run": (f"(result {kind})", "")},
+        bodies={"run": f"(i32.const {memory.put(answer)})"},
         memory=memory,
     ).component()
