@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Callable
 
@@ -188,6 +189,13 @@ def test_a_schema_that_is_none_is_flagged_and_any_object_is_taken(start: Start, 
         assert len(tool.problems) == 1
         assert tool.schema["type"] == "object"
         assert tool.execute({"anything": [1]}).result == 1
+
+
+def test_a_schema_of_which_a_part_is_not_checked_says_so_and_is_taken(start: Start) -> None:
+    schema = '{"type": "object", "properties": {"a": {"$ref": "#/$defs/b"}}}'
+    tool = start().prepare("tool", provider([Offer("tool", schema=schema)]))
+    assert tool.schema == json.loads(schema)
+    assert [problem.startswith("the schema ") for problem in tool.problems] == [True]
 
 
 def test_an_interface_of_a_known_name_and_other_types_is_refused_with_the_type_it_should_have(start: Start) -> None:
