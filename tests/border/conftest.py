@@ -62,12 +62,14 @@ def a_call(
     timeout_seconds: float = 60.0,
 ) -> Call:
     """The host's side of a call that no guest belongs to."""
+    grant = grant or Capabilities.none()
     return Call(
         call_id="1",
         tool="tool",
         user=user,
         limits=ResourceLimits(timeout_seconds=timeout_seconds),
-        grant=grant or Capabilities.none(),
+        grant=grant,
+        full_grant=grant,
         backends=Backends(LeakDetector(), **(backends or {})),
         parent=parent,
     )

@@ -73,7 +73,7 @@ def test_what_is_granted_and_not_there_is_refused() -> None:
 def test_a_guest_is_told_what_is_on_record_where_something_else_than_its_grant_holds_it() -> None:
     call = Call(
         call_id="1", tool="notes", user="ann", limits=ResourceLimits(), grant=Capabilities.none(),
-        backends=Backends(LeakDetector()), to_ask=lambda addition: addition.to,
+        full_grant=Capabilities.none(), backends=Backends(LeakDetector()), to_ask=lambda addition: addition.to,
     )  # fmt: skip
     host = CallServices(call)
     asked = host.http_refusal("GET", GET.url)
@@ -139,8 +139,8 @@ def test_effects_that_a_call_is_held_to_are_named_where_they_refuse_and_nowhere_
 def test_a_call_is_held_to_what_its_caller_is_held_to_and_to_its_own() -> None:
     def opened(terms: ToolContext | None, parent: Call | None = None) -> Call:
         return Call(
-            call_id="1", tool="tool", user="ann", limits=ResourceLimits(), grant=ALL, backends=Backends(LeakDetector()),
-            terms=terms, parent=parent,
+            call_id="1", tool="tool", user="ann", limits=ResourceLimits(), grant=ALL, full_grant=ALL,
+            backends=Backends(LeakDetector()), terms=terms, parent=parent,
         )  # fmt: skip
 
     some = ToolContext(effects=frozenset({Effect.NETWORK, Effect.READ_FILESYSTEM}), write_paths=(("out/",),))
@@ -151,6 +151,10 @@ def test_a_call_is_held_to_what_its_caller_is_held_to_and_to_its_own() -> None:
         assert (call.effects, call.write_paths) == (some.effects, some.write_paths)
     both = opened(other, alone)
     assert (both.effects, both.write_paths) == (frozenset({Effect.NETWORK}), (("out/",), ("out/deep/",)))
+    outer = opened(ToolContext(may_invoke=lambda _tool: None))
+    inner = opened(ToolContext(may_invoke=lambda tool: f"{tool} is another's to refuse"), outer)
+    assert outer.may_invoke is not None
+    assert (inner.may_invoke, free.may_invoke) == (outer.may_invoke, None)
 
 
 def test_a_copy_has_the_bytes_of_the_file_and_takes_the_place_of_none(tmp_path: Path) -> None:
@@ -351,10 +355,32 @@ def test_a_call_that_used_nothing_says_so() -> None:
     assert call.usage(output_bytes=5).output_bytes == 5
 
 
+def test_a_change_that_what_is_there_prevents_is_no_attempt_at_what_is_not_granted(tmp_path: Path) -> None:
+    writing = WorkspaceWriteCapability(("out/",), remove=True)
+    grant = Capabilities.none().with_workspace_write(writing)
+    call = a_call(grant, writer=WorkspaceWriter(tmp_path, writing))
+    host = CallServices(call)
+    (tmp_path / "out/full").mkdir(parents=True)
+    (tmp_path / "out/full/a").write_bytes(b"a")
+    for change, reason in (
+        (lambda: host.workspace_remove("out/none"), Reason.NOT_FOUND),
+        (lambda: host.workspace_write("out/full", b"x"), Reason.NOT_A_FILE),
+        (lambda: host.workspace_write("out/full/a", b"x", new=True), Reason.ALREADY_EXISTS),
+        (lambda: host.workspace_remove("out/full", directory=True), Reason.NOT_EMPTY),
+    ):
+        with pytest.raises(HostFailure) as caught:
+            change()
+        assert caught.value.code == str(reason)
+    assert call.decisions == []
+    with pytest.raises(HostFailure):
+        host.workspace_write("notes/a", b"x")
+    assert [decision.reason for decision in call.decisions] == [Reason.PREFIX_NOT_ALLOWED]
+
+
 def test_no_step_that_is_not_on_record_is_told_to_a_guest() -> None:
     call = Call(
         call_id="1", tool="notes", user="ann", limits=ResourceLimits(), grant=Capabilities.none(),
-        backends=Backends(LeakDetector()), to_ask=lambda addition: addition.to,
+        full_grant=Capabilities.none(), backends=Backends(LeakDetector()), to_ask=lambda addition: addition.to,
     )  # fmt: skip
     host, told = CallServices(call), []
     for number in range(300):

@@ -34,12 +34,14 @@ class Guest:
         http: Any = None,
     ) -> None:
         limits = ResourceLimits(timeout_seconds=seconds)
+        grant = grant or Capabilities.none()
         self.call = Call(
             call_id="test",
             tool="test",
             user="local",
             limits=limits,
-            grant=grant or Capabilities.none(),
+            grant=grant,
+            full_grant=grant,
             backends=Backends(
                 _DETECTOR, workspace=workspace, writer=writer, http=None if http is None else GuestHttp(http)
             ),

@@ -128,8 +128,8 @@ class Call:
         user: str,
         limits: ResourceLimits,
         grant: Capabilities,
+        full_grant: Capabilities,
         backends: Backends,
-        full_grant: Capabilities | None = None,
         to_ask: Callable[[Addition], str | None] | None = None,
         terms: ToolContext | None = None,
         action: str | None = None,
@@ -148,7 +148,7 @@ class Call:
         self.tool, self.user = tool, user
         self.limits, self.grant, self.backends = limits, grant, backends
         self.parent, self.on_progress = parent, on_progress
-        self.full_grant = full_grant or grant
+        self.full_grant = full_grant
         """The grant before it was narrowed to the effects that the call is held to."""
         self._to_ask = to_ask
         self.workspace: Path | None = workspace if parent is None or workspace is not None else parent.workspace
