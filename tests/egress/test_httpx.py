@@ -204,6 +204,15 @@ def test_an_echoed_secret_is_redacted_from_headers_and_body(world: MakeWorld, st
         assert response.headers["set-cookie"] == "sid=1"
 
 
+def test_a_client_without_a_secret_of_ours_gets_its_responses_as_they_are(world: MakeWorld) -> None:
+    body = f"a token of its own: {TOKEN}, and more".encode()
+    w = world(lambda r, c: http_response(body))
+    with httpx.Client(transport=guarded(w)) as client:
+        assert client.get(w.url("/whole")).content == body
+        with client.stream("GET", w.url("/streamed")) as response:
+            assert b"".join(response.iter_raw()) == body
+
+
 def test_a_secret_is_redacted_from_later_responses_to_requests_without_it(world: MakeWorld) -> None:
     w = world(lambda r, c: http_response(SECRET.encode()))
     with httpx.Client(transport=guarded(w, bearer())) as client:
