@@ -159,12 +159,15 @@ def test_a_secret_that_is_no_access_key_is_refused_without_its_text(world: MakeW
     assert w.server.requests == []
 
 
-def test_the_secret_part_of_a_key_does_not_come_back_from_an_echo(world: MakeWorld) -> None:
-    w = world(lambda request, connection: http_response(b"key: " + KEY.secret.encode()))
-    call = w.call(mapping(S3), secrets={"key": f"{KEY.id}:{KEY.secret}"})
+@pytest.mark.parametrize("session", ["", "a1B2c3D4e5" * 40], ids=["without a session", "with a long one"])
+def test_no_part_of_a_key_comes_back_from_an_echo(world: MakeWorld, session: str) -> None:
+    parts = [KEY.secret, *([session] if session else [])]
+    w = world(lambda request, connection: http_response("\n".join(["key:", *parts, "end"]).encode()))
+    call = w.call(mapping(S3), secrets={"key": ":".join([KEY.id, *parts])})
 
-    answer = w.get("/", call)
-    assert answer.body.startswith(b"key: ") and KEY.secret.encode() not in answer.body
+    answer = w.get("/", call).body.decode()
+    assert answer.startswith("key:") and answer.endswith("end")
+    assert not any(part[at : at + 16] in answer for part in parts for at in range(0, len(part), 8))
 
 
 @pytest.mark.parametrize(
