@@ -182,6 +182,7 @@ def test_a_refusal_by_the_folders_that_a_call_is_held_to_says_so() -> None:
 
 
 _POSTS = Capabilities.none().with_http([EndpointPattern("a.org", methods=("POST",))])
+_BOTH = Capabilities.none().with_http([EndpointPattern("a.org", methods=("GET", "POST"))])
 _REMOVES = Capabilities.none().with_workspace_write(WorkspaceWriteCapability(("",), remove=True))
 
 
@@ -190,6 +191,7 @@ _REMOVES = Capabilities.none().with_workspace_write(WorkspaceWriteCapability((""
     [
         (_POSTS, set(), Reason.NOT_GRANTED, "http"),
         (_POSTS, {Effect.NETWORK}, Reason.EMPTY_ALLOWLIST, "http"),
+        (_BOTH, {Effect.NETWORK}, Reason.METHOD_NOT_ALLOWED, "http"),
         (_REMOVES, {Effect.WRITE_FILESYSTEM}, Reason.REMOVE_NOT_ALLOWED, "workspace_write"),
     ],
 )
