@@ -171,11 +171,9 @@ class Endpoint:
             if session is not None:
                 self._server.note(message, session.peer)
             return None
-        future = None if session is None else session.asked.get(message.id)
-        if future is None or future.done():
+        if session is None or not session.questions.settle(message):
             self._server.refusals.note(Refusal.NO_QUESTION, user)
             return RpcError(INVALID_REQUEST, "this answers no request")
-        future.set_result(message.result)
         return None
 
     async def _request(self, request: Request, web: WebRequest, user: str) -> WebResponse:

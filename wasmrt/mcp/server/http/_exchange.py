@@ -77,13 +77,8 @@ class Exchange:
         if session is None:
             return None
         number = f"wasmrt-{next(_numbers)}"
-        answered: asyncio.Future[dict[str, Any] | None] = asyncio.get_running_loop().create_future()
-        session.asked[number] = answered
         self.send(form_message(number, params, session.peer.session.version))
-        try:
-            return await answered
-        finally:
-            del session.asked[number]
+        return await session.questions.answer(number)
 
     async def begun(self) -> bool:
         """Wait until the request is answered, or something comes before; return whether it is answered alone."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 import time
 from dataclasses import dataclass, field
-from typing import Any
 
-from wasmrt.mcp.server.protocol import Id, Peer
+from wasmrt.mcp.server.protocol import Peer, Questions
 
 IDLE_SECONDS = 30 * 60.0
 MAX_SESSIONS = 64
@@ -20,8 +18,7 @@ class HttpSession:
     """One session, of one user."""
 
     peer: Peer
-    asked: dict[Id, asyncio.Future[dict[str, Any] | None]] = field(default_factory=dict)
-    """The forms that wait for an answer."""
+    questions: Questions = field(default_factory=Questions)
     used: float = field(default_factory=time.monotonic)
 
 
@@ -52,9 +49,8 @@ class Sessions:
     def end(self, identity: str) -> None:
         """End a session; whoever waits for a form of it waits no longer."""
         session = self._known.pop(identity, None)
-        for future in () if session is None else session.asked.values():
-            if not future.done():
-                future.set_result(None)
+        if session is not None:
+            session.questions.end()
 
     def _forget_idle(self) -> None:
         now = time.monotonic()

@@ -15,6 +15,7 @@ from wasmrt.mcp.server.protocol._caller import (
 )
 from wasmrt.mcp.server.protocol._connection import Connection
 from wasmrt.mcp.server.protocol._progress import ProgressReport
+from wasmrt.mcp.server.protocol._questions import Questions
 from wasmrt.mcp.server.protocol._refusals import Refusal, RefusedMessages
 from wasmrt.mcp.server.protocol._server import Channel, Server, Toolbox
 from wasmrt.mcp.server.protocol._stdio import serve_stdio
@@ -72,6 +73,7 @@ __all__ = [
     "Notification",
     "Peer",
     "ProgressReport",
+    "Questions",
     "RecordedError",
     "Refusal",
     "RefusedMessages",

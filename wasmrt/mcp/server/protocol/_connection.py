@@ -12,6 +12,7 @@ from typing import Any
 
 from wasmrt.mcp.server.protocol._batch import BatchAnswer, messages_of
 from wasmrt.mcp.server.protocol._caller import Peer
+from wasmrt.mcp.server.protocol._questions import Questions
 from wasmrt.mcp.server.protocol._refusals import Refusal
 from wasmrt.mcp.server.protocol._server import Server
 from wasmrt.mcp.server.protocol._wire import (
@@ -50,7 +51,7 @@ class Connection:
         self._send = send
         self._report = report
         self._running: dict[tuple[type, Id], asyncio.Task[None]] = {}
-        self._asked: dict[Id, asyncio.Future[dict[str, Any] | None]] = {}
+        self._questions = Questions()
         self._numbers = itertools.count(1)
         self._end_listening = server.listen(self._list_changed)
 
@@ -99,8 +100,7 @@ class Connection:
     async def closed(self) -> None:
         """End whatever runs, without an answer."""
         self._end_listening()
-        for future in self._asked.values():
-            future.cancel()
+        self._questions.end()
         tasks = list(self._running.values())
         for task in tasks:
             task.cancel()
@@ -160,25 +160,18 @@ class Connection:
     async def elicit(self, params: dict[str, Any]) -> dict[str, Any] | None:
         """Send a form to the client, and return what it answers; None for an error. Cancelling takes the form back."""
         number = f"wasmrt-{next(self._numbers)}"
-        answered: asyncio.Future[dict[str, Any] | None] = asyncio.get_running_loop().create_future()
-        self._asked[number] = answered
         self._send(form_message(number, params, self.peer.session.version))
         try:
-            return await answered
+            return await self._questions.answer(number)
         except asyncio.CancelledError:
             self._send(notification_message("notifications/cancelled", {"requestId": number}))
             raise
-        finally:
-            del self._asked[number]
 
     def _settle(self, response: Response) -> None:
         """Take the answer to a form; one that answers nothing is dropped, since it is no request."""
-        future = self._asked.get(response.id)
-        if future is None:
+        if not self._questions.settle(response):
             self._server.refusals.note(Refusal.NO_QUESTION, self.peer.user)
             self._report("a response came that answers no request")
-        elif not future.done():
-            future.set_result(response.result)
 
     def _list_changed(self) -> None:
         if self.peer.session.listens:
