@@ -24,6 +24,8 @@ _LARGE_CHARS = 256 * 1024
 """Of a text; the C reader takes 20 ns for each of them where they are numbers."""
 _MANY_VALUES = 20_000
 """The C writer takes up to 0.4 us for each."""
+_MAX_LEVELS = 1000
+"""Of a value that is written: as deep as Python's own calls go."""
 _RUN_VALUES = 4096
 """Taken at once, and then is looked whether to go on."""
 _HOLDERS = (dict, list, tuple)
@@ -114,7 +116,7 @@ def write_json(value: Any, *, check: Callable[[], object] | None = None) -> str:
     try:
         return written_by(_encoder, value, check=check)
     except RecursionError as error:
-        raise JsonError("nested too deep", JsonFault.DEPTH) from error
+        raise JsonError("nested too deep, or it holds itself", JsonFault.DEPTH) from error
     except (TypeError, ValueError) as error:
         raise JsonError(f"not JSON: {error}") from error
 
@@ -165,9 +167,15 @@ def _pieces(
 
 
 def _holds_many(value: Any) -> bool:
-    """Tell whether there are many values in a value, those of its lists and objects included."""
+    """Tell whether there are many values in a value, those of its lists and objects included.
+
+    Raises:
+        RecursionError: it nests deeper than an encoder could go.
+    """
     left, level = _MANY_VALUES, [value] if isinstance(value, _HOLDERS) else []
-    while level:
+    for _ in range(_MAX_LEVELS):
+        if not level:
+            return False
         left -= sum(map(len, level))
         if left < 0:
             return True
@@ -177,7 +185,7 @@ def _holds_many(value: Any) -> bool:
             for each in (held.values() if isinstance(held, dict) else held)
             if type(each) not in _PLAIN and isinstance(each, _HOLDERS)
         ]
-    return False
+    raise RecursionError
 
 
 def check_text(value: Any, *, check: Callable[[], object] | None = None) -> None:
@@ -304,5 +312,5 @@ _exact = json.JSONDecoder(
 _distinct_names = json.JSONDecoder(
     parse_constant=_refuse_constant, parse_float=_finite, parse_int=_exact_integer, object_pairs_hook=_distinct
 )
-# It is never given a value that holds itself, for such a one holds many.
+# No plain value that holds itself gets here, for it has levels without end; whatever else does ends as too deep.
 _encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":"))

@@ -205,7 +205,7 @@ def test_an_echoed_secret_is_redacted_from_headers_and_body(world: MakeWorld, st
 
 
 def test_a_client_without_a_secret_of_ours_gets_its_responses_as_they_are(world: MakeWorld) -> None:
-    body = f"a token of its own: {TOKEN}, and more".encode()
+    body = f"a token of its own: {TOKEN}\nhalf of a line ".encode() * 20_000
     w = world(lambda r, c: http_response(body))
     with httpx.Client(transport=guarded(w)) as client:
         assert client.get(w.url("/whole")).content == body

@@ -10,7 +10,7 @@ import wasmtime
 
 from tests.programs.build import program
 from wasmrt import Capabilities, Isolation, PreparedTool, ResourceLimits, WasmRuntimeConfig, WasmToolRuntime
-from wasmrt.component import worlds
+from wasmrt.component import ToolSpec, worlds
 from wasmrt.errors import (
     FuelExhaustedError,
     GuestExitError,
@@ -152,6 +152,13 @@ def test_a_program_that_never_ends_is_ended_by_its_fuel(runtime: WasmToolRuntime
 def test_params_are_bounded_and_of_their_types(tool: PreparedTool, params: Any) -> None:
     with pytest.raises(InvalidParametersError):
         tool.execute(params)
+
+
+@pytest.mark.parametrize("params", [{"stdin": 5}, {"args": 5}, {"args": [["x"]]}])
+def test_a_packages_looser_schema_lets_nothing_pass_but_texts(runtime: WasmToolRuntime, params: Any) -> None:
+    loose = ToolSpec("loose", schema={"type": "object", "properties": {"args": {}, "stdin": {}}})
+    with pytest.raises(InvalidParametersError):
+        runtime.prepare("loose", program(), tools=[loose]).execute(params)
 
 
 def test_a_misspelt_param_is_named_with_the_nearest_one(tool: PreparedTool) -> None:

@@ -1,3 +1,4 @@
+import contextlib
 import json
 import socket
 
@@ -527,6 +528,37 @@ def test_coercion_leaves_valid_params_alone_and_any_params_unharmed(kind, value)
         assert coerce(schema, changed) == changed
     else:
         assert changed is params
+
+
+KEYWORDS = ("$ref", "$defs", "allOf", "anyOf", "oneOf", "not", "if", "else", "type", "properties", "items", "enum",
+            "required", "const", "pattern", "additionalProperties", "minimum", "prefixItems")  # fmt: skip
+odd = st.recursive(
+    data | st.sampled_from(["#", "#/$defs/a", "#/nope", "object"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(KEYWORDS), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.dictionaries(st.sampled_from(KEYWORDS), odd, max_size=4), data)
+def test_keywords_with_values_of_any_type_make_a_schema_or_a_problem_and_no_fault(schema, value):
+    if schema_problem(schema) is not None:
+        return
+    schema_gaps(schema)
+    with contextlib.suppress(InvalidParametersError):
+        Validator(schema).accept({"x": value})
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "else": {"$ref": None}},
+        {"type": "object", "$ref": "#", "allOf": True},
+        {"oneOf": [{"$ref": "#/nope"}], "allOf": True},
+    ],
+)
+def test_a_keyword_with_a_value_of_another_type_is_a_problem_of_the_schema(schema):
+    assert schema_problem(schema) is not None
 
 
 @settings(max_examples=100, deadline=None)

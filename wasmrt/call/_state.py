@@ -149,7 +149,7 @@ class Call:
         self.limits, self.grant, self.backends = limits, grant, backends
         self.parent, self.on_progress = parent, on_progress
         self.full_grant = full_grant
-        """The grant before it was narrowed to the effects that the call is held to."""
+        """The grant before it was narrowed to the effects and folders that the call is held to."""
         self._to_ask = to_ask
         self.workspace: Path | None = workspace if parent is None or workspace is not None else parent.workspace
         """The folder that this call brings for its files; None for the runtime's."""

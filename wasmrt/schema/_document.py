@@ -101,8 +101,10 @@ def check_document(schema: Any, depth: int = 1) -> None:
             raise SchemaError(f"uses {keyword}; write $ref with #/$defs/NAME")
     if depth > 1 and "$id" in schema:
         raise SchemaError("has an $id below its top, which changes what $ref means")
-    ref = schema.get("$ref")
-    if ref is not None and not (isinstance(ref, str) and (ref == "#" or ref.startswith("#/"))):
+    if not isinstance(schema.get("allOf", []), list):
+        raise SchemaError("has an allOf that is no array")
+    ref = schema.get("$ref", "#")
+    if not (isinstance(ref, str) and (ref == "#" or ref.startswith("#/"))):
         raise SchemaError(
             f"refers to {printable_line(str(ref), 100)}; only references into itself, #/..., are followed"
         )

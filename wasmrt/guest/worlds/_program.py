@@ -78,9 +78,8 @@ class ProgramWorld(NamedTuple):
             InvalidParametersError: the context names no folder for the workspace.
         """
         given = json.loads(params)
-        arguments = [tool.name, *given.get("args", ())]
-        stdin = given.get("stdin", "").encode("utf-8", "replace")
-        stdout, stderr = call.part(Program).start(arguments, stdin, _folders(context))
+        arguments, stdin = _input(given)
+        stdout, stderr = call.part(Program).start([tool.name, *arguments], stdin, _folders(context))
         try:
             code = self._exit_code(sandbox, call)
         except BaseException:
@@ -101,6 +100,14 @@ class ProgramWorld(NamedTuple):
                 raise
             call.failure = None  # it is an end like the other: what is raised now says how it went
             return ended.exit_code
+
+
+def _input(given: dict[str, Any]) -> tuple[list[str], bytes]:
+    # A package's own schema, where it has one, may let anything pass.
+    arguments, text = given.get("args", []), given.get("stdin", "")
+    if not isinstance(text, str) or not isinstance(arguments, list) or not all(isinstance(a, str) for a in arguments):
+        raise InvalidParametersError("a program takes texts alone", hint='{"args": ["-n", "5"], "stdin": "text"} fits')
+    return arguments, text.encode("utf-8", "replace")
 
 
 def _folders(context: str | None) -> tuple[ProgramFolder, ...]:
