@@ -116,7 +116,7 @@ def write_json(value: Any, *, check: Callable[[], object] | None = None) -> str:
     try:
         return written_by(_encoder, value, check=check)
     except RecursionError as error:
-        raise JsonError("nested too deep, or it holds itself", JsonFault.DEPTH) from error
+        raise JsonError("nested too deep, or in itself", JsonFault.DEPTH) from error
     except (TypeError, ValueError) as error:
         raise JsonError(f"not JSON: {error}") from error
 

@@ -75,7 +75,7 @@ class ProgramWorld(NamedTuple):
         Raises:
             GuestExitError: it ended with another code than 0, and nobody said that this is an answer. The log has what
                 it printed.
-            InvalidParametersError: the context names no folder for the workspace.
+            InvalidParametersError: the params are no texts, or the context names no folder for the workspace.
         """
         given = json.loads(params)
         arguments, stdin = _input(given)
