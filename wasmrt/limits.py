@@ -32,7 +32,7 @@ class ResourceLimits:
     fuel: int = 500_000_000
     """Instructions, roughly; 500 M covers a few MB of JSON work."""
     timeout_seconds: float = 60.0
-    """From instantiation to the lifted result, host calls included."""
+    """From the call's entry to its scanned result, waits and host calls included."""
     output_bytes: int = 4 * MIB
     """The result as the guest returned it."""
     table_elements: int = 20_000
