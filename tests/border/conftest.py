@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,10 @@ from wasmrt import (
     WasmToolRuntime,
 )
 from wasmrt.call import Backends, Call
+from wasmrt.component import ToolSpec
 from wasmrt.egress import NetworkConfig
+from wasmrt.guest.call import GuestCall
+from wasmrt.guest.runner import Description
 from wasmrt.leaks import LeakDetector
 from wasmrt.testing import FakeResolver, ReceivedRequest, ScriptedServer, ServerConnection
 
@@ -73,6 +76,28 @@ def a_call(
         backends=Backends(LeakDetector(), **(backends or {})),
         parent=parent,
     )
+
+
+class StandIn:
+    """A component that says it has `specs`, and whose guest does what `act` does: with call, params and context."""
+
+    checks_params = False
+
+    def __init__(
+        self,
+        act: Callable[[GuestCall, str, str | None], str] = lambda *_: "{}",
+        *,
+        specs: Sequence[ToolSpec] = (ToolSpec("tool"),),
+        world: str = "wasmrt:tool/provider@0.1.0",
+        seconds: float = 60.0,
+    ) -> None:
+        self.world = world
+        self.description = Description({spec.name: spec for spec in specs}, 1, 0)
+        self.limits = ResourceLimits(timeout_seconds=seconds)
+        self._act = act
+
+    def run(self, call: GuestCall, tool: str, params: str, context: str | None, *, user: str) -> str:
+        return self._act(call, params, context)
 
 
 Script = Callable[[ReceivedRequest, ServerConnection], bytes | None]

@@ -12,7 +12,7 @@ import pytest
 import wasmtime
 
 import wasmrt.call._state as call_state
-from tests.border.conftest import Site, Start, a_call, only_tool
+from tests.border.conftest import Site, StandIn, Start, a_call, only_tool
 from tests.border.relays import FETCH, reporter
 from tests.call.conftest import until
 from wasmrt import Capabilities, ResourceLimits, ToolError
@@ -29,12 +29,11 @@ from wasmrt.call import (
 )
 from wasmrt.call._answer import Answer, clean_logs, scan_answer
 from wasmrt.call.http import GuestHttp
-from wasmrt.component import ToolSpec
 from wasmrt.egress import EgressGateway
 from wasmrt.errors import CancelledError
 from wasmrt.guest.call import GuestCall
 from wasmrt.guest.clock import SystemClock
-from wasmrt.guest.runner import Description, GuestComponent
+from wasmrt.guest.runner import GuestComponent
 from wasmrt.guest.services import GuestRequest, NoServices
 from wasmrt.leaks import LeakDetector
 from wasmrt.model import LogLevel
@@ -69,34 +68,22 @@ def test_responses_that_a_guest_left_open_are_closed_and_those_it_closed_are_for
         until(lambda: len(here.server._open) == 0)
 
 
-class Leaver:
-    """A guest that opens a response and ends, one way or the other."""
-
-    checks_params = False
-    world = "wasmrt:tool/provider@0.1.0"
-    limits = ResourceLimits()
-
-    def __init__(self, url: str, error: Exception | None) -> None:
-        self.description = Description({"tool": ToolSpec("tool", "", {"type": "object"})}, 1, 0)
-        self._url = url
-        self._error = error
-
-    def run(self, call: GuestCall, tool: str, params: str, context: str | None, *, user: str) -> str:
-        call.services.http_open(GuestRequest("GET", self._url))
-        if self._error is not None:
-            raise self._error
-        return "{}"
-
-
 @pytest.mark.parametrize("error", [None, LookupError("the guest's")])
 def test_the_end_of_a_call_is_the_end_of_its_connections(site: Callable[..., Site], error: Exception | None) -> None:
     here = site(endless)
     records: list[Receipt] = []
     rates = RateLimiter()
+
+    def leave(call: GuestCall, params: str, context: str | None) -> str:
+        call.services.http_open(GuestRequest("GET", here.url()))
+        if error is not None:
+            raise error
+        return "{}"
+
     with EgressGateway(here.network, rates=rates) as gateway:
         pipeline = CallPipeline(Admission(1), rates, SystemClock, records.append)
         backends = Backends(LeakDetector(), http=GuestHttp(gateway))
-        component = cast(GuestComponent, Leaver(here.url(), error))
+        component = cast(GuestComponent, StandIn(leave))
         target = CallTarget("leaver", "d" * 64, component, here.grant(), lambda _grant: backends)
         if error is None:
             run_call(pipeline, target, CallRequest("tool", {}))

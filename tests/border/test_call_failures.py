@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 import wasmrt.call._state as call_state
-from tests.border.conftest import a_call
+from tests.border.conftest import StandIn, a_call
 from tests.call.conftest import until
 from wasmrt import Capabilities, ResourceLimits, ToolError, ToolInvokeCapability, ToolOutput
 from wasmrt.audit import EMPTY_RECEIPT, Receipt
@@ -27,7 +27,6 @@ from wasmrt.call import (
 )
 from wasmrt.call.http import GuestHttp
 from wasmrt.capabilities import EndpointPattern, HttpCapability, WorkspaceWriteCapability, within_effects
-from wasmrt.component import ToolSpec
 from wasmrt.component.worlds import FailureKind
 from wasmrt.context import ToolContext
 from wasmrt.effects import Effect
@@ -35,7 +34,7 @@ from wasmrt.egress import EgressGateway, HttpFailure
 from wasmrt.errors import CancelledError, GuestError, OutputLimitError, TrapError
 from wasmrt.guest.call import GuestCall
 from wasmrt.guest.clock import SystemClock
-from wasmrt.guest.runner import Description, GuestComponent
+from wasmrt.guest.runner import GuestComponent
 from wasmrt.guest.services import GuestRequest, HostFailure
 from wasmrt.leaks import LeakDetector
 from wasmrt.limits import MAX_DECISIONS
@@ -44,21 +43,6 @@ from wasmrt.rates import RateLimiter
 from wasmrt.url import Network
 
 TOKEN = "ghp_" + "a1B2c3D4e5" * 3 + "F6g7h8"
-
-
-class Acting:
-    """A guest that does what `act` does with its call, its params and its context."""
-
-    checks_params = False
-    world = "wasmrt:tool/provider@0.1.0"
-
-    def __init__(self, act: Callable[[GuestCall, str, str | None], str], seconds: float = 60.0) -> None:
-        self.description = Description({"tool": ToolSpec("tool", "", {"type": "object"})}, 1, 0)
-        self.limits = ResourceLimits(timeout_seconds=seconds)
-        self._act = act
-
-    def run(self, call: GuestCall, tool: str, params: str, context: str | None, *, user: str) -> str:
-        return self._act(call, params, context)
 
 
 def run(
@@ -72,7 +56,7 @@ def run(
     **request: Any,
 ) -> ToolOutput:
     pipeline = CallPipeline(admission or Admission(1), RateLimiter(), SystemClock, audit)
-    component = cast(GuestComponent, Acting(act, seconds))
+    component = cast(GuestComponent, StandIn(act, seconds=seconds))
     kept = Backends(LeakDetector(), **(backends or {}))
     target = CallTarget("acting", "d" * 64, component, grant or Capabilities.none(), lambda _grant: kept)
     return run_call(pipeline, target, CallRequest("tool", {}, **request))

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 
-from wasmrt import Capabilities, ResourceLimits
+from tests.border.conftest import StandIn
+from wasmrt import Capabilities
 from wasmrt.call import Backends, CallTarget
 from wasmrt.capabilities import ToolGrant
 from wasmrt.component import ToolSpec
 from wasmrt.effects import Effect
 from wasmrt.errors import InvalidComponentError
-from wasmrt.guest.runner import Description, GuestComponent
+from wasmrt.guest.runner import GuestComponent
 from wasmrt.leaks import LeakDetector
 from wasmrt.model import Addition, GrantList
 from wasmrt.traits import OwnTerms
@@ -25,17 +26,6 @@ READ_LOGS = Addition(GrantList.WORKSPACE, '"logs"')
 SCHEMA = {"type": "object", "maxProperties": 1}
 
 
-class Told:
-    """A component that was asked what it is, and is never run."""
-
-    checks_params = False
-    limits = ResourceLimits()
-
-    def __init__(self, world: str, specs: Sequence[ToolSpec]) -> None:
-        self.world = world
-        self.description = Description({spec.name: spec for spec in specs}, 1, 0)
-
-
 def target(
     *own: ToolSpec,
     world: str = PROVIDER,
@@ -43,7 +33,7 @@ def target(
     tools: Mapping[str, ToolSpec] | None = None,
     asked: Capabilities | None = None,
 ) -> CallTarget:
-    component = cast(GuestComponent, Told(world, own or [ToolSpec("one")]))
+    component = cast(GuestComponent, StandIn(specs=own or [ToolSpec("one")], world=world))
     request: Callable[[], Capabilities] | None = None if asked is None else lambda: asked
     services = lambda _grant: Backends(LeakDetector())  # noqa: E731
     return CallTarget("disk", "d" * 64, component, grant or Capabilities.none(), services, tools, request)

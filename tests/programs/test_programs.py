@@ -47,8 +47,8 @@ def run(tool: PreparedTool, *args: str, **params: Any) -> dict[str, Any]:
 
 def test_a_program_is_one_tool_that_takes_arguments_and_input(tool: PreparedTool) -> None:
     assert worlds.exported_program([tool.world]) == tool.world
-    types = {name: said["type"] for name, said in tool.schema["properties"].items()}
-    assert types == {"args": "array", "stdin": "string", "check": "boolean"}
+    types = [(name, said["type"]) for name, said in tool.schema["properties"].items()]
+    assert types == [("args", "array"), ("stdin", "string"), ("check", "boolean")]
     assert tool.schema["properties"]["args"]["items"]["type"] == "string"
     assert (tool.name, len(tool.tools)) == ("program", 1)
     assert "stdout and stderr" in tool.description
