@@ -1,4 +1,4 @@
-"""A host that has it rough: no thread left, a small stack, a handler that raises, no time to close.
+"""A host that has it rough: no thread or descriptor left, a small stack, a handler that raises, no time to close.
 
 python -m tests.isolation.rough TASK    prints what came of it as JSON; run as a process of its own.
 """
@@ -6,10 +6,13 @@ python -m tests.isolation.rough TASK    prints what came of it as JSON; run as a
 from __future__ import annotations
 
 import json
+import os
+import resource
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from types import FrameType
 from typing import Any
 
@@ -37,6 +40,14 @@ def outcome(act: Callable[[], Any]) -> str:
     return "works"
 
 
+def sentence(act: Callable[[], Any]) -> str:
+    try:
+        act()
+    except WasmrtError as error:
+        return str(error)
+    return "works"
+
+
 def no_thread_left() -> list[str]:
     """Prepare and call where no thread can be started, and then where one can."""
 
@@ -50,6 +61,36 @@ def no_thread_left() -> list[str]:
             threading._start_new_thread = able  # type: ignore[attr-defined]
             found.append(outcome(lambda: made.prepare("honest", HONEST).execute({})))
     return found
+
+
+def no_descriptor_left() -> list[list[str]]:
+    """Prepare, and call in a new worker, with none to four descriptors left; then again with as many as it takes."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    found = []
+    with runtime() as made:
+        honest = made.prepare("honest", HONEST)
+        recursing = made.prepare("recursing", RECURSING)
+        for left in range(5):
+            outcome(lambda: recursing.execute({}))  # after which the next call has another worker
+            with only_descriptors(left):
+                scarce = [sentence(lambda: recursing.execute({})), sentence(lambda: made.prepare("spinning", SPINNING))]
+            found.append([*scarce, outcome(lambda: recursing.execute({})), sentence(lambda: honest.execute({}))])
+    return found
+
+
+@contextmanager
+def only_descriptors(count: int) -> Iterator[None]:
+    """Hold all descriptors that this process may have, but for so many."""
+    with ExitStack() as held:
+        files = []
+        with suppress(OSError):
+            while True:
+                files.append(open(os.devnull, "rb"))  # noqa: SIM115 - closed below
+        for file in files[: len(files) - count]:
+            held.enter_context(file)
+        for file in files[len(files) - count :]:
+            file.close()
+        yield
 
 
 def small_stack() -> list[str]:

@@ -28,6 +28,17 @@ def test_where_no_thread_can_be_started_a_component_is_prepared_and_called_all_t
     assert rough("no_thread_left") == ["works", "works"]
 
 
+def test_where_no_descriptor_is_left_that_is_what_is_said_and_the_next_call_works() -> None:
+    found = rough("no_descriptor_left")
+    refused = "there is no room for a worker process (Too many open files)"
+    assert found[0] == [refused, refused, "TrapError", "works"]
+    assert refused not in found[4]
+    for called, prepared, *after in found:
+        assert called == refused or "stack" in called
+        assert prepared in (refused, "works")
+        assert after == ["TrapError", "works"]
+
+
 def test_a_guest_that_recurses_on_a_thread_with_a_small_stack_ends_in_a_trap() -> None:
     assert rough("small_stack") == ["TrapError", "TrapError", "works"]
 

@@ -10,7 +10,7 @@ import socket
 import sys
 from contextlib import ExitStack, suppress
 
-from wasmrt.errors import InternalError
+from wasmrt.isolation.pool.room import room
 
 _BOOT = """
 import gc, sys
@@ -51,12 +51,9 @@ def kill(pid: int) -> None:
 
 
 def _started() -> tuple[int, socket.socket]:
-    with ExitStack() as stack:
-        try:
-            ours, theirs = map(stack.enter_context, socket.socketpair())
-            pid = _spawned(theirs.fileno())
-        except OSError as error:
-            raise InternalError(f"no worker process can be started ({error.strerror})") from error
+    with room(), ExitStack() as stack:
+        ours, theirs = map(stack.enter_context, socket.socketpair())
+        pid = _spawned(theirs.fileno())
         theirs.close()
         stack.pop_all()
     return pid, ours
