@@ -51,6 +51,8 @@ class TestMap:
             if path.is_relative_to(root):
                 found = data.contexts_by_lineno(file)
                 self._lines[str(path.relative_to(root))] = {line: set(tests) - {""} for line, tests in found.items()}
+        if not self._lines:
+            raise SystemExit("the map was made in another checkout: --map makes it anew")
         self._weights: dict[str, defaultdict[str, float]] = {}
         self._seconds: dict[str, float] = json.loads((folder / "seconds.json").read_text())
 
