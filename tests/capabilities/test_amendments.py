@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.capabilities.capability_strategies import FOLDERS, HOSTS, SECRETS, capabilities
-from wasmrt.capabilities import Capabilities, EndpointPattern, merge
+from wasmrt.capabilities import Capabilities, EndpointPattern, WorkspaceWriteCapability, merge
 from wasmrt.capabilities.file import format_file, parse
 from wasmrt.capabilities.lattice import (
     Amendment,
@@ -15,6 +17,7 @@ from wasmrt.capabilities.lattice import (
     amendment_of,
     asks_for,
     asks_for_all,
+    read_endpoint,
     revoke_from_grant,
 )
 from wasmrt.capabilities.sentences import diff
@@ -93,6 +96,65 @@ def test_an_entry_is_named_by_host_url_or_as_it_stands_in_a_file(what: str, allo
     assert grant.http is not None and grant.http.credentials == ()
 
 
+@pytest.mark.parametrize(
+    ("what", "section", "granted"),
+    [
+        ("workspace=notes/deep/", "workspace_read", ("notes/deep/",)),
+        ("workspace=notes/", "workspace_read", ("notes/",)),
+        ("workspace_write=out/deep/", "workspace_write", ("out/deep/",)),
+        ("secrets=desk_key", "secrets", ("desk_key",)),
+        ("secrets=*", "secrets", ("desk_*",)),
+        ("tool_invoke=say", "tool_invoke", (("say", "speaker"),)),
+        ("tool_invoke=speaker", "tool_invoke", (("say", "speaker"),)),
+    ],
+)
+def test_of_an_entry_that_was_asked_for_as_much_is_added_as_was_named(
+    what: str, section: str, granted: tuple[object, ...]
+) -> None:
+    grant = added(what)
+    part = getattr(grant, section)
+
+    assert (getattr(part, "allowed_prefixes", None) or getattr(part, "allowed_names", None) or part.aliases) == granted
+    assert grant == replace(NOTHING, **{section: part})
+
+
+@pytest.mark.parametrize(
+    ("what", "section"),
+    [
+        ("workspace=notes/", "workspace_read"),
+        ("workspace_write=out/", "workspace_write"),
+        ("secrets=desk_*", "secrets"),
+        ("tool_invoke=say", "tool_invoke"),
+    ],
+)
+def test_a_section_goes_with_its_last_entry_and_stays_with_any_other(what: str, section: str) -> None:
+    assert getattr(revoked(what), section) is None
+    more = (
+        REQUEST.with_workspace_read(["notes/", "else/"])
+        .with_workspace_write(WorkspaceWriteCapability(("out/", "else/")))
+        .with_secrets(["desk_*", "else"])
+        .with_tool_invoke({"say": "speaker", "else": "else"})
+    )
+    left = getattr(revoked(what, from_=more), section)
+    assert "else" in str(left) and what.partition("=")[2] not in str(left)
+
+
+@pytest.mark.parametrize(
+    ("text", "entry"),
+    [
+        ("https://a.org/v1/", EndpointPattern("a.org", "/v1/")),
+        ("https://a.org:443/v1/", EndpointPattern("a.org", "/v1/")),
+        ("https://a.org:8443/v1/", EndpointPattern("a.org", "/v1/", ports=(8443,))),
+        ("http://a.org/", EndpointPattern("a.org", schemes=("http",))),
+        ("http://a.org:443/", EndpointPattern("a.org", schemes=("http",), ports=(443,))),
+        ("a.org/v1/", EndpointPattern("a.org", "/v1/")),
+        ("GET,HEAD a.org", EndpointPattern("a.org", methods=("GET", "HEAD"))),
+    ],
+)
+def test_an_url_is_read_with_its_port_and_scheme(text: str, entry: EndpointPattern) -> None:
+    assert read_endpoint(text) == entry
+
+
 def test_an_added_url_is_added_and_nothing_beside_it() -> None:
     grant = added("http=GET,POST https://a.org/v1/x/")
 
@@ -103,8 +165,12 @@ def test_an_added_url_is_added_and_nothing_beside_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "what", ["http=c.org", "http=POST b.org", "workspace=other/", "secrets=else", "tools=x", "logins=x"]
-)
+    "what",
+    [
+        "http=c.org", "http=POST b.org", "http=https://a.org:8443/v1/", "credentials=other", "workspace=other/",
+        "workspace_write=other/", "secrets=else", "tool_invoke=other", "tools=x", "logins=x",
+    ],
+)  # fmt: skip
 def test_nothing_is_granted_that_the_tool_does_not_ask_for(what: str) -> None:
     with pytest.raises(ConfigurationError, match="does not ask for"):
         added(what)
@@ -233,6 +299,10 @@ def test_a_grant_that_is_beyond_the_request_is_brought_within_it() -> None:
 @pytest.mark.parametrize(
     ("addition", "amendment"),
     [
+        (
+            Addition(GrantList.HTTP, '{"host": "b.org", "methods": ["GET"]}'),
+            'http={"host": "b.org", "methods": ["GET"]}',
+        ),
         (Addition(GrantList.WORKSPACE, '"notes/deep/"'), "workspace=notes/deep/"),
         (Addition(GrantList.WORKSPACE_WRITE, '"out/"'), "workspace_write=out/"),
         (Addition(GrantList.SECRETS, '"desk_key"'), "secrets=desk_key"),
@@ -246,6 +316,20 @@ def test_a_suggestion_of_any_section_is_an_amendment_where_the_request_covers_it
     assert not asks_for(NOTHING, addition)
     assert str(amendment_of(addition)) == amendment
     assert added(amendment) != NOTHING
+
+
+@pytest.mark.parametrize(
+    "addition",
+    [
+        Addition(GrantList.HTTP, '{"host": "b.org"}'),
+        Addition(GrantList.WORKSPACE, '"other/"'),
+        Addition(GrantList.WORKSPACE_WRITE, '"notes/"'),
+        Addition(GrantList.SECRETS, '"else"'),
+        Addition(GrantList.TOOLS, '{"shout": "speaker"}'),
+    ],
+)
+def test_a_suggestion_beyond_the_request_is_told_from_one_that_it_covers(addition: Addition) -> None:
+    assert not asks_for(REQUEST, addition)
 
 
 def test_the_sections_of_tools_stay_where_another_section_is_added() -> None:

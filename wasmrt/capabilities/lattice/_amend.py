@@ -73,8 +73,6 @@ def add_to_grant(grant: Capabilities, request: Capabilities, amendment: Amendmen
             f"its capability file does not ask for {amendment!s:.120}",
             hint="nothing is granted that a tool does not ask for; install it with a file that asks",
         )
-    if grant.tools is not None and amendment.section != "tools":
-        wanted = replace(wanted, tools=grant.tools)
     return merge(request, _union(grant, wanted, request))
 
 

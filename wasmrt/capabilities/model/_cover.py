@@ -114,7 +114,7 @@ def common_paths(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...
     """Return the path prefixes that both lists cover; an empty list covers every path, None is no path at all."""
     if not one or not other:
         return one or other
-    both = [p for a, b in product(one, other) if isinstance(p := _narrower_path(a, b), str)]
+    both = [p for a, b in product(one, other) if (p := _narrower_path(a, b)) is not None]
     return tuple(dict.fromkeys(both)) or None
 
 
@@ -132,8 +132,7 @@ def _narrower(one: str, other: str) -> str | None:
     return other if host_within(other, one) else None
 
 
-def _narrower_path(one: str | None, other: str | None) -> str | bool | None:
-    """The prefix that lies within the other one, or False where neither does."""
+def _narrower_path(one: str, other: str) -> str | None:
     if path_within(one, other):
         return one
-    return other if path_within(other, one) else False
+    return other if path_within(other, one) else None

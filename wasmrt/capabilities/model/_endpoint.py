@@ -214,21 +214,20 @@ def _check_list(items: object, what: str, kind: type) -> None:
         raise ConfigurationError(f"{what} must be a list of {'numbers' if kind is int else 'texts'}")
 
 
-def _read_methods(methods: Iterable[object]) -> tuple[str, ...]:
+def _read_methods(methods: Iterable[str]) -> tuple[str, ...]:
     _check_list(methods, "methods", str)
-    upper = {m.upper() if isinstance(m, str) else m for m in methods}
+    upper = {method.upper() for method in methods}
     unknown = upper - set(METHODS)
     if unknown:
-        worst = sorted(map(str, unknown))[0]
-        raise ConfigurationError(f"method {worst!r} is not one of {', '.join(METHODS)}")
+        raise ConfigurationError(f"method {min(unknown)!r} is not one of {', '.join(METHODS)}")
     return tuple(m for m in METHODS if m in upper)
 
 
-def read_ports(ports: Iterable[object]) -> tuple[int, ...]:
+def read_ports(ports: Iterable[int]) -> tuple[int, ...]:
     _check_list(ports, "ports", int)
     found: set[int] = set()
     for port in ports:
-        if isinstance(port, bool) or not isinstance(port, int) or not 0 < port < 65536:
+        if isinstance(port, bool) or not 0 < port < 65536:
             raise ConfigurationError(f"port {port!r} must be a whole number from 1 to 65535")
         found.add(port)
     if len(found) > MAX_CAPABILITY_ENTRIES:
@@ -236,9 +235,9 @@ def read_ports(ports: Iterable[object]) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
-def _read_schemes(schemes: Iterable[object]) -> tuple[str, ...]:
+def _read_schemes(schemes: Iterable[str]) -> tuple[str, ...]:
     _check_list(schemes, "schemes", str)
-    lower = {s.lower() if isinstance(s, str) else s for s in schemes}
+    lower = {scheme.lower() for scheme in schemes}
     if not lower or lower - set(DEFAULT_PORTS):
         raise ConfigurationError("a scheme must be 'https' or 'http'", hint='leave it out for "https"')
     return tuple(s for s in ("https", "http") if s in lower)

@@ -49,7 +49,7 @@ def _entry(value: Any, place: str) -> EndpointPattern:
     try:
         entry = build_endpoint(tree)
     except ConfigurationError as error:
-        raise ConfigurationError(f"{place}: {error.message}", hint=error.hint or _HINT) from None
+        raise ConfigurationError(f"{place}: {error.message}", hint=error.hint) from None
     narrowed = [name for name in ("path", "path_prefix", "methods") if getattr(entry, name)]
     if narrowed and "https" in entry.schemes:
         # SECURITY: a bound that cannot be held is no bound.

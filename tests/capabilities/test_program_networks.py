@@ -1,0 +1,73 @@
+"""Hosts of a confined program: read as entries of an allowlist, and refused where a proxy could not hold them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from wasmrt.capabilities import EndpointPattern
+from wasmrt.capabilities.sections import program_network_line, read_program_network
+from wasmrt.errors import ConfigurationError
+from wasmrt.limits import MAX_CAPABILITY_ENTRIES
+
+
+def test_a_host_is_read_from_its_name_or_from_an_entry() -> None:
+    found = read_program_network(["a.org", {"host": "*.b.org", "port": 8443}, {"any_public_host": True}])
+    assert found == (
+        EndpointPattern("a.org"),
+        EndpointPattern("*.b.org", ports=(8443,)),
+        EndpointPattern.any_public_host(),
+    )
+    assert read_program_network(()) == ()
+    most = [f"h{n}.org" for n in range(MAX_CAPABILITY_ENTRIES)]
+    assert len(read_program_network(most)) == MAX_CAPABILITY_ENTRIES
+
+
+@pytest.mark.parametrize(
+    ("value", "message", "hint"),
+    [
+        ("a.org", "network must be a list of up to 256 hosts", "write it like network ="),
+        ({"host": "a.org"}, "network must be a list of up to 256 hosts", "write it like network ="),
+        (["a.org"] * 257, "network must be a list of up to 256 hosts", "write it like network ="),
+        ([7], r"network\[0\]: ", "write it like network ="),
+        (["a.org", {"hots": "b.org", "hosst": "c.org"}], r"network\[1\].+hots", "write it like network ="),
+        (["*"], r"network\[0\].host: host '\*' may hold .+any_public_host", "write it like network ="),
+        (["a.org", "nowhere.org", "x_y z"], r"network\[2\].host: host", "write it like network ="),
+        (["a.org", {"host": "a.org", "any_public_host": True}], r"network\[1\]: .+ not both", "keep one"),
+        ([{"port": 8443}], r"network\[0\].host: is missing", "write it like network ="),
+        ([{"host": "a.org", "path": "/v1"}], r"network\[0\]: path cannot be held for https", "leave path out"),
+        ([{"host": "a.org", "path_prefix": "/v1/"}], "path_prefix cannot be held for https", "leave path_prefix out"),
+        ([{"host": "a.org", "methods": ["GET"]}], "methods cannot be held for https", 'scheme = "http"'),
+        ([{"host": "a.org", "methods": ["GET"], "schemes": ["http", "https"]}], "methods cannot be held", "http alone"),
+    ],
+)
+def test_what_cannot_be_read_or_held_is_refused_with_its_place(value: Any, message: str, hint: str) -> None:
+    with pytest.raises(ConfigurationError, match=message) as caught:
+        read_program_network(value)
+    assert hint in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ("a.org", "a.org (https on port 443, every path and method: TLS hides them)"),
+        ({"any_public_host": True}, "every public host (https on port 443, every path and method: TLS hides them)"),
+        ({"host": "a.org", "scheme": "http"}, "a.org (http on port 80, every path, every method)"),
+        (
+            {"host": "a.org", "scheme": "http", "path": "/v1/x", "methods": ["GET", "HEAD"], "ports": [80, 8080]},
+            "a.org (http on port 80, 8080, /v1/x, GET, HEAD)",
+        ),
+        (
+            {"host": "a.org", "scheme": "http", "path_prefix": "/v1/"},
+            "a.org (http on port 80, /v1/ and below, every method)",
+        ),
+        (
+            {"host": "a.org", "schemes": ["http", "https"]},
+            "a.org (https on port 443, every path and method: TLS hides them; http on port 80, every path, every "
+            "method)",
+        ),
+    ],
+)
+def test_a_person_reads_what_a_program_reaches(entry: Any, words: str) -> None:
+    assert program_network_line(*read_program_network([entry])) == words
