@@ -200,3 +200,22 @@ def test_an_entry_comes_to_those_that_are_there(had: Capabilities, entry: Additi
     assert powers(had.with_addition(entry)) == powers(had) | {now}
     more = had.with_addition(entry)
     assert more.tool_invoke is None or more.tool_invoke.resolve("on") == "x"
+
+
+@pytest.mark.parametrize(
+    ("text", "entry"),
+    [('"nötes/ä/"', '"nötes/ä/"'), ("nötes/ä/", '"nötes/ä/"'), (" nötes/ä/\n", '"nötes/ä/"')],
+)
+def test_a_narrower_entry_is_kept_in_the_letters_that_a_person_wrote(text: str, entry: str) -> None:
+    assert narrowed(Addition(GrantList.WORKSPACE, '"nötes/"'), text).entry == entry
+
+
+def test_a_text_that_begins_like_json_and_is_none_is_a_name() -> None:
+    with pytest.raises(ConfigurationError, match="is not within what was asked for") as caught:
+        narrowed(Addition(GrantList.WORKSPACE, '"notes/"'), '{"x')
+    assert caught.value.code == "wider"
+
+
+def test_a_name_that_no_tool_can_have_is_no_answer_to_which_tool_is_meant() -> None:
+    with pytest.raises(ConfigurationError, match="this is no entry of"):
+        narrowed(Addition(GrantList.TOOLS, '{"mail": "NAME-OF-THE-TOOL"}'), "no\ntool")

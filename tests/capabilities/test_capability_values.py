@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,7 +20,15 @@ from wasmrt.capabilities import (
     WorkspaceCapability,
     WorkspaceWriteCapability,
 )
-from wasmrt.capabilities.model import host_matches, is_unseen, path_problem, read_host_pattern
+from wasmrt.capabilities.model import (
+    host_matches,
+    is_host_header,
+    is_prompt_file,
+    is_unseen,
+    path_problem,
+    protected_problem,
+    read_host_pattern,
+)
 from wasmrt.capabilities.model._credential import matching_credentials
 from wasmrt.errors import ConfigurationError
 from wasmrt.limits import MAX_CAPABILITY_ENTRIES, MAX_PATH_BYTES
@@ -108,6 +117,11 @@ def test_a_pattern_covers_names_below_its_domain_and_no_other(pattern: str, host
         (lambda: EndpointPattern("a.org", schemes="https"), "schemes must be a list of texts"),
         (lambda: EndpointPattern("a.org", schemes=(1,)), "schemes must be a list of texts"),
         (lambda: EndpointPattern("a.org", path="v1"), "path prefix 'v1' must begin with '/'"),
+        (lambda: EndpointPattern("a.org", "/" + "p" * 2048), "a path prefix may be 2048 characters long"),
+        (lambda: RateLimitConfig(1, 1_000_001), "requests_per_hour must be a positive whole number of at most 1000000"),
+        (lambda: HttpCapability(timeout_seconds=3601), "timeout_seconds must be a positive number of at most 3600"),
+        (lambda: HttpCapability(max_response_bytes=2**53), "whole number of at most 9007199254740991"),
+        (lambda: credential(name="n" * 129), "a credential's name must be short and of visible characters"),
         (lambda: RateLimitConfig(0, 1), "requests_per_minute must be a positive whole number"),
         (lambda: HttpCapability(max_request_bytes=0), "max_request_bytes must be a positive whole number"),
         (lambda: HttpCapability(("a.org",)), "allowlist may hold EndpointPattern only"),
@@ -131,6 +145,10 @@ def test_what_has_no_meaning_is_refused_when_it_is_made(make: Any, message: str)
 
 def test_what_is_just_within_its_bound_is_taken() -> None:
     assert RateLimitConfig(1, 1).requests_per_hour == 1
+    assert RateLimitConfig(1_000_000, 1).requests_per_minute == 1_000_000
+    assert HttpCapability(timeout_seconds=3600, max_response_bytes=2**53 - 1).timeout_seconds == 3600
+    assert EndpointPattern("a.org", "/" + "p" * 2047).path_prefix == "/" + "p" * 2047
+    assert credential(name="n" * 128).name == "n" * 128
     assert len(LoginCapability("v" * 256, "key", OAUTH).vendor) == 256
     assert LoginCapability("v", "key", OAUTH).vendor == "v"
     assert ToolLimits(timeout_seconds=86_400).timeout_seconds == 86_400
@@ -170,6 +188,75 @@ def test_a_credentials_place_is_written_without_what_is_usual() -> None:
     assert usual.as_dict() == {"type": "hmac_sha256", "name": "X-Sum"}
     other = CredentialLocation.hmac_sha256("X-Sum", encoding="base64")
     assert other.as_dict() == {"type": "hmac_sha256", "name": "X-Sum", "encoding": "base64"}
+
+
+def test_what_nothing_is_said_of_is_the_careful_choice() -> None:
+    assert credential().optional is False
+    assert OAUTH.use_pkce is True
+    assert OAUTH.client_secret is None
+    secret = "client" + "-secret"
+    assert secret not in repr(replace(OAUTH, client_secret=secret))
+    assert EndpointPattern("a.org").schemes == ("https",)
+    assert EndpointPattern("a.org", methods=("patch", "Delete")).methods == ("PATCH", "DELETE")
+
+
+@pytest.mark.parametrize(
+    ("location", "names"),
+    [
+        (CredentialLocation.bearer(), ("authorization",)),
+        (CredentialLocation.basic("me"), ("authorization",)),
+        (CredentialLocation.header("X-Key"), ("x-key",)),
+        (CredentialLocation.hmac_sha256("X-Sum", timestamp_name="X-Time"), ("x-sum", "x-time")),
+        (CredentialLocation.query_param("key"), ()),
+        (CredentialLocation.url_path("key"), ()),
+        (
+            CredentialLocation.aws_sigv4("eu-central-1", "s3"),
+            ("authorization", "x-amz-content-sha256", "x-amz-date", "x-amz-security-token"),
+        ),
+    ],
+)
+def test_a_guest_sets_no_header_that_a_credential_goes_into(
+    location: CredentialLocation, names: tuple[str, ...]
+) -> None:
+    assert location.header_names == names
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "host", "content-length", "transfer-encoding", "connection", "keep-alive", "te", "trailer", "upgrade", "expect",
+        "http2-settings", "proxy-authorization", "proxy-connection", "forwarded", "x-forwarded", "x-forwarded-for",
+        "x-host", "x-http-host-override", "x-real-ip", "x-client-ip", "x-cluster-client-ip", "true-client-ip",
+        "client-ip", "x-http-method", "x-http-method-override", "x-method-override", "x-original-url", "x-rewrite-url",
+    ],
+)  # fmt: skip
+def test_a_header_of_the_hosts_is_no_place_for_a_credential_however_it_is_spelt(name: str) -> None:
+    for spelt in (name, name.upper(), name.replace("-", "_"), name.title().replace("-", ".")):
+        assert is_host_header(spelt), spelt
+        with pytest.raises(ConfigurationError, match="belongs to the host"):
+            CredentialLocation.header(spelt)
+    assert not is_host_header(f"x-my-{name}")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "HEARTBEAT.md", "MEMORY.md", "IDENTITY.md", "SOUL.md", "AGENTS.md", "USER.md", "deep/down/soul.MD",
+        "daily/2026.md", "context/x", "Daily/x", "./context", "search.capabilities.json", "SOUL.md/below",
+    ],
+)  # fmt: skip
+def test_what_an_agent_is_and_may_do_is_never_written(path: str) -> None:
+    assert protected_problem(path) is not None
+    assert protected_problem(f"my-{path.removeprefix('./')}x") is None or "/" in path
+
+
+@pytest.mark.parametrize(
+    ("path", "prompted"),
+    [("IDENTITY.md", True), ("SOUL.md", True), ("a/AGENTS.md", True), ("user.md", True), ("MEMORY.md", False),
+     ("HEARTBEAT.md", False), ("notes/x.md", False)],
+)  # fmt: skip
+def test_files_that_go_into_a_prompt_are_known(path: str, prompted: bool) -> None:
+    assert is_prompt_file(path) is prompted
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,59 @@ def test_what_a_section_asks_for_beyond_its_component_is_a_mistake(section: dict
     assert place in mistakes(t=section)
 
 
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [
+        ("http.max_request_bytes", 1000),
+        ("http.max_response_bytes", 2000),
+        ("http.timeout_seconds", 7),
+        ("http.rate_limit.requests_per_minute", 8),
+        ("http.rate_limit.requests_per_hour", 90),
+        ("workspace_write.max_file_bytes", 300),
+        ("workspace_write.max_bytes", 400),
+        ("workspace_write.max_files", 5),
+    ],
+)
+def test_a_number_of_a_section_is_at_most_the_components(name: str, most: int) -> None:
+    def nested(value: int) -> dict[str, Any]:
+        section, *keys = name.split(".")
+        tree: Any = value
+        for key in reversed(keys):
+            tree = {key: tree}
+        needed = {"allowed_prefixes": []} if section == "workspace_write" else {}
+        return {section: needed | tree}
+
+    def read(value: int) -> Capabilities:
+        return Capabilities.parse(json.dumps(nested(most) | {"tools": {"t": nested(value)}}))
+
+    assert read(most).tools is not None
+    with pytest.raises(CapabilityFileError) as refused:
+        read(most + 1)
+    assert f"tools.t.{name}" in [path for path, _ in refused.value.problems]
+
+
+@pytest.mark.parametrize(
+    ("section", "places"),
+    [
+        (
+            {"http": {"allowlist": [GET], "credentials": {"k": KEY}, "timeout_seconds": 60}},
+            {"tools.t.http.allowlist[0]", "tools.t.http.credentials.k", "tools.t.http.timeout_seconds"},
+        ),
+        ({"workspace": {"allowed_prefixes": ["notes/"]}}, {"tools.t.workspace.allowed_prefixes[0]"}),
+        (
+            {"workspace_write": {"allowed_prefixes": ["out/"], "remove": True}},
+            {"tools.t.workspace_write.allowed_prefixes[0]", "tools.t.workspace_write.remove"},
+        ),
+        ({"secrets": {"allowed_names": ["key"]}}, {"tools.t.secrets.allowed_names[0]"}),
+        ({"tool_invoke": {"aliases": {"say": "speaker"}}}, {"tools.t.tool_invoke.aliases.say"}),
+    ],
+)
+def test_of_a_component_without_a_section_no_tool_has_one(section: dict[str, Any], places: set[str]) -> None:
+    with pytest.raises(CapabilityFileError) as refused:
+        Capabilities.parse(json.dumps({"tools": {"t": section}}))
+    assert {path for path, _ in refused.value.problems} == places
+
+
 def test_a_tool_may_call_by_an_alias_of_its_component() -> None:
     section = {"tool_invoke": {"aliases": {"other": "other-tool"}}}
     invoke = for_tool(file(t=section), "t").tool_invoke

@@ -6,7 +6,6 @@ from typing import Any
 
 from wasmrt.capabilities.model import EndpointPattern
 from wasmrt.capabilities.sections._capabilities import ENDPOINT
-from wasmrt.capabilities.sections._fields import INVALID
 from wasmrt.capabilities.sections._json import Problems, child
 from wasmrt.capabilities.sections._read import build_endpoint
 from wasmrt.errors import ConfigurationError
@@ -43,7 +42,7 @@ def program_network_line(entry: EndpointPattern) -> str:
 def _entry(value: Any, place: str) -> EndpointPattern:
     problems = Problems()
     tree = ENDPOINT.read({"host": value} if isinstance(value, str) else value, place, problems)
-    if problems or tree is INVALID:
+    if problems:
         at, first = problems.found[0]
         raise ConfigurationError(f"{at}: {first}", hint=_HINT)
     try:
