@@ -56,3 +56,9 @@ def test_a_receipt_that_is_too_long_without_decisions_has_its_texts_cut_and_coun
 def test_seconds_are_told_to_the_microsecond(seconds: float) -> None:
     told = json.loads(b"{%b}" % receipt(usage=Usage(wall_seconds=seconds)).content())
     assert told["usage"]["wall_seconds"] == seconds
+
+
+def test_a_receipt_of_which_nothing_is_known_says_so() -> None:
+    told = json.loads(b"{%b}" % Receipt().content())
+    assert not any(value for name, value in told.items() if name not in ("type", "outcome", "usage"))
+    assert (told["outcome"], set(told["usage"].values())) == ("ok", {0})
