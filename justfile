@@ -48,6 +48,6 @@ commits +range="-n 20":
 fuzz *args:
     python tools/fuzz.py {{args}}
 
-# Small mistakes in the code, one at a time: does a test find each? `just mutate wasmrt/call`; all of it takes an hour
+# Small mistakes in the code, one at a time: does a test find each? `just mutate wasmrt/call`; all of it takes over an hour
 mutate *args:
     python -m tools.mutation {{args}}

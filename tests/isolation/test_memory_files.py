@@ -9,7 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.isolation.conftest import needs_seccomp
+from wasmrt.errors import InternalError
 from wasmrt.isolation.pool import memory
+from wasmrt.isolation.pool.refusals import refusals
 
 pytestmark = needs_seccomp
 
@@ -75,3 +77,13 @@ def test_what_fails_for_another_reason_is_not_tried_again() -> None:
     with pytest.raises(OSError, match="no memory is left"):
         memory.sealed_after(fill)
     assert len(tries) == 1
+
+
+@pytest.mark.parametrize(("number", "is_scarce"), [(errno.EMFILE, True), (errno.ENOMEM, True), (errno.ENOENT, False)])
+def test_what_the_kernel_refuses_is_told_with_its_reason_and_the_next_step(number: int, is_scarce: bool) -> None:
+    with (
+        pytest.raises(InternalError, match=f"no worker process can be started .{os.strerror(number)}") as caught,
+        refusals(),
+    ):
+        raise OSError(number, os.strerror(number))
+    assert ("close files" in str(caught.value.hint)) is is_scarce

@@ -30,7 +30,7 @@ def test_where_no_thread_can_be_started_a_component_is_prepared_and_called_all_t
 
 def test_where_no_descriptor_is_left_that_is_what_is_said_and_the_next_call_works() -> None:
     found = rough("no_descriptor_left")
-    refused = "there is no room for a worker process (Too many open files)"
+    refused = "no worker process can be started (Too many open files)"
     assert found[0] == [refused, refused, "TrapError", "works"]
     assert refused not in found[4]
     for called, prepared, *after in found:

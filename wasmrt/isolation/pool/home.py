@@ -23,7 +23,7 @@ from wasmrt.isolation.pool.control import TICK_SECONDS, unhurried
 from wasmrt.isolation.pool.exchange import unwatched
 from wasmrt.isolation.pool.memory import memory_file, sealed_after, sealed_memory
 from wasmrt.isolation.pool.program import Program, Shelf
-from wasmrt.isolation.pool.room import room
+from wasmrt.isolation.pool.refusals import refusals
 from wasmrt.isolation.pool.template import ProgramKey
 from wasmrt.isolation.wire import Channel, ClosedError, Kind, ProtocolError, faults
 from wasmrt.lifetime import Lifetime
@@ -57,7 +57,7 @@ class WorkerHome:
         Raises:
             ComponentError, MemoryLimitError: as `GuestHome.load`.
             WorkerCrashedError: a process did not survive it.
-            InternalError: there is no room for a process.
+            InternalError: no process can be started.
         """
         key = ProgramKey(name, digest, limits, self._engine._replace(allocator=Allocator.POOLING), self._required)
         if fits_the_pool(limits) and best_allocator() == Allocator.POOLING:
@@ -100,7 +100,7 @@ class WorkerHome:
             program.close()
         return program
 
-    @room()
+    @refusals()
     def _artifact(self, key: ProgramKey, data: bytes) -> int:
         """Return a sealed memory file with the compiled code."""
         if self._disk is None:

@@ -10,7 +10,7 @@ import socket
 import sys
 from contextlib import ExitStack, suppress
 
-from wasmrt.isolation.pool.room import room
+from wasmrt.isolation.pool.refusals import refusals
 
 _BOOT = """
 import gc, sys
@@ -51,7 +51,7 @@ def kill(pid: int) -> None:
 
 
 def _started() -> tuple[int, socket.socket]:
-    with room(), ExitStack() as stack:
+    with refusals(), ExitStack() as stack:
         ours, theirs = map(stack.enter_context, socket.socketpair())
         pid = _spawned(theirs.fileno())
         theirs.close()

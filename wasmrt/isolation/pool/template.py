@@ -15,7 +15,7 @@ from wasmrt.isolation.pool.exchange import unbroken
 from wasmrt.isolation.pool.handle import Worker, crashed
 from wasmrt.isolation.pool.launcher import Zygote
 from wasmrt.isolation.pool.memory import memory_file
-from wasmrt.isolation.pool.room import room
+from wasmrt.isolation.pool.refusals import refusals
 from wasmrt.isolation.wire import MAX_DESCRIPTION_HEAD, Frame, Kind, ProtocolError, faults
 from wasmrt.isolation.wire.types import read_type
 from wasmrt.lifetime import Lifetime
@@ -52,7 +52,7 @@ class Template:
     world: str
     """The interface its component is called through, once it was loaded."""
 
-    @room()
+    @refusals()
     def __init__(self, zygote: Zygote, key: ProgramKey, artifact: int, data: bytes, lifetime: Lifetime) -> None:
         self._zygote = zygote
         self._lock = threading.RLock()
@@ -88,13 +88,13 @@ class Template:
             except (GoneError, ProtocolError) as error:
                 raise crashed(self.close(lifetime)) from error
 
-    @room()
+    @refusals()
     def fork(self, lifetime: Lifetime) -> Worker:
         """Have a worker forked.
 
         Raises:
             GoneError: the template is gone.
-            InternalError: there is no room for another process.
+            InternalError: no process can be started.
             DeadlineExceededError, CancelledError, RuntimeClosedError: the lifetime ended.
         """
         ours, theirs = socket.socketpair()

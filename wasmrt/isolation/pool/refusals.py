@@ -1,0 +1,29 @@
+"""Refusals of the kernel to give the host what a worker needs: descriptors, memory files, a process."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from wasmrt.errors import InternalError
+
+_SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOSPC)
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Raise what the kernel refuses the host as an error of this package.
+
+    Raises:
+        InternalError: no worker process can be started.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise InternalError(
+            f"no worker process can be started ({error.strerror})",
+            hint="close files or runtimes that are not needed, or raise the limits of this process (ulimit -a)"
+            if error.errno in _SCARCE
+            else None,
+        ) from error
