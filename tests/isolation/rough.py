@@ -19,6 +19,7 @@ from typing import Any
 from wasmrt import Isolation, ResourceLimits, WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.errors import DeadlineExceededError, WasmrtError
 from wasmrt.guest.engine import wat2wasm
+from wasmrt.isolation.pool import launcher
 from wasmrt.testing.attacks import Body, tool
 
 HONEST = wat2wasm(tool(Body()))
@@ -75,6 +76,21 @@ def no_descriptor_left() -> list[list[str]]:
             with only_descriptors(left):
                 scarce = [sentence(lambda: recursing.execute({})), sentence(lambda: made.prepare("spinning", SPINNING))]
             found.append([*scarce, outcome(lambda: recursing.execute({})), sentence(lambda: honest.execute({}))])
+    return found
+
+
+def no_descriptor_for_a_zygote() -> list[str]:
+    """Prepare where the zygote was ended and none can be started; then again with as many descriptors as it takes."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    found = []
+    with runtime() as made:
+        made.prepare("honest", HONEST)
+        os.kill(launcher._shared[0][0]._pid, signal.SIGKILL)
+        for left in (0, 1, 3, 4):
+            with only_descriptors(left):
+                found.append(sentence(lambda: made.prepare("spinning", SPINNING)))
+        found.append(sentence(lambda: made.prepare("recursing", RECURSING)))
+        found.append(sentence(lambda: made.prepare("honest", HONEST).execute({})))
     return found
 
 

@@ -39,6 +39,13 @@ def test_where_no_descriptor_is_left_that_is_what_is_said_and_the_next_call_work
         assert after == ["TrapError", "works"]
 
 
+def test_a_zygote_that_could_not_be_started_again_is_started_when_there_is_room() -> None:
+    *scarce, prepared, called = rough("no_descriptor_for_a_zygote")
+    assert scarce[:2] == ["no worker process can be started (Too many open files)"] * 2
+    assert set(scarce) <= {scarce[0], "works"}
+    assert (prepared, called) == ("works", "works")
+
+
 def test_a_guest_that_recurses_on_a_thread_with_a_small_stack_ends_in_a_trap() -> None:
     assert rough("small_stack") == ["TrapError", "TrapError", "works"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -23,7 +22,7 @@ from wasmrt.isolation.pool.control import TICK_SECONDS, unhurried
 from wasmrt.isolation.pool.exchange import unwatched
 from wasmrt.isolation.pool.memory import memory_file, sealed_after, sealed_memory
 from wasmrt.isolation.pool.program import Program, Shelf
-from wasmrt.isolation.pool.refusals import refusals
+from wasmrt.isolation.pool.refusals import socket_pair
 from wasmrt.isolation.pool.template import ProgramKey
 from wasmrt.isolation.wire import Channel, ClosedError, Kind, ProtocolError, faults
 from wasmrt.lifetime import Lifetime
@@ -100,7 +99,6 @@ class WorkerHome:
             program.close()
         return program
 
-    @refusals()
     def _artifact(self, key: ProgramKey, data: bytes) -> int:
         """Return a sealed memory file with the compiled code."""
         if self._disk is None:
@@ -133,7 +131,7 @@ def _bounds() -> str:
 @contextmanager
 def _compiler(zygote: launcher.Zygote, key: ProgramKey, data: bytes) -> Iterator[Channel]:
     """Run a compile worker; it is gone at the end, however that comes."""
-    ours, theirs = socket.socketpair()
+    ours, theirs = socket_pair()
     with ours:
         lifetime = Lifetime(COMPILE_SECONDS)
         head: dict[str, object] = {**key.engine_fields(), "required": key.required}

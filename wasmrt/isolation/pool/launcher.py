@@ -110,9 +110,10 @@ class Zygote:
         except GoneError:
             if not self.is_ours:
                 raise
-        self._control.close()
-        spawn.kill(self._pid)  # one that does not answer
-        self._start()
+        gone, control = self._pid, self._control
+        self._start()  # first: where none can be started now, the next call tries it again
+        control.close()
+        spawn.kill(gone)  # one that does not answer
         return ask()
 
 

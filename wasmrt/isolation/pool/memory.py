@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from wasmrt.files import write_whole
+from wasmrt.isolation.pool.refusals import refusals
 
 _SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 _TRIES = 10
@@ -19,18 +20,19 @@ def sealed_memory(data: bytes | memoryview) -> int:
     """Put bytes into a memory file, seal it and return its descriptor.
 
     Raises:
-        OSError: the process may open no more files, or the machine has no memory left.
+        InternalError: the process may open no more files, or the machine has no memory left.
     """
     return sealed_after(lambda descriptor: write_whole(descriptor, data))
 
 
+@refusals()
 def sealed_after(fill: Callable[[int], None]) -> int:
     """Have a memory file filled, seal it and return its descriptor; what `fill` raises leaves none.
 
     A file that cannot be sealed just now (fcntl(2), EBUSY) is dropped, and another one filled.
 
     Raises:
-        OSError: as `sealed_memory`.
+        InternalError: as `sealed_memory`.
     """
     for _ in range(_TRIES - 1):
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 from dataclasses import asdict
 from typing import NamedTuple
@@ -15,7 +14,7 @@ from wasmrt.isolation.pool.exchange import unbroken
 from wasmrt.isolation.pool.handle import Worker, crashed
 from wasmrt.isolation.pool.launcher import Zygote
 from wasmrt.isolation.pool.memory import memory_file
-from wasmrt.isolation.pool.refusals import refusals
+from wasmrt.isolation.pool.refusals import socket_pair
 from wasmrt.isolation.wire import MAX_DESCRIPTION_HEAD, Frame, Kind, ProtocolError, faults
 from wasmrt.isolation.wire.types import read_type
 from wasmrt.lifetime import Lifetime
@@ -52,11 +51,10 @@ class Template:
     world: str
     """The interface its component is called through, once it was loaded."""
 
-    @refusals()
     def __init__(self, zygote: Zygote, key: ProgramKey, artifact: int, data: bytes, lifetime: Lifetime) -> None:
         self._zygote = zygote
         self._lock = threading.RLock()
-        ours, theirs = socket.socketpair()
+        ours, theirs = socket_pair()
         self._control = Control(ours, Kind.READY, LOAD_SECONDS)
         head = {
             **key.engine_fields(),
@@ -88,7 +86,6 @@ class Template:
             except (GoneError, ProtocolError) as error:
                 raise crashed(self.close(lifetime)) from error
 
-    @refusals()
     def fork(self, lifetime: Lifetime) -> Worker:
         """Have a worker forked.
 
@@ -97,7 +94,7 @@ class Template:
             InternalError: no process can be started.
             DeadlineExceededError, CancelledError, RuntimeClosedError: the lifetime ended.
         """
-        ours, theirs = socket.socketpair()
+        ours, theirs = socket_pair()
         with theirs:
             worker = Worker(ours, 0)  # first: it has to ask the kernel for the sender's number before anything is sent
             try:
