@@ -12,19 +12,27 @@ from wasmrt.capabilities import (
     CredentialMapping,
     EndpointPattern,
     HttpCapability,
+    LoginCapability,
+    OAuthConfig,
+    RateLimitConfig,
     SecretsCapability,
     ToolInvokeCapability,
+    ToolLimits,
+    WorkspaceCapability,
+    WorkspaceWriteCapability,
     merge,
     path_problem,
 )
 from wasmrt.capabilities.file import format_file, parse
+from wasmrt.capabilities.model import read_prefix
 from wasmrt.capabilities.sentences import review
 from wasmrt.errors import CapabilityFileError, ConfigurationError
-from wasmrt.limits import MAX_CAPABILITY_ENTRIES
+from wasmrt.limits import MAX_CAPABILITY_ENTRIES, MAX_PATH_BYTES
 from wasmrt.model import Addition, GrantList, Reason
 from wasmrt.url import AddressClass, InvalidUrlError, UnreadableError, classify_address, parse_url, read_host
 
 BEARER = CredentialLocation.bearer()
+OAUTH = OAuthConfig(authorization_url="https://a.example/agree", token_url="https://a.example/token")
 
 
 def hosts(count, suffix="example"):
@@ -54,13 +62,38 @@ def credential(name="token", places=("a.example",), **more):
             ),
             4 * MAX_CAPABILITY_ENTRIES,
         ),
+        # A path counts as a host does: nine credentials of a host each, and all their paths.
+        (
+            lambda count: HttpCapability(
+                (),
+                tuple(
+                    credential(f"c{n}", path_patterns=[f"/{path}/" for path in range((count - 9 + n) // 9)])
+                    for n in range(9)
+                ),
+            ),
+            4 * MAX_CAPABILITY_ENTRIES,
+        ),
+        (lambda count: RateLimitConfig(count, 1), 1_000_000),
+        (lambda count: RateLimitConfig(1, count), 1_000_000),
+        (lambda count: HttpCapability(timeout_seconds=count), 3600),
+        (lambda count: HttpCapability(max_request_bytes=count), 2**53 - 1),
+        (lambda count: HttpCapability(max_response_bytes=count), 2**53 - 1),
+        (lambda count: ToolLimits(timeout_seconds=count), 86_400),
+        (lambda count: LoginCapability("v" * count, "key", OAUTH), 256),
+        (lambda count: read_prefix("n" * count), 255),
+        (lambda count: read_prefix("/".join(["f" * 255] * 15 + ["f" * (count - 3842), "x"])), MAX_PATH_BYTES),
     ],
-    ids=["entries", "ports", "hosts", "paths", "secrets", "aliases", "prefix", "name", "places"],
 )
-def test_a_list_holds_as_much_as_it_may_and_no_more(make, most):
+def test_a_list_a_name_and_a_number_are_as_long_as_they_may_be_and_no_longer(make, most):
     make(most)
     with pytest.raises(ConfigurationError):
         make(most + 1)
+
+
+def test_the_least_of_a_number_is_one():
+    assert RateLimitConfig(1, 1).requests_per_hour == 1
+    assert len(LoginCapability("v", "key", OAUTH).vendor) == 1
+    assert CredentialLocation.basic("me").username == "me"
 
 
 @pytest.mark.parametrize(
@@ -76,6 +109,26 @@ def test_a_list_holds_as_much_as_it_may_and_no_more(make, most):
         (lambda: ToolInvokeCapability(3), "must map an alias"),
         (lambda: SecretsCapability(["a*b*"]), "only at its end"),
         (lambda: SecretsCapability(["**"]), "only at its end"),
+        (lambda: EndpointPattern("a.org", methods="GET"), "methods must be a list of texts"),
+        (lambda: EndpointPattern("a.org", methods=(1,)), "methods must be a list of texts"),
+        (lambda: EndpointPattern("a.org", methods=("BREW", "GET", "ASK")), "method 'ASK' is not one of GET"),
+        (lambda: EndpointPattern("a.org", ports="443"), "ports must be a list of numbers"),
+        (lambda: EndpointPattern("a.org", ports=("443",)), "ports must be a list of numbers"),
+        (lambda: EndpointPattern("a.org", ports=(True,)), "port True must be a whole number"),
+        (lambda: EndpointPattern("a.org", ports=(65536,)), "port 65536 must be a whole number"),
+        (lambda: EndpointPattern("a.org", schemes="https"), "schemes must be a list of texts"),
+        (lambda: EndpointPattern("a.org", schemes=(1,)), "schemes must be a list of texts"),
+        (lambda: EndpointPattern("a.org", path="v1"), "path prefix 'v1' must begin with '/'"),
+        (lambda: RateLimitConfig(0, 1), "requests_per_minute must be a positive whole number"),
+        (lambda: HttpCapability(max_request_bytes=0), "max_request_bytes must be a positive whole number"),
+        (lambda: HttpCapability(credentials=("key",)), "credentials may hold CredentialMapping only"),
+        (lambda: WorkspaceCapability("notes/"), "allowed_prefixes must be a list"),
+        (lambda: WorkspaceWriteCapability(("out/",), max_files=0), "max_files must be a positive whole number"),
+        (lambda: ToolLimits(fuel=0), "fuel must be a positive whole number"),
+        (lambda: CredentialLocation.basic("a:b"), "user name may not hold ':'"),
+        (lambda: CredentialLocation.basic("a\nb"), "user name may not hold ':' or control"),
+        (lambda: LoginCapability("", "key", OAUTH), "'' is not the name of a login"),
+        (lambda: LoginCapability("v", "no key", OAUTH), "secret name 'no key' may hold"),
     ],
 )
 def test_what_has_no_meaning_is_refused(make, message):
@@ -99,12 +152,16 @@ def test_an_entry_covers_no_port_of_a_scheme_that_it_does_not_name():
         ("[::1", "IPv6"),
         ("1:2", "port"),
         ("[10.0.0.1]", "unbracketed"),
+        ("1:2:3", "write an IPv6 address alone"),
+        ("exam ple.org", ""),
     ],
 )
 def test_a_host_that_is_more_than_a_host_is_told_apart(host, hint):
     with pytest.raises(ConfigurationError) as caught:
         EndpointPattern.host(host)
     assert hint in (caught.value.hint or "")
+    assert (caught.value.hint is None) is (not hint)
+    assert ("it holds a port" in caught.value.message) is ("port" in hint)
 
 
 def test_two_grants_with_too_much_in_common_are_no_grant():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import product
+
 import pytest
 
 from wasmrt.capabilities import (
@@ -10,18 +13,27 @@ from wasmrt.capabilities import (
     CredentialMapping,
     EndpointPattern,
     HttpCapability,
+    LoginCapability,
+    OAuthConfig,
+    WorkspaceWriteCapability,
 )
 from wasmrt.capabilities.lattice import merge, widest
 from wasmrt.capabilities.model import (
+    common_endpoints,
     common_hosts,
+    common_login,
     common_paths,
+    common_ports,
     credential_within,
     endpoint_within,
+    login_within,
     name_within,
     prefix_within,
 )
 from wasmrt.errors import ConfigurationError
 from wasmrt.limits import MAX_CAPABILITY_ENTRIES
+
+EXACT = EndpointPattern("a.example.com").with_path("/v1/x")
 
 
 @pytest.mark.parametrize(
@@ -59,6 +71,25 @@ def test_a_path_lies_within_its_prefixes_and_every_path_within_none(
 ) -> None:
     host = "a.example.com"
     assert endpoint_within(EndpointPattern(host, inner), EndpointPattern(host, outer)) is within
+
+
+@pytest.mark.parametrize(
+    ("inner", "outer", "within"),
+    [
+        (EXACT, EXACT, True),
+        (EXACT.with_path("/v1/%78"), EXACT, True),
+        (EXACT.with_path("/v1/y"), EXACT, False),
+        (EXACT.with_path_prefix("/v1/x"), EXACT, False),
+        (EndpointPattern("a.example.com"), EXACT, False),
+        (EXACT, EXACT.with_path_prefix("/v1"), True),
+        (EXACT, EXACT.with_path_prefix("/v2"), False),
+        (EXACT, EndpointPattern("a.example.com"), True),
+    ],
+)
+def test_one_path_lies_within_itself_and_within_the_prefixes_above_it(
+    inner: EndpointPattern, outer: EndpointPattern, within: bool
+) -> None:
+    assert endpoint_within(inner, outer) is within
 
 
 def test_fewer_methods_ports_and_schemes_lie_within_more() -> None:
@@ -104,6 +135,13 @@ HOST = "a.example.com"
         (credential(HOST), credential(HOST, header="X-Key"), False),
         (credential(HOST), credential(HOST, optional=True), True),
         (credential(HOST, optional=True), credential(HOST), False),
+        (credential(HOST, ports=(443,)), credential(HOST, ports=(443, 8443)), True),
+        (credential(HOST, ports=(443, 8443)), credential(HOST, ports=(443,)), False),
+        (credential(HOST, ports=(443, 8443)), credential(HOST, ports=(443, 8443)), True),
+        (credential(HOST), credential(HOST, ports=(443,)), True),
+        (credential(HOST), credential(HOST, ports=(8443,)), False),
+        (credential(HOST, ports=(443,)), credential(HOST), True),
+        (credential(HOST, ports=(8443,)), credential(HOST), False),
     ],
 )
 def test_a_credential_lies_within_one_that_sends_the_same_at_least_as_far(
@@ -162,6 +200,7 @@ def test_what_two_lists_of_paths_share_is_nothing_or_the_narrower() -> None:
     assert common_paths((), ()) == ()
     assert common_paths(("/v1/",), ()) == common_paths((), ("/v1/",)) == ("/v1/",)
     assert common_paths(("/v1/", "/v2/"), ("/v1/a", "/v3/")) == ("/v1/a",)
+    assert common_paths(("/v1/", "/v2/x/"), ("/v1/y/", "/v2/")) == ("/v1/y/", "/v2/x/")
     assert common_paths(("/v1/",), ("/v2/",)) is None
 
 
@@ -212,3 +251,103 @@ def test_a_merged_credential_goes_to_the_ports_that_both_sides_name(
     for merged in (merge(*sides), merge(*reversed(sides))):
         assert merged.http is not None
         assert [mapping.ports for mapping in merged.http.credentials] == common
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "common"),
+    [
+        ((), (), ()),
+        ((443, 8443), (), (443,)),
+        ((), (443, 8443), (443,)),
+        ((8443,), (), None),
+        ((), (8443,), None),
+        ((80, 8443), (8443, 9000), (8443,)),
+    ],
+)
+def test_two_credentials_go_together_where_both_go(
+    one: tuple[int, ...], other: tuple[int, ...], common: tuple[int, ...] | None
+) -> None:
+    assert common_ports(credential(HOST, ports=one), credential(HOST, ports=other)) == common
+
+
+def test_two_entries_that_share_other_ports_for_each_scheme_have_two_in_common() -> None:
+    both = EndpointPattern("a.org", ports=(443,), schemes=("https", "http"))
+    assert common_endpoints(both, both) == [
+        EndpointPattern("a.org", schemes=("https",)),
+        EndpointPattern("a.org", ports=(443,), schemes=("http",)),
+    ]
+
+
+def login(*scopes: str, secret: str = "key", client: str = "me", words: str | None = None) -> LoginCapability:
+    return LoginCapability(secret, secret, OAuthConfig(
+        authorization_url="https://a.org/agree", token_url="https://a.org/token", client_id=client, scopes=scopes,
+        pending_instructions=words,
+    ))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("inner", "outer", "within"),
+    [
+        (login("read"), login("read"), True),
+        (login("read"), login("read", "write"), True),
+        (login("read", words="wait"), login("read", words="come"), True),
+        (login("read", "write"), login("read"), False),
+        (login("admin"), login("read", "write"), False),
+        (login(), login("read"), False),
+        (login("read"), login(), False),
+        (login(), login(), True),
+        (login("read"), login("read", client="you"), False),
+        (login("read"), login("read", secret="other"), False),
+    ],
+)
+def test_a_login_lies_within_one_that_asks_for_more_scopes_at_the_same_place(
+    inner: LoginCapability, outer: LoginCapability, within: bool
+) -> None:
+    assert login_within(inner, outer) is within
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "common"),
+    [
+        (login("read", "write"), login("write", "admin"), login("write")),
+        (login("read"), login("write"), None),
+        (login("read"), login(), None),
+        (login(), login("read"), None),
+        (login(), login(), login()),
+        (login("read"), login("read", client="you"), None),
+        (login("read"), login("read", secret="other"), None),
+    ],
+)
+def test_two_logins_have_the_scopes_in_common_that_both_ask_for(
+    one: LoginCapability, other: LoginCapability, common: LoginCapability | None
+) -> None:
+    assert common_login(one, other) == common
+    merged = merge(Capabilities(logins=(one,)), Capabilities(logins=(other,)))
+    assert merged.logins == (() if common is None else (common,))
+
+
+@pytest.mark.parametrize(("asked", "given"), list(product((True, False), repeat=2)))
+def test_a_flag_holds_in_a_merge_where_both_sides_set_it(asked: bool, given: bool) -> None:
+    def side(flag: bool, files: int) -> Capabilities:  # they differ, or nothing would have to be merged
+        return Capabilities(
+            http=HttpCapability((EndpointPattern(HOST),), (credential(HOST, ports=(443,), optional=flag),)),
+            workspace_write=WorkspaceWriteCapability(("out/",), remove=flag, max_files=files),
+        )
+
+    merged = merge(side(asked, 3), side(given, 4))
+    assert merged.workspace_write is not None and merged.http is not None
+    assert merged.workspace_write.remove is (asked and given)
+    assert [each.optional for each in merged.http.credentials] == [asked and given]
+
+
+def test_parts_of_one_credential_that_both_name_twice_have_names_of_their_own() -> None:
+    asked = HttpCapability(credentials=(replace(credential("a.org", "b.org"), name="desk"),))
+    given = HttpCapability(
+        credentials=(replace(credential("a.org"), name="one"), replace(credential("b.org"), name="two"))
+    )
+    http = merge(Capabilities(http=asked), Capabilities(http=given)).http
+    assert http is not None
+    assert [(each.name, each.host_patterns) for each in http.credentials] == [
+        ("desk", ("a.org",)),
+        ("desk-2", ("b.org",)),
+    ]

@@ -19,6 +19,7 @@ from wasmrt.capabilities import (
 )
 from wasmrt.capabilities.file import format_file
 from wasmrt.capabilities.lattice import Amendment, revoke_from_grant
+from wasmrt.capabilities.model import usual_ports
 from wasmrt.capabilities.sentences import diff
 from wasmrt.effects import Effect
 from wasmrt.url import parse_url
@@ -52,6 +53,12 @@ def test_it_is_443_or_the_only_one_that_is_listed(listed: tuple[int, ...], usual
     assert sent(granted) == [usual]
     assert "ports" not in json.loads(format_file(granted))["http"]["credentials"]["api"]
     assert Capabilities.parse(format_file(granted)) == granted
+
+
+@pytest.mark.parametrize(("entry", "host"), [("*.a.org", "x.a.org"), ("x.a.org", "*.a.org"), ("a.org", "a.org")])
+def test_an_entry_lists_its_port_for_every_host_that_it_shares(entry: str, host: str) -> None:
+    assert usual_ports((host,), (EndpointPattern(entry, ports=(8443,)),)) == (8443,)
+    assert usual_ports((host,), (EndpointPattern("b.org", ports=(8443,)),)) == (443,)
 
 
 def test_a_file_that_moves_a_secret_to_another_port_asks_for_more() -> None:
